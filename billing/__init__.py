@@ -1,0 +1,1 @@
+"""What is owed: price books, charges, periods, invoices and their documents."""

@@ -1,0 +1,1 @@
+"""IO of billing: they know no model."""

@@ -1,0 +1,131 @@
+"""Charges: sealed usage with its price pinned, before any invoice."""
+
+from django.db import models
+from django.db.models import Q
+
+from billing.models.invoice import InvoiceLine
+from billing.models.period import BillingPeriod
+from billing.models.price import Price
+from tenants.models import Cluster, Organization, Project
+
+
+class AccruedWindow(models.Model):
+    """A sealed window whose usage became charges; written in the same transaction as they."""
+
+    window_id = models.BigIntegerField(primary_key=True)
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
+    window_start = models.DateTimeField()
+    usage_unit_seconds = models.BigIntegerField()
+    charged_unit_seconds = models.BigIntegerField()
+    is_complete = models.BooleanField()
+    """False while some usage has no price; such a window is looked at again."""
+    accrued_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["window_start", "window_id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(is_complete=False)
+                | Q(charged_unit_seconds=models.F("usage_unit_seconds")),
+                name="accrued_window_complete_means_equal",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return the hour."""
+        return f"{self.window_start:%Y-%m-%dT%H}Z"
+
+
+class Charge(models.Model):
+    """Unit-seconds of one window, project, owner, size and price group at one pinned price.
+
+    A charge without a line is not yet billed: the link is the state. Only the link ever changes.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    window_id = models.BigIntegerField()
+    window_start = models.DateTimeField()
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
+    organization = models.ForeignKey(
+        Organization, on_delete=models.PROTECT, related_name="charges"
+    )
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="charges")
+    owner = models.CharField(max_length=150, blank=True, default="")
+    size = models.CharField(max_length=16)
+    price_group = models.CharField(max_length=96)
+    tier = models.PositiveSmallIntegerField(default=0)
+    price = models.ForeignKey(Price, on_delete=models.PROTECT, related_name="charges")
+    unit_price = models.DecimalField(max_digits=20, decimal_places=10)
+    currency = models.CharField(max_length=3)
+    unit_seconds = models.BigIntegerField()
+    period = models.ForeignKey(BillingPeriod, on_delete=models.PROTECT, related_name="charges")
+    line = models.ForeignKey(
+        InvoiceLine, on_delete=models.SET_NULL, related_name="charges", null=True, blank=True
+    )
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["window_start", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=[
+                    "window_id",
+                    "project",
+                    "owner",
+                    "size",
+                    "price_group",
+                    "tier",
+                    "price",
+                ],
+                name="charge_unique",
+            ),
+            models.CheckConstraint(
+                condition=Q(unit_price__gte=0), name="charge_price_not_negative"
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["organization", "period"],
+                condition=Q(line__isnull=True),
+                name="charge_unbilled",
+            ),
+            models.Index(fields=["organization", "window_start"], name="charge_by_organization"),
+        ]
+
+    def __str__(self) -> str:
+        """Return the quantity and the price."""
+        return f"{self.unit_seconds} unit-seconds at {self.unit_price} {self.currency}"
+
+
+class AccrualException(models.Model):
+    """Sealed usage that cannot be priced; its invoice cannot be finalized while this is open."""
+
+    id = models.BigAutoField(primary_key=True)
+    window_id = models.BigIntegerField()
+    window_start = models.DateTimeField()
+    organization = models.ForeignKey(
+        Organization, on_delete=models.PROTECT, related_name="accrual_exceptions"
+    )
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+")
+    size = models.CharField(max_length=16)
+    price_group = models.CharField(max_length=96)
+    unit_seconds = models.BigIntegerField()
+    code = models.CharField(max_length=32)
+    """"no_price_book" or "no_price"."""
+    summary = models.TextField()
+    remedy = models.TextField()
+    created_at = models.DateTimeField()
+    resolved_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-window_start", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["window_id", "project", "size", "price_group"],
+                name="accrual_exception_unique",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return what lacks a price."""
+        return f"{self.code}: {self.size}/{self.price_group}"

@@ -1,0 +1,111 @@
+"""Invoices and their lines: drafted, then final and frozen by the database."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from billing.models.period import BillingPeriod
+from tenants.domain.identifiers import new_id
+from tenants.models import Organization, Project
+
+
+class InvoiceState(models.TextChoices):
+    """A draft may be made again; a final invoice is never changed."""
+
+    DRAFT = "draft"
+    FINAL = "final"
+
+
+class InvoiceSeries(models.Model):
+    """The counter behind a series of gapless numbers; the last lock of a finalization."""
+
+    code = models.CharField(max_length=12, primary_key=True)
+    next_number = models.PositiveBigIntegerField(default=1)
+
+    class Meta:
+        verbose_name_plural = "invoice series"
+
+    def __str__(self) -> str:
+        """Return the code."""
+        return self.code
+
+
+class Invoice(models.Model):
+    """What an organization owes for a period."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    organization = models.ForeignKey(
+        Organization, on_delete=models.PROTECT, related_name="invoices"
+    )
+    period = models.ForeignKey(BillingPeriod, on_delete=models.PROTECT, related_name="invoices")
+    state = models.CharField(
+        max_length=16, choices=InvoiceState.choices, default=InvoiceState.DRAFT
+    )
+    series = models.CharField(max_length=12)
+    number = models.PositiveBigIntegerField(null=True, blank=True)
+    currency = models.CharField(max_length=3)
+    total = models.DecimalField(max_digits=20, decimal_places=4)
+    """Sum of the lines, in the currency's minor unit; net of any tax."""
+    unit_seconds = models.BigIntegerField(default=0)
+    document = models.JSONField(default=dict)
+    """Issuer, customer, period and lines as printed; the PDF and CSV are made from it alone."""
+    content_sha256 = models.CharField(max_length=64, blank=True, default="")
+    drafted_by = models.CharField(max_length=200)
+    drafted_by_id = models.CharField(max_length=64)
+    drafted_at = models.DateTimeField()
+    finalized_by = models.CharField(max_length=200, blank=True, default="")
+    finalized_at = models.DateTimeField(null=True, blank=True)
+    version = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        ordering = ["-period__label", "organization__slug"]
+        constraints = [
+            models.UniqueConstraint(fields=["organization", "period"], name="invoice_unique"),
+            models.UniqueConstraint(fields=["series", "number"], name="invoice_number_unique"),
+            models.CheckConstraint(
+                condition=Q(state=InvoiceState.DRAFT, number__isnull=True)
+                | Q(
+                    state=InvoiceState.FINAL,
+                    number__isnull=False,
+                    finalized_at__isnull=False,
+                    content_sha256__regex=r"^[0-9a-f]{64}$",
+                ),
+                name="invoice_final_has_number_and_digest",
+            ),
+        ]
+
+    @property
+    def reference(self) -> str:
+        """The number as printed, such as "GL-2026-000012"; "draft" before there is one."""
+        if self.number is None:
+            return "draft"
+        return f"{self.series}-{self.period.label[:4]}-{self.number:06d}"
+
+    def __str__(self) -> str:
+        """Return the number as printed."""
+        return self.reference
+
+
+class InvoiceLine(models.Model):
+    """One project's use of one size and price group at one price: multiplied once, rounded once."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    invoice = models.ForeignKey(Invoice, on_delete=models.CASCADE, related_name="lines")
+    position = models.PositiveIntegerField()
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="invoice_lines")
+    size = models.CharField(max_length=16)
+    price_group = models.CharField(max_length=96)
+    description = models.CharField(max_length=300)
+    unit_seconds = models.BigIntegerField()
+    unit_price = models.DecimalField(max_digits=20, decimal_places=10)
+    amount = models.DecimalField(max_digits=20, decimal_places=4)
+
+    class Meta:
+        ordering = ["invoice", "position"]
+        constraints = [
+            models.UniqueConstraint(fields=["invoice", "position"], name="invoice_line_position"),
+        ]
+
+    def __str__(self) -> str:
+        """Return what it is for."""
+        return self.description

@@ -1,0 +1,49 @@
+"""Billing periods: one month of an organization's time zone, made of whole UTC hours."""
+
+from django.contrib.postgres.constraints import ExclusionConstraint
+from django.contrib.postgres.fields import DateTimeRangeField, RangeOperators
+from django.db import models
+
+from tenants.domain.identifiers import new_id
+from tenants.models import Organization
+
+
+class PeriodState(models.TextChoices):
+    """Whether charges may still be posted to it."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class BillingPeriod(models.Model):
+    """A stored range, computed once from the zone and then frozen."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    organization = models.ForeignKey(
+        Organization, on_delete=models.PROTECT, related_name="billing_periods"
+    )
+    label = models.CharField(max_length=7)
+    """Year and month, such as "2026-10"."""
+    hours = DateTimeRangeField()
+    state = models.CharField(max_length=16, choices=PeriodState.choices, default=PeriodState.OPEN)
+    created_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-label", "organization__slug"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["organization", "label"], name="billing_period_unique"
+            ),
+            ExclusionConstraint(
+                name="billing_periods_do_not_overlap",
+                expressions=[
+                    ("organization", RangeOperators.EQUAL),
+                    ("hours", RangeOperators.OVERLAPS),
+                ],
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return the month and whose it is."""
+        return f"{self.organization.slug} {self.label}"

@@ -1,0 +1,98 @@
+"""Price books and prices: what one unit-hour costs, from when to when."""
+
+from django.contrib.postgres.constraints import ExclusionConstraint
+from django.contrib.postgres.fields import DateTimeRangeField, RangeOperators
+from django.db import models
+from django.db.models import Q
+
+from metering.domain.gpu_sizes import GPUSize
+from tenants.domain.identifiers import new_id
+from tenants.models import Organization
+from tenants.models.organization import CURRENCY, SLUG
+
+ANY_GROUP = "*"
+SIZE_CHOICES = [(size.value, size.value.capitalize()) for size in GPUSize]
+
+
+class PriceBook(models.Model):
+    """A list of prices in one currency."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    slug = models.CharField(max_length=63, unique=True, validators=[SLUG])
+    name = models.CharField(max_length=200)
+    currency = models.CharField(max_length=3, validators=[CURRENCY])
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["slug"]
+
+    def __str__(self) -> str:
+        """Return the name people know it by."""
+        return self.name
+
+
+class PriceBookAssignment(models.Model):
+    """Which price book an organization is billed by, for a range of whole UTC hours."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    organization = models.ForeignKey(
+        Organization, on_delete=models.PROTECT, related_name="price_book_assignments"
+    )
+    price_book = models.ForeignKey(PriceBook, on_delete=models.PROTECT, related_name="assignments")
+    valid = DateTimeRangeField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["organization__slug", "valid"]
+        constraints = [
+            ExclusionConstraint(
+                name="price_book_assignments_do_not_overlap",
+                expressions=[
+                    ("organization", RangeOperators.EQUAL),
+                    ("valid", RangeOperators.OVERLAPS),
+                ],
+                violation_error_message="The organization has a price book at that time.",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return who is billed by what."""
+        return f"{self.organization}: {self.price_book}"
+
+
+class Price(models.Model):
+    """The price of one unit-hour of a size, for one price group or any ("*").
+
+    The price of a device's own group goes before that of any group. Prices of one key follow each
+    other without overlap or gap; a price is never edited, only closed and succeeded.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    price_book = models.ForeignKey(PriceBook, on_delete=models.PROTECT, related_name="prices")
+    size = models.CharField(max_length=16, choices=SIZE_CHOICES)
+    price_group = models.CharField(max_length=96, default=ANY_GROUP)
+    unit_price = models.DecimalField(max_digits=20, decimal_places=10)
+    """Per unit-hour, in the book's currency."""
+    valid = DateTimeRangeField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["price_book__slug", "size", "price_group", "valid"]
+        constraints = [
+            models.CheckConstraint(condition=Q(unit_price__gte=0), name="price_not_negative"),
+            ExclusionConstraint(
+                name="prices_do_not_overlap",
+                expressions=[
+                    ("price_book", RangeOperators.EQUAL),
+                    ("size", RangeOperators.EQUAL),
+                    ("price_group", RangeOperators.EQUAL),
+                    ("valid", RangeOperators.OVERLAPS),
+                ],
+                violation_error_message="There is a price for this size and group at that time.",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return what costs how much."""
+        return f"{self.size}/{self.price_group}: {self.unit_price}"

@@ -1,0 +1,1 @@
+"""Reads of billing: set-based SQL and frozen facts."""

@@ -1,0 +1,55 @@
+"""Celery: a doorbell, never the truth. PostgreSQL knows what is due; messages only say sooner.
+
+The limits follow one law: hard time limit < visibility timeout, so that no task runs twice at once.
+Two beats may run; every tick is idempotent.
+"""
+
+import os
+
+from celery import Celery
+
+VISIBILITY_TIMEOUT_SECONDS = 600
+TASK_TIME_LIMIT_SECONDS = 240
+TASK_SOFT_TIME_LIMIT_SECONDS = 200
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.production")
+
+app = Celery("gpu_ledger")
+app.conf.update(
+    task_acks_late=True,
+    task_reject_on_worker_lost=True,
+    task_ignore_result=True,
+    task_soft_time_limit=TASK_SOFT_TIME_LIMIT_SECONDS,
+    task_time_limit=TASK_TIME_LIMIT_SECONDS,
+    task_serializer="json",
+    accept_content=["json"],
+    worker_prefetch_multiplier=1,
+    worker_soft_shutdown_timeout=30,
+    worker_max_tasks_per_child=500,
+    worker_hijack_root_logger=False,
+    broker_connection_retry_on_startup=True,
+    broker_transport_options={
+        "visibility_timeout": VISIBILITY_TIMEOUT_SECONDS,
+        "unacked_restore_interval": 5,
+        "unacked_restore_throttle": 1,
+    },
+    visibility_timeout=VISIBILITY_TIMEOUT_SECONDS,
+    enable_utc=True,
+    timezone="UTC",
+    beat_schedule={
+        "metering.tick_windows": {"task": "metering.tick_windows", "schedule": 60},
+        "metering.tick_partitions": {"task": "metering.tick_partitions", "schedule": 3600},
+        "quotas.tick_enforcement": {"task": "quotas.tick_enforcement", "schedule": 15},
+        "billing.tick_accrual": {"task": "billing.tick_accrual", "schedule": 60},
+        "billing.tick_periods": {"task": "billing.tick_periods", "schedule": 900},
+    },
+)
+app.autodiscover_tasks()
+
+
+@app.on_configure.connect
+def read_settings(sender: Celery, **_: object) -> None:
+    """Take the broker from Django's settings, once they are ready."""
+    from django.conf import settings  # noqa: PLC0415 - Settings are read when the app is configured.
+
+    sender.conf.broker_url = settings.REDIS_URL

@@ -1,0 +1,1 @@
+"""Servers run as children of the demo and the tests; never imported in production."""

@@ -1,0 +1,105 @@
+"""The environment: every variable the service reads, with its type, default and meaning.
+
+A wrong value stops the process at start with the name of the variable; all wrong values are told
+at once. `X_FILE` variables, as container secrets use them, are read by `read_secret_files`.
+"""
+
+import os
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AnyUrl, Field, UrlConstraints, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+PostgresUrl = Annotated[
+    AnyUrl, UrlConstraints(allowed_schemes=["postgresql", "postgres"], host_required=False)
+]
+RedisUrl = Annotated[
+    AnyUrl, UrlConstraints(allowed_schemes=["redis", "rediss", "redis+socket"], host_required=False)
+]
+SECRET_NAMES = ("SECRET_KEY", "API_TOKEN_PEPPER", "DATABASE_URL", "DATABASE_OWNER_URL", "REDIS_URL")
+
+
+class EnvironmentInvalidError(Exception):
+    """Raised at start when variables are missing or wrong; the text names each."""
+
+
+class Environment(BaseSettings):
+    """What the process was told from outside. Names of fields are names of variables."""
+
+    model_config = SettingsConfigDict(case_sensitive=False, extra="ignore", frozen=True)
+
+    SECRET_KEY: str = Field(min_length=32)
+    API_TOKEN_PEPPER: str = Field(min_length=32)
+    DATABASE_URL: PostgresUrl
+    """The runtime role, which owns no table."""
+    DATABASE_OWNER_URL: PostgresUrl | None = None
+    """The role that owns the tables; needed by `migrate --database owner` only."""
+    REDIS_URL: RedisUrl
+    ALLOWED_HOSTS: Annotated[tuple[str, ...], NoDecode] = ()
+    PUBLIC_URL: AnyUrl = AnyUrl("http://127.0.0.1:8000")
+    LOG_LEVEL: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    LOG_FORMAT: Literal["json", "console"] = "json"
+    USAGE_SOURCE: Literal["prometheus", "simulated"] = "prometheus"
+    QUOTA_ENFORCER: Literal["kubernetes", "simulated"] = "kubernetes"
+    WINDOW_LATENESS_SECONDS: int = Field(default=900, ge=60, le=86_400)
+    """How long after its end a window is first collected; also the grace before an invoice."""
+    MINIMUM_COVERAGE: Decimal = Field(default=Decimal("0.98"), gt=0, le=1)
+    """The least share of expected scrapes with which a window may be sealed unattended."""
+    FOUR_EYES: bool = True
+    """Whether an invoice must be finalized by another person than the one who drafted it."""
+    ISSUER_NAME: str = "GPU Platform"
+    ISSUER_ADDRESS: str = ""
+    ISSUER_TAX_ID: str = ""
+    INVOICE_SERIES: str = Field(default="GL", pattern=r"^[A-Z0-9-]{1,12}$")
+    STATIC_ROOT: Path = Path("staticfiles")
+
+    @field_validator("ALLOWED_HOSTS", mode="before")
+    @classmethod
+    def _split_hosts(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @classmethod
+    def read(cls, **defaults: object) -> Self:
+        """Return the environment, or raise one error that names every wrong variable.
+
+        Args:
+            defaults: Values for variables that are not set, as development and tests give them.
+
+        Raises:
+            EnvironmentInvalidError: A variable is missing or has a value that cannot be used.
+        """
+        read_secret_files()
+        given: dict[str, Any] = {k: v for k, v in defaults.items() if k not in os.environ}
+        try:
+            return cls(**given)
+        except ValidationError as error:
+            raise EnvironmentInvalidError(_sentences(error)) from None
+
+
+def read_secret_files() -> None:
+    """Fill `X` from the file named by `X_FILE` for every secret, as container secrets are given.
+
+    Raises:
+        EnvironmentInvalidError: The named file cannot be read.
+    """
+    for name in SECRET_NAMES:
+        path = os.environ.get(f"{name}_FILE")
+        if path and name not in os.environ:
+            try:
+                os.environ[name] = Path(path).read_text(encoding="utf-8").strip()
+            except OSError as error:
+                raise EnvironmentInvalidError(
+                    f"{name}_FILE: cannot read {path}: {error.strerror}."
+                ) from error
+
+
+def _sentences(error: ValidationError) -> str:
+    lines = [
+        f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
+        for problem in error.errors(include_url=False, include_input=False)
+    ]
+    return "The environment cannot be used:\n  " + "\n  ".join(lines)

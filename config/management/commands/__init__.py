@@ -1,0 +1,1 @@
+"""Commands that span the apps: the demo and its servers."""

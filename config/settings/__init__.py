@@ -1,0 +1,1 @@
+"""Settings: one base, and what development, tests and production change of it."""

@@ -1,0 +1,170 @@
+"""What every deployment shares. The environment is read in config/env.py and passed in."""
+
+from pathlib import Path
+from typing import Any
+
+from psycopg.conninfo import conninfo_to_dict
+
+from config.env import Environment
+from config.logging import logging_settings
+
+BASE_DIR = Path(__file__).resolve().parent.parent.parent
+LOCK_TIMEOUT_MS = 2_000
+STATEMENT_TIMEOUT_MS = 60_000
+IDLE_IN_TRANSACTION_TIMEOUT_MS = 30_000
+
+
+def database(url: str) -> dict[str, Any]:
+    """Return Django's settings for one PostgreSQL URL."""
+    parts = {key: str(value) for key, value in conninfo_to_dict(url).items()}
+    known = {
+        "NAME": parts.pop("dbname", ""),
+        "USER": parts.pop("user", ""),
+        "PASSWORD": parts.pop("password", ""),
+        "HOST": parts.pop("host", ""),
+        "PORT": parts.pop("port", ""),
+    }
+    options = (
+        f"-c lock_timeout={LOCK_TIMEOUT_MS} -c statement_timeout={STATEMENT_TIMEOUT_MS} "
+        f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_TIMEOUT_MS}"
+    )
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        **known,
+        "OPTIONS": {**parts, "options": options, "application_name": "gpu-ledger"},
+        "CONN_MAX_AGE": 600,
+        "CONN_HEALTH_CHECKS": True,
+        "ATOMIC_REQUESTS": False,
+    }
+
+
+def settings_from(env: Environment) -> dict[str, Any]:
+    """Return the settings that depend on the environment."""
+    databases = {"default": database(str(env.DATABASE_URL))}
+    if env.DATABASE_OWNER_URL is not None:
+        databases["owner"] = database(str(env.DATABASE_OWNER_URL))
+    return {
+        "SECRET_KEY": env.SECRET_KEY,
+        "API_TOKEN_PEPPER": env.API_TOKEN_PEPPER,
+        "ALLOWED_HOSTS": list(env.ALLOWED_HOSTS),
+        "DATABASES": databases,
+        "REDIS_URL": str(env.REDIS_URL),
+        "PUBLIC_URL": str(env.PUBLIC_URL).rstrip("/"),
+        "STATIC_ROOT": env.STATIC_ROOT,
+        "LOGGING": logging_settings(level=env.LOG_LEVEL, form=env.LOG_FORMAT),
+        "USAGE_SOURCE": {"BACKEND": USAGE_SOURCES[env.USAGE_SOURCE], "OPTIONS": {}},
+        "QUOTA_ENFORCER": {"BACKEND": QUOTA_ENFORCERS[env.QUOTA_ENFORCER], "OPTIONS": {}},
+        "WINDOW_LATENESS_SECONDS": env.WINDOW_LATENESS_SECONDS,
+        "MINIMUM_COVERAGE": env.MINIMUM_COVERAGE,
+        "FOUR_EYES": env.FOUR_EYES,
+        "ISSUER": {
+            "name": env.ISSUER_NAME,
+            "address": env.ISSUER_ADDRESS,
+            "tax_id": env.ISSUER_TAX_ID,
+        },
+        "INVOICE_SERIES": env.INVOICE_SERIES,
+    }
+
+
+USAGE_SOURCES = {
+    "prometheus": "metering.adapters.prometheus.PrometheusUsageSource",
+    "simulated": "metering.adapters.simulated.SimulatedUsageSource",
+}
+QUOTA_ENFORCERS = {
+    "kubernetes": "quotas.adapters.kubernetes.KubernetesQuotaEnforcer",
+    "simulated": "quotas.adapters.simulated.SimulatedQuotaEnforcer",
+}
+
+INSTALLED_APPS = [
+    "unfold",
+    "unfold.contrib.filters",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "rest_framework",
+    "django_filters",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "tenants",
+    "metering",
+    "quotas",
+    "billing",
+    "config",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "config.urls"
+WSGI_APPLICATION = "config.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = True
+STATIC_URL = "static/"
+AUTH_PASSWORD_VALIDATORS = [
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 12},
+    },
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "admin:login"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 12 * 3600
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "tenants.api.authentication.ApiTokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PAGINATION_CLASS": "tenants.api.pagination.CursorPages",
+    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "tenants.api.problems.problem_response",
+    "PAGE_SIZE": 50,
+    "COERCE_DECIMAL_TO_STRING": True,
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "GPU Ledger",
+    "DESCRIPTION": "Quota, metering and chargeback for shared GPU clusters.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "COMPONENT_SPLIT_REQUEST": True,
+}

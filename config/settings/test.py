@@ -1,0 +1,20 @@
+"""Settings of the tests; tests/conftest.py points the database at the server it starts."""
+
+from config.env import Environment
+from config.settings.base import *  # noqa: F403 - Django's own idiom for layered settings.
+from config.settings.base import settings_from
+
+DEBUG = False
+ENV = Environment.read(
+    SECRET_KEY="tests-only-not-a-secret-0123456789abcdef",  # noqa: S106 - Throw-away.
+    API_TOKEN_PEPPER="tests-only-not-a-pepper-0123456789abcdef",  # noqa: S106 - Throw-away.
+    DATABASE_URL="postgresql://127.0.0.1:1/not_started",
+    REDIS_URL="redis://127.0.0.1:1/0",
+    ALLOWED_HOSTS="testserver,127.0.0.1,localhost",
+    LOG_FORMAT="console",
+    LOG_LEVEL="WARNING",
+    USAGE_SOURCE="simulated",
+    QUOTA_ENFORCER="simulated",
+)
+globals().update(settings_from(ENV))
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

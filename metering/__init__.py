@@ -1,0 +1,1 @@
+"""What was used: the allocation ledger, windows, usage, device facts and exceptions."""

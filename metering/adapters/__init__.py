@@ -1,0 +1,1 @@
+"""IO of metering: they know no model."""

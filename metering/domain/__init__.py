@@ -1,0 +1,1 @@
+"""Pure rules of metering: no Django, no IO, no clock, no settings."""

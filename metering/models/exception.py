@@ -1,0 +1,68 @@
+"""Metering exceptions: what could not be attributed, sized or trusted, until a person resolves it."""
+
+from django.conf import settings
+from django.db import models
+
+from metering.models.window import MeteringWindow
+from tenants.models import Cluster
+
+
+class ExceptionKind(models.TextChoices):
+    """Causes; each has a sentence and a remedy in metering/domain/exceptions.py."""
+
+    UNKNOWN_DEVICE = "unknown_device"
+    UNBOUND_NAMESPACE = "unbound_namespace"
+    UNKNOWN_NODE = "unknown_node"
+    INVALID_REQUEST = "invalid_request"
+    UNCERTAIN_END = "uncertain_end"
+    OVER_CAPACITY = "over_capacity"
+    LOW_COVERAGE = "low_coverage"
+    SOURCE_UNAVAILABLE = "source_unavailable"
+
+
+class ExceptionState(models.TextChoices):
+    """Whether a person still has to look."""
+
+    OPEN = "open"
+    RESOLVED = "resolved"
+
+
+class MeteringException(models.Model):
+    """One cause in one window about one subject; nothing is billed for it while it is open."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="exceptions")
+    window = models.ForeignKey(
+        MeteringWindow, on_delete=models.PROTECT, related_name="exceptions"
+    )
+    window_start = models.DateTimeField()
+    kind = models.CharField(max_length=32, choices=ExceptionKind.choices)
+    subject = models.CharField(max_length=320)
+    """What it is about: a pod's uid and resource, a node, or "" for the window as a whole."""
+    namespace = models.CharField(max_length=63, blank=True, default="")
+    summary = models.TextField()
+    remedy = models.TextField()
+    held_unit_seconds = models.BigIntegerField(default=0)
+    """Units x seconds seen but not billed."""
+    details = models.JSONField(default=dict)
+    state = models.CharField(
+        max_length=16, choices=ExceptionState.choices, default=ExceptionState.OPEN
+    )
+    created_at = models.DateTimeField()
+    resolved_at = models.DateTimeField(null=True, blank=True)
+    resolved_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", null=True, blank=True
+    )
+    resolution = models.TextField(blank=True, default="")
+
+    class Meta:
+        ordering = ["-window_start", "kind", "subject"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["window", "kind", "subject"], name="metering_exception_unique"
+            ),
+        ]
+        indexes = [models.Index(fields=["state", "-window_start"], name="metering_exception_open")]
+
+    def __str__(self) -> str:
+        """Return the cause and its subject."""
+        return f"{self.get_kind_display()}: {self.subject}"

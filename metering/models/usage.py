@@ -1,0 +1,57 @@
+"""Usage records: whole unit-seconds per window, pod and resource; frozen by the window's seal."""
+
+from django.db import models
+
+from metering.models.window import MeteringWindow
+from tenants.models import Cluster, Organization, Project
+
+
+class UsageRecord(models.Model):
+    """What one pod used of one resource in one window.
+
+    The table is partitioned by month of `window_start` and made by hand in a migration; its key is
+    (window_start, cluster, pod_uid, resource, revision). Revision 0 is the metered record; higher
+    revisions are signed corrections. `unit_seconds` = units x seconds, always.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    window = models.ForeignKey(MeteringWindow, on_delete=models.DO_NOTHING, related_name="records")
+    window_start = models.DateTimeField()
+    cluster = models.ForeignKey(Cluster, on_delete=models.DO_NOTHING, related_name="+")
+    organization = models.ForeignKey(Organization, on_delete=models.DO_NOTHING, related_name="+")
+    project = models.ForeignKey(Project, on_delete=models.DO_NOTHING, related_name="+")
+    owner = models.CharField(max_length=150)
+    """User name, or "" for unattributed."""
+    namespace = models.CharField(max_length=63)
+    pod_name = models.CharField(max_length=253)
+    pod_uid = models.CharField(max_length=64)
+    resource = models.CharField(max_length=128)
+    revision = models.PositiveIntegerField(default=0)
+    node = models.CharField(max_length=253)
+    size = models.CharField(max_length=16)
+    price_group = models.CharField(max_length=96)
+    sharing_mode = models.CharField(max_length=16)
+    share_numerator = models.PositiveIntegerField()
+    share_denominator = models.PositiveIntegerField()
+    units = models.PositiveIntegerField()
+    begin_at = models.DateTimeField()
+    end_at = models.DateTimeField()
+    seconds = models.IntegerField()
+    unit_seconds = models.BigIntegerField()
+    end_kind = models.CharField(max_length=16)
+    slack_seconds = models.PositiveIntegerField(default=0)
+    """How far the end may lie from `end_at`; 0 when exact."""
+    catalogue_version = models.PositiveIntegerField()
+    busy_ratio = models.DecimalField(max_digits=7, decimal_places=6, null=True)
+    """Share of its billed time in which its devices were busy; None when not attributable."""
+    busy_coverage = models.DecimalField(max_digits=6, decimal_places=5, null=True)
+    energy_millijoules = models.BigIntegerField(null=True)
+
+    class Meta:
+        managed = False
+        db_table = "metering_usagerecord"
+        ordering = ["window_start", "id"]
+
+    def __str__(self) -> str:
+        """Return the pod and its unit-seconds."""
+        return f"{self.namespace}/{self.pod_name}: {self.unit_seconds} unit-seconds"

@@ -1,0 +1,86 @@
+"""Metering windows: one UTC hour of one cluster, from open to sealed."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from tenants.models import Cluster
+
+
+class WindowState(models.TextChoices):
+    """How far an hour's metering has come. `gap` and `quarantined` wait for a person."""
+
+    OPEN = "open"
+    COLLECTING = "collecting"
+    COLLECTED = "collected"
+    RECONCILED = "reconciled"
+    SEALED = "sealed"
+    GAP = "gap"
+    QUARANTINED = "quarantined"
+
+
+class MeteringWindow(models.Model):
+    """The ledger of what has been metered: exactly one row per cluster and hour.
+
+    A worker claims a window by a conditional update that takes a lease by the database's clock and
+    raises `fence`; it may post its result only while both still hold.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="windows")
+    start_at = models.DateTimeField()
+    state = models.CharField(max_length=16, choices=WindowState.choices, default=WindowState.OPEN)
+    fence = models.BigIntegerField(default=0)
+    attempt = models.PositiveIntegerField(default=0)
+    lease_owner = models.CharField(max_length=64, blank=True, default="")
+    lease_until = models.DateTimeField(null=True, blank=True)
+    not_before = models.DateTimeField()
+    as_of = models.DateTimeField(null=True, blank=True)
+    """The time of the source query, never of the commit."""
+    sources = models.JSONField(default=list, blank=True)
+    expected_ticks = models.PositiveIntegerField(null=True, blank=True)
+    observed_ticks = models.PositiveIntegerField(null=True, blank=True)
+    coverage = models.DecimalField(max_digits=6, decimal_places=5, null=True, blank=True)
+    evidence = models.JSONField(default=list, blank=True)
+    """One object per query: text, time, SHA-256 of the answer, samples read."""
+    catalogue_version = models.PositiveIntegerField(null=True, blank=True)
+    record_count = models.PositiveIntegerField(default=0)
+    record_digest = models.CharField(max_length=64, blank=True, default="")
+    """SHA-256 over the window's records in key order, fixed at the seal."""
+    last_error = models.TextField(blank=True, default="")
+    collected_at = models.DateTimeField(null=True, blank=True)
+    sealed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["cluster", "start_at"]
+        constraints = [
+            models.UniqueConstraint(fields=["cluster", "start_at"], name="window_unique"),
+            models.CheckConstraint(
+                condition=Q(start_at__minute=0, start_at__second=0),
+                name="window_starts_on_the_hour",
+            ),
+            models.CheckConstraint(
+                condition=Q(state=WindowState.COLLECTING, lease_until__isnull=False)
+                | (~Q(state=WindowState.COLLECTING) & Q(lease_until__isnull=True)),
+                name="window_lease_only_while_collecting",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state=WindowState.SEALED)
+                | Q(sealed_at__isnull=False, as_of__isnull=False),
+                name="window_sealed_has_evidence_time",
+            ),
+            models.CheckConstraint(
+                condition=Q(observed_ticks__isnull=True)
+                | Q(observed_ticks__lte=F("expected_ticks")),
+                name="window_observed_within_expected",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["not_before"],
+                condition=Q(state__in=["open", "collecting", "collected", "reconciled"]),
+                name="window_due",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return the cluster and the hour."""
+        return f"{self.cluster.slug} {self.start_at:%Y-%m-%dT%H}Z"

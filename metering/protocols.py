@@ -1,0 +1,201 @@
+"""What metering needs from outside: somebody who saw which pods held which GPUs, and when.
+
+All times are aware UTC datetimes. Names of resources and of node labels are spelled as
+kube-state-metrics spells them (`[^a-zA-Z0-9_]` becomes `_`): sanitising loses information, so the
+domain compares by sanitising the names it knows, never by reversing one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class ClusterTarget:
+    """One cluster, as a source needs to know it.
+
+    Attributes:
+        slug: Our name of the cluster.
+        prometheus_url: Base URL of its Prometheus; "" for sources that need none.
+        scrape_interval_seconds: How often kube-state-metrics is scraped.
+        selector_label: Label that tells this cluster's series in a shared Prometheus; "" for none.
+        selector_value: The value of that label.
+        user_label: Sanitised pod label that names the owning user; "" for none.
+        label_aliases: Our label name to the site's names, best first.
+        metric_aliases: Our metric name to the site's names, best first.
+    """
+
+    slug: str
+    prometheus_url: str = ""
+    scrape_interval_seconds: int = 30
+    selector_label: str = ""
+    selector_value: str = ""
+    user_label: str = ""
+    label_aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    metric_aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class ContainerKind(StrEnum):
+    """How a container takes part in the pod's effective request."""
+
+    REGULAR = "regular"
+    INIT = "init"
+    SIDECAR = "sidecar"
+
+
+@dataclass(frozen=True)
+class ContainerRequest:
+    """What one container asks of one resource.
+
+    Attributes:
+        order: Position among the init containers; None when the source does not know it.
+    """
+
+    container: str
+    kind: ContainerKind
+    resource: str
+    units: int
+    order: int | None = None
+
+
+@dataclass(frozen=True)
+class PodObservation:
+    """One pod, told from others by its uid, as seen around a window.
+
+    Attributes:
+        node: "" while it is not bound.
+        scheduled_at: When it was bound; None if it never was.
+        finished_at: Last container's end; only given for pods in a terminal phase.
+        terminal_seen_at: First sight of a terminal phase; None when none was seen.
+        first_seen_at: First sight of the object inside the query.
+        last_seen_at: Last sight of the object inside the query.
+        owner: Value of the cluster's user label; "" without one.
+        node_labels: Labels of its node at the sight nearest to the bind, sanitised keys.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    requests: tuple[ContainerRequest, ...]
+    scheduled_at: datetime | None
+    first_seen_at: datetime
+    last_seen_at: datetime
+    finished_at: datetime | None = None
+    terminal_seen_at: datetime | None = None
+    owner: str = ""
+    priority_class: str = ""
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NodeObservation:
+    """One node's offer over the window.
+
+    Attributes:
+        labels: As last seen inside the window, sanitised keys.
+        allocatable: Sanitised resource name to units, as last seen inside the window.
+        covered_seconds: Seconds of the window in which the node was seen to offer it.
+    """
+
+    node: str
+    labels: Mapping[str, str]
+    allocatable: Mapping[str, int]
+    covered_seconds: int
+
+
+@dataclass(frozen=True)
+class DeviceObservation:
+    """One device, or one MIG instance of it, over the part of the window it served one workload.
+
+    A device that served several pods one after another comes as several observations. Copies of
+    the same device (virtual-GPU mode, high-availability twins) are merged before they come here.
+
+    Attributes:
+        uuid: The physical GPU.
+        instance_id: MIG instance id; "" for a whole GPU.
+        instance_profile: MIG profile, such as "1g.10gb"; "" for a whole GPU.
+        namespace: Namespace of the pod the exporter names; "" when idle or not attributable.
+        pod: Name of that pod.
+        busy_ratio: Mean share of time in use over the samples seen, 0 to 1; None when no series.
+        samples: How many samples of the busy series were seen.
+        expected_samples: How many there should have been.
+        energy_millijoules: Energy of the physical GPU over the same part; None when unknown, and
+            None on MIG instances, where the counter is the parent's.
+    """
+
+    uuid: str
+    node: str
+    model: str
+    instance_id: str
+    instance_profile: str
+    namespace: str
+    pod: str
+    begin_at: datetime
+    end_at: datetime
+    busy_ratio: Decimal | None
+    samples: int
+    expected_samples: int
+    energy_millijoules: int | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One query behind an observation, so that it can be asked again and compared."""
+
+    query: str
+    at: datetime
+    sha256: str
+    samples: int
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a source saw of one cluster over [start_at, end_at).
+
+    Attributes:
+        as_of: The time of the source query.
+        ticks: When the source had eyes: successful scrapes from before the window to after it,
+            oldest first. A pod's absence means something only beside these.
+        expected_ticks: How many scrapes belong into [start_at, end_at).
+        pods: Every pod that asked for a GPU resource and was seen near the window, by uid.
+        nodes: Every node that offered one, by name.
+        devices: See DeviceObservation; empty when the source has no device metrics.
+    """
+
+    cluster: str
+    start_at: datetime
+    end_at: datetime
+    as_of: datetime
+    source: str
+    ticks: tuple[datetime, ...]
+    expected_ticks: int
+    pods: tuple[PodObservation, ...]
+    nodes: tuple[NodeObservation, ...]
+    devices: tuple[DeviceObservation, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+
+
+class UsageSource(Protocol):
+    """Somebody who saw. Implementations: Prometheus, simulated."""
+
+    def observe(
+        self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
+    ) -> Observation:
+        """Return what was seen of a cluster around [start_at, end_at), asked as of `as_of`.
+
+        Args:
+            target: The cluster.
+            start_at: Begin of the window, included.
+            end_at: End of the window, excluded.
+            as_of: Time of the query, at least `end_at` plus two scrapes, so that "still there at
+                the end" is decided by a later sight.
+
+        Raises:
+            SourceUnavailableError: The answer is missing, partial, warned about or cannot be
+                believed; nothing may be concluded from it.
+        """
+        ...

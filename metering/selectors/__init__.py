@@ -1,0 +1,1 @@
+"""Reads of metering: set-based SQL and frozen facts."""

@@ -1,0 +1,1 @@
+"""Writes of metering: one function is one transaction and one audit entry."""

@@ -1,0 +1,1 @@
+"""What may be used: limits, requests and their enforcement in the cluster."""

@@ -1,0 +1,1 @@
+"""IO of quotas: they know no model."""

@@ -1,0 +1,1 @@
+"""Pure rules of quotas: no Django, no IO, no clock, no settings."""

@@ -1,0 +1,1 @@
+"""Reads of quotas: set-based SQL and frozen facts."""

@@ -1,0 +1,1 @@
+"""Writes of quotas: one function is one transaction and one audit entry."""

@@ -1,0 +1,1 @@
+"""Pure rules of tenants: no Django, no IO, no clock, no settings."""

@@ -1,0 +1,104 @@
+"""Roles and what they may do: capabilities are `<app>:<resource>:<action>` strings in one table.
+
+Separation of duties: a platform admin does not touch money, a finance admin does not touch
+clusters; an auditor reads everything and writes nothing.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+
+class Role(StrEnum):
+    """What a membership makes of a person or a service account."""
+
+    PLATFORM_ADMIN = "platform_admin"
+    FINANCE_ADMIN = "finance_admin"
+    AUDITOR = "auditor"
+    ORGANIZATION_ADMIN = "organization_admin"
+    PROJECT_LEAD = "project_lead"
+    MEMBER = "member"
+
+
+class RoleScope(StrEnum):
+    """How far a role reaches."""
+
+    PLATFORM = "platform"
+    ORGANIZATION = "organization"
+    PROJECT = "project"
+
+
+ROLE_SCOPES: Final[dict[Role, RoleScope]] = {
+    Role.PLATFORM_ADMIN: RoleScope.PLATFORM,
+    Role.FINANCE_ADMIN: RoleScope.PLATFORM,
+    Role.AUDITOR: RoleScope.PLATFORM,
+    Role.ORGANIZATION_ADMIN: RoleScope.ORGANIZATION,
+    Role.PROJECT_LEAD: RoleScope.PROJECT,
+    Role.MEMBER: RoleScope.PROJECT,
+}
+
+_READ_TENANT: Final = frozenset(
+    {
+        "tenants:organization:read",
+        "tenants:project:read",
+        "tenants:membership:read",
+        "tenants:namespace:read",
+        "metering:usage:read",
+        "metering:exception:read",
+        "quotas:limit:read",
+        "quotas:request:read",
+        "billing:price:read",
+        "billing:charge:read",
+        "billing:invoice:read",
+    }
+)
+_READ_PLATFORM: Final = _READ_TENANT | {
+    "tenants:cluster:read",
+    "tenants:audit:read",
+    "metering:window:read",
+    "metering:capacity:read",
+    "quotas:enforcement:read",
+    "billing:period:read",
+}
+_ORGANIZATION_ADMIN: Final = _READ_TENANT | {
+    "tenants:audit:read",
+    "tenants:membership:write",
+    "tenants:project:write",
+    "tenants:token:write",
+    "quotas:limit:write",
+    "quotas:request:submit",
+    "quotas:request:decide",
+}
+
+CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
+    Role.PLATFORM_ADMIN: _READ_PLATFORM
+    | {
+        "tenants:organization:write",
+        "tenants:project:write",
+        "tenants:membership:write",
+        "tenants:cluster:write",
+        "tenants:namespace:write",
+        "tenants:token:write",
+        "metering:window:write",
+        "metering:exception:write",
+        "quotas:limit:write",
+        "quotas:request:decide",
+        "quotas:enforcement:write",
+    },
+    Role.FINANCE_ADMIN: _READ_PLATFORM
+    | {"billing:price:write", "billing:period:write", "billing:invoice:write"},
+    Role.AUDITOR: _READ_PLATFORM,
+    Role.ORGANIZATION_ADMIN: _ORGANIZATION_ADMIN,
+    Role.PROJECT_LEAD: (_READ_TENANT - {"billing:invoice:read"})
+    | {"tenants:membership:write", "tenants:token:write", "quotas:request:submit"},
+    Role.MEMBER: frozenset(
+        {
+            "tenants:organization:read",
+            "tenants:project:read",
+            "metering:usage:read",
+            "quotas:limit:read",
+            "quotas:request:read",
+        }
+    ),
+}
+
+ALL_CAPABILITIES: Final = frozenset().union(*CAPABILITIES.values())

@@ -1,0 +1,22 @@
+"""Tables of tenants and their constraints."""
+
+from tenants.models.api_token import ApiToken, ServiceAccount
+from tenants.models.audit import AuditEntry
+from tenants.models.cluster import Cluster
+from tenants.models.idempotency import IdempotencyRecord
+from tenants.models.membership import Membership
+from tenants.models.namespace import NamespaceBinding
+from tenants.models.organization import Organization
+from tenants.models.project import Project
+
+__all__ = [
+    "ApiToken",
+    "AuditEntry",
+    "Cluster",
+    "IdempotencyRecord",
+    "Membership",
+    "NamespaceBinding",
+    "Organization",
+    "Project",
+    "ServiceAccount",
+]

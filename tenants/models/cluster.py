@@ -1,0 +1,60 @@
+"""Clusters: where GPUs are, and how they are observed and commanded."""
+
+from django.core.validators import MinValueValidator, RegexValidator
+from django.db import models
+
+from tenants.domain.identifiers import new_id
+from tenants.models.organization import SLUG, LifecycleState
+
+LABEL_NAME = RegexValidator(
+    r"^[a-zA-Z_][a-zA-Z0-9_]*$", "Use a Prometheus label name: letters, digits and underscores."
+)
+
+
+class Cluster(models.Model):
+    """One Kubernetes cluster and the Prometheus that watches it.
+
+    `label_aliases` and `metric_aliases` map a name of ours to the names a site uses, best first
+    ({"hostname": ["hostname", "Hostname"]}). `selector_label` and `selector_value` choose this
+    cluster's series in a Prometheus shared by several. `credential_reference` names a secret; the
+    secret itself is never stored here.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    slug = models.CharField(max_length=63, unique=True, validators=[SLUG])
+    name = models.CharField(max_length=200)
+    state = models.CharField(
+        max_length=16, choices=LifecycleState.choices, default=LifecycleState.ACTIVE
+    )
+    kubernetes_url = models.URLField(blank=True, default="")
+    prometheus_url = models.URLField(blank=True, default="")
+    credential_reference = models.CharField(max_length=200, blank=True, default="")
+    selector_label = models.CharField(
+        max_length=64, blank=True, default="", validators=[LABEL_NAME]
+    )
+    selector_value = models.CharField(max_length=128, blank=True, default="")
+    scrape_interval_seconds = models.PositiveIntegerField(
+        default=30, validators=[MinValueValidator(1)]
+    )
+    user_label = models.CharField(max_length=128, blank=True, default="")
+    label_aliases = models.JSONField(default=dict, blank=True)
+    metric_aliases = models.JSONField(default=dict, blank=True)
+    offered_resources = models.JSONField(default=list, blank=True)
+    """Every GPU resource name the cluster offers, so that a quota can name each."""
+    metered_from = models.DateTimeField()
+    """The first hour that is metered; windows are made from here on."""
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["slug"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(scrape_interval_seconds__gte=1),
+                name="cluster_scrape_interval_positive",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return the name people know it by."""
+        return self.name

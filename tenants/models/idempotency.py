@@ -1,0 +1,25 @@
+"""Idempotency records: what a POST answered, so that sending it again changes nothing."""
+
+from django.db import models
+
+
+class IdempotencyRecord(models.Model):
+    """The first answer to one principal's one key; written in the transaction of its effect."""
+
+    id = models.BigAutoField(primary_key=True)
+    principal = models.CharField(max_length=96)
+    key = models.CharField(max_length=255)
+    fingerprint = models.BinaryField(max_length=32)
+    """SHA-256 of method, path and canonical body."""
+    status = models.PositiveSmallIntegerField()
+    body = models.JSONField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["principal", "key"], name="idempotency_key_unique"),
+        ]
+
+    def __str__(self) -> str:
+        """Return the key as its sender knows it."""
+        return self.key

@@ -1,0 +1,1 @@
+"""Reads of tenants: set-based SQL and frozen facts."""

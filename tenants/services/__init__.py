@@ -1,0 +1,1 @@
+"""Writes of tenants: one function is one transaction and one audit entry."""

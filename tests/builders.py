@@ -1,0 +1,89 @@
+"""Builders: what tests need to exist, made directly and with plain defaults.
+
+Each returns the saved object. `AT` is the moment tests happen unless they say otherwise.
+"""
+
+from datetime import UTC, datetime
+
+from django.contrib.auth.models import User
+from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
+
+from tenants.domain.roles import Role
+from tenants.models import Cluster, Membership, NamespaceBinding, Organization, Project
+
+AT = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
+MONTH_START = datetime(2026, 10, 1, tzinfo=UTC)
+MONTH_END = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def make_user(username: str = "alice", **fields: object) -> User:
+    """Return a person who can sign in with the password "correct horse battery"."""
+    user = User(username=username, email=f"{username}@example.test", **fields)
+    user.set_password("correct horse battery")
+    user.save()
+    return user
+
+
+def make_organization(slug: str = "acme", **fields: object) -> Organization:
+    """Return an organization billed in euros for UTC months."""
+    defaults: dict[str, object] = {
+        "name": slug.capitalize(),
+        "billing_currency": "EUR",
+        "created_at": AT,
+    }
+    return Organization.objects.create(slug=slug, **{**defaults, **fields})
+
+
+def make_project(organization: Organization, slug: str = "llm", **fields: object) -> Project:
+    """Return a project of an organization."""
+    defaults: dict[str, object] = {"name": slug.upper(), "created_at": AT}
+    return Project.objects.create(
+        organization=organization, slug=slug, **{**defaults, **fields}
+    )
+
+
+def make_cluster(slug: str = "hopper", **fields: object) -> Cluster:
+    """Return a cluster that is metered from the start of October 2026."""
+    defaults: dict[str, object] = {
+        "name": slug.capitalize(),
+        "prometheus_url": "http://127.0.0.1:9/",
+        "kubernetes_url": "https://127.0.0.1:9/",
+        "user_label": "billing_example_com_user",
+        "offered_resources": ["nvidia.com/gpu", "nvidia.com/mig-1g.10gb"],
+        "metered_from": MONTH_START,
+        "created_at": AT,
+    }
+    return Cluster.objects.create(slug=slug, **{**defaults, **fields})
+
+
+def bind(
+    cluster: Cluster,
+    namespace: str,
+    project: Project,
+    *,
+    begin_at: datetime = MONTH_START,
+    end_at: datetime | None = None,
+    default_owner: User | None = None,
+) -> NamespaceBinding:
+    """Return a binding of a namespace to a project, by default until further notice."""
+    return NamespaceBinding.objects.create(
+        cluster=cluster,
+        namespace=namespace,
+        project=project,
+        default_owner=default_owner,
+        valid=DateTimeTZRange(begin_at, end_at),
+        created_at=AT,
+    )
+
+
+def grant(
+    user: User,
+    role: Role,
+    *,
+    organization: Organization | None = None,
+    project: Project | None = None,
+) -> Membership:
+    """Return a role given to a person."""
+    return Membership.objects.create(
+        user=user, role=role.value, organization=organization, project=project, created_at=AT
+    )

@@ -1,0 +1,111 @@
+"""One real PostgreSQL a session; every test sees it as the runtime role, which owns no table.
+
+`db` runs a test in a transaction that is rolled back. `committed_db` gives a test its own copy of
+the migrated database, for what must really commit: locks, workers, triggers at commit.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from django.conf import settings
+from django.db import connections
+
+from config.embedded.postgres import APP, OWNER, SUPERUSER, EmbeddedPostgres
+
+ROOT = Path(__file__).resolve().parent.parent
+TEMPLATE = "gpu_ledger_template"
+TEST_DATABASE = "gpu_ledger_test"
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
+    """Start a server of our own, migrate a template as the owner, and copy it for the tests."""
+    folder = tmp_path_factory.mktemp("postgres", numbered=True)
+    for parent in (folder, *folder.parents[:3]):
+        if parent.stat().st_uid == os.geteuid() and str(parent) not in {"/", "/tmp"}:
+            parent.chmod(0o755)
+    server = EmbeddedPostgres(folder / "state", is_durable=False)
+    server.start()
+    try:
+        with psycopg.connect(_superuser_url(server), autocommit=True) as connection:
+            server.create_database(connection, TEMPLATE)
+        _migrate(server)
+        with psycopg.connect(_superuser_url(server), autocommit=True) as connection:
+            server.create_database(connection, TEST_DATABASE, template=TEMPLATE)
+        yield server
+    finally:
+        server.stop()
+
+
+def _superuser_url(server: EmbeddedPostgres) -> str:
+    return server.url(role=SUPERUSER, database="postgres")
+
+
+def _migrate(server: EmbeddedPostgres) -> None:
+    """Migrate in a process of its own, as a deployment does: as the owner."""
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "manage.py", "migrate", "--database", "owner", "-v", "0"],
+        cwd=ROOT,
+        check=True,
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "config.settings.test",
+            "DATABASE_URL": server.url(database=TEMPLATE),
+            "DATABASE_OWNER_URL": server.url(role=OWNER, database=TEMPLATE),
+        },
+    )
+
+
+def use_database(server: EmbeddedPostgres, name: str) -> None:
+    """Point Django's default connection of this thread at a database, as the runtime role."""
+    connections["default"].close()
+    parts = psycopg.conninfo.conninfo_to_dict(server.url(role=APP, database=name))
+    target = {
+        "NAME": name,
+        "USER": parts["user"],
+        "PASSWORD": parts["password"],
+        "HOST": parts["host"],
+        "PORT": str(parts["port"]),
+    }
+    settings.DATABASES["default"].update(target)
+    connections["default"].settings_dict.update(target)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(postgres: EmbeddedPostgres) -> Iterator[None]:
+    """Replace pytest-django's own database: ours is migrated by its owner, used by the app role."""
+    use_database(postgres, TEST_DATABASE)
+    yield
+    connections.close_all()
+
+
+@pytest.fixture
+def committed_db(
+    postgres: EmbeddedPostgres,
+    django_db_setup: None,
+    django_db_blocker: pytest.FixtureRequest,
+    request: pytest.FixtureRequest,
+) -> Iterator[str]:
+    """Give the test a database of its own in which it commits; return its name."""
+    name = "committed_" + "".join(c if c.isalnum() else "_" for c in request.node.name.lower())[:40]
+    with psycopg.connect(_superuser_url(postgres), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        postgres.create_database(connection, name, template=TEMPLATE)
+    use_database(postgres, name)
+    with django_db_blocker.unblock():  # type: ignore[attr-defined]
+        yield name
+        connections.close_all()
+    use_database(postgres, TEST_DATABASE)
+    with psycopg.connect(_superuser_url(postgres), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def superuser_url(postgres: EmbeddedPostgres, committed_db: str) -> str:
+    """Return a superuser's URL of this test's own database, to prove what even it cannot do."""
+    return postgres.url(role=SUPERUSER, database=committed_db)
