@@ -7,6 +7,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from config.env import Environment
 from config.logging import logging_settings
+from config.settings.unfold import UNFOLD as UNFOLD  # noqa: PLC0414 - Named again so that settings modules export it.
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 LOCK_TIMEOUT_MS = 2_000
@@ -110,7 +111,7 @@ WSGI_APPLICATION = "config.wsgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [],
+        "DIRS": [BASE_DIR / "config" / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

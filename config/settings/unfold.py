@@ -1,0 +1,89 @@
+"""How the admin looks and what its sidebar offers, for people who look rather than read."""
+
+from typing import Any
+
+from django.urls import reverse_lazy
+
+
+def _entry(title: str, icon: str, target: str) -> dict[str, Any]:
+    return {"title": title, "icon": icon, "link": reverse_lazy(target)}
+
+
+def _group(title: str, *entries: dict[str, Any]) -> dict[str, Any]:
+    return {"title": title, "separator": True, "collapsible": False, "items": list(entries)}
+
+
+def _table(title: str, icon: str, model: str) -> dict[str, Any]:
+    return _entry(title, icon, f"admin:{model}_changelist")
+
+
+UNFOLD: dict[str, Any] = {
+    "SITE_TITLE": "GPU Ledger",
+    "SITE_HEADER": "GPU Ledger",
+    "SITE_SUBHEADER": "Quota, metering, chargeback",
+    "SITE_SYMBOL": "memory",
+    "SITE_URL": None,
+    "SHOW_HISTORY": False,
+    "SHOW_VIEW_ON_SITE": False,
+    "SHOW_BACK_BUTTON": True,
+    "DASHBOARD_CALLBACK": "config.dashboard.dashboard_context",
+    "COLORS": {
+        "primary": {
+            "50": "oklch(97.5% .013 165)",
+            "100": "oklch(94% .04 165)",
+            "200": "oklch(89% .08 165)",
+            "300": "oklch(82% .12 165)",
+            "400": "oklch(74% .14 165)",
+            "500": "oklch(65% .14 165)",
+            "600": "oklch(54% .12 165)",
+            "700": "oklch(45% .1 165)",
+            "800": "oklch(38% .08 165)",
+            "900": "oklch(32% .06 165)",
+            "950": "oklch(22% .045 165)",
+        }
+    },
+    "SIDEBAR": {
+        "show_search": True,
+        "show_all_applications": False,
+        "navigation": [
+            _group("Overview", _entry("Dashboard", "dashboard", "admin:index")),
+            _group(
+                "Billing",
+                _table("Invoices", "receipt_long", "billing_invoice"),
+                _table("Billing periods", "calendar_month", "billing_billingperiod"),
+                _table("Charges", "payments", "billing_charge"),
+                _table("Unpriced usage", "money_off", "billing_accrualexception"),
+                _table("Prices", "sell", "billing_price"),
+                _table("Price books", "menu_book", "billing_pricebook"),
+                _table("Price book assignments", "assignment_ind", "billing_pricebookassignment"),
+            ),
+            _group(
+                "Quotas",
+                _table("Requests", "inbox", "quotas_quotarequest"),
+                _table("Limits", "speed", "quotas_quotalimit"),
+                _table("Enforcement", "gavel", "quotas_enforcementtarget"),
+            ),
+            _group(
+                "Metering",
+                _table("Exceptions", "report", "metering_meteringexception"),
+                _table("Windows", "schedule", "metering_meteringwindow"),
+                _table("Usage records", "data_usage", "metering_usagerecord"),
+                _table("Allocations", "developer_board", "metering_podallocation"),
+                _table("Capacity", "stacked_bar_chart", "metering_capacityrecord"),
+                _table("Catalogue", "category", "metering_catalogueversion"),
+            ),
+            _group(
+                "Tenants",
+                _table("Organizations", "domain", "tenants_organization"),
+                _table("Projects", "folder", "tenants_project"),
+                _table("Memberships", "badge", "tenants_membership"),
+                _table("Clusters", "dns", "tenants_cluster"),
+                _table("Namespace bindings", "link", "tenants_namespacebinding"),
+                _table("Service accounts", "smart_toy", "tenants_serviceaccount"),
+                _table("API tokens", "key", "tenants_apitoken"),
+                _table("Users", "person", "auth_user"),
+                _table("Audit trail", "history", "tenants_auditentry"),
+            ),
+        ],
+    },
+}
