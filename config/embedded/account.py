@@ -2,7 +2,7 @@
 
 PostgreSQL refuses to run as root. A root caller's servers run as `nobody`; where that account
 cannot reach the checkout (below a closed home, say), state and binaries live in /var/tmp instead,
-in a folder named after the checkout.
+in a folder named after the checkout. `moved-to` beside the wanted place tells `make clean` where.
 """
 
 import grp
@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 FALLBACK_ROOT = Path("/var/tmp")  # noqa: S108 - Made with mode 700 and checked for its owner.
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
+"""What servers see: libpq inside PostgreSQL would look for keys in a real home."""
+MOVED_TO = "moved-to"
 
 
 @dataclass(frozen=True)
@@ -25,25 +28,27 @@ class ServerAccount:
     uid: int | None = None
     gid: int | None = None
 
-    def popen_arguments(self) -> dict[str, Any]:
-        """Return what subprocess needs to start a child under this account."""
-        base: dict[str, Any] = {
-            "cwd": "/",
-            "env": {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"},
-        }
+    def popen_identity(self) -> dict[str, Any]:
+        """Return what subprocess needs to change to this account; empty for the caller's own."""
         if self.uid is None:
-            return base
-        return {**base, "user": self.uid, "group": self.gid, "extra_groups": []}
+            return {}
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+    def popen_arguments(self) -> dict[str, Any]:
+        """Return what subprocess needs to run a short command under this account."""
+        return {"cwd": "/", "env": ENVIRONMENT, **self.popen_identity()}
 
     def own(self, path: Path) -> None:
-        """Give a folder to the account."""
+        """Give a file or a folder to the account."""
         if self.uid is not None and self.gid is not None:
             os.chown(path, self.uid, self.gid)
 
     def reaches(self, path: Path, mode: str = "-x") -> bool:
-        """Whether the account may enter a folder (`-x`) or read a file (`-r`)."""
+        """Whether the account may enter a folder or run a file (`-x`), or read a file (`-r`)."""
         done = subprocess.run(  # noqa: S603 - Fixed program, our own path.
-            ["/usr/bin/test", mode, str(path)], check=False, **self.popen_arguments()
+            ["test", mode, str(path)],  # noqa: S607 - Found on the fixed PATH above.
+            check=False,
+            **self.popen_arguments(),
         )
         return done.returncode == 0
 
@@ -67,28 +72,51 @@ def state_folder(account: ServerAccount, wanted: Path) -> Path:
         PermissionError: The fallback folder belongs to somebody else.
     """
     wanted.mkdir(parents=True, exist_ok=True)
-    if account.reaches(wanted):
+    pointer = wanted / MOVED_TO
+    if account.reaches(wanted) and not pointer.exists():
         folder = wanted
     else:
-        digest = hashlib.sha256(str(wanted).encode()).hexdigest()[:12]
-        folder = FALLBACK_ROOT / f"gpu-ledger-{digest}"
+        folder = fallback_folder(wanted)
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.is_symlink() or folder.stat().st_uid not in {os.geteuid(), account.uid}:
             raise PermissionError(f"{folder} belongs to another user; remove it.")
+        pointer.write_text(f"{folder}\n", encoding="utf-8")
     account.own(folder)
     folder.chmod(0o700)
     return folder
 
 
-def reachable_binaries(account: ServerAccount, folder: Path, *, beside: Path) -> Path:
-    """Return `folder`, or a copy of it beside the state when the account cannot read it."""
-    if account.reaches(folder):
+def fallback_folder(wanted: Path) -> Path:
+    """Return where state goes that cannot stand in its wanted place; one folder per place."""
+    digest = hashlib.sha256(str(wanted).encode()).hexdigest()[:12]
+    return FALLBACK_ROOT / f"gpu-ledger-{digest}"
+
+
+def reachable_binaries(account: ServerAccount, folder: Path, *, program: str, state: Path) -> Path:
+    """Return `folder`, or a copy of it inside the state when the account cannot run its program.
+
+    Args:
+        account: Who runs it.
+        folder: The programs, with the libraries beside them.
+        program: One program's path inside the folder.
+        state: A folder the account can reach; the copy stands in it.
+    """
+    if account.reaches(folder / program):
         return folder
-    copy = beside.with_name(f"{beside.name}-binaries") / folder.name
+    stamp = hashlib.sha256(f"{folder}:{(folder / program).stat().st_mtime_ns}".encode())
+    copy = state / f"programs-{stamp.hexdigest()[:12]}"
     if not copy.exists():
         partial = copy.with_suffix(".partial")
         shutil.rmtree(partial, ignore_errors=True)
         shutil.copytree(folder, partial, symlinks=True)
+        _open_to_account(account, partial)
         partial.rename(copy)
-    copy.parent.chmod(0o755)
     return copy
+
+
+def _open_to_account(account: ServerAccount, folder: Path) -> None:
+    """Give a copied tree to the account, whatever the modes of the original were."""
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            account.own(path)
+            path.chmod(path.stat().st_mode | 0o500)
