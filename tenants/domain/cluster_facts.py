@@ -1,0 +1,91 @@
+"""What a cluster's description must fulfil before anything is asked of it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from tenants.domain.errors import FieldProblem
+from tenants.domain.hours import is_whole_hour
+
+ALIASES_MAX: Final = 16
+"""More names for one thing than any exporter has had; keeps queries short."""
+RESOURCES_MAX: Final = 64
+_SERIES_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_RESOURCE = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_POD_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?")
+
+
+def alias_problems(field: str, aliases: object) -> tuple[FieldProblem, ...]:
+    """Return what is wrong with a map from a name of ours to a site's names, best first."""
+    if not isinstance(aliases, Mapping):
+        return (FieldProblem(field, "not_a_map", "Map each name to a list of names."),)
+    return tuple(
+        FieldProblem(
+            f"{field}.{name}",
+            "not_series_names",
+            f"List 1 to {ALIASES_MAX} Prometheus names: letters, digits and underscores.",
+        )
+        for name, others in aliases.items()
+        if not _are_series_names([name]) or not _are_series_names(others)
+    )
+
+
+def resource_problems(resources: object) -> tuple[FieldProblem, ...]:
+    """Return what is wrong with a list of GPU resource names, such as "nvidia.com/gpu"."""
+    if isinstance(resources, str) or not isinstance(resources, Sequence):
+        return (FieldProblem("offered_resources", "not_a_list", "List resource names."),)
+    if len(resources) > RESOURCES_MAX:
+        message = f"List at most {RESOURCES_MAX} resource names."
+        return (FieldProblem("offered_resources", "too_many", message),)
+    return tuple(
+        FieldProblem(
+            f"offered_resources.{position}",
+            "not_a_resource_name",
+            'Use an extended resource name, such as "nvidia.com/gpu", once.',
+        )
+        for position, name in enumerate(resources)
+        if not isinstance(name, str)
+        or not _RESOURCE.fullmatch(name)
+        or name in resources[:position]
+    )
+
+
+def hour_problems(field: str, moment: datetime) -> tuple[FieldProblem, ...]:
+    """Return the problem of a time that is not the start of a UTC hour."""
+    if moment.tzinfo is not None and is_whole_hour(moment):
+        return ()
+    return (FieldProblem(field, "not_a_whole_hour", "Use the start of a UTC hour."),)
+
+
+def selector_problems(label: str, value: str) -> tuple[FieldProblem, ...]:
+    """Return the problem of half a selector: it takes a label and a value, or neither."""
+    if bool(label) == bool(value):
+        return ()
+    missing = "selector_value" if label else "selector_label"
+    return (FieldProblem(missing, "half_a_selector", "Give both label and value, or neither."),)
+
+
+def user_label_problems(label: str) -> tuple[FieldProblem, ...]:
+    """Return the problem of a pod label that Kubernetes or Prometheus could not carry."""
+    if not label or _POD_LABEL.fullmatch(label):
+        return ()
+    message = "Use the name of a pod label: letters, digits, dots, dashes and underscores."
+    return (FieldProblem("user_label", "not_a_label", message),)
+
+
+def url_problems(field: str, url: str, *, schemes: Sequence[str]) -> tuple[FieldProblem, ...]:
+    """Return the problem of an address under another scheme than those spoken there."""
+    if not url or url.split("://", 1)[0] in schemes:
+        return ()
+    message = f"Use an address that begins with {' or '.join(f'{s}://' for s in schemes)}."
+    return (FieldProblem(field, "wrong_scheme", message),)
+
+
+def _are_series_names(names: object) -> bool:
+    return (
+        isinstance(names, Sequence)
+        and not isinstance(names, str)
+        and 1 <= len(names) <= ALIASES_MAX
+        and all(isinstance(name, str) and _SERIES_NAME.fullmatch(name) for name in names)
+    )

@@ -1,0 +1,147 @@
+"""What tenants refuse, one class per refusal, so that each has its own stable code and remedy."""
+
+from tenants.domain.errors import ConflictError, DomainError, ForbiddenError
+
+
+class UnauthenticatedError(DomainError):
+    """Who calls is not proven: no credentials, or ones that are wrong, expired or revoked."""
+
+    code = "unauthenticated"
+    status = 401
+    remedy = "Send `Authorization: Bearer <token>` with a valid API token, or sign in."
+
+
+class PreconditionRequiredError(DomainError):
+    """A change came without saying which version it changes."""
+
+    code = "precondition_required"
+    status = 428
+    remedy = "Fetch the object and send its ETag as If-Match."
+
+
+class StaleVersionError(DomainError):
+    """Somebody else changed it in the meantime."""
+
+    code = "stale_version"
+    status = 412
+    remedy = "Fetch the object again, look at the change, and send its new ETag as If-Match."
+
+
+class IdempotencyKeyRequiredError(DomainError):
+    """A POST that grants quota or makes money came without an Idempotency-Key."""
+
+    code = "idempotency_key_required"
+    status = 400
+    remedy = "Send an Idempotency-Key header: 1 to 255 visible characters, new for each intent."
+
+
+class IdempotencyKeyReusedError(DomainError):
+    """The key was used before for something else."""
+
+    code = "idempotency_key_reused"
+    status = 422
+    remedy = "Use a new Idempotency-Key for a new request."
+
+
+class IdempotencyKeyInUseError(ConflictError):
+    """The first request with this key is still being answered."""
+
+    code = "idempotency_key_in_use"
+    remedy = "Wait a moment and send the same request again."
+
+
+class SlugTakenError(ConflictError):
+    """Something of the same kind has this slug."""
+
+    code = "slug_taken"
+    remedy = "Choose another slug."
+
+
+class OrganizationClosedError(ConflictError):
+    """A closed organization takes nothing new."""
+
+    code = "organization_closed"
+    remedy = "Use an active organization."
+
+
+class ProjectClosedError(ConflictError):
+    """A closed project takes nothing new."""
+
+    code = "project_closed"
+    remedy = "Use an active project."
+
+
+class ClusterClosedError(ConflictError):
+    """A closed cluster takes nothing new."""
+
+    code = "cluster_closed"
+    remedy = "Use an active cluster."
+
+
+class OpenProjectsError(ConflictError):
+    """An organization with active projects cannot be closed."""
+
+    code = "organization_has_open_projects"
+    remedy = "Close its projects first."
+
+
+class OpenBindingsError(ConflictError):
+    """A project or cluster whose namespaces are still bound cannot be closed."""
+
+    code = "namespaces_still_bound"
+    remedy = "End its namespace bindings first."
+
+
+class NamespaceBoundError(ConflictError):
+    """The namespace belongs to a project in some of these hours already."""
+
+    code = "namespace_already_bound"
+
+
+class BindingEndedError(ConflictError):
+    """A binding that has ended keeps its hours: they are metered."""
+
+    code = "binding_ended"
+    remedy = "Bind the namespace again from a later hour."
+
+
+class RoleHeldError(ConflictError):
+    """The role is held already."""
+
+    code = "role_already_held"
+    remedy = "Nothing needs to be done."
+
+
+class DutiesConflictError(ConflictError):
+    """One person would hold two roles that watch each other."""
+
+    code = "duties_conflict"
+    remedy = "Give the role to another person, or take the other role away first."
+
+
+class LastPlatformAdminError(ConflictError):
+    """Without a platform admin nobody could let anybody in again."""
+
+    code = "last_platform_admin"
+    remedy = "Make another person platform admin first."
+
+
+class RoleNotYoursToGiveError(ForbiddenError):
+    """The actor may not hand out or take away this role here."""
+
+    code = "role_not_yours_to_give"
+    remedy = "Ask somebody whose role covers it: nobody gives a role to themselves."
+
+
+class TokenNotYoursToIssueError(ForbiddenError):
+    """The actor may not issue this token."""
+
+    code = "token_not_yours_to_issue"
+    remedy = "Issue tokens for yourself or for service accounts of your organization."
+
+
+class HolderInactiveError(ConflictError):
+    """The user or service account cannot act, so it takes no token or role."""
+
+    code = "holder_inactive"
+    remedy = "Activate it first, or choose another."

@@ -1,0 +1,141 @@
+"""The two ways a row of tenants is written: added, or changed at a known version."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.db import IntegrityError, models, transaction
+
+from tenants.domain.actors import Actor
+from tenants.domain.errors import DomainError, FieldProblem
+from tenants.domain.refusals import StaleVersionError
+from tenants.selectors.validation import refuse_invalid
+from tenants.services.audit import record
+
+Row = TypeVar("Row", bound=models.Model)
+
+
+def add_row(
+    *,
+    row: models.Model,
+    refusals: Mapping[str, DomainError],
+    actor: Actor,
+    at: datetime,
+    organization_id: UUID | None,
+    facts: Mapping[str, Any],
+) -> None:
+    """Insert a row and its audit entry `tenants:<noun>:create`, inside a transaction.
+
+    Args:
+        row: What is new; already valid.
+        refusals: The refusal to raise, by the name of the constraint that the row would break.
+        actor: Who does it.
+        at: When, UTC.
+        organization_id: Whose trail it belongs to.
+        facts: What the entry tells.
+
+    Raises:
+        DomainError: One of `refusals`.
+    """
+    try:
+        with transaction.atomic():
+            row.save(force_insert=True)
+    except IntegrityError as error:
+        refusal = refusals.get(_constraint_of(error))
+        if refusal is None:
+            raise
+        raise refusal from error
+    record(
+        actor=actor,
+        at=at,
+        action=f"tenants:{noun_of(row)}:create",
+        object_kind=noun_of(row),
+        object_id=row.pk,
+        organization_id=organization_id,
+        facts=facts,
+    )
+
+
+def change_row(  # noqa: PLR0913 - As above.
+    *,
+    row: Row,
+    changes: Mapping[str, Any],
+    verb: str,
+    actor: Actor,
+    at: datetime,
+    organization_id: UUID | None,
+    problems: Iterable[FieldProblem] = (),
+) -> Row:
+    """Change a locked row, count its version up, and tell old and new in the audit trail.
+
+    A change to what already holds is no change: nothing is written.
+
+    Args:
+        row: Locked in this transaction.
+        changes: New values by field.
+        verb: The last part of the audit action.
+        actor: Who does it.
+        at: When, UTC.
+        organization_id: Whose trail it belongs to.
+        problems: What the service found wrong with the changes.
+
+    Raises:
+        InvalidInputError: The row would not be valid; every problem is told.
+    """
+    old = {name: getattr(row, name) for name in changes}
+    for name, value in changes.items():
+        setattr(row, name, value)
+    refuse_invalid(row, further=problems)
+    changed = {name: [_plain(old[name]), _plain(changes[name])] for name in changes}
+    changed = {name: pair for name, pair in changed.items() if pair[0] != pair[1]}
+    if not changed:
+        return row
+    row.version += 1  # type: ignore[attr-defined]
+    row.save(update_fields=[*changed, "version"])
+    record(
+        actor=actor,
+        at=at,
+        action=f"tenants:{noun_of(row)}:{verb}",
+        object_kind=noun_of(row),
+        object_id=row.pk,
+        organization_id=organization_id,
+        facts={"changed": changed},
+    )
+    return row
+
+
+def require_version(*, row: models.Model, expected_version: int | None, actor: Actor) -> None:
+    """Refuse a change made from an older version of a locked row.
+
+    Args:
+        row: Locked in this transaction.
+        expected_version: What the caller saw; None when the caller does not care.
+        actor: Who asks; named in the facts.
+
+    Raises:
+        StaleVersionError: The row has another version now.
+    """
+    version: int = row.version  # type: ignore[attr-defined]
+    if expected_version is not None and version != expected_version:
+        raise StaleVersionError(
+            f"The {noun_of(row)} was changed: it is at version {version}, not {expected_version}.",
+            facts={"version": version, "expected_version": expected_version, "actor": actor.label},
+        )
+
+
+def noun_of(row: models.Model) -> str:
+    """Return the noun of a row's table in snake_case, such as "service_account"."""
+    return str(row._meta.verbose_name).replace(" ", "_")  # noqa: SLF001 - Documented model meta.
+
+
+def _constraint_of(error: IntegrityError) -> str:
+    """Return the name of the constraint that refused, or ""."""
+    diagnosis = getattr(error.__cause__, "diag", None)
+    return str(getattr(diagnosis, "constraint_name", "") or "")
+
+
+def _plain(value: object) -> object:
+    if value is None or isinstance(value, str | int | bool | list | dict):
+        return value
+    return value.isoformat() if isinstance(value, datetime) else str(value)

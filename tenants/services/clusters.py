@@ -1,0 +1,200 @@
+"""Writing clusters: registered, described anew, closed."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import transaction
+from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
+
+from tenants.domain.actors import Actor
+from tenants.domain.cluster_facts import (
+    alias_problems,
+    hour_problems,
+    resource_problems,
+    selector_problems,
+    url_problems,
+    user_label_problems,
+)
+from tenants.domain.errors import FieldProblem
+from tenants.domain.refusals import OpenBindingsError, SlugTakenError
+from tenants.models import Cluster, NamespaceBinding
+from tenants.models.organization import LifecycleState
+from tenants.selectors.locks import lock_rows
+from tenants.selectors.validation import refuse_invalid
+from tenants.services.changing import add_row, change_row, require_version
+
+EDITABLE: Final = (
+    "name",
+    "kubernetes_url",
+    "prometheus_url",
+    "credential_reference",
+    "selector_label",
+    "selector_value",
+    "scrape_interval_seconds",
+    "user_label",
+    "offered_resources",
+    "label_aliases",
+    "metric_aliases",
+)
+"""The first metered hour is not among them: windows are made from it."""
+
+
+@transaction.atomic
+def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword only.
+    *,
+    slug: str,
+    name: str,
+    metered_from: datetime,
+    kubernetes_url: str = "",
+    prometheus_url: str = "",
+    credential_reference: str = "",
+    selector_label: str = "",
+    selector_value: str = "",
+    scrape_interval_seconds: int = 30,
+    user_label: str = "",
+    offered_resources: Sequence[str] = (),
+    label_aliases: Mapping[str, Sequence[str]] | None = None,
+    metric_aliases: Mapping[str, Sequence[str]] | None = None,
+    actor: Actor,
+    at: datetime,
+) -> Cluster:
+    """Register a cluster; it is metered from the given hour on.
+
+    Args:
+        slug: Its short name, unique on the platform.
+        name: What people call it.
+        metered_from: The first metered hour, the start of a UTC hour.
+        kubernetes_url: Where its API answers, https.
+        prometheus_url: Where its series are.
+        credential_reference: The name of a secret, never the secret.
+        selector_label: With `selector_value`, which series of a shared Prometheus are its own.
+        selector_value: See `selector_label`.
+        scrape_interval_seconds: How often its exporters are scraped.
+        user_label: The pod label that names the owning user; "" for none.
+        offered_resources: Every GPU resource name it offers.
+        label_aliases: The site's label names by ours, best first.
+        metric_aliases: The site's metric names by ours, best first.
+        actor: Who registers it.
+        at: When, UTC.
+
+    Raises:
+        InvalidInputError: Fields are wrong; every problem is told.
+        SlugTakenError: Another cluster has the slug.
+    """
+    cluster = Cluster(
+        slug=slug,
+        name=name,
+        metered_from=metered_from,
+        kubernetes_url=kubernetes_url,
+        prometheus_url=prometheus_url,
+        credential_reference=credential_reference,
+        selector_label=selector_label,
+        selector_value=selector_value,
+        scrape_interval_seconds=scrape_interval_seconds,
+        user_label=user_label,
+        offered_resources=list(offered_resources),
+        label_aliases=_lists(label_aliases),
+        metric_aliases=_lists(metric_aliases),
+        created_at=at,
+    )
+    refuse_invalid(cluster, further=_problems(cluster))
+    add_row(
+        row=cluster,
+        refusals={
+            "tenants_cluster_slug_key": SlugTakenError(
+                f'A cluster has the slug "{slug}".', field="slug"
+            )
+        },
+        actor=actor,
+        at=at,
+        organization_id=None,
+        facts={"slug": slug, "metered_from": metered_from.isoformat()},
+    )
+    return cluster
+
+
+@transaction.atomic
+def update_cluster(
+    *,
+    cluster: Cluster,
+    changes: Mapping[str, Any],
+    expected_version: int | None = None,
+    actor: Actor,
+    at: datetime,
+) -> Cluster:
+    """Change how a cluster is reached, observed or named.
+
+    Args:
+        cluster: Which one.
+        changes: New values by field, of `EDITABLE`.
+        expected_version: The version the caller saw; None when it does not matter.
+        actor: Who changes it.
+        at: When, UTC.
+
+    Raises:
+        ValueError: A field is not editable.
+        StaleVersionError: It was changed in the meantime.
+        InvalidInputError: The values are wrong; every problem is told.
+    """
+    if not set(changes) <= set(EDITABLE):
+        raise ValueError("A field is not editable.")
+    (row,) = lock_rows(Cluster.objects.filter(pk=cluster.pk))
+    require_version(row=row, expected_version=expected_version, actor=actor)
+    future = Cluster(**{name: changes.get(name, getattr(row, name)) for name in EDITABLE})
+    future.metered_from = row.metered_from
+    return change_row(
+        row=row,
+        changes=changes,
+        verb="update",
+        actor=actor,
+        at=at,
+        organization_id=None,
+        problems=_problems(future),
+    )
+
+
+@transaction.atomic
+def close_cluster(
+    *, cluster: Cluster, expected_version: int | None = None, actor: Actor, at: datetime
+) -> Cluster:
+    """Close a cluster: no namespace is bound any more. Closing twice is nothing.
+
+    Raises:
+        StaleVersionError: It was changed in the meantime.
+        OpenBindingsError: A namespace of it is bound now or later.
+    """
+    (row,) = lock_rows(Cluster.objects.filter(pk=cluster.pk))
+    require_version(row=row, expected_version=expected_version, actor=actor)
+    bound = NamespaceBinding.objects.filter(
+        cluster=row, valid__overlap=DateTimeTZRange(at, None)
+    ).count()
+    if bound:
+        raise OpenBindingsError(
+            f"{row.name} has {bound} bound namespaces.", facts={"bound_namespaces": bound}
+        )
+    return change_row(
+        row=row,
+        changes={"state": LifecycleState.CLOSED.value},
+        verb="close",
+        actor=actor,
+        at=at,
+        organization_id=None,
+    )
+
+
+def _problems(cluster: Cluster) -> tuple[FieldProblem, ...]:
+    return (
+        *hour_problems("metered_from", cluster.metered_from),
+        *url_problems("kubernetes_url", cluster.kubernetes_url, schemes=("https",)),
+        *url_problems("prometheus_url", cluster.prometheus_url, schemes=("http", "https")),
+        *selector_problems(cluster.selector_label, cluster.selector_value),
+        *user_label_problems(cluster.user_label),
+        *resource_problems(cluster.offered_resources),
+        *alias_problems("label_aliases", cluster.label_aliases),
+        *alias_problems("metric_aliases", cluster.metric_aliases),
+    )
+
+
+def _lists(aliases: Mapping[str, Sequence[str]] | None) -> dict[str, list[str]]:
+    return {name: list(others) for name, others in (aliases or {}).items()}

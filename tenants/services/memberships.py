@@ -1,0 +1,241 @@
+"""Writing memberships: roles given and taken away."""
+
+from datetime import datetime
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Q
+
+from tenants.domain.actors import Actor, ActorKind
+from tenants.domain.errors import FieldProblem
+from tenants.domain.granting import conflicting_role, may_give
+from tenants.domain.refusals import (
+    DutiesConflictError,
+    HolderInactiveError,
+    LastPlatformAdminError,
+    OrganizationClosedError,
+    ProjectClosedError,
+    RoleHeldError,
+    RoleNotYoursToGiveError,
+)
+from tenants.domain.roles import ROLE_SCOPES, Role, RoleScope
+from tenants.models import Membership, Organization, Project, ServiceAccount
+from tenants.models.organization import LifecycleState
+from tenants.selectors.locks import lock_rows
+from tenants.selectors.validation import refuse_invalid
+from tenants.services.audit import record
+from tenants.services.changing import add_row
+
+
+@transaction.atomic
+def grant_role(  # noqa: PLR0913 - A record's columns; all are keyword only.
+    *,
+    role: Role,
+    user: User | None = None,
+    service_account: ServiceAccount | None = None,
+    organization: Organization | None = None,
+    project: Project | None = None,
+    actor: Actor,
+    at: datetime,
+) -> Membership:
+    """Give a person or service account a role on the platform, an organization or a project.
+
+    Args:
+        role: Which; its reach says what scope must be named.
+        user: The holder, or
+        service_account: the holder.
+        organization: The scope of an organization's role.
+        project: The scope of a project's role.
+        actor: Who gives it; never the holder.
+        at: When, UTC.
+
+    Raises:
+        InvalidInputError: Holder and scope do not fit the role; every problem is told.
+        RoleNotYoursToGiveError: The actor's own roles do not cover it.
+        OrganizationClosedError: The organization is closed.
+        ProjectClosedError: The project is closed.
+        HolderInactiveError: The holder may not act.
+        DutiesConflictError: The holder has a role that must stay apart from it.
+        RoleHeldError: The holder has it already.
+    """
+    membership = Membership(
+        user=user,
+        service_account=service_account,
+        role=role.value,
+        organization=organization,
+        project=project,
+        created_at=at,
+    )
+    refuse_invalid(
+        membership, further=(*_holder_problems(membership), *_scope_problems(membership))
+    )
+    _require_may_give(actor, membership)
+    _require_open_scope(membership)
+    _require_holder_fits(membership)
+    add_row(
+        row=membership,
+        refusals={
+            "membership_unique": RoleHeldError(f"{_holder(membership)} is {role.value} already.")
+        },
+        actor=actor,
+        at=at,
+        organization_id=organization_id_of(membership),
+        facts=_facts(membership),
+    )
+    return membership
+
+
+@transaction.atomic
+def revoke_role(*, membership: Membership, actor: Actor, at: datetime) -> None:
+    """Take a role away; the holder's next request is without it.
+
+    Raises:
+        RoleNotYoursToGiveError: The actor's own roles do not cover it.
+        LastPlatformAdminError: Nobody active would be platform admin.
+    """
+    _require_may_take(actor, membership)
+    if membership.role == Role.PLATFORM_ADMIN:
+        refuse_last_platform_admin(leaving=membership.user_id, actor=actor)
+    record(
+        actor=actor,
+        at=at,
+        action="tenants:membership:delete",
+        object_kind="membership",
+        object_id=membership.pk,
+        organization_id=organization_id_of(membership),
+        facts=_facts(membership),
+    )
+    Membership.objects.filter(pk=membership.pk).delete()
+
+
+def refuse_last_platform_admin(*, leaving: int | None, actor: Actor) -> None:
+    """Refuse that the last active platform admin goes, inside a transaction.
+
+    Every platform admin's row is locked, so that two who leave at once do not miss each other.
+
+    Args:
+        leaving: The user who would no longer be one.
+        actor: Who asks; named in the facts.
+
+    Raises:
+        LastPlatformAdminError: Nobody else is an active platform admin.
+    """
+    held = Q(memberships__role=Role.PLATFORM_ADMIN.value) | Q(is_superuser=True)
+    ids = User.objects.filter(held, is_active=True).values("pk")
+    admins = lock_rows(User.objects.filter(pk__in=ids))
+    lock_rows(Membership.objects.filter(role=Role.PLATFORM_ADMIN.value))
+    if not [person for person in admins if person.pk != leaving]:
+        raise LastPlatformAdminError(
+            "The last platform admin cannot go.", facts={"actor": actor.label}
+        )
+
+
+def organization_id_of(membership: Membership) -> UUID | None:
+    """Return the organization whose trail a membership belongs to; None for the platform."""
+    if membership.project is not None:
+        return membership.project.organization_id
+    return membership.organization_id
+
+
+def _holder_problems(membership: Membership) -> tuple[FieldProblem, ...]:
+    account = membership.service_account
+    if (membership.user is None) == (account is None):
+        return (FieldProblem("user", "one_holder", "Name either a user or a service account."),)
+    if account is None:
+        return ()
+    if account.organization_id != organization_id_of(membership):
+        message = "A service account has roles in its own organization only."
+        return (FieldProblem("service_account", "foreign_scope", message),)
+    return ()
+
+
+def _scope_problems(membership: Membership) -> tuple[FieldProblem, ...]:
+    reach = ROLE_SCOPES[Role(membership.role)]
+    wanted = {
+        "organization": reach is RoleScope.ORGANIZATION,
+        "project": reach is RoleScope.PROJECT,
+    }
+    given = {
+        "organization": membership.organization is not None,
+        "project": membership.project is not None,
+    }
+    return tuple(
+        FieldProblem(
+            name,
+            "scope_required" if wanted[name] else "scope_not_allowed",
+            f"{membership.role} takes {'the' if wanted[name] else 'no'} {name}.",
+        )
+        for name in wanted
+        if wanted[name] != given[name]
+    )
+
+
+def _require_may_give(actor: Actor, membership: Membership) -> None:
+    if membership.user_id is not None:
+        holder = (ActorKind.PERSON, str(membership.user_id))
+    else:
+        holder = (ActorKind.SERVICE_ACCOUNT, str(membership.service_account_id))
+    if not may_give(
+        actor,
+        Role(membership.role),
+        organization_id=organization_id_of(membership),
+        project_id=membership.project_id,
+        holder=holder,
+    ):
+        raise RoleNotYoursToGiveError(f"{membership.role} is not yours to give here.", field="role")
+
+
+def _require_may_take(actor: Actor, membership: Membership) -> None:
+    """Refuse taking what one may not give; giving up one's own role is always allowed."""
+    own = actor.kind is ActorKind.PERSON and actor.id == str(membership.user_id)
+    if not own:
+        _require_may_give(actor, membership)
+
+
+def _require_open_scope(membership: Membership) -> None:
+    """Lock organization and project, so that neither closes meanwhile, and refuse the closed."""
+    organizations = lock_rows(Organization.objects.filter(pk=organization_id_of(membership)))
+    projects = lock_rows(Project.objects.filter(pk=membership.project_id))
+    for organization in organizations:
+        if organization.state != LifecycleState.ACTIVE:
+            raise OrganizationClosedError(f"{organization.name} is closed.")
+    for project in projects:
+        if project.state != LifecycleState.ACTIVE:
+            raise ProjectClosedError(f"{project.name} is closed.", field="project")
+
+
+def _require_holder_fits(membership: Membership) -> None:
+    """Lock the holder, so that two grants see each other, and refuse what does not fit."""
+    if membership.user_id is None:
+        (account,) = lock_rows(ServiceAccount.objects.filter(pk=membership.service_account_id))
+        if account.state != LifecycleState.ACTIVE:
+            raise HolderInactiveError(f"{account.slug} is closed.", field="service_account")
+        return
+    (person,) = lock_rows(User.objects.filter(pk=membership.user_id))
+    if not person.is_active:
+        raise HolderInactiveError(f"{person.get_username()} is deactivated.", field="user")
+    held = {Role(role) for role in person.memberships.values_list("role", flat=True)}
+    if person.is_superuser:
+        held.add(Role.PLATFORM_ADMIN)
+    clash = conflicting_role(Role(membership.role), frozenset(held))
+    if clash is not None:
+        raise DutiesConflictError(
+            f"{person.get_username()} is {clash.value}, which stays apart from {membership.role}.",
+            field="role",
+            facts={"held": clash.value},
+        )
+
+
+def _holder(membership: Membership) -> str:
+    if membership.service_account is not None:
+        return membership.service_account.slug
+    return membership.user.get_username() if membership.user is not None else ""
+
+
+def _facts(membership: Membership) -> dict[str, str | None]:
+    return {
+        "role": membership.role,
+        "holder": _holder(membership),
+        "project_id": None if membership.project_id is None else str(membership.project_id),
+    }
