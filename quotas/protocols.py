@@ -44,11 +44,29 @@ class LiveQuota:
 
 
 class QuotaConflictError(Exception):
-    """Another manager owns the object's fields; it is reported, never forced."""
+    """Another manager owns the object's fields; it is reported, never forced.
+
+    Attributes:
+        managers: Names of the managers, in alphabetical order.
+    """
+
+    def __init__(self, message: str, *, managers: tuple[str, ...]) -> None:
+        """Keep the sentence and who is in the way."""
+        super().__init__(message)
+        self.managers = managers
 
 
 class StaleGenerationError(Exception):
-    """The cluster already has a newer generation."""
+    """The cluster already has a newer generation.
+
+    Attributes:
+        generation: The one the cluster has.
+    """
+
+    def __init__(self, message: str, *, generation: int) -> None:
+        """Keep the sentence and the newer generation."""
+        super().__init__(message)
+        self.generation = generation
 
 
 class QuotaEnforcer(Protocol):

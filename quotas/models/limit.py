@@ -52,9 +52,7 @@ class QuotaLimit(models.Model):
         ordering = ["organization__slug", "scope", "project__slug", "size"]
         constraints = [
             models.CheckConstraint(
-                condition=Q(
-                    scope=LimitScope.ORGANIZATION, project__isnull=True, user__isnull=True
-                )
+                condition=Q(scope=LimitScope.ORGANIZATION, project__isnull=True, user__isnull=True)
                 | Q(scope=LimitScope.PROJECT, project__isnull=False, user__isnull=True)
                 | Q(scope=LimitScope.USER, project__isnull=False, user__isnull=False),
                 name="quota_limit_scope_fits",

@@ -54,8 +54,7 @@ class QuotaRequest(models.Model):
                 name="quota_request_decision_is_signed",
             ),
             models.CheckConstraint(
-                condition=~Q(state=RequestState.APPROVED)
-                | ~Q(decided_by=F("requested_by")),
+                condition=~Q(state=RequestState.APPROVED) | ~Q(decided_by=F("requested_by")),
                 name="quota_request_nobody_approves_their_own",
             ),
         ]

@@ -17,8 +17,8 @@ class EnforcementState(models.TextChoices):
 class EnforcementTarget(models.Model):
     """One namespace of one cluster. `applied` only when `status.hard` was read back equal.
 
-    Generations come from the limits: a target whose `applied_generation` is behind its
-    `desired_generation` is due.
+    `desired_generation` rises with every change of `desired_hard` and is stamped on the object, so
+    that a worker which is late can never overwrite a newer quota.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="targets")
@@ -27,6 +27,8 @@ class EnforcementTarget(models.Model):
     desired_hard = models.JSONField(default=dict)
     desired_generation = models.PositiveBigIntegerField(default=0)
     applied_generation = models.PositiveBigIntegerField(default=0)
+    ceiling_hard = models.JSONField(default=dict)
+    """The most each key may be saying in the cluster: all that was sent since the last reading."""
     live_hard = models.JSONField(default=dict)
     live_used = models.JSONField(default=dict)
     state = models.CharField(
@@ -35,6 +37,8 @@ class EnforcementTarget(models.Model):
     attempt = models.PositiveIntegerField(default=0)
     not_before = models.DateTimeField()
     last_error = models.TextField(blank=True, default="")
+    drifted_at = models.DateTimeField(null=True, blank=True)
+    """When the cluster was found to say something else; None once that is repaired."""
     applied_at = models.DateTimeField(null=True, blank=True)
     checked_at = models.DateTimeField(null=True, blank=True)
 
@@ -44,6 +48,9 @@ class EnforcementTarget(models.Model):
             models.UniqueConstraint(
                 fields=["cluster", "namespace"], name="enforcement_target_unique"
             ),
+        ]
+        indexes = [
+            models.Index(fields=["not_before"], name="enforcement_target_due"),
         ]
 
     def __str__(self) -> str:

@@ -1,0 +1,52 @@
+"""Refusals of quotas, one class each."""
+
+from tenants.domain.errors import ConflictError, ForbiddenError, InvalidInputError
+
+
+class QuotaInputError(InvalidInputError):
+    """Sizes, units or words that can never be a limit or a request."""
+
+    code = "quota_input_invalid"
+    remedy = "Correct the fields named under problems."
+
+
+class QuotaScopeError(InvalidInputError):
+    """A scope that does not fit what it names."""
+
+    code = "quota_scope_invalid"
+    remedy = "A project limit names a project of the organization, a user limit both."
+
+
+class QuotaHierarchyBrokenError(ConflictError):
+    """A limit that does not fit under the ones above it, or over the ones below it."""
+
+    code = "quota_hierarchy_broken"
+    remedy = "Change the limits named under problems first, or choose another number."
+
+
+class QuotaRequestDecidedError(ConflictError):
+    """The request has been decided otherwise, or withdrawn."""
+
+    code = "quota_request_decided"
+    remedy = "Submit a new request."
+
+
+class QuotaRequestOutdatedError(ConflictError):
+    """The limit has changed since the request was made, so its number means something else."""
+
+    code = "quota_request_outdated"
+    remedy = "Reject this request and ask for a new one."
+
+
+class OwnQuotaRequestError(ForbiddenError):
+    """Nobody decides their own request."""
+
+    code = "own_quota_request"
+    remedy = "Ask another administrator to decide, or cancel the request."
+
+
+class PersonRequiredError(ForbiddenError):
+    """Only a person may do this: a program cannot sign."""
+
+    code = "person_required"
+    remedy = "Sign in, or use an API token of a person."

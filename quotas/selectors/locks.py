@@ -1,0 +1,36 @@
+"""Row locks of quotas, in the product's one order: organization -> project -> user -> the rest."""
+
+from uuid import UUID
+
+from django.contrib.auth.models import User
+
+from quotas.models import QuotaRequest
+from tenants.models import Organization, Project
+from tenants.selectors.locks import lock_in_order, lock_rows
+
+
+def lock_limit_path(*, organization_id: UUID, project_id: UUID | None, user_id: int | None) -> None:
+    """Lock whom a limit binds, and those above, until the transaction ends.
+
+    The organization comes first, so everything that changes one organization's limits waits in
+    one line.
+    """
+    lock_in_order(
+        Organization.objects.filter(pk=organization_id),
+        Project.objects.filter(pk=project_id),
+        User.objects.filter(pk=user_id),
+    )
+
+
+def lock_request(request_id: UUID) -> QuotaRequest | None:
+    """Lock a request's organization, its project and itself; None when there is no such request."""
+    found = (
+        QuotaRequest.objects.filter(pk=request_id).values("organization_id", "project_id").first()
+    )
+    if found is None:
+        return None
+    lock_limit_path(
+        organization_id=found["organization_id"], project_id=found["project_id"], user_id=None
+    )
+    (request,) = lock_rows(QuotaRequest.objects.filter(pk=request_id))
+    return request

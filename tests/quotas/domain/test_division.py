@@ -1,0 +1,134 @@
+"""How one limit is spread over several namespaces."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quotas.domain.division import (
+    Part,
+    Place,
+    divide_limit,
+    share_units,
+    split_largest_remainder,
+)
+
+A, B, C = (Place("hopper", name) for name in ("a", "b", "c"))
+PLACES = st.builds(
+    Place, st.sampled_from(["ampere", "hopper"]), st.sampled_from(["a", "b", "c", "d"])
+)
+UNITS = st.integers(min_value=0, max_value=40)
+PARTS = st.dictionaries(PLACES, st.builds(Part, UNITS, UNITS, UNITS), max_size=6)
+
+
+def arrived(parts: dict[Place, Part], told: dict[Place, int]) -> dict[Place, Part]:
+    """Return the parts once the cluster was read and says what it was told."""
+    return {p: Part(part.used_units, told[p], told[p]) for p, part in parts.items()}
+
+
+def sent(parts: dict[Place, Part], told: dict[Place, int]) -> dict[Place, Part]:
+    """Return the parts while nothing that was told has been seen to arrive."""
+    return {
+        p: Part(part.used_units, told[p], max(part.ceiling_units, told[p]))
+        for p, part in parts.items()
+    }
+
+
+def test_one_namespace_gets_the_whole_limit() -> None:
+    assert divide_limit(8, {A: Part(used_units=3)}) == {A: 8}
+
+
+def test_no_namespace_gets_nothing() -> None:
+    assert divide_limit(8, {}) == {}
+
+
+def test_idle_namespaces_share_evenly_and_the_odd_unit_goes_to_the_first_by_name() -> None:
+    assert share_units(8, {C: 0, B: 0, A: 0}) == {A: 3, B: 3, C: 2}
+
+
+def test_what_is_held_stays_covered_and_the_spare_follows_use() -> None:
+    assert share_units(10, {A: 5, B: 0}) == {A: 9, B: 1}
+
+
+def test_a_lowered_limit_is_shared_in_proportion_to_use() -> None:
+    assert share_units(4, {A: 6, B: 2}) == {A: 3, B: 1}
+
+
+@given(limit=UNITS, used=st.dictionaries(PLACES, UNITS, min_size=1))
+def test_shares_add_up_to_the_limit_and_cover_use_while_they_can(
+    limit: int, used: dict[Place, int]
+) -> None:
+    shares = share_units(limit, used)
+
+    assert sum(shares.values()) == limit
+    assert min(shares.values()) >= 0
+    if sum(used.values()) <= limit:
+        assert all(shares[place] >= used[place] for place in used)
+
+
+@given(
+    total=UNITS,
+    weights=st.dictionaries(PLACES, UNITS, min_size=1).filter(lambda w: sum(w.values()) > 0),
+)
+def test_each_part_lies_within_one_unit_of_its_exact_share(
+    total: int, weights: dict[Place, int]
+) -> None:
+    parts = split_largest_remainder(total, weights)
+    weight_sum = sum(weights.values())
+
+    assert sum(parts.values()) == total
+    for place, part in parts.items():
+        assert abs(part * weight_sum - total * weights[place]) < weight_sum
+
+
+def test_a_division_with_room_everywhere_does_not_follow_every_pod() -> None:
+    parts = {A: Part(3, 5, 5), B: Part(1, 3, 3)}
+
+    assert divide_limit(8, parts) == {A: 5, B: 3}
+
+
+def test_a_full_namespace_gets_what_another_can_spare_once_that_has_been_lowered() -> None:
+    parts = {A: Part(5, 5, 5), B: Part(0, 3, 3)}
+
+    first = divide_limit(8, parts)
+    second = divide_limit(8, arrived(parts, first))
+
+    assert first == {A: 5, B: 0}
+    assert second == {A: 8, B: 0}
+
+
+def test_a_raise_that_was_sent_and_not_seen_counts_as_said() -> None:
+    parts = {A: Part(0, 2, 6), B: Part(0, 2, 2)}
+
+    assert divide_limit(8, parts) == {A: 4, B: 2}
+
+
+@given(limit=UNITS, parts=PARTS)
+def test_dividing_never_lets_the_ceilings_add_up_to_more_because_of_it(
+    limit: int, parts: dict[Place, Part]
+) -> None:
+    told = divide_limit(limit, parts)
+    before = sum(part.ceiling_units for part in parts.values())
+    after = sum(part.ceiling_units for part in sent(parts, told).values())
+
+    assert after <= max(limit, before)
+    assert sum(told.values()) <= max(limit, 0)
+
+
+@given(limit=UNITS, parts=PARTS.filter(bool))
+def test_once_everything_arrives_the_limit_is_divided_in_full_and_stays_so(
+    limit: int, parts: dict[Place, Part]
+) -> None:
+    for _ in range(3):
+        told = divide_limit(limit, parts)
+        parts = arrived(parts, told)
+
+    assert sum(told.values()) == limit
+    assert divide_limit(limit, parts) == told
+
+
+@given(limit=UNITS, parts=PARTS)
+def test_the_order_in_which_places_are_known_does_not_matter(
+    limit: int, parts: dict[Place, Part]
+) -> None:
+    turned = dict(reversed(list(parts.items())))
+
+    assert divide_limit(limit, parts) == divide_limit(limit, turned)
