@@ -7,6 +7,7 @@ INVOICE = "billing_invoice"
 LINE = "billing_invoiceline"
 PERIOD = "billing_billingperiod"
 PRICE = "billing_price"
+ASSIGNMENT = "billing_pricebookassignment"
 ACCRUED = "billing_accruedwindow"
 ISSUED = "the invoice is final"
 
@@ -28,18 +29,15 @@ BEGIN
 END $$;
 CREATE FUNCTION billing_keep_billed_charges() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  IF to_jsonb(OLD) - 'line_id' <> to_jsonb(NEW) - 'line_id' THEN
-    RAISE EXCEPTION 'UPDATE on charges is refused: only the link to a line changes'
-      USING ERRCODE = 'restrict_violation', HINT = 'Correct it by a new charge.';
-  END IF;
-  IF EXISTS (SELECT FROM {LINE} l JOIN {INVOICE} i ON i.id = l.invoice_id
-              WHERE l.id IN (OLD.line_id, NEW.line_id) AND i.state = 'final') THEN
+  IF EXISTS (SELECT FROM (SELECT line_id FROM old_rows UNION SELECT line_id FROM new_rows) r
+               JOIN {LINE} l ON l.id = r.line_id JOIN {INVOICE} i ON i.id = l.invoice_id
+              WHERE i.state = 'final') THEN
     RAISE EXCEPTION 'UPDATE on charges is refused: {ISSUED}'
       USING ERRCODE = 'restrict_violation', HINT = 'Correct it by a credit note.';
   END IF;
-  RETURN NEW;
+  RETURN NULL;
 END $$;
-"""
+"""  # noqa: S608 - Put together from constants only.
 
 # Prices of one key follow each other without a gap; looked at when the transaction commits.
 PRICE_FUNCTION = f"""
@@ -58,10 +56,14 @@ BEGIN
   END IF;
   RETURN NULL;
 END $$;
-"""
-PRICE_KEPT = (
-    "(OLD.price_book_id, OLD.size, OLD.price_group, OLD.unit_price, lower(OLD.valid))"
+"""  # noqa: S608 - As above.
+PRICE_KEPT = "(OLD.price_book_id, OLD.size, OLD.price_group, OLD.unit_price, lower(OLD.valid))"
+CHARGE_KEPT = (
+    "(OLD.id, OLD.window_id, OLD.window_start, OLD.cluster_id, OLD.organization_id,"
+    " OLD.project_id, OLD.owner, OLD.size, OLD.price_group, OLD.tier, OLD.price_id,"
+    " OLD.unit_price, OLD.currency, OLD.unit_seconds, OLD.period_id, OLD.created_at)"
 )
+ASSIGNMENT_KEPT = "(OLD.organization_id, OLD.price_book_id, lower(OLD.valid))"
 PERIOD_KEPT = "(OLD.organization_id, OLD.label, OLD.hours)"
 
 
@@ -83,7 +85,14 @@ TRIGGERS = (
     + always(
         CHARGE,
         f"{CHARGE}_keeps_billed",
-        f"BEFORE UPDATE ON {CHARGE} FOR EACH ROW EXECUTE FUNCTION billing_keep_billed_charges()",
+        f"AFTER UPDATE ON {CHARGE} REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows "
+        "FOR EACH STATEMENT EXECUTE FUNCTION billing_keep_billed_charges()",
+    )
+    + refuse(
+        CHARGE,
+        operation="UPDATE",
+        reason="only the link to a line changes",
+        when=_changed(CHARGE_KEPT),
     )
     + refuse(CHARGE, operation="DELETE", reason="a charge is corrected by a new one")
     + refuse(CHARGE, operation="TRUNCATE", reason="charges are never truncated")
@@ -99,6 +108,16 @@ TRIGGERS = (
         reason="a price is closed and succeeded, never edited",
         when=f"NOT upper_inf(OLD.valid) OR {_changed(PRICE_KEPT)}",
     )
+    + refuse(PRICE, operation="DELETE", reason="a price is closed and succeeded, never deleted")
+    + refuse(PRICE, operation="TRUNCATE", reason="prices are never truncated")
+    + refuse(
+        ASSIGNMENT,
+        operation="UPDATE",
+        reason="an assignment is closed and succeeded, never edited",
+        when=f"NOT upper_inf(OLD.valid) OR {_changed(ASSIGNMENT_KEPT)}",
+    )
+    + refuse(ASSIGNMENT, operation="DELETE", reason="an assignment is closed, never deleted")
+    + refuse(ASSIGNMENT, operation="TRUNCATE", reason="assignments are never truncated")
     + always(
         PRICE,
         f"{PRICE}_no_gap",
@@ -122,14 +141,14 @@ class Migration(migrations.Migration):
     operations = [
         migrations.RunSQL(
             LINE_FUNCTION,
-            "DROP FUNCTION billing_keep_final_lines();"
-            "DROP FUNCTION billing_keep_billed_charges();",
+            "DROP FUNCTION billing_keep_final_lines();DROP FUNCTION billing_keep_billed_charges();",
         ),
         migrations.RunSQL(PRICE_FUNCTION, "DROP FUNCTION billing_refuse_price_gap();"),
         migrations.RunSQL(
             TRIGGERS,
             "".join(
-                drop_refusals(table) for table in (INVOICE, LINE, CHARGE, PERIOD, PRICE, ACCRUED)
+                drop_refusals(table)
+                for table in (INVOICE, LINE, CHARGE, PERIOD, PRICE, ASSIGNMENT, ACCRUED)
             )
             + drop_triggers(LINE, f"{LINE}_keeps_final")
             + drop_triggers(CHARGE, f"{CHARGE}_keeps_billed")

@@ -40,16 +40,19 @@ class Charge(models.Model):
     """Unit-seconds of one window, project, owner, size and price group at one pinned price.
 
     A charge without a line is not yet billed: the link is the state. Only the link ever changes.
+    The table is written in bulk, so it carries only the indexes that something asks for.
     """
 
     id = models.BigAutoField(primary_key=True)
     window_id = models.BigIntegerField()
     window_start = models.DateTimeField()
-    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+", db_index=False)
     organization = models.ForeignKey(
-        Organization, on_delete=models.PROTECT, related_name="charges"
+        Organization, on_delete=models.PROTECT, related_name="charges", db_index=False
     )
-    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="charges")
+    project = models.ForeignKey(
+        Project, on_delete=models.PROTECT, related_name="charges", db_index=False
+    )
     owner = models.CharField(max_length=150, blank=True, default="")
     size = models.CharField(max_length=16)
     price_group = models.CharField(max_length=96)

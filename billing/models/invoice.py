@@ -1,19 +1,14 @@
 """Invoices and their lines: drafted, then final and frozen by the database."""
 
-from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from billing.domain.invoice_state import InvoiceState
 from billing.models.period import BillingPeriod
 from tenants.domain.identifiers import new_id
 from tenants.models import Organization, Project
 
-
-class InvoiceState(models.TextChoices):
-    """A draft may be made again; a final invoice is never changed."""
-
-    DRAFT = "draft"
-    FINAL = "final"
+STATE_CHOICES = [(state.value, state.value.capitalize()) for state in InvoiceState]
 
 
 class InvoiceSeries(models.Model):
@@ -38,9 +33,7 @@ class Invoice(models.Model):
         Organization, on_delete=models.PROTECT, related_name="invoices"
     )
     period = models.ForeignKey(BillingPeriod, on_delete=models.PROTECT, related_name="invoices")
-    state = models.CharField(
-        max_length=16, choices=InvoiceState.choices, default=InvoiceState.DRAFT
-    )
+    state = models.CharField(max_length=16, choices=STATE_CHOICES, default=InvoiceState.DRAFT.value)
     series = models.CharField(max_length=12)
     number = models.PositiveBigIntegerField(null=True, blank=True)
     currency = models.CharField(max_length=3)
@@ -63,9 +56,9 @@ class Invoice(models.Model):
             models.UniqueConstraint(fields=["organization", "period"], name="invoice_unique"),
             models.UniqueConstraint(fields=["series", "number"], name="invoice_number_unique"),
             models.CheckConstraint(
-                condition=Q(state=InvoiceState.DRAFT, number__isnull=True)
+                condition=Q(state=InvoiceState.DRAFT.value, number__isnull=True)
                 | Q(
-                    state=InvoiceState.FINAL,
+                    state=InvoiceState.FINAL.value,
                     number__isnull=False,
                     finalized_at__isnull=False,
                     content_sha256__regex=r"^[0-9a-f]{64}$",
@@ -74,16 +67,16 @@ class Invoice(models.Model):
             ),
         ]
 
+    def __str__(self) -> str:
+        """Return the number as printed."""
+        return self.reference
+
     @property
     def reference(self) -> str:
         """The number as printed, such as "GL-2026-000012"; "draft" before there is one."""
         if self.number is None:
             return "draft"
         return f"{self.series}-{self.period.label[:4]}-{self.number:06d}"
-
-    def __str__(self) -> str:
-        """Return the number as printed."""
-        return self.reference
 
 
 class InvoiceLine(models.Model):

@@ -32,9 +32,7 @@ class BillingPeriod(models.Model):
     class Meta:
         ordering = ["-label", "organization__slug"]
         constraints = [
-            models.UniqueConstraint(
-                fields=["organization", "label"], name="billing_period_unique"
-            ),
+            models.UniqueConstraint(fields=["organization", "label"], name="billing_period_unique"),
             ExclusionConstraint(
                 name="billing_periods_do_not_overlap",
                 expressions=[

@@ -5,12 +5,12 @@ from django.contrib.postgres.fields import DateTimeRangeField, RangeOperators
 from django.db import models
 from django.db.models import Q
 
+from billing.domain.price_book import ANY_GROUP
 from metering.domain.gpu_sizes import GPUSize
 from tenants.domain.identifiers import new_id
 from tenants.models import Organization
 from tenants.models.organization import CURRENCY, SLUG
 
-ANY_GROUP = "*"
 SIZE_CHOICES = [(size.value, size.value.capitalize()) for size in GPUSize]
 
 

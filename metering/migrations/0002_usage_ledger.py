@@ -143,8 +143,12 @@ TRIGGERS = (
     + f"REVOKE UPDATE, TRUNCATE ON {USAGE} FROM {RUNTIME_ROLE};\n"
 )
 
-# What billing may read: usage of sealed windows only.
+# What billing may read: sealed windows and their usage only.
 VIEW = f"""
+CREATE VIEW metering_sealed_window AS
+SELECT id, cluster_id, start_at, as_of, sealed_at, record_count, record_digest
+  FROM {WINDOW} WHERE state = 'sealed';
+GRANT SELECT ON metering_sealed_window TO {RUNTIME_ROLE};
 CREATE VIEW metering_sealed_usage AS
 SELECT u.* FROM {USAGE} u JOIN {WINDOW} w ON w.id = u.window_id WHERE w.state = 'sealed';
 GRANT SELECT ON metering_sealed_usage TO {RUNTIME_ROLE};
@@ -183,7 +187,7 @@ class Migration(migrations.Migration):
             + drop_triggers(USAGE, f"{USAGE}_checks_insert", f"{USAGE}_keeps_sealed"),
         ),
         migrations.RunSQL(PARTITION_FUNCTION, "DROP FUNCTION metering_ensure_partitions;"),
-        migrations.RunSQL(VIEW, "DROP VIEW metering_sealed_usage;"),
+        migrations.RunSQL(VIEW, "DROP VIEW metering_sealed_usage; DROP VIEW metering_sealed_window;"),
         migrations.RunSQL(WINDOW_TRIGGERS, drop_refusals(WINDOW)),
         migrations.RunSQL(ALLOCATION_TRIGGERS, drop_refusals(ALLOCATION)),
         migrations.RunSQL(

@@ -1,0 +1,115 @@
+"""Refusals of billing: one class per refusal, each with a stable code and a remedy."""
+
+from tenants.domain.errors import ConflictError, ForbiddenError, InvalidInputError
+
+
+class CurrencyUnknownError(InvalidInputError):
+    """The currency is not in ISO 4217."""
+
+    code = "billing_currency_unknown"
+    remedy = "Use three letters of an active ISO 4217 currency, such as EUR."
+
+
+class CurrencyMismatchError(ConflictError):
+    """Two amounts, or a price book and an organization, are in different currencies."""
+
+    code = "billing_currency_mismatch"
+    remedy = "Use a price book in the organization's billing currency."
+
+
+class PriceInvalidError(InvalidInputError):
+    """The price is negative, not a number, or finer than the ledger keeps."""
+
+    code = "price_invalid"
+    remedy = "Give a price from 0 with at most 10 digits before and 10 after the point."
+
+
+class PriceKeyInvalidError(InvalidInputError):
+    """The size or the price group cannot be priced."""
+
+    code = "price_key_invalid"
+    remedy = 'Use small, medium or large, and a group such as "H100/1g.10gb" or "*".'
+
+
+class NotOnTheHourError(InvalidInputError):
+    """A time that must be a whole UTC hour is not."""
+
+    code = "not_on_the_hour"
+    remedy = "Prices and price books change on whole UTC hours."
+
+
+class PeriodLabelInvalidError(InvalidInputError):
+    """The label does not name a month."""
+
+    code = "period_label_invalid"
+    remedy = 'Name the month as year and month, such as "2026-10".'
+
+
+class PriceBookExistsError(ConflictError):
+    """The slug is taken."""
+
+    code = "price_book_exists"
+    remedy = "Choose another slug, or set prices in the book that has it."
+
+
+class PriceOverlapError(ConflictError):
+    """The key has a price that begins at that hour or later."""
+
+    code = "price_overlap"
+    remedy = "Let the new price begin after the newest one of its key."
+
+
+class PriceInUseError(ConflictError):
+    """Hours the new price would cover are charged already."""
+
+    code = "price_in_use"
+    remedy = "Let the new price begin after the last charged hour."
+
+
+class AssignmentOverlapError(ConflictError):
+    """The organization has a price book assigned from that hour or later."""
+
+    code = "price_book_assignment_overlap"
+    remedy = "Let the assignment begin after the newest one of the organization."
+
+
+class AssignmentInUseError(ConflictError):
+    """Hours the assignment would cover are charged already."""
+
+    code = "price_book_assignment_in_use"
+    remedy = "Let the assignment begin after the last charged hour."
+
+
+class PeriodNotReadyError(ConflictError):
+    """The period cannot be invoiced yet; `problems` holds every reason."""
+
+    code = "period_not_ready"
+    remedy = "Settle every reason named under problems, then draft again."
+
+
+class NothingToInvoiceError(ConflictError):
+    """The period has no charges."""
+
+    code = "nothing_to_invoice"
+    remedy = "Nothing has to be done: the period stays open for late charges."
+
+
+class InvoiceFinalError(ConflictError):
+    """The invoice is final and is never changed."""
+
+    code = "invoice_is_final"
+    remedy = "Correct a final invoice by a credit note."
+
+
+class DraftStaleError(ConflictError):
+    """Charges or lines have changed since the draft was made."""
+
+    code = "invoice_draft_is_stale"
+    remedy = "Draft the period again and look at it once more."
+
+
+class FourEyesError(ForbiddenError):
+    """Who drafted an invoice may not finalize it."""
+
+    code = "invoice_needs_four_eyes"
+    remedy = "Ask another person with the role to finalize it."

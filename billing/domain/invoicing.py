@@ -1,0 +1,126 @@
+"""Composing lines: charges of a period become lines, each multiplied once and rounded once.
+
+It allocates no number and touches no ledger: a preview and the real thing are the same function.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from billing.domain.money import Money, price_of
+
+_SIZE_ORDER: Final = {"small": 0, "medium": 1, "large": 2}
+_SHAPES: Final = {"whole": "whole device"}
+
+
+@dataclass(frozen=True)
+class ChargeSum:
+    """Unit-seconds of charges that share everything a line is made by.
+
+    Attributes:
+        project_id: The project's key as text.
+        project: Its slug, which lines are ordered by.
+        unit_price: Per unit-hour.
+    """
+
+    project_id: str
+    project: str
+    project_name: str
+    cost_center: str
+    size: str
+    price_group: str
+    unit_price: Decimal
+    unit_seconds: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """One project's use of one size and price group at one price."""
+
+    position: int
+    project_id: str
+    project: str
+    project_name: str
+    cost_center: str
+    size: str
+    price_group: str
+    description: str
+    unit_seconds: int
+    unit_price: Decimal
+    amount: Money
+
+
+def compose_lines(charges: Iterable[ChargeSum], *, currency: str) -> tuple[Line, ...]:
+    """Return the lines of an invoice, by project, size, price group and price.
+
+    Whole unit-seconds are added first, so the lines do not depend on how or in which order the
+    charges came. Sums of 0 make no line.
+    """
+    sums: Counter[ChargeSum] = Counter()
+    for charge in charges:
+        sums[_without_quantity(charge)] += charge.unit_seconds
+    ordered = sorted((key for key, total in sums.items() if total), key=_order)
+    return tuple(
+        _line(key, unit_seconds=sums[key], position=position, currency=currency)
+        for position, key in enumerate(ordered, start=1)
+    )
+
+
+def total_of(lines: Iterable[Line], *, currency: str) -> Money:
+    """Return the sum of what was rounded."""
+    return sum((line.amount for line in lines), start=Money.zero(currency))
+
+
+def describe(*, size: str, price_group: str) -> str:
+    """Return what a line is for, such as "Small unit, H100 1g.10gb"."""
+    model, _, shape = price_group.partition("/")
+    parts = [_describe_shape(part) for part in shape.split("/") if part]
+    return ", ".join([f"{size.capitalize()} unit", " ".join([model, *parts])])
+
+
+def _describe_shape(shape: str) -> str:
+    share, of, replicas = shape.partition("of")
+    if of and share.isdigit() and replicas.isdigit():
+        return f"share {share} of {replicas}"
+    return _SHAPES.get(shape, shape)
+
+
+def _without_quantity(charge: ChargeSum) -> ChargeSum:
+    return ChargeSum(
+        project_id=charge.project_id,
+        project=charge.project,
+        project_name=charge.project_name,
+        cost_center=charge.cost_center,
+        size=charge.size,
+        price_group=charge.price_group,
+        unit_price=charge.unit_price.normalize(),
+        unit_seconds=0,
+    )
+
+
+def _order(key: ChargeSum) -> tuple[str, str, int, str, Decimal]:
+    return (
+        key.project,
+        key.project_id,
+        _SIZE_ORDER.get(key.size, len(_SIZE_ORDER)),
+        key.price_group,
+        key.unit_price,
+    )
+
+
+def _line(key: ChargeSum, *, unit_seconds: int, position: int, currency: str) -> Line:
+    return Line(
+        position=position,
+        project_id=key.project_id,
+        project=key.project,
+        project_name=key.project_name,
+        cost_center=key.cost_center,
+        size=key.size,
+        price_group=key.price_group,
+        description=describe(size=key.size, price_group=key.price_group),
+        unit_seconds=unit_seconds,
+        unit_price=key.unit_price,
+        amount=price_of(unit_seconds, unit_price=key.unit_price, currency=currency),
+    )

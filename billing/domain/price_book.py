@@ -1,0 +1,138 @@
+"""Price books: which price applies at an hour, and whether the prices of a book hang together."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from itertools import groupby, pairwise
+from typing import Final
+
+from billing.domain.errors import PriceInvalidError, PriceKeyInvalidError
+from metering.domain.gpu_sizes import GPUSize
+
+ANY_GROUP: Final = "*"
+PRICE_DECIMALS: Final = 10
+PRICE_MAX: Final = 10**10
+GROUP_LENGTH_MAX: Final = 96
+
+
+@dataclass(frozen=True)
+class PriceSpan:
+    """One price of one unit-hour, from `begin_at`, included, to `end_at`, excluded.
+
+    Attributes:
+        id: The stored price.
+        book: The price book it belongs to.
+        price_group: A device share such as "H100/1g.10gb", or "*" for any.
+        end_at: None for "until further notice".
+    """
+
+    id: str
+    book: str
+    size: str
+    price_group: str
+    unit_price: Decimal
+    begin_at: datetime
+    end_at: datetime | None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What prices follow each other by."""
+        return (self.book, self.size, self.price_group)
+
+    def covers(self, at: datetime) -> bool:
+        """Whether it is in force at a moment."""
+        return self.begin_at <= at and (self.end_at is None or at < self.end_at)
+
+
+class PriceFault(StrEnum):
+    """How two prices of one key can fail to follow each other."""
+
+    GAP = "gap"
+    OVERLAP = "overlap"
+
+
+@dataclass(frozen=True)
+class PriceProblem:
+    """Two prices of one key that do not follow each other, oldest fault first."""
+
+    fault: PriceFault
+    earlier: PriceSpan
+    later: PriceSpan
+
+
+def find_problems(spans: Iterable[PriceSpan]) -> tuple[PriceProblem, ...]:
+    """Return every gap and overlap between neighbours, by key and then by time."""
+    ordered = sorted(spans, key=lambda span: (span.key, span.begin_at))
+    problems = []
+    for _, same_key in groupby(ordered, key=lambda span: span.key):
+        for earlier, later in pairwise(same_key):
+            if earlier.end_at is None or earlier.end_at > later.begin_at:
+                problems.append(PriceProblem(PriceFault.OVERLAP, earlier, later))
+            elif earlier.end_at < later.begin_at:
+                problems.append(PriceProblem(PriceFault.GAP, earlier, later))
+    return tuple(problems)
+
+
+def find_price(
+    spans: Iterable[PriceSpan], *, book: str, size: str, price_group: str, at: datetime
+) -> PriceSpan | None:
+    """Return the price in force; that of the exact group goes before that of any group."""
+    in_force = {
+        span.price_group: span
+        for span in spans
+        if span.book == book
+        and span.size == size
+        and span.price_group in {price_group, ANY_GROUP}
+        and span.covers(at)
+    }
+    return in_force.get(price_group) or in_force.get(ANY_GROUP)
+
+
+def require_unit_price(unit_price: Decimal) -> Decimal:
+    """Return a price the ledger can keep to the last digit.
+
+    Raises:
+        PriceInvalidError: It is negative, not finite, too large or too fine.
+    """
+    if not unit_price.is_finite() or not 0 <= unit_price < PRICE_MAX:
+        raise PriceInvalidError(
+            "The price is negative, too large or not a number.",
+            field="unit_price",
+            facts={"unit_price": str(unit_price)},
+        )
+    numerator, denominator = unit_price.as_integer_ratio()
+    if numerator * 10**PRICE_DECIMALS % denominator:
+        raise PriceInvalidError(
+            "The price has more than 10 digits after the point.",
+            field="unit_price",
+            facts={"unit_price": str(unit_price)},
+        )
+    return unit_price
+
+
+def require_key(*, size: str, price_group: str) -> None:
+    """Refuse a size or group that no usage record can have.
+
+    Raises:
+        PriceKeyInvalidError: The size is unknown, or the group is not "*" and not MODEL/share.
+    """
+    if size not in {known.value for known in GPUSize}:
+        raise PriceKeyInvalidError("The size is not known.", field="size", facts={"size": size})
+    if price_group != ANY_GROUP and not _is_device_share(price_group):
+        raise PriceKeyInvalidError(
+            "The price group does not name a device share.",
+            field="price_group",
+            facts={"price_group": price_group},
+        )
+
+
+def _is_device_share(price_group: str) -> bool:
+    model, slash, share = price_group.partition("/")
+    return (
+        len(price_group) <= GROUP_LENGTH_MAX
+        and price_group.isprintable()
+        and ANY_GROUP not in price_group
+        and bool(model.strip() and slash and share.strip())
+    )

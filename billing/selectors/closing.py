@@ -1,0 +1,141 @@
+"""Whether a period can be invoiced: every reason why not, found set-based."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import connection
+
+from billing.domain.document import utc_text
+from billing.models import BillingPeriod
+from tenants.domain.errors import FieldProblem
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """Counts that must all be 0, or equal, before a period is invoiced.
+
+    Attributes:
+        unsealed_windows: Hours of the organization's clusters that metering has not sealed.
+        unaccrued_windows: Sealed ones that accrual has not looked at.
+        open_exceptions: Usage of the period that waits for a price.
+        held_unit_seconds: How much that is.
+        used_unit_seconds: Sealed usage of the period's hours.
+        charged_unit_seconds: Charges for the same hours, wherever they were posted.
+        foreign_charges: Charges posted to the period in another than the billing currency.
+    """
+
+    unsealed_windows: int
+    first_unsealed_at: datetime | None
+    unaccrued_windows: int
+    open_exceptions: int
+    held_unit_seconds: int
+    used_unit_seconds: int
+    charged_unit_seconds: int
+    foreign_charges: int
+
+
+def readiness_of(period: BillingPeriod) -> Readiness:
+    """Return how far metering and accrual of a period have come."""
+    given = {
+        "organization": period.organization_id,
+        "period": period.pk,
+        "begin": period.hours.lower,
+        "end": period.hours.upper,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_WINDOWS, given)
+        windows = cursor.fetchone()
+        cursor.execute(_AMOUNTS, given)
+        amounts = cursor.fetchone()
+    return Readiness(*windows, *amounts)
+
+
+def reasons_against(
+    period: BillingPeriod, readiness: Readiness, *, at: datetime
+) -> tuple[FieldProblem, ...]:
+    """Return every reason why a period cannot be invoiced yet; empty when it can."""
+    lost = (
+        readiness.used_unit_seconds - readiness.charged_unit_seconds - readiness.held_unit_seconds
+    )
+    first = readiness.first_unsealed_at
+    found = (
+        (
+            at < period.hours.upper,
+            "period_not_over",
+            f"The period ends at {utc_text(period.hours.upper)}.",
+        ),
+        (
+            readiness.unsealed_windows > 0,
+            "windows_not_sealed",
+            f"{readiness.unsealed_windows} metering windows are not sealed"
+            + (f", the first at {utc_text(first)}." if first else "."),
+        ),
+        (
+            readiness.unaccrued_windows > 0,
+            "windows_not_accrued",
+            f"{readiness.unaccrued_windows} sealed windows are not accrued.",
+        ),
+        (
+            readiness.open_exceptions > 0,
+            "accrual_exceptions_open",
+            (
+                f"{readiness.open_exceptions} accrual exceptions hold "
+                f"{readiness.held_unit_seconds} unit-seconds without a price."
+            ),
+        ),
+        (
+            readiness.unaccrued_windows == 0 and lost != 0,
+            "usage_not_charged",
+            f"Usage and charges differ by {lost} unit-seconds.",
+        ),
+        (
+            readiness.foreign_charges > 0,
+            "charges_in_other_currency",
+            f"{readiness.foreign_charges} charges are not in the billing currency.",
+        ),
+    )
+    return tuple(
+        FieldProblem(field="period", code=code, message=message)
+        for applies, code, message in found
+        if applies
+    )
+
+
+# An hour counts where a namespace of the organization was bound: elsewhere it can use nothing.
+_WINDOWS = """
+WITH expected AS MATERIALIZED (
+  SELECT DISTINCT b.cluster_id, hour.start_at
+    FROM tenants_namespacebinding b
+    JOIN tenants_project p ON p.id = b.project_id AND p.organization_id = %(organization)s
+    JOIN tenants_cluster c ON c.id = b.cluster_id
+   CROSS JOIN LATERAL generate_series(
+     greatest(lower(b.valid), date_trunc('hour', c.metered_from), %(begin)s),
+     least(coalesce(upper(b.valid), %(end)s), %(end)s) - interval '1 hour',
+     interval '1 hour') AS hour(start_at)
+)
+SELECT count(*) FILTER (WHERE w.id IS NULL),
+       min(e.start_at) FILTER (WHERE w.id IS NULL),
+       count(*) FILTER (WHERE w.id IS NOT NULL AND a.window_id IS NULL)
+  FROM expected e
+  LEFT JOIN metering_sealed_window w
+    ON w.cluster_id = e.cluster_id AND w.start_at = e.start_at
+  LEFT JOIN billing_accruedwindow a ON a.window_id = w.id
+"""
+_AMOUNTS = """
+SELECT
+  (SELECT count(*) FROM billing_accrualexception e
+    WHERE e.organization_id = %(organization)s AND e.resolved_at IS NULL
+      AND e.window_start >= %(begin)s AND e.window_start < %(end)s),
+  (SELECT coalesce(sum(e.unit_seconds), 0)::bigint FROM billing_accrualexception e
+    WHERE e.organization_id = %(organization)s AND e.resolved_at IS NULL
+      AND e.window_start >= %(begin)s AND e.window_start < %(end)s),
+  (SELECT coalesce(sum(u.unit_seconds), 0)::bigint FROM metering_sealed_usage u
+    WHERE u.organization_id = %(organization)s
+      AND u.window_start >= %(begin)s AND u.window_start < %(end)s),
+  (SELECT coalesce(sum(c.unit_seconds), 0)::bigint FROM billing_charge c
+    WHERE c.organization_id = %(organization)s
+      AND c.window_start >= %(begin)s AND c.window_start < %(end)s),
+  (SELECT count(*) FROM billing_charge c
+     JOIN tenants_organization o ON o.id = c.organization_id
+    WHERE c.period_id = %(period)s AND c.currency <> o.billing_currency)
+"""

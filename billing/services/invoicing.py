@@ -1,0 +1,177 @@
+"""Drafting invoices: lines composed from unbilled charges; a draft may be made again or discarded.
+
+A draft has no number and links no charge, so that looking at one costs and blocks nothing.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from billing.domain.document import (
+    STANDARD_TERMS,
+    InvoiceTerms,
+    Party,
+    PeriodFacts,
+    compose_document,
+)
+from billing.domain.errors import NothingToInvoiceError, PeriodNotReadyError
+from billing.domain.invoice_state import InvoiceMove, InvoiceState, require_move
+from billing.domain.invoicing import Line, compose_lines, total_of
+from billing.domain.period import HourSpan
+from billing.models import BillingPeriod, Invoice, InvoiceLine
+from billing.selectors.closing import readiness_of, reasons_against
+from billing.selectors.locks import lock_invoice, lock_organization, lock_period
+from billing.selectors.unbilled import unbilled_sums
+from tenants.domain.actors import Actor
+from tenants.models import Organization
+from tenants.services.audit import record
+
+
+def draft_invoice(
+    *, period_id: UUID, actor: Actor, at: datetime, terms: InvoiceTerms = STANDARD_TERMS
+) -> Invoice:
+    """Return the draft of a period, made from its charges as they are now.
+
+    An earlier draft of the period is replaced and keeps its identity.
+
+    Args:
+        period_id: The period; it must be over, sealed, accrued and free of exceptions.
+        actor: Who drafts; may not finalize where four eyes are asked for.
+        at: When.
+        terms: Issuer and number series of the site.
+
+    Raises:
+        InvoiceFinalError: The period is invoiced already.
+        PeriodNotReadyError: Something is missing; every reason is under `problems`.
+        NothingToInvoiceError: The period has no charges.
+    """
+    with transaction.atomic():
+        period = lock_period(period_id)
+        organization = lock_organization(period.organization_id)
+        earlier = Invoice.objects.select_for_update(of=("self",)).filter(period=period).first()
+        if earlier is not None:
+            require_move(earlier.state, InvoiceMove.REDRAFT, reference=earlier.reference)
+        require_ready(period, at=at)
+        lines = compose_lines(unbilled_sums(period.pk), currency=organization.billing_currency)
+        if not lines:
+            raise NothingToInvoiceError("The period has nothing to invoice.", field="period")
+        invoice = earlier or Invoice(organization=organization, period=period, version=0)
+        _fill(invoice, organization, lines, terms=terms, actor=actor, at=at)
+        record(
+            actor=actor,
+            at=at,
+            action="billing:invoice:draft",
+            object_kind="invoice",
+            object_id=invoice.pk,
+            organization_id=organization.pk,
+            facts={
+                "period": period.label,
+                "total": invoice.document["total"]["amount"],
+                "currency": invoice.currency,
+                "lines": len(lines),
+                "version": invoice.version,
+            },
+        )
+    return invoice
+
+
+def discard_draft(*, invoice_id: UUID, actor: Actor, at: datetime) -> None:
+    """Delete a draft; its charges stay unbilled.
+
+    Raises:
+        InvoiceFinalError: The invoice is final.
+        Invoice.DoesNotExist: There is none.
+    """
+    with transaction.atomic():
+        period = lock_period(Invoice.objects.values_list("period", flat=True).get(pk=invoice_id))
+        lock_organization(period.organization_id)
+        invoice = lock_invoice(invoice_id)
+        require_move(invoice.state, InvoiceMove.DISCARD, reference=invoice.reference)
+        record(
+            actor=actor,
+            at=at,
+            action="billing:invoice:discard",
+            object_kind="invoice",
+            object_id=invoice.pk,
+            organization_id=period.organization_id,
+            facts={"period": period.label, "version": invoice.version},
+        )
+        invoice.delete()
+
+
+def require_ready(period: BillingPeriod, *, at: datetime) -> None:
+    """Refuse a period that cannot be invoiced yet, with every reason.
+
+    Raises:
+        PeriodNotReadyError: At least one reason applies.
+    """
+    problems = reasons_against(period, readiness_of(period), at=at)
+    if problems:
+        raise PeriodNotReadyError(
+            "The period cannot be invoiced yet.", field="period", problems=problems
+        )
+
+
+def _fill(
+    invoice: Invoice,
+    organization: Organization,
+    lines: Sequence[Line],
+    *,
+    terms: InvoiceTerms,
+    actor: Actor,
+    at: datetime,
+) -> None:
+    currency = organization.billing_currency
+    invoice.state = InvoiceState.DRAFT.value
+    invoice.series = terms.series
+    invoice.currency = currency
+    invoice.total = total_of(lines, currency=currency).amount
+    invoice.unit_seconds = sum(line.unit_seconds for line in lines)
+    invoice.document = compose_document(
+        issuer=terms.issuer,
+        customer=_customer(organization),
+        period=_period_facts(invoice.period, organization),
+        lines=lines,
+        currency=currency,
+        drafted_at=at,
+    )
+    invoice.drafted_by, invoice.drafted_by_id, invoice.drafted_at = actor.label, actor.id, at
+    invoice.version += 1
+    invoice.save()
+    InvoiceLine.objects.filter(invoice=invoice).delete()
+    InvoiceLine.objects.bulk_create([_row(invoice, line) for line in lines])
+
+
+def _customer(organization: Organization) -> Party:
+    return Party(
+        name=organization.name,
+        address=organization.billing_address,
+        tax_id=organization.tax_id,
+        contact=organization.billing_contact,
+        email=organization.billing_email,
+        cost_center=organization.cost_center,
+    )
+
+
+def _period_facts(period: BillingPeriod, organization: Organization) -> PeriodFacts:
+    return PeriodFacts(
+        label=period.label,
+        time_zone=organization.time_zone,
+        span=HourSpan(period.hours.lower, period.hours.upper),
+    )
+
+
+def _row(invoice: Invoice, line: Line) -> InvoiceLine:
+    return InvoiceLine(
+        invoice=invoice,
+        position=line.position,
+        project_id=UUID(line.project_id),
+        size=line.size,
+        price_group=line.price_group,
+        description=line.description,
+        unit_seconds=line.unit_seconds,
+        unit_price=line.unit_price,
+        amount=line.amount.amount,
+    )

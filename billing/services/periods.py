@@ -1,0 +1,141 @@
+"""Opening billing periods: computed once from the organization's zone and then kept."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from django.db import transaction
+from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
+
+from billing.domain.period import HourSpan, Month, fit_between, month_hours, month_of
+from billing.models import BillingPeriod, PeriodState
+from billing.selectors.locks import lock_organization
+from tenants.domain.actors import Actor
+from tenants.models import Organization
+from tenants.services.audit import record
+
+MONTHS_AHEAD_MAX = 240
+"""A window further than this from the clock is a mistake, not a backlog."""
+
+
+def open_period(
+    *, organization: Organization, label: str, actor: Actor, at: datetime
+) -> BillingPeriod:
+    """Return the period of a month, opened if it was not there.
+
+    Args:
+        organization: Whose month.
+        label: The month, such as "2026-10".
+        actor: Who opens it.
+        at: When.
+
+    Raises:
+        PeriodLabelInvalidError: The label names no month.
+    """
+    month = Month.parse(label)
+    with transaction.atomic():
+        lock_organization(organization.pk)
+        ensure_months({organization.pk: (month, month)}, actor=actor, at=at)
+        return BillingPeriod.objects.get(organization=organization, label=label)
+
+
+def ensure_periods(
+    hours: dict[UUID, tuple[datetime, datetime]], *, actor: Actor, at: datetime
+) -> int:
+    """Open every missing period between two hours, and the one of now; return how many.
+
+    The number of statements does not depend on the number of organizations or months.
+
+    Args:
+        hours: Organization to its first and last hour of usage.
+        actor: Who opens them.
+        at: Now, which always gets an open period to post late usage to.
+    """
+    zones = _zones(hours)
+    months = {
+        key: (
+            min(month_of(first, zones[key]), month_of(at, zones[key])),
+            max(month_of(last, zones[key]), month_of(at, zones[key])),
+        )
+        for key, (first, last) in hours.items()
+    }
+    return ensure_months(months, actor=actor, at=at)
+
+
+def ensure_months(months: dict[UUID, tuple[Month, Month]], *, actor: Actor, at: datetime) -> int:
+    """Open every missing period from one month to another, both included; return how many."""
+    with transaction.atomic():
+        stored = _stored(months)
+        missing = [
+            period
+            for key, zone in _zones(months).items()
+            for period in _missing(key, zone, *months[key], stored=stored.get(key, {}), at=at)
+        ]
+        if not missing:
+            return 0
+        BillingPeriod.objects.bulk_create(missing, ignore_conflicts=True)
+        record(
+            actor=actor,
+            at=at,
+            action="billing:period:open",
+            object_kind="billing_period",
+            object_id=missing[0].pk,
+            organization_id=missing[0].organization_id if len(months) == 1 else None,
+            facts={"periods": [f"{p.organization_id} {p.label}" for p in missing]},
+        )
+    return len(missing)
+
+
+def _zones(organization_ids: Iterable[UUID]) -> dict[UUID, ZoneInfo]:
+    rows = Organization.objects.filter(pk__in=list(organization_ids)).order_by("pk")
+    return {key: ZoneInfo(name) for key, name in rows.values_list("pk", "time_zone")}
+
+
+def _stored(organization_ids: Iterable[UUID]) -> dict[UUID, dict[str, HourSpan]]:
+    stored: dict[UUID, dict[str, HourSpan]] = {}
+    rows = BillingPeriod.objects.filter(organization__in=list(organization_ids)).order_by("label")
+    for key, label, hours in rows.values_list("organization", "label", "hours"):
+        stored.setdefault(key, {})[label] = HourSpan(hours.lower, hours.upper)
+    return stored
+
+
+def _missing(
+    organization_id: UUID,
+    zone: ZoneInfo,
+    first: Month,
+    last: Month,
+    *,
+    stored: dict[str, HourSpan],
+    at: datetime,
+) -> list[BillingPeriod]:
+    known = dict(stored)
+    made = []
+    month = first
+    for _ in range(MONTHS_AHEAD_MAX):
+        if month > last:
+            return made
+        if month.label not in known:
+            span = _fitted(month, zone, known)
+            known[month.label] = span
+            made.append(
+                BillingPeriod(
+                    organization_id=organization_id,
+                    label=month.label,
+                    hours=DateTimeTZRange(span.begin_at, span.end_at),
+                    state=PeriodState.OPEN,
+                    created_at=at,
+                )
+            )
+        month = month.shift(1)
+    raise ValueError(f"{first.label} to {last.label} is longer than {MONTHS_AHEAD_MAX} months")
+
+
+def _fitted(month: Month, zone: ZoneInfo, known: dict[str, HourSpan]) -> HourSpan:
+    before = known.get(month.shift(-1).label)
+    after = known.get(month.shift(1).label)
+    return fit_between(
+        month_hours(month, zone),
+        previous_end_at=before.end_at if before else None,
+        next_begin_at=after.begin_at if after else None,
+    )
