@@ -19,8 +19,7 @@ END $$;
 def always(table: str, name: str, definition: str) -> str:
     """Return SQL that makes one trigger and lets nothing switch it off."""
     return (
-        f"CREATE TRIGGER {name} {definition};\n"
-        f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name};\n"
+        f"CREATE TRIGGER {name} {definition};\nALTER TABLE {table} ENABLE ALWAYS TRIGGER {name};\n"
     )
 
 
@@ -55,5 +54,8 @@ def drop_refusals(table: str) -> str:
     """Return SQL that takes away what `refuse` and `append_only` made."""
     return drop_triggers(
         table,
-        *(f"{table}_refuses_{operation}" for operation in ("insert", "update", "delete", "truncate")),
+        *(
+            f"{table}_refuses_{operation}"
+            for operation in ("insert", "update", "delete", "truncate")
+        ),
     )

@@ -13,6 +13,8 @@ class IdempotencyRecord(models.Model):
     """SHA-256 of method, path and canonical body."""
     status = models.PositiveSmallIntegerField()
     body = models.JSONField()
+    headers = models.JSONField(default=dict)
+    """Those that belong to the answer: ETag and Location."""
     created_at = models.DateTimeField()
 
     class Meta:

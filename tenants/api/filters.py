@@ -1,0 +1,31 @@
+"""Filters of lists: only what is named, and nothing that tells whether an id exists.
+
+Relations are filtered by `UUIDFilter` on the id: a choice among rows would answer differently for
+an id of a foreign organization and for one that does not exist.
+"""
+
+from typing import Any
+
+from django_filters import rest_framework as filters
+from rest_framework.exceptions import ErrorDetail, ValidationError
+
+PAGE_PARAMETERS = frozenset({"cursor", "page_size", "format"})
+
+
+class StrictFilterSet(filters.FilterSet):
+    """Filters that refuse a query parameter nobody knows: a typing error must not widen a list."""
+
+    def is_valid(self) -> bool:
+        """Whether every parameter can be used.
+
+        Raises:
+            ValidationError: A parameter is not known.
+        """
+        unknown = sorted(set(self.data) - set(self.filters) - PAGE_PARAMETERS)
+        if unknown:
+            detail: dict[str, Any] = {
+                name: [ErrorDetail("There is no such filter.", code="unknown_filter")]
+                for name in unknown
+            }
+            raise ValidationError(detail)
+        return bool(super().is_valid())

@@ -1,0 +1,48 @@
+"""Bases of every serializer: what a body may say, strictly.
+
+`StrictSerializer` is for input: a field that is not known, or may not be set, is a problem and
+not silently dropped. Every problem is told at once. Output serializers are DRF's own.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.exceptions import ErrorDetail, ValidationError
+
+
+class StrictSerializer(serializers.Serializer[Any]):
+    """Input that refuses unknown fields. It validates; services write."""
+
+    def to_internal_value(self, data: Any) -> Any:  # noqa: ANN401 - DRF's signature.
+        """Return the validated fields.
+
+        Raises:
+            ValidationError: With the problems of every field, unknown ones included.
+        """
+        unknown = _unknown_fields(data, known=self.fields)
+        try:
+            value = super().to_internal_value(data)
+        except ValidationError as error:
+            if isinstance(error.detail, dict):
+                raise ValidationError({**error.detail, **unknown}) from error
+            raise
+        if unknown:
+            raise ValidationError(unknown)
+        return value
+
+
+class EmptySerializer(StrictSerializer):
+    """A body that says nothing: `{}` or none at all."""
+
+
+def _unknown_fields(
+    data: object, *, known: Mapping[str, serializers.Field[Any, Any, Any, Any]]
+) -> dict[str, list[ErrorDetail]]:
+    if not isinstance(data, Mapping):
+        return {}
+    return {
+        str(name): [ErrorDetail("This field is not known here.", code="unknown_field")]
+        for name in data
+        if name not in known or known[name].read_only
+    }

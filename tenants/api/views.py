@@ -1,0 +1,78 @@
+"""Bases of every app's views: who calls, when, and how an object is answered."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Model, QuerySet
+from django.utils import timezone
+from django.utils.functional import cached_property
+from rest_framework import status
+from rest_framework.mixins import ListModelMixin
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.serializers import BaseSerializer
+from rest_framework.viewsets import GenericViewSet
+
+from tenants.api.actors import actor_of_request
+from tenants.api.conditional import etag_of
+from tenants.domain.actors import Actor, system_actor
+
+
+class LedgerViewSet(GenericViewSet[Any]):
+    """A view set: input serializer -> access_* -> service -> output serializer.
+
+    Subclasses set `serializer_class` (output), `ordering`, `filterset_class`, and give
+    `get_queryset()` from an `*_visible_to(self.actor)`. Paths carry `<uuid:pk>`; a list whose keys
+    are not UUIDs sets `lookup_value_converter`.
+    """
+
+    lookup_value_converter = "uuid"
+    ordering: str | tuple[str, ...] = "-pk"
+
+    @cached_property
+    def actor(self) -> Actor:
+        """Return who calls; the service itself while the API description is written."""
+        if getattr(self, "swagger_fake_view", False):
+            return system_actor("openapi")
+        return actor_of_request(self.request)
+
+    @cached_property
+    def at(self) -> datetime:
+        """Return the time of the request, read once."""
+        return timezone.now()
+
+    def read(self, serializer_class: type[BaseSerializer[Any]], request: Request) -> dict[str, Any]:
+        """Return the validated body.
+
+        Raises:
+            rest_framework.exceptions.ValidationError: With every problem.
+        """
+        serializer = serializer_class(data=request.data, context=self.get_serializer_context())
+        serializer.is_valid(raise_exception=True)
+        return dict(serializer.validated_data)
+
+    def answer(self, row: Model, *, status_code: int = status.HTTP_200_OK) -> Response:
+        """Return a row through the output serializer, with its ETag when it has a version."""
+        version = getattr(row, "version", None)
+        headers = {} if version is None else {"ETag": etag_of(version)}
+        body = self.get_serializer(row).data
+        if status_code == status.HTTP_201_CREATED:
+            headers["Location"] = f"{self.request.path}{row.pk}/"
+        return Response(body, status=status_code, headers=headers)
+
+
+class ReadingViewSet(ListModelMixin, LedgerViewSet):
+    """A view set that lists what the caller sees, and tells one of it by `get_one`."""
+
+    def get_one(self, pk: UUID) -> Model:
+        """Return one object through its `access_*`."""
+        raise NotImplementedError
+
+    def retrieve(self, request: Request, pk: UUID) -> Response:  # noqa: ARG002 - DRF's signature.
+        """Return one object with its ETag."""
+        return self.answer(self.get_one(pk))
+
+    def get_queryset(self) -> QuerySet[Any]:
+        """Return what the caller sees."""
+        raise NotImplementedError

@@ -1,0 +1,61 @@
+"""The namespace directory: which project each namespace of a cluster belonged to, hour by hour."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import CharField, F, Value
+from django.db.models.functions import Coalesce
+
+from tenants.models import NamespaceBinding
+
+
+@dataclass(frozen=True)
+class NamespaceFact:
+    """One namespace bound to one project for a range of whole UTC hours.
+
+    Attributes:
+        default_owner: User name that owns what no label claims; "" for none.
+        end_at: Excluded; None for until further notice.
+    """
+
+    namespace: str
+    project_id: UUID
+    organization_id: UUID
+    default_owner: str
+    begin_at: datetime
+    end_at: datetime | None
+
+
+def namespace_directory(
+    cluster_id: UUID, *, begin_at: datetime, end_at: datetime
+) -> tuple[NamespaceFact, ...]:
+    """Return the bindings of a cluster that hold within [begin_at, end_at), by namespace and time.
+
+    Args:
+        cluster_id: The cluster.
+        begin_at: Start of the time asked about, included.
+        end_at: Its end, excluded.
+    """
+    rows = (
+        NamespaceBinding.objects.filter(cluster_id=cluster_id, valid__overlap=(begin_at, end_at))
+        .order_by("namespace", "valid")
+        .values_list(
+            "namespace",
+            "project_id",
+            "project__organization_id",
+            Coalesce(F("default_owner__username"), Value(""), output_field=CharField()),
+            "valid",
+        )
+    )
+    return tuple(
+        NamespaceFact(
+            namespace=namespace,
+            project_id=project_id,
+            organization_id=organization_id,
+            default_owner=default_owner,
+            begin_at=valid.lower,
+            end_at=valid.upper,
+        )
+        for namespace, project_id, organization_id, default_owner, valid in rows
+    )
