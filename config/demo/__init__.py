@@ -1,0 +1,1 @@
+"""The demo: a simulated month metered, priced and invoiced, and checked against an oracle."""

@@ -1,0 +1,273 @@
+"""Everything the demo's world needs in the database, made through the services, once.
+
+Each step looks first whether its rows are there, so that a demo that was cut off goes on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.contrib.auth.models import User
+
+from billing.models import Price, PriceBook, PriceBookAssignment
+from billing.services.pricing import assign_price_book, create_price_book, set_price
+from config.demo.plan import (
+    AUDITOR,
+    FINANCE_ADMIN,
+    FINANCE_REVIEWER,
+    LIMITS,
+    PLATFORM_ADMIN,
+    PRICE_BOOKS,
+    PlannedBook,
+    PlannedPrice,
+)
+from metering.adapters.simulated_cluster.scenario import (
+    USER_LABEL,
+    Scenario,
+)
+from metering.adapters.simulated_cluster.tenancy import OrganizationPlan, PersonPlan
+from metering.domain.resource_names import sanitise
+from quotas.models import QuotaLimit
+from quotas.services.limits import set_limit
+from tenants.domain.actors import Actor, system_actor
+from tenants.domain.roles import Role
+from tenants.models import Cluster, Membership, NamespaceBinding, Organization, Project
+from tenants.services.clusters import register_cluster, update_cluster
+from tenants.services.memberships import grant_role
+from tenants.services.namespaces import bind_namespace
+from tenants.services.organizations import create_organization
+from tenants.services.projects import create_project
+
+PLATFORM_PEOPLE = (
+    (PLATFORM_ADMIN, "Frank Okafor", Role.PLATFORM_ADMIN),
+    (FINANCE_ADMIN, "Dora Lindqvist", Role.FINANCE_ADMIN),
+    (FINANCE_REVIEWER, "Emil Novak", Role.FINANCE_ADMIN),
+    (AUDITOR, "Ann Moreau", Role.AUDITOR),
+)
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """Where one simulated cluster can be reached."""
+
+    prometheus_url: str
+    kubernetes_url: str
+    credential_reference: str
+
+
+def seed(  # noqa: PLR0913 - What a world is made of; all but the first are keyword only.
+    scenario: Scenario,
+    *,
+    metered_from: datetime,
+    year: int,
+    month: int,
+    endpoints: Mapping[str, Endpoints],
+    password: str,
+    at: datetime,
+) -> None:
+    """Make people, organizations, clusters, bindings, prices and limits, as far as missing.
+
+    Args:
+        scenario: The world to be metered.
+        metered_from: First UTC hour that is metered.
+        year: Of the demo's month, for prices that begin on a day of it.
+        month: 1 to 12.
+        endpoints: By cluster; kept up to date, because ports change from start to start.
+        password: What every demo person signs in with.
+        at: Now.
+    """
+    actor = system_actor("demo.seed")
+    _seed_platform_people(password, actor=actor, at=at)
+    for plan in scenario.organizations:
+        _seed_organization(plan, password, actor=actor, at=at)
+    _seed_clusters(scenario, endpoints, metered_from=metered_from, actor=actor, at=at)
+    _seed_bindings(scenario, metered_from=metered_from, actor=actor, at=at)
+    for book in PRICE_BOOKS:
+        _seed_prices(book, metered_from=metered_from, year=year, month=month, actor=actor, at=at)
+    _seed_limits(actor=actor, at=at)
+
+
+def _person(username: str, full_name: str, password: str, *, is_staff: bool) -> User:
+    user, is_new = User.objects.get_or_create(
+        username=username, defaults={"email": f"{username}@demo.example", "is_staff": is_staff}
+    )
+    if is_new:
+        user.first_name, _, user.last_name = full_name.partition(" ")
+        user.set_password(password)
+        user.save(update_fields=["password", "first_name", "last_name"])
+    return user
+
+
+def _seed_platform_people(password: str, *, actor: Actor, at: datetime) -> None:
+    for username, name, role in PLATFORM_PEOPLE:
+        user = _person(username, name, password, is_staff=True)
+        if not Membership.objects.filter(user=user).exists():
+            grant_role(role=role, user=user, actor=actor, at=at)
+
+
+def _seed_organization(
+    plan: OrganizationPlan, password: str, *, actor: Actor, at: datetime
+) -> None:
+    organization = Organization.objects.filter(slug=plan.slug).first()
+    if organization is None:
+        organization = create_organization(
+            slug=plan.slug,
+            name=plan.name,
+            billing_currency=plan.billing_currency,
+            time_zone=plan.time_zone,
+            cost_center=plan.cost_center,
+            billing_contact=plan.billing_contact,
+            billing_email=plan.billing_email,
+            billing_address=plan.billing_address,
+            actor=actor,
+            at=at,
+        )
+    known = set(organization.projects.values_list("slug", flat=True))
+    for project in plan.projects:
+        if project.slug not in known:
+            create_project(
+                organization=organization,
+                slug=project.slug,
+                name=project.name,
+                cost_center=project.cost_center,
+                actor=actor,
+                at=at,
+            )
+    for person in plan.people:
+        _seed_person(person, organization, password, actor=actor, at=at)
+
+
+def _seed_person(
+    person: PersonPlan, organization: Organization, password: str, *, actor: Actor, at: datetime
+) -> None:
+    user = _person(person.username, person.name, password, is_staff=False)
+    if Membership.objects.filter(user=user).exists():
+        return
+    if not person.project:
+        grant_role(role=Role(person.role), user=user, organization=organization, actor=actor, at=at)
+        return
+    project = Project.objects.get(organization=organization, slug=person.project)
+    grant_role(role=Role(person.role), user=user, project=project, actor=actor, at=at)
+
+
+def _seed_clusters(
+    scenario: Scenario,
+    endpoints: Mapping[str, Endpoints],
+    *,
+    metered_from: datetime,
+    actor: Actor,
+    at: datetime,
+) -> None:
+    for simulated in scenario.clusters:
+        place = endpoints[simulated.slug]
+        reach = {
+            "prometheus_url": place.prometheus_url,
+            "kubernetes_url": place.kubernetes_url,
+            "credential_reference": place.credential_reference,
+        }
+        cluster = Cluster.objects.filter(slug=simulated.slug).first()
+        if cluster is None:
+            register_cluster(
+                slug=simulated.slug,
+                name=simulated.name,
+                metered_from=metered_from,
+                selector_label="cluster",
+                selector_value=simulated.slug,
+                scrape_interval_seconds=simulated.scrape_interval_seconds,
+                user_label=sanitise(USER_LABEL),
+                offered_resources=simulated.offered_resources,
+                **reach,
+                actor=actor,
+                at=at,
+            )
+        elif any(getattr(cluster, name) != value for name, value in reach.items()):
+            update_cluster(cluster=cluster, changes=reach, actor=actor, at=at)
+
+
+def _seed_bindings(
+    scenario: Scenario, *, metered_from: datetime, actor: Actor, at: datetime
+) -> None:
+    known = set(NamespaceBinding.objects.values_list("cluster__slug", "namespace"))
+    clusters = {cluster.slug: cluster for cluster in Cluster.objects.all()}
+    for plan in scenario.organizations:
+        for project_plan in plan.projects:
+            project = Project.objects.get(organization__slug=plan.slug, slug=project_plan.slug)
+            for place in project_plan.namespaces:
+                if (place.cluster, place.namespace) not in known:
+                    bind_namespace(
+                        cluster=clusters[place.cluster],
+                        namespace=place.namespace,
+                        project=project,
+                        valid_from=metered_from,
+                        default_owner=User.objects.filter(username=place.default_owner).first(),
+                        actor=actor,
+                        at=at,
+                    )
+
+
+def _seed_prices(
+    planned: PlannedBook,
+    *,
+    metered_from: datetime,
+    year: int,
+    month: int,
+    actor: Actor,
+    at: datetime,
+) -> None:
+    book = PriceBook.objects.filter(slug=planned.slug).first()
+    if book is None:
+        book = create_price_book(
+            slug=planned.slug, name=planned.name, currency=planned.currency, actor=actor, at=at
+        )
+    for price in planned.prices:
+        valid_from = _begin_of(price, metered_from=metered_from, year=year, month=month)
+        is_known = Price.objects.filter(
+            price_book=book,
+            size=price.size,
+            price_group=price.price_group,
+            valid__startswith=valid_from,
+        ).exists()
+        if not is_known:
+            set_price(
+                price_book=book,
+                size=price.size,
+                price_group=price.price_group,
+                unit_price=price.unit_price,
+                valid_from=valid_from,
+                actor=actor,
+                at=at,
+            )
+    for organization in Organization.objects.filter(billing_currency=planned.currency):
+        if not PriceBookAssignment.objects.filter(organization=organization).exists():
+            assign_price_book(
+                organization=organization,
+                price_book=book,
+                valid_from=metered_from,
+                actor=actor,
+                at=at,
+            )
+
+
+def _begin_of(price: PlannedPrice, *, metered_from: datetime, year: int, month: int) -> datetime:
+    if price.from_day == 0:
+        return metered_from
+    return datetime(year, month, 1, tzinfo=UTC) + timedelta(days=price.from_day - 1)
+
+
+def _seed_limits(*, actor: Actor, at: datetime) -> None:
+    for planned in LIMITS:
+        organization = Organization.objects.get(slug=planned.organization)
+        project = Project.objects.filter(organization=organization, slug=planned.project).first()
+        is_known = QuotaLimit.objects.filter(
+            organization=organization, project=project, size=planned.size
+        ).exists()
+        if not is_known:
+            set_limit(
+                scope="project" if project else "organization",
+                organization=organization,
+                project=project,
+                size=planned.size,
+                limit_units=planned.limit_units,
+                actor=actor,
+                at=at,
+            )
