@@ -1,1 +1,21 @@
-"""IO of metering: they know no model."""
+"""Where metering meets the outside; `usage_source` picks the source the settings name."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.module_loading import import_string
+
+from metering.protocols import UsageSource
+
+
+def usage_source(setting: Mapping[str, Any]) -> UsageSource:
+    """Return the source a setting like `{"BACKEND": "dotted.path", "OPTIONS": {...}}` names.
+
+    Keep what is returned for as long as the process meters: a source reuses its connections.
+
+    Raises:
+        ImportError: There is no such class.
+    """
+    backend = import_string(setting["BACKEND"])
+    source: UsageSource = backend(**setting.get("OPTIONS", {}))
+    return source

@@ -1,0 +1,196 @@
+"""Rows of an answer as series of samples: whole milliseconds, in order, inside what was asked.
+
+After this nothing about the shape of an answer needs to be doubted any more; what its values mean
+is for the readers of pods, nodes and devices.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from operator import lt
+from typing import Any, Final, NoReturn
+
+from metering.adapters.prometheus.names import Names
+from metering.adapters.prometheus.session import Answer
+from tenants.domain.errors import SourceUnavailableError
+
+UNITS_MAX: Final = 1_000_000
+"""No container asks for more of anything that is a GPU; more is a broken exporter."""
+EARLIEST_SECONDS: Final = 946_684_800
+"""The year 2000: no pod of ours was bound before."""
+SKEW_SECONDS_MAX: Final = 300
+"""How far a cluster's clock may run ahead of the query's time."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PAIR: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What a range selector covers, Unix seconds.
+
+    Attributes:
+        first_seconds: Left edge, not included: Prometheus 2 includes it, Prometheus 3 does not.
+        asked_seconds: Time of the query, included by both.
+    """
+
+    first_seconds: int
+    asked_seconds: int
+
+    @property
+    def seconds(self) -> int:
+        """Return the length to ask for."""
+        return self.asked_seconds - self.first_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One series of a matrix: our metric name, labels, times in Unix milliseconds and values."""
+
+    metric: str
+    labels: Mapping[str, str]
+    times: Sequence[int]
+    values: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One row of a vector: our metric name, labels and the last value."""
+
+    metric: str
+    labels: Mapping[str, str]
+    value: str
+
+
+def read_matrix(answer: Answer, names: Names, within: Range) -> list[Series]:
+    """Return the series of a raw range, without the sample on its left edge.
+
+    Raises:
+        SourceUnavailableError: `wrong_result_type`, `bad_answer`, or `bad_sample` for times out of
+            order or out of range.
+    """
+    _check_type(answer, "matrix")
+    return [series for row in answer if (series := _series(row, names, within)) is not None]
+
+
+def read_vector(answer: Answer, names: Names) -> Iterator[Fact]:
+    """Yield the rows of an instant vector.
+
+    Raises:
+        SourceUnavailableError: `wrong_result_type` or `bad_answer`.
+    """
+    _check_type(answer, "vector")
+    for row in answer:
+        labels, sample = _parts(row, "value")
+        if len(sample) != _PAIR or not isinstance(sample[1], str):
+            _refuse_answer()
+        yield Fact(_our_metric(labels, names), labels, sample[1])
+
+
+def to_time(milliseconds: int) -> datetime:
+    """Return a UTC time, exact to the millisecond."""
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def to_seconds(at: datetime) -> int:
+    """Return whole Unix seconds, rounded down.
+
+    Raises:
+        ValueError: The time has no zone.
+    """
+    if at.tzinfo is None:
+        raise ValueError("A time needs a zone.")
+    return (at - _EPOCH) // timedelta(seconds=1)
+
+
+def read_units(text: str) -> int:
+    """Return a count of units: whole, not negative, believable.
+
+    Raises:
+        SourceUnavailableError: `bad_sample`.
+    """
+    value = read_decimal(text)
+    if not value.is_finite() or not 0 <= value <= UNITS_MAX or value != int(value):
+        raise SourceUnavailableError(
+            f"A count of units cannot be believed: {text[:32]!r}.", reason="bad_sample"
+        )
+    return int(value)
+
+
+def read_timestamp(text: str, within: Range) -> datetime:
+    """Return the time a value tells in Unix seconds.
+
+    Raises:
+        SourceUnavailableError: `bad_sample` for a time before 2000 or after the query.
+    """
+    value = read_decimal(text)
+    latest = within.asked_seconds + SKEW_SECONDS_MAX
+    if not value.is_finite() or not EARLIEST_SECONDS <= value <= latest:
+        raise SourceUnavailableError(
+            f"A timestamp cannot be believed: {text[:32]!r}.", reason="bad_sample"
+        )
+    return to_time(int(value * 1000))
+
+
+def read_decimal(text: str) -> Decimal:
+    """Return a value as Prometheus writes it; NaN and infinities are numbers here.
+
+    Raises:
+        SourceUnavailableError: `bad_sample` when it is no number.
+    """
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise SourceUnavailableError(
+            f"A value is no number: {text[:32]!r}.", reason="bad_sample"
+        ) from None
+
+
+def _check_type(answer: Answer, expected: str) -> None:
+    if answer.result_type != expected:
+        raise SourceUnavailableError(f"The answer is no {expected}.", reason="wrong_result_type")
+
+
+def _series(row: object, names: Names, within: Range) -> Series | None:
+    labels, samples = _parts(row, "values")
+    metric = _our_metric(labels, names)
+    try:
+        raw = [at for at, _ in samples]
+        values = [value for _, value in samples]
+        is_ordered = all(map(lt, raw, raw[1:]))
+        is_inside = within.first_seconds <= raw[0] and raw[-1] <= within.asked_seconds
+    except (TypeError, ValueError, IndexError):
+        _refuse_answer()
+    if not is_ordered or not is_inside:
+        raise SourceUnavailableError(
+            "Samples are out of order or out of range.", reason="bad_sample"
+        )
+    if set(map(type, values)) != {str}:
+        _refuse_answer()
+    # Milliseconds are built only now: the check above also keeps absurd exponents from them.
+    times = [int(at * 1000) for at in raw]
+    if times[0] == within.first_seconds * 1000:
+        del times[0], values[0]
+    return Series(metric, labels, times, values) if times else None
+
+
+def _parts(row: object, key: str) -> tuple[Mapping[str, str], list[Any]]:
+    if not isinstance(row, dict):
+        _refuse_answer()
+    labels, samples = row.get("metric"), row.get(key)
+    if not isinstance(labels, dict) or not isinstance(samples, list):
+        _refuse_answer()
+    if not set(map(type, labels.values())) <= {str}:
+        _refuse_answer()
+    return labels, samples
+
+
+def _our_metric(labels: Mapping[str, str], names: Names) -> str:
+    metric = names.ours.get(labels.get("__name__", ""))
+    if metric is None:
+        _refuse_answer()
+    return metric
+
+
+def _refuse_answer() -> NoReturn:
+    raise SourceUnavailableError("The answer is not shaped as one.", reason="bad_answer")

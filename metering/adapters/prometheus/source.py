@@ -1,0 +1,205 @@
+"""The usage source that reads Prometheus: object timestamps for when, samples for still there.
+
+Each window costs three queries, four when a pod ended without telling when, or when labels changed
+meanwhile. Nothing is kept between windows but the connection.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from metering.adapters.prometheus import names as known
+from metering.adapters.prometheus.clock import read_ticks
+from metering.adapters.prometheus.devices import read_devices, read_exporters
+from metering.adapters.prometheus.guard import forbidden_networks
+from metering.adapters.prometheus.names import Names, names_of
+from metering.adapters.prometheus.nodes import (
+    Hours,
+    NodeLabels,
+    label_sets,
+    read_nodes,
+    timed_label_sets,
+)
+from metering.adapters.prometheus.pods import (
+    PodFacts,
+    PodHistory,
+    compose_pods,
+    questions,
+    read_facts,
+    read_history,
+    read_sights,
+)
+from metering.adapters.prometheus.queries import (
+    COVERAGE_JOBS,
+    GPU_RESOURCES,
+    QueryPlan,
+    plan_queries,
+)
+from metering.adapters.prometheus.samples import (
+    Fact,
+    Range,
+    Series,
+    read_matrix,
+    read_vector,
+    to_seconds,
+    to_time,
+)
+from metering.adapters.prometheus.session import Answer, Conversation
+from metering.protocols import ClusterTarget, Evidence, Observation, PodObservation
+
+SOURCE: Final = "prometheus"
+LEAD_SCRAPES: Final = 4
+"""How far before the window is looked, so that its first seconds have sights on both sides."""
+LAG_SCRAPES: Final = 5
+LAG_SECONDS: Final = 600
+"""How far after the window is looked at most: past a restart of the exporter, which takes minutes,
+and always the same, so that asking again later tells the same."""
+DEVICE_SCRAPES: Final = 2
+"""How far around the window devices are looked at: their last sample before and first after it."""
+
+
+class PrometheusUsageSource:
+    """Usage as one Prometheus per cluster, or one for several, saw it."""
+
+    def __init__(
+        self,
+        *,
+        resources: str = GPU_RESOURCES,
+        coverage_jobs: str = COVERAGE_JOBS,
+        ca_bundle: str = "",
+        forbidden: Sequence[str] = (),
+    ) -> None:
+        """Prepare; nothing is asked yet.
+
+        Args:
+            resources: Pattern of the sanitised resource names that are GPUs.
+            coverage_jobs: Pattern of the scrape jobs of kube-state-metrics.
+            ca_bundle: File of certificate authorities to trust instead of the public ones.
+            forbidden: Networks no Prometheus may be in, beyond those that never may.
+        """
+        self._resources = resources
+        self._jobs = coverage_jobs
+        self._ca_bundle = ca_bundle
+        self._forbidden = forbidden_networks(forbidden)
+        self._conversations: dict[str, Conversation] = {}
+
+    def observe(
+        self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
+    ) -> Observation:
+        """Return what was seen; see `UsageSource.observe`.
+
+        Raises:
+            SourceUnavailableError: The answer is missing, partial, warned about or cannot be
+                believed.
+            ValueError: The window is empty, or `as_of` is less than two scrapes after its end.
+        """
+        scrape = target.scrape_interval_seconds
+        start, end = to_seconds(start_at), to_seconds(end_at)
+        latest = to_seconds(as_of)
+        if start >= end or latest < end + DEVICE_SCRAPES * scrape:
+            raise ValueError("A window is asked for when it has ended two scrapes ago.")
+        lag = max(LAG_SECONDS, LAG_SCRAPES * scrape)
+        around = Range(start - LEAD_SCRAPES * scrape, min(latest, end + lag))
+        near = Range(start - DEVICE_SCRAPES * scrape, end + DEVICE_SCRAPES * scrape)
+        names = names_of(target)
+        plan = plan_queries(target, names, resources=self._resources, jobs=self._jobs)
+        asking = _Asking(self._conversation(target.prometheus_url), plan, around, near, [])
+        return _read(asking, target, start=start, end=end)
+
+    def _conversation(self, url: str) -> Conversation:
+        if url not in self._conversations:
+            self._conversations[url] = Conversation(url, self._forbidden, ca_bundle=self._ca_bundle)
+        return self._conversations[url]
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """The queries of one window, and the evidence they leave."""
+
+    conversation: Conversation
+    plan: QueryPlan
+    around: Range
+    near: Range
+    evidence: list[Evidence]
+
+    @property
+    def names(self) -> Names:
+        return self.plan.names
+
+    def sights(self) -> list[Series]:
+        answer = self._ask(self.plan.sights(self.around.seconds), self.around)
+        return self._matrix(answer, self.around)
+
+    def facts(self) -> list[Fact]:
+        answer = self._ask(self.plan.facts(self.around.seconds), self.around)
+        facts = list(read_vector(answer, self.names))
+        self._note(len(facts))
+        return facts
+
+    def devices(self) -> list[Series]:
+        answer = self._ask(self.plan.devices(self.near.seconds), self.near)
+        return self._matrix(answer, self.near)
+
+    def details(self, metrics: tuple[str, ...]) -> list[Series]:
+        answer = self._ask(self.plan.details(metrics, self.around.seconds), self.around)
+        return self._matrix(answer, self.around)
+
+    def _matrix(self, answer: Answer, within: Range) -> list[Series]:
+        series = read_matrix(answer, self.names, within)
+        self._note(sum(len(one.times) for one in series))
+        return series
+
+    def _ask(self, query: str, within: Range) -> Answer:
+        answer = self.conversation.ask(query, at_seconds=within.asked_seconds)
+        at = to_time(within.asked_seconds * 1000)
+        self.evidence.append(Evidence(query=query, at=at, sha256=answer.sha256, samples=0))
+        return answer
+
+    def _note(self, samples: int) -> None:
+        self.evidence[-1] = replace(self.evidence[-1], samples=samples)
+
+
+def _read(asking: _Asking, target: ClusterTarget, *, start: int, end: int) -> Observation:
+    names, scrape = asking.names, target.scrape_interval_seconds
+    sights, facts = asking.sights(), asking.facts()
+    hours = Hours(start * 1000, end * 1000, scrape * 1000)
+    pods, labels = _read_pods(asking, target, sights, facts)
+    return Observation(
+        cluster=target.slug,
+        start_at=to_time(hours.start),
+        end_at=to_time(hours.end),
+        as_of=to_time(asking.around.asked_seconds * 1000),
+        source=SOURCE,
+        ticks=read_ticks(sights, names, scrape_seconds=scrape),
+        expected_ticks=(end - start) // scrape,
+        pods=pods,
+        nodes=read_nodes(sights, labels, names, hours),
+        devices=read_devices(asking.devices(), read_exporters(facts), names, hours),
+        evidence=tuple(asking.evidence),
+    )
+
+
+def _read_pods(
+    asking: _Asking, target: ClusterTarget, sights: Sequence[Series], facts: Sequence[Fact]
+) -> tuple[tuple[PodObservation, ...], NodeLabels]:
+    """Return the pods and the labels of their nodes, asking for details where facts leave doubt."""
+    names = asking.names
+    seen = read_sights(sights, names)
+    told = read_facts(facts, names, user_label=target.user_label, within=asking.around)
+    labels = label_sets(facts, names)
+    history = PodHistory()
+    doubts = _doubts(seen, told, labels)
+    if doubts:
+        details = asking.details(doubts)
+        history = read_history(details, user_label=target.user_label)
+        if known.NODE_LABELS in doubts:
+            labels = timed_label_sets(details, names)
+    return compose_pods(seen, told, history, labels), labels
+
+
+def _doubts(
+    seen: Iterable[str], told: Mapping[str, PodFacts], labels: NodeLabels
+) -> tuple[str, ...]:
+    unsettled = () if labels.is_settled() else (known.NODE_LABELS,)
+    return (*questions(seen, told), *unsettled)
