@@ -20,7 +20,8 @@ UNMAPPED_RESOURCE: Final = "nvidia.com/gpumem"
 _BUSES: Final = ("18", "2A", "3A", "5D", "9A", "AB", "BA", "DB")
 _NAMES: Final = uuid.UUID("5f8b7a52-3c0e-4d67-9c1f-6a7d1f0c9e21")
 _MEMORY_MIB: Final = {"1g.10gb": "9984", "2g.20gb": "20096", "3g.40gb": "40448"}
-_COMPUTE_SLICES: Final = {"1g.10gb": "1", "2g.20gb": "2", "3g.40gb": "3"}
+COMPUTE_SLICES: Final = {"1g.10gb": 1, "2g.20gb": 2, "3g.40gb": 3}
+"""Of the seven an H100 has."""
 SEVEN_SMALL: Final = ("1g.10gb",) * 7
 ONE_OF_EACH: Final = ("3g.40gb", "2g.20gb", "1g.10gb")
 TWO_MEDIUM: Final = ("3g.40gb", "3g.40gb")
@@ -186,5 +187,5 @@ def _mig(profile: str, count: int) -> tuple[tuple[str, str], ...]:
         (f"{prefix}.count", str(count)),
         (f"{prefix}.replicas", "1"),
         (f"{prefix}.memory", _MEMORY_MIB[profile]),
-        (f"{prefix}.slices.gi", _COMPUTE_SLICES[profile]),
+        (f"{prefix}.slices.gi", str(COMPUTE_SLICES[profile])),
     )
