@@ -230,6 +230,15 @@ def access_api_token(actor: Actor, token_id: UUID) -> ApiToken:
     return _one(api_tokens_visible_to(actor), token_id)
 
 
+def access_audit_entry(actor: Actor, entry_id: int) -> AuditEntry:
+    """Return an entry of a trail that an actor audits.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+    """
+    return _one(audit_entries_visible_to(actor), entry_id)
+
+
 def access_row(
     rows: QuerySet[Row],
     row_id: object,

@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 from django.db.models import Model, QuerySet
 from django.utils import timezone
@@ -52,6 +51,20 @@ class LedgerViewSet(GenericViewSet[Any]):
         serializer.is_valid(raise_exception=True)
         return dict(serializer.validated_data)
 
+    def read_changes(
+        self, serializer_class: type[BaseSerializer[Any]], request: Request
+    ) -> dict[str, Any]:
+        """Return the validated fields of a PATCH: those that were sent.
+
+        Raises:
+            rest_framework.exceptions.ValidationError: With every problem.
+        """
+        serializer = serializer_class(
+            data=request.data, partial=True, context=self.get_serializer_context()
+        )
+        serializer.is_valid(raise_exception=True)
+        return dict(serializer.validated_data)
+
     def answer(self, row: Model, *, status_code: int = status.HTTP_200_OK) -> Response:
         """Return a row through the output serializer, with its ETag when it has a version."""
         version = getattr(row, "version", None)
@@ -65,11 +78,11 @@ class LedgerViewSet(GenericViewSet[Any]):
 class ReadingViewSet(ListModelMixin, LedgerViewSet):
     """A view set that lists what the caller sees, and tells one of it by `get_one`."""
 
-    def get_one(self, pk: UUID) -> Model:
+    def get_one(self, pk: Any) -> Model:  # noqa: ANN401 - The type of the key.
         """Return one object through its `access_*`."""
         raise NotImplementedError
 
-    def retrieve(self, request: Request, pk: UUID) -> Response:  # noqa: ARG002 - DRF's signature.
+    def retrieve(self, request: Request, pk: Any) -> Response:  # noqa: ANN401, ARG002 - As above.
         """Return one object with its ETag."""
         return self.answer(self.get_one(pk))
 

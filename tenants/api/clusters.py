@@ -1,0 +1,154 @@
+"""/api/v1/clusters/: where GPUs are, and how they are observed."""
+
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers, status
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.access import (
+    READ_CLUSTER,
+    access_cluster,
+    clusters_visible_to,
+    require_capability,
+)
+from tenants.api.conditional import expected_version, if_match
+from tenants.api.filters import StrictFilterSet
+from tenants.api.idempotency import idempotent
+from tenants.api.serializers import EmptySerializer, StrictSerializer
+from tenants.api.views import ReadingViewSet
+from tenants.models import Cluster
+from tenants.models.organization import LifecycleState
+from tenants.services.clusters import close_cluster, register_cluster, update_cluster
+
+WRITE = "tenants:cluster:write"
+SCRAPE_INTERVAL_SECONDS_MAX = 3600
+
+
+class AliasesField(serializers.DictField):
+    """A site's names by ours, best first."""
+
+    child = serializers.ListField(child=serializers.CharField(max_length=200))
+
+
+class ClusterSerializer(serializers.ModelSerializer[Cluster]):
+    """A cluster; its credential is named, never shown."""
+
+    label_aliases = AliasesField(read_only=True)
+    metric_aliases = AliasesField(read_only=True)
+    offered_resources = serializers.ListField(child=serializers.CharField(), read_only=True)
+
+    class Meta:
+        model = Cluster
+        fields = (
+            "id",
+            "slug",
+            "name",
+            "state",
+            "kubernetes_url",
+            "prometheus_url",
+            "credential_reference",
+            "selector_label",
+            "selector_value",
+            "scrape_interval_seconds",
+            "user_label",
+            "offered_resources",
+            "label_aliases",
+            "metric_aliases",
+            "metered_from",
+            "version",
+            "created_at",
+        )
+        read_only_fields = fields
+
+
+class ClusterChangeSerializer(StrictSerializer):
+    """What may be changed of a cluster."""
+
+    name = serializers.CharField(max_length=200)
+    kubernetes_url = serializers.CharField(max_length=200, allow_blank=True, required=False)
+    prometheus_url = serializers.CharField(max_length=200, allow_blank=True, required=False)
+    credential_reference = serializers.CharField(max_length=200, allow_blank=True, required=False)
+    selector_label = serializers.CharField(max_length=64, allow_blank=True, required=False)
+    selector_value = serializers.CharField(max_length=128, allow_blank=True, required=False)
+    scrape_interval_seconds = serializers.IntegerField(
+        min_value=1, max_value=SCRAPE_INTERVAL_SECONDS_MAX, required=False
+    )
+    user_label = serializers.CharField(max_length=128, allow_blank=True, required=False)
+    offered_resources = serializers.ListField(
+        child=serializers.CharField(max_length=253), required=False
+    )
+    label_aliases = AliasesField(required=False)
+    metric_aliases = AliasesField(required=False)
+
+
+class ClusterInputSerializer(ClusterChangeSerializer):
+    """A new cluster."""
+
+    slug = serializers.CharField(max_length=63)
+    metered_from = serializers.DateTimeField(help_text="The start of a UTC hour.")
+
+
+class ClusterFilter(StrictFilterSet):
+    """Which clusters are listed."""
+
+    slug = filters.CharFilter()
+    state = filters.ChoiceFilter(choices=LifecycleState.choices)
+
+
+class ClusterViewSet(ReadingViewSet):
+    """Clusters."""
+
+    serializer_class = ClusterSerializer
+    filterset_class = ClusterFilter
+    ordering = "slug"
+
+    def get_queryset(self) -> QuerySet[Cluster]:
+        """Return every cluster to the platform's people, none to others."""
+        return clusters_visible_to(self.actor)
+
+    def get_one(self, pk: UUID) -> Cluster:
+        """Return one cluster."""
+        return access_cluster(self.actor, pk, READ_CLUSTER)
+
+    @extend_schema(request=ClusterInputSerializer)
+    @idempotent(is_required=False)
+    def create(self, request: Request) -> Response:
+        """Register a cluster; it is metered from the given hour on."""
+        fields = self.read(ClusterInputSerializer, request)
+        require_capability(self.actor, WRITE)
+        made = register_cluster(**fields, actor=self.actor, at=self.at)
+        return self.answer(made, status_code=status.HTTP_201_CREATED)
+
+    @extend_schema(request=ClusterChangeSerializer)
+    @if_match
+    def partial_update(self, request: Request, pk: UUID) -> Response:
+        """Change how a cluster is reached, observed or named."""
+        cluster = access_cluster(self.actor, pk, WRITE)
+        changed = update_cluster(
+            cluster=cluster,
+            changes=self.read_changes(ClusterChangeSerializer, request),
+            expected_version=expected_version(request),
+            actor=self.actor,
+            at=self.at,
+        )
+        return self.answer(changed)
+
+    @extend_schema(request=EmptySerializer)
+    @action(detail=True, methods=["post"])
+    @if_match
+    def close(self, request: Request, pk: UUID) -> Response:
+        """Close a cluster whose namespaces are no longer bound."""
+        cluster = access_cluster(self.actor, pk, WRITE)
+        self.read(EmptySerializer, request)
+        closed = close_cluster(
+            cluster=cluster,
+            expected_version=expected_version(request),
+            actor=self.actor,
+            at=self.at,
+        )
+        return self.answer(closed)

@@ -1,0 +1,26 @@
+"""Where the REST doors of tenants hang under /api/v1/."""
+
+from django.urls import path
+from rest_framework.routers import SimpleRouter
+
+from tenants.api.api_tokens import ApiTokenViewSet
+from tenants.api.audit_entries import AuditEntryViewSet
+from tenants.api.clusters import ClusterViewSet
+from tenants.api.me import MeView
+from tenants.api.memberships import MembershipViewSet
+from tenants.api.namespace_bindings import NamespaceBindingViewSet
+from tenants.api.organizations import OrganizationViewSet
+from tenants.api.projects import ProjectViewSet
+from tenants.api.service_accounts import ServiceAccountViewSet
+
+router = SimpleRouter(use_regex_path=False)
+router.register("organizations", OrganizationViewSet, basename="organization")
+router.register("projects", ProjectViewSet, basename="project")
+router.register("memberships", MembershipViewSet, basename="membership")
+router.register("clusters", ClusterViewSet, basename="cluster")
+router.register("namespace-bindings", NamespaceBindingViewSet, basename="namespace-binding")
+router.register("service-accounts", ServiceAccountViewSet, basename="service-account")
+router.register("api-tokens", ApiTokenViewSet, basename="api-token")
+router.register("audit-entries", AuditEntryViewSet, basename="audit-entry")
+
+urlpatterns = [path("me/", MeView.as_view(), name="me"), *router.urls]
