@@ -1,19 +1,9 @@
 """What accrual has still to do: sealed windows whose usage is not charged in full."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from django.db import connection
-
-
-@dataclass(frozen=True)
-class UsageExtent:
-    """The first and last hour in which an organization used something in some windows."""
-
-    organization_id: UUID
-    first_hour: datetime
-    last_hour: datetime
 
 
 def pending_window_ids(*, limit: int) -> list[int]:
@@ -27,11 +17,25 @@ def pending_window_ids(*, limit: int) -> list[int]:
         return [row[0] for row in cursor.fetchall()]
 
 
-def extents_of(window_ids: list[int]) -> tuple[UsageExtent, ...]:
-    """Return who used something in sealed windows and when, by organization."""
+def sealed_hours(window_ids: list[int]) -> list[datetime]:
+    """Return the hours of those windows that are sealed, each once, oldest first."""
     with connection.cursor() as cursor:
-        cursor.execute(_EXTENTS, {"windows": window_ids})
-        return tuple(UsageExtent(*row) for row in cursor.fetchall())
+        cursor.execute(_HOURS, {"windows": window_ids})
+        return [row[0] for row in cursor.fetchall()]
+
+
+def extents_of(
+    window_ids: list[int], *, hours: list[datetime]
+) -> dict[UUID, tuple[datetime, datetime]]:
+    """Return by organization the first and last hour of its usage in sealed windows.
+
+    Args:
+        window_ids: The windows.
+        hours: Their hours, so that only the partitions of those are read.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_EXTENTS, {"windows": window_ids, "hours": hours})
+        return {key: (first, last) for key, first, last in cursor.fetchall()}
 
 
 _PENDING = """
@@ -42,11 +46,13 @@ SELECT w.id
  ORDER BY a.accrued_at NULLS FIRST, w.start_at, w.id
  LIMIT %(limit)s
 """
+_HOURS = """
+SELECT DISTINCT start_at FROM metering_sealed_window WHERE id = ANY(%(windows)s) ORDER BY start_at
+"""
 _EXTENTS = """
-SELECT u.organization_id, min(u.window_start), max(u.window_start)
-  FROM metering_sealed_window w
-  JOIN metering_sealed_usage u ON u.window_id = w.id AND u.window_start = w.start_at
- WHERE w.id = ANY(%(windows)s)
- GROUP BY u.organization_id
- ORDER BY u.organization_id
+SELECT organization_id, min(window_start), max(window_start)
+  FROM metering_sealed_usage
+ WHERE window_id = ANY(%(windows)s) AND window_start = ANY(%(hours)s)
+ GROUP BY organization_id
+ ORDER BY organization_id
 """

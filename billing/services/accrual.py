@@ -10,7 +10,8 @@ from datetime import datetime
 from django.db import connection, transaction
 
 from billing.selectors.locks import share_for_accrual
-from billing.selectors.pending import extents_of
+from billing.selectors.pending import extents_of, sealed_hours
+from billing.selectors.plans import prefer_hash_joins
 from billing.services.periods import ensure_periods
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
@@ -47,17 +48,19 @@ def accrue_windows(*, window_ids: list[int], actor: Actor, at: datetime) -> Accr
     if len(window_ids) > WINDOWS_PER_CALL_MAX:
         raise ValueError(f"At most {WINDOWS_PER_CALL_MAX} windows are accrued in one transaction.")
     with transaction.atomic():
-        extents = {e.organization_id: (e.first_hour, e.last_hour) for e in extents_of(window_ids)}
+        prefer_hash_joins()
+        hours = sealed_hours(window_ids)
+        extents = extents_of(window_ids, hours=hours)
         ensure_periods(extents, actor=actor, at=at)
         share_for_accrual(extents)
-        result = _write(window_ids, at=at)
+        result = _write(window_ids, hours=hours, at=at)
         if result.windows:
             _record(result, window_ids, actor=actor, at=at)
     return result
 
 
-def _write(window_ids: list[int], *, at: datetime) -> AccrualResult:
-    given = {"windows": window_ids, "at": at}
+def _write(window_ids: list[int], *, hours: list[datetime], at: datetime) -> AccrualResult:
+    given = {"windows": window_ids, "hours": hours, "at": at}
     with connection.cursor() as cursor:
         cursor.execute(_CHARGE, given)
         charges, unit_seconds = cursor.fetchone()
@@ -100,9 +103,8 @@ _USAGE = """
 usage AS MATERIALIZED (
   SELECT u.window_id, u.window_start, u.cluster_id, u.organization_id, u.project_id, u.owner,
          u.size, u.price_group, sum(u.unit_seconds)::bigint AS unit_seconds
-    FROM metering_sealed_window w
-    JOIN metering_sealed_usage u ON u.window_id = w.id AND u.window_start = w.start_at
-   WHERE w.id = ANY(%(windows)s)
+    FROM metering_sealed_usage u
+   WHERE u.window_id = ANY(%(windows)s) AND u.window_start = ANY(%(hours)s)
    GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
   HAVING sum(u.unit_seconds) <> 0
 )"""

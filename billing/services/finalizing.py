@@ -13,6 +13,7 @@ from billing.domain.errors import DraftStaleError, FourEyesError
 from billing.domain.invoice_state import InvoiceMove, InvoiceState, require_move
 from billing.models import BillingPeriod, Invoice, PeriodState
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
+from billing.selectors.plans import prefer_hash_joins
 from billing.services.invoicing import require_ready
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
@@ -44,6 +45,7 @@ def finalize_invoice(
     period_id = Invoice.objects.values_list("period", flat=True).get(pk=invoice_id)
     with transaction.atomic():
         _wait_longer()
+        prefer_hash_joins()
         period = lock_period(period_id)
         lock_organization(period.organization_id)
         invoice = lock_invoice(invoice_id)

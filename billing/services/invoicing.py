@@ -23,6 +23,7 @@ from billing.domain.period import HourSpan
 from billing.models import BillingPeriod, Invoice, InvoiceLine
 from billing.selectors.closing import readiness_of, reasons_against
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
+from billing.selectors.plans import prefer_hash_joins
 from billing.selectors.unbilled import unbilled_sums
 from tenants.domain.actors import Actor
 from tenants.models import Organization
@@ -48,6 +49,7 @@ def draft_invoice(
         NothingToInvoiceError: The period has no charges.
     """
     with transaction.atomic():
+        prefer_hash_joins()
         period = lock_period(period_id)
         organization = lock_organization(period.organization_id)
         earlier = Invoice.objects.select_for_update(of=("self",)).filter(period=period).first()
