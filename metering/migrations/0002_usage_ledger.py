@@ -187,7 +187,9 @@ class Migration(migrations.Migration):
             + drop_triggers(USAGE, f"{USAGE}_checks_insert", f"{USAGE}_keeps_sealed"),
         ),
         migrations.RunSQL(PARTITION_FUNCTION, "DROP FUNCTION metering_ensure_partitions;"),
-        migrations.RunSQL(VIEW, "DROP VIEW metering_sealed_usage; DROP VIEW metering_sealed_window;"),
+        migrations.RunSQL(
+            VIEW, "DROP VIEW metering_sealed_usage; DROP VIEW metering_sealed_window;"
+        ),
         migrations.RunSQL(WINDOW_TRIGGERS, drop_refusals(WINDOW)),
         migrations.RunSQL(ALLOCATION_TRIGGERS, drop_refusals(ALLOCATION)),
         migrations.RunSQL(

@@ -3,16 +3,10 @@
 from django.db import models
 from django.db.models import F, Q
 
+from metering.domain.timeline import EndKind
 from tenants.models import Cluster
 
-
-class EndKind(models.TextChoices):
-    """How the end of an allocation is known."""
-
-    OPEN = "open"
-    EXACT = "exact"
-    VANISHED = "vanished"
-    VANISHED_IN_GAP = "vanished_in_gap"
+END_KIND_CHOICES = [(kind.value, kind.value.replace("_", " ").capitalize()) for kind in EndKind]
 
 
 class PodAllocation(models.Model):
@@ -41,7 +35,7 @@ class PodAllocation(models.Model):
     node_labels = models.JSONField(default=dict)
     begin_at = models.DateTimeField()
     end_at = models.DateTimeField(null=True, blank=True)
-    end_kind = models.CharField(max_length=16, choices=EndKind.choices, default=EndKind.OPEN)
+    end_kind = models.CharField(max_length=16, choices=END_KIND_CHOICES, default=EndKind.OPEN.value)
     last_seen_at = models.DateTimeField()
 
     class Meta:

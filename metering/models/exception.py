@@ -1,23 +1,13 @@
-"""Metering exceptions: what could not be attributed, sized or trusted, until a person resolves it."""
+"""Metering exceptions: what could not be attributed, sized or trusted, until it is resolved."""
 
 from django.conf import settings
 from django.db import models
 
+from metering.domain.exceptions import ExceptionKind
 from metering.models.window import MeteringWindow
 from tenants.models import Cluster
 
-
-class ExceptionKind(models.TextChoices):
-    """Causes; each has a sentence and a remedy in metering/domain/exceptions.py."""
-
-    UNKNOWN_DEVICE = "unknown_device"
-    UNBOUND_NAMESPACE = "unbound_namespace"
-    UNKNOWN_NODE = "unknown_node"
-    INVALID_REQUEST = "invalid_request"
-    UNCERTAIN_END = "uncertain_end"
-    OVER_CAPACITY = "over_capacity"
-    LOW_COVERAGE = "low_coverage"
-    SOURCE_UNAVAILABLE = "source_unavailable"
+KIND_CHOICES = [(kind.value, kind.value.replace("_", " ").capitalize()) for kind in ExceptionKind]
 
 
 class ExceptionState(models.TextChoices):
@@ -31,11 +21,9 @@ class MeteringException(models.Model):
     """One cause in one window about one subject; nothing is billed for it while it is open."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="exceptions")
-    window = models.ForeignKey(
-        MeteringWindow, on_delete=models.PROTECT, related_name="exceptions"
-    )
+    window = models.ForeignKey(MeteringWindow, on_delete=models.PROTECT, related_name="exceptions")
     window_start = models.DateTimeField()
-    kind = models.CharField(max_length=32, choices=ExceptionKind.choices)
+    kind = models.CharField(max_length=32, choices=KIND_CHOICES)
     subject = models.CharField(max_length=320)
     """What it is about: a pod's uid and resource, a node, or "" for the window as a whole."""
     namespace = models.CharField(max_length=63, blank=True, default="")

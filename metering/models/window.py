@@ -3,19 +3,10 @@
 from django.db import models
 from django.db.models import F, Q
 
+from metering.domain.window_state import WindowState
 from tenants.models import Cluster
 
-
-class WindowState(models.TextChoices):
-    """How far an hour's metering has come. `gap` and `quarantined` wait for a person."""
-
-    OPEN = "open"
-    COLLECTING = "collecting"
-    COLLECTED = "collected"
-    RECONCILED = "reconciled"
-    SEALED = "sealed"
-    GAP = "gap"
-    QUARANTINED = "quarantined"
+STATE_CHOICES = [(state.value, state.value.capitalize()) for state in WindowState]
 
 
 class MeteringWindow(models.Model):
@@ -27,9 +18,14 @@ class MeteringWindow(models.Model):
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="windows")
     start_at = models.DateTimeField()
-    state = models.CharField(max_length=16, choices=WindowState.choices, default=WindowState.OPEN)
+    state = models.CharField(max_length=16, choices=STATE_CHOICES, default=WindowState.OPEN.value)
     fence = models.BigIntegerField(default=0)
     attempt = models.PositiveIntegerField(default=0)
+    """Claims that have not reported back; a report sets it to 0."""
+    failures = models.PositiveIntegerField(default=0)
+    """Answers in a row that could not be used."""
+    accepts_low_coverage = models.BooleanField(default=False)
+    """A person accepted what was seen, although it is less than should have been."""
     lease_owner = models.CharField(max_length=64, blank=True, default="")
     lease_until = models.DateTimeField(null=True, blank=True)
     not_before = models.DateTimeField()
@@ -58,12 +54,12 @@ class MeteringWindow(models.Model):
                 name="window_starts_on_the_hour",
             ),
             models.CheckConstraint(
-                condition=Q(state=WindowState.COLLECTING, lease_until__isnull=False)
-                | (~Q(state=WindowState.COLLECTING) & Q(lease_until__isnull=True)),
+                condition=Q(state=WindowState.COLLECTING.value, lease_until__isnull=False)
+                | (~Q(state=WindowState.COLLECTING.value) & Q(lease_until__isnull=True)),
                 name="window_lease_only_while_collecting",
             ),
             models.CheckConstraint(
-                condition=~Q(state=WindowState.SEALED)
+                condition=~Q(state=WindowState.SEALED.value)
                 | Q(sealed_at__isnull=False, as_of__isnull=False),
                 name="window_sealed_has_evidence_time",
             ),

@@ -1,0 +1,66 @@
+"""Capacity: per node and resource, billed + held + idle = what the node offered.
+
+A sum above what was offered proves that something was counted twice, beyond what the sampling of
+the node and the bounded ends of pods can explain.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+EDGE_SCRAPES: Final = 2
+"""A node's first and last sight each lie up to one scrape off."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a node offered of one resource, and what was seen in use of it.
+
+    Attributes:
+        covered_seconds: Seconds of the window in which the node was seen to offer it.
+        slack_unit_seconds: By how much the usage's uncertain ends may overstate it.
+        units_in_use_max: The most units one pod held of it.
+    """
+
+    allocatable_units: int
+    covered_seconds: int
+    billed_unit_seconds: int
+    held_unit_seconds: int
+    slack_unit_seconds: int = 0
+    units_in_use_max: int = 0
+
+
+@dataclass(frozen=True)
+class Balance:
+    """An offer shared out; the three parts add up to the capacity.
+
+    Attributes:
+        idle_unit_seconds: Negative when more was used than offered.
+        is_over_capacity: Whether the excess is more than sampling explains.
+        is_unseen: Whether pods used what the node was never seen to offer, likewise.
+    """
+
+    capacity_unit_seconds: int
+    idle_unit_seconds: int
+    is_over_capacity: bool = False
+    is_unseen: bool = False
+
+
+def balance_of(offer: Offer, *, scrape_interval_seconds: int, window_seconds: int) -> Balance:
+    """Return an offer's capacity and what was left idle of it.
+
+    Use that exceeds the seconds the node was seen, but no more than sampling explains, raises the
+    capacity to the use: the pod proves that the node was there. So does use of what the node was
+    never seen to offer, which is told apart because it may be a hole in what is exported.
+    """
+    seen = offer.allocatable_units * min(offer.covered_seconds, window_seconds)
+    used = offer.billed_unit_seconds + offer.held_unit_seconds
+    edge_seconds = min(window_seconds, EDGE_SCRAPES * scrape_interval_seconds)
+    edge_units = max(offer.allocatable_units, offer.units_in_use_max)
+    excess = used - seen - edge_units * edge_seconds - offer.slack_unit_seconds
+    if used <= seen:
+        return Balance(seen, idle_unit_seconds=seen - used)
+    if excess <= 0:
+        return Balance(used, idle_unit_seconds=0)
+    if offer.allocatable_units == 0:
+        return Balance(used, idle_unit_seconds=0, is_unseen=True)
+    return Balance(seen, idle_unit_seconds=seen - used, is_over_capacity=True)

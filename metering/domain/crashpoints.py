@@ -1,0 +1,46 @@
+"""Crash points: the named moments at which a worker may die, so that tests can kill it there.
+
+In production nothing is installed and a crash point does nothing.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+CRASHPOINTS: Final = (
+    "open.before_commit",
+    "open.after_commit",
+    "claim.before_commit",
+    "claim.after_commit",
+    "collect.after_observe",
+    "collect.after_records",
+    "collect.before_commit",
+    "collect.after_commit",
+    "fail.before_commit",
+    "fail.after_commit",
+    "seal.before_commit",
+    "seal.after_commit",
+)
+
+_installed: list[Callable[[str], None]] = []
+
+
+def crashpoint(name: str) -> None:
+    """Tell whoever listens that the work has come to this point.
+
+    Raises:
+        ValueError: The name is not registered, so no test would ever stop there.
+    """
+    if name not in CRASHPOINTS:
+        raise ValueError(f"crash point {name} is not registered")
+    for listener in _installed:
+        listener(name)
+
+
+def install_listener(listener: Callable[[str], None]) -> None:
+    """Call a function at every crash point from now on in this process."""
+    _installed.append(listener)
+
+
+def remove_listener(listener: Callable[[str], None]) -> None:
+    """Stop calling a function."""
+    _installed.remove(listener)

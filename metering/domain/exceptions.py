@@ -1,0 +1,117 @@
+"""Exceptions: what could not be attributed, sized or trusted, with a sentence and a remedy each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from metering.domain.catalogue import UnsizedCause
+
+
+class ExceptionKind(StrEnum):
+    """Causes that a person has to look at."""
+
+    UNKNOWN_DEVICE = "unknown_device"
+    UNBOUND_NAMESPACE = "unbound_namespace"
+    UNKNOWN_NODE = "unknown_node"
+    INVALID_REQUEST = "invalid_request"
+    UNCERTAIN_END = "uncertain_end"
+    OVER_CAPACITY = "over_capacity"
+    LOW_COVERAGE = "low_coverage"
+    SOURCE_UNAVAILABLE = "source_unavailable"
+
+
+BLOCKING_KINDS: Final = frozenset(
+    {
+        ExceptionKind.OVER_CAPACITY,
+        ExceptionKind.LOW_COVERAGE,
+        ExceptionKind.SOURCE_UNAVAILABLE,
+    }
+)
+"""Causes that put the window as a whole in doubt and keep it from being sealed while open.
+
+A cause about a single pod does not: its unit-seconds stay held in the exception, and one tenant's
+unbound namespace must not stop everybody's invoice.
+"""
+
+REMEDIES: Final[Mapping[ExceptionKind, str]] = {
+    ExceptionKind.UNKNOWN_DEVICE: (
+        "Check the node's GPU labels and sharing settings, add a catalogue version if the device "
+        "is new, then meter the window again."
+    ),
+    ExceptionKind.UNBOUND_NAMESPACE: (
+        "Bind the namespace to a project for this hour, then meter the window again."
+    ),
+    ExceptionKind.UNKNOWN_NODE: (
+        "Let kube-state-metrics export the node's allocatable devices and GPU labels "
+        "(--metric-labels-allowlist=nodes=[nvidia.com/gpu.product,...]), then meter again."
+    ),
+    ExceptionKind.INVALID_REQUEST: (
+        "Look at the pod's specification; a request for a GPU is a whole number and never changes."
+    ),
+    ExceptionKind.UNCERTAIN_END: (
+        "Nothing has to be done; look for the pod's true end if the tenant disputes the bill."
+    ),
+    ExceptionKind.OVER_CAPACITY: (
+        "Compare the node's pods with its allocatable devices. Resolve this to accept the usage "
+        "as metered, or meter the window again once the cause is gone."
+    ),
+    ExceptionKind.LOW_COVERAGE: (
+        "Accept what was seen, or waive the hour, once nothing more can be learned about it."
+    ),
+    ExceptionKind.SOURCE_UNAVAILABLE: (
+        "Look at the cluster's Prometheus; metering goes on by itself when it answers."
+    ),
+}
+
+_UNSIZED_SENTENCES: Final[Mapping[UnsizedCause, str]] = {
+    UnsizedCause.UNKNOWN_RESOURCE: "No rule knows the resource.",
+    UnsizedCause.NO_LABELS: "The node had no GPU product label.",
+    UnsizedCause.MIXED_MODELS: "The node has GPUs of several models, and its labels tell one.",
+    UnsizedCause.MIG_INVALID: "The node's MIG devices are not uniform (MIG-INVALID).",
+    UnsizedCause.NO_REPLICAS: "The node tells 0 replicas: MIG is on, but its strategy is none.",
+    UnsizedCause.SHARE_UNKNOWN: "The device is shared, but the node does not tell among how many.",
+    UnsizedCause.UNKNOWN_MODEL: "The GPU model is not known to have MIG.",
+    UnsizedCause.UNKNOWN_PROFILE: "The GPU model does not have this MIG profile.",
+    UnsizedCause.UNMAPPED: "No catalogue rule gives it a size.",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One cause in one window about one subject; see models.MeteringException.
+
+    Attributes:
+        subject: A pod's uid and resource, a node and resource, or "" for the window as a whole.
+        held_unit_seconds: Units x seconds seen but not billed.
+        details: JSON values that help to find the cause.
+    """
+
+    kind: ExceptionKind
+    subject: str
+    summary: str
+    namespace: str = ""
+    held_unit_seconds: int = 0
+    details: Mapping[str, str | int] = field(default_factory=dict)
+
+    @property
+    def remedy(self) -> str:
+        """Return what a person can do about it."""
+        return REMEDIES[self.kind]
+
+
+def pod_subject(*, uid: str, resource: str) -> str:
+    """Return the subject of a finding about one pod's one resource."""
+    return f"{uid} {resource}"
+
+
+def unsized_kind(cause: UnsizedCause) -> ExceptionKind:
+    """Return which exception an unsized resource becomes."""
+    if cause is UnsizedCause.NO_LABELS:
+        return ExceptionKind.UNKNOWN_NODE
+    return ExceptionKind.UNKNOWN_DEVICE
+
+
+def unsized_sentence(cause: UnsizedCause) -> str:
+    """Return why a resource has no size."""
+    return _UNSIZED_SENTENCES[cause]

@@ -1,0 +1,89 @@
+"""Policy: the limits metering works within. Doors fill it from the settings."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Final
+
+from metering.domain.window import due_at, end_of
+
+BACKOFF_SECONDS_MIN: Final = 15
+BACKOFF_SECONDS_MAX: Final = 900
+BACKOFF_DOUBLINGS_MAX: Final = 6
+JITTER_PERCENT: Final = 25
+LOOK_AHEAD_DOUBLINGS_MAX: Final = 5
+
+
+@dataclass(frozen=True)
+class MeteringPolicy:
+    """How patient and how strict metering is.
+
+    Attributes:
+        lateness_seconds: How long after its end a window is first collected.
+        minimum_coverage: Least share of expected scrapes for a window to count as complete.
+        lease_seconds: How long a worker may hold a claim, by the database's clock.
+        attempts_max: Claims that never reported back before a window is quarantined.
+        coverage_attempts_max: Incomplete answers before a window becomes a gap.
+        gap_patience_seconds: Age from which an incomplete window becomes a gap at once, because
+            late samples no longer come.
+    """
+
+    lateness_seconds: int = 900
+    minimum_coverage: Decimal = Decimal("0.98")
+    lease_seconds: int = 300
+    attempts_max: int = 8
+    coverage_attempts_max: int = 6
+    gap_patience_seconds: int = 86_400
+
+
+DEFAULT_POLICY: Final = MeteringPolicy()
+
+
+def backoff_seconds(*, failures: int, seed: str) -> int:
+    """Return how long to wait after a failed attempt: doubling, bounded, spread by the seed.
+
+    Args:
+        failures: Failed attempts in a row, at least 1.
+        seed: What spreads the retries of several windows; the same seed waits the same time.
+    """
+    base = BACKOFF_SECONDS_MIN << min(failures - 1, BACKOFF_DOUBLINGS_MAX)
+    bounded = min(base, BACKOFF_SECONDS_MAX)
+    digest = hashlib.sha256(f"{seed}/{failures}".encode()).digest()
+    spread = int.from_bytes(digest[:4], "big") % (JITTER_PERCENT + 1)
+    return bounded + bounded * spread // 100
+
+
+def query_time(
+    policy: MeteringPolicy,
+    *,
+    start_at: datetime,
+    at: datetime,
+    scrape_interval_seconds: int,
+    failures: int,
+) -> datetime:
+    """Return the time a source is asked as of: soon after the window, later after each failure.
+
+    Looking further ahead lets a later sight decide whether a pod outlived an outage.
+
+    Raises:
+        ValueError: The window is not due yet.
+    """
+    due = due_at(
+        start_at,
+        lateness_seconds=policy.lateness_seconds,
+        scrape_interval_seconds=scrape_interval_seconds,
+    )
+    if at < due:
+        raise ValueError(
+            f"the window of {start_at.isoformat()} is not due before {due.isoformat()}"
+        )
+    ahead = (due - end_of(start_at)) * (1 << min(failures, LOOK_AHEAD_DOUBLINGS_MAX))
+    return min(at, end_of(start_at) + ahead)
+
+
+def is_gap(policy: MeteringPolicy, *, start_at: datetime, at: datetime, failures: int) -> bool:
+    """Whether an incomplete window now waits for a person instead of another attempt."""
+    age = at - end_of(start_at)
+    is_old = age >= timedelta(seconds=policy.gap_patience_seconds)
+    return is_old or failures >= policy.coverage_attempts_max

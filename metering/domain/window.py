@@ -1,0 +1,40 @@
+"""Windows: one UTC hour of one cluster, and when each is due."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+WINDOW: Final = timedelta(hours=1)
+SCRAPES_AFTER_END: Final = 4
+"""Scrapes that must lie between a window's end and its query, so that "still there" is seen."""
+
+
+def window_containing(moment: datetime) -> datetime:
+    """Return the start of the hour a moment lies in.
+
+    Raises:
+        ValueError: The moment has no zone.
+    """
+    if moment.tzinfo is None:
+        raise ValueError("a window needs a time with a zone")
+    return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+
+
+def end_of(start_at: datetime) -> datetime:
+    """Return the end of a window, which no longer belongs to it."""
+    return start_at + WINDOW
+
+
+def due_at(start_at: datetime, *, lateness_seconds: int, scrape_interval_seconds: int) -> datetime:
+    """Return when a window may first be collected."""
+    wait = max(lateness_seconds, SCRAPES_AFTER_END * scrape_interval_seconds)
+    return end_of(start_at) + timedelta(seconds=wait)
+
+
+def whole_second(moment: datetime) -> datetime:
+    """Return a moment without its fraction of a second, rounded down."""
+    return moment.replace(microsecond=0)
+
+
+def seconds_between(begin_at: datetime, end_at: datetime) -> int:
+    """Return the whole seconds from one moment to a later one, rounded down; 0 if not later."""
+    return max(0, (end_at - begin_at) // timedelta(seconds=1))

@@ -1,0 +1,34 @@
+"""Live use: what pods hold now, by the open allocations."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db.models import Sum
+
+from metering.domain.gpu_sizes import GPUSize
+from metering.models import PodAllocation
+
+
+@dataclass(frozen=True)
+class HeldUnits:
+    """Units of one size held in one namespace by one owner; owner "" is nobody known."""
+
+    cluster_id: UUID
+    namespace: str
+    owner: str
+    size: GPUSize
+    units: int
+
+
+def held_units() -> tuple[HeldUnits, ...]:
+    """Return what is held now, one per namespace, owner and size, in one statement."""
+    rows = (
+        PodAllocation.objects.filter(end_at__isnull=True)
+        .values_list("cluster_id", "namespace", "owner", "size")
+        .annotate(held=Sum("units"))
+        .order_by("cluster_id", "namespace", "owner", "size")
+    )
+    return tuple(
+        HeldUnits(cluster_id, namespace, owner, GPUSize(size), held)
+        for cluster_id, namespace, owner, size, held in rows
+    )

@@ -1,0 +1,43 @@
+"""Locks of metering, in the order everybody keeps: a window, then its cluster's ledger.
+
+Every function must be called inside a transaction.
+"""
+
+from uuid import UUID
+
+from django.db import connection
+
+_LEDGER_LOCK_CLASS = 0x6D650001
+_TICK_LOCK_CLASS = 0x6D650002
+
+
+def holds_claim(window_id: int, *, fence: int) -> bool:
+    """Lock a window and return whether a claim on it still holds, by the database's clock."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT state = 'collecting' AND fence = %s AND lease_until > clock_timestamp()"
+            " FROM metering_meteringwindow WHERE id = %s FOR UPDATE",
+            [fence, window_id],
+        )
+        row = cursor.fetchone()
+    return bool(row and row[0])
+
+
+def lock_cluster_ledger(cluster_id: UUID) -> None:
+    """Let one window of a cluster at a time write into the allocation ledger.
+
+    Windows of one cluster share its pods; taking turns for some milliseconds rules out deadlocks.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [_LEDGER_LOCK_CLASS, str(cluster_id)]
+        )
+
+
+def try_tick_lock(name: str) -> bool:
+    """Return whether this transaction may do a tick's work; False when another does it now."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_try_advisory_xact_lock(%s, hashtext(%s))", [_TICK_LOCK_CLASS, name]
+        )
+        return bool(cursor.fetchone()[0])

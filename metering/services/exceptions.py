@@ -1,0 +1,155 @@
+"""Writing metering exceptions: what a collection found, and what a person decided about it."""
+
+import json
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from django.db import connection, transaction
+
+from metering.domain.errors import (
+    ExceptionResolvedError,
+    MeteringExceptionNotFoundError,
+    NoteMissingError,
+)
+from metering.domain.exceptions import ExceptionKind, Finding
+from metering.models import ExceptionState, MeteringException
+from metering.services.windows import ClaimedWindow
+from tenants.domain.actors import Actor, ActorKind
+from tenants.services.audit import record
+
+AUTO_RESOLUTION = "No longer so when the window was metered again."
+
+# What a person resolved stays resolved while the facts are the same; anything else opens again.
+_UPSERT = """
+INSERT INTO metering_meteringexception AS e (cluster_id, window_id, window_start, kind, subject,
+  namespace, summary, remedy, held_unit_seconds, details, state, created_at, resolution)
+SELECT %(cluster_id)s, %(window_id)s, %(start_at)s, f.kind, f.subject, f.namespace, f.summary,
+       f.remedy, f.held_unit_seconds, f.details, 'open', %(at)s, ''
+  FROM jsonb_to_recordset(%(findings)s) AS f(kind text, subject text, namespace text,
+    summary text, remedy text, held_unit_seconds bigint, details jsonb)
+ON CONFLICT (window_id, kind, subject) DO UPDATE
+   SET namespace = EXCLUDED.namespace, summary = EXCLUDED.summary, remedy = EXCLUDED.remedy,
+       held_unit_seconds = EXCLUDED.held_unit_seconds, details = EXCLUDED.details,
+       state = 'open', resolved_at = NULL, resolved_by_id = NULL, resolution = ''
+ WHERE NOT (e.state = 'resolved' AND e.resolution <> %(auto)s AND e.details = EXCLUDED.details)
+"""
+_RESOLVE_GONE = """
+UPDATE metering_meteringexception
+   SET state = 'resolved', resolved_at = %(at)s, resolution = %(auto)s
+ WHERE window_id = %(window_id)s AND state = 'open'
+   AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s))
+   AND NOT (kind, subject) IN (SELECT * FROM jsonb_to_recordset(%(findings)s)
+                                 AS f(kind text, subject text))
+"""
+
+
+def write_findings(
+    claimed: ClaimedWindow,
+    *,
+    findings: Sequence[Finding],
+    at: datetime,
+    resolve_kinds: Collection[ExceptionKind] | None = None,
+) -> None:
+    """Keep what a collection found about a window, and resolve what it no longer finds.
+
+    Args:
+        claimed: The window.
+        findings: What is true of it now; one per kind and subject.
+        at: When.
+        resolve_kinds: Which kinds this collection could have found again; None for all.
+    """
+    parameters = {
+        "cluster_id": claimed.cluster_id,
+        "window_id": claimed.id,
+        "start_at": claimed.start_at,
+        "at": at,
+        "auto": AUTO_RESOLUTION,
+        "kinds": None if resolve_kinds is None else [kind.value for kind in resolve_kinds],
+        "findings": json.dumps([_finding_values(finding) for finding in findings]),
+    }
+    with connection.cursor() as cursor:
+        if findings:
+            cursor.execute(_UPSERT, parameters)
+        cursor.execute(_RESOLVE_GONE, parameters)
+
+
+def _finding_values(finding: Finding) -> dict[str, object]:
+    return {
+        "kind": finding.kind.value,
+        "subject": finding.subject,
+        "namespace": finding.namespace,
+        "summary": finding.summary,
+        "remedy": finding.remedy,
+        "held_unit_seconds": finding.held_unit_seconds,
+        "details": dict(finding.details),
+    }
+
+
+def resolve_exception(
+    *, exception_id: int, note: str, actor: Actor, at: datetime
+) -> MeteringException:
+    """Resolve an exception as looked after by a person; held unit-seconds stay unbilled.
+
+    Raises:
+        NoteMissingError: The note is empty.
+        MeteringExceptionNotFoundError: There is no such exception.
+        ExceptionResolvedError: It is resolved already.
+    """
+    text = _required_note(note)
+    with transaction.atomic():
+        changed = MeteringException.objects.filter(
+            id=exception_id, state=ExceptionState.OPEN
+        ).update(
+            state=ExceptionState.RESOLVED,
+            resolved_at=at,
+            resolved_by_id=_person_id(actor),
+            resolution=text,
+        )
+        found = MeteringException.objects.filter(id=exception_id).first()
+        if found is None:
+            raise MeteringExceptionNotFoundError("There is no such exception.")
+        if not changed:
+            raise ExceptionResolvedError("The exception is resolved already.")
+        record(
+            actor=actor,
+            at=at,
+            action="metering:exception:resolve",
+            object_kind="metering_exception",
+            object_id=exception_id,
+            facts={
+                "kind": found.kind,
+                "subject": found.subject,
+                "held_unit_seconds": found.held_unit_seconds,
+                "note": text,
+            },
+        )
+    return found
+
+
+def resolve_of_window(
+    window_id: int, *, kinds: Collection[ExceptionKind], note: str, actor: Actor, at: datetime
+) -> int:
+    """Resolve a window's open exceptions of some kinds as decided by a person; return how many.
+
+    Raises:
+        NoteMissingError: The note is empty.
+    """
+    return MeteringException.objects.filter(
+        window_id=window_id, kind__in=[kind.value for kind in kinds], state=ExceptionState.OPEN
+    ).update(
+        state=ExceptionState.RESOLVED,
+        resolved_at=at,
+        resolved_by_id=_person_id(actor),
+        resolution=_required_note(note),
+    )
+
+
+def _required_note(note: str) -> str:
+    text = note.strip()
+    if not text:
+        raise NoteMissingError("The decision has no reason.", field="note")
+    return text
+
+
+def _person_id(actor: Actor) -> int | None:
+    return int(actor.id) if actor.kind is ActorKind.PERSON else None

@@ -1,0 +1,118 @@
+"""Sealing: after it nothing in a window changes any more, and its digest is in the audit trail.
+
+A window with open exceptions about single pods may be sealed: their unit-seconds stay held there,
+and one tenant's unbound namespace does not stop everybody's invoice. A cause that puts the whole
+window in doubt keeps it from being reconciled, and so from being sealed.
+"""
+
+from datetime import datetime
+
+import structlog
+from django.db import connection, transaction
+
+from metering.domain.crashpoints import crashpoint
+from metering.domain.errors import (
+    WindowNotFoundError,
+    WindowNotReconciledError,
+    WindowSealedError,
+)
+from metering.domain.exceptions import BLOCKING_KINDS
+from metering.domain.window_state import WindowState
+from metering.models import MeteringWindow
+from tenants.domain.actors import Actor
+from tenants.services.audit import record
+
+logger = structlog.get_logger(__name__)
+
+# Times as whole seconds and texts as JSON, so that the digest depends on no session setting.
+_SEAL = """
+UPDATE metering_meteringwindow w
+   SET state = 'sealed', sealed_at = %(at)s, record_count = d.records, record_digest = d.digest
+  FROM (
+    SELECT count(*) AS records, COALESCE(sum(unit_seconds), 0) AS unit_seconds,
+           encode(sha256(convert_to(COALESCE(string_agg(line, E'\\n'
+             ORDER BY pod_uid COLLATE "C", resource COLLATE "C", revision), ''), 'UTF8')), 'hex')
+             AS digest
+      FROM (
+        SELECT u.pod_uid, u.resource, u.revision, u.unit_seconds, jsonb_build_array(
+                 extract(epoch FROM u.window_start)::bigint, u.cluster_id, u.pod_uid, u.resource,
+                 u.revision, u.organization_id, u.project_id, u.owner, u.namespace, u.pod_name,
+                 u.node, u.size, u.price_group, u.sharing_mode, u.share_numerator,
+                 u.share_denominator, u.units, extract(epoch FROM u.begin_at)::bigint,
+                 extract(epoch FROM u.end_at)::bigint, u.seconds, u.unit_seconds, u.end_kind,
+                 u.slack_seconds, u.catalogue_version, u.busy_ratio, u.busy_coverage,
+                 u.energy_millijoules)::text AS line
+          FROM metering_usagerecord u
+         WHERE u.window_start = %(start_at)s AND u.window_id = %(window_id)s) lines) d
+ WHERE w.id = %(window_id)s AND w.state = 'reconciled'
+RETURNING d.records, d.unit_seconds, d.digest
+"""
+
+
+def reconcile_windows(*, window_ids: list[int], actor: Actor, at: datetime) -> list[int]:
+    """Reconcile collected windows against which nothing stands any more; return their ids.
+
+    With one source there is nothing to compare; what stood against them was resolved by a person,
+    who is in the audit trail already.
+    """
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE metering_meteringwindow w SET state = 'reconciled'"
+            " WHERE w.id = ANY(%s) AND w.state = 'collected' AND NOT EXISTS ("
+            "  SELECT FROM metering_meteringexception e"
+            "   WHERE e.window_id = w.id AND e.state = 'open' AND e.kind = ANY(%s))"
+            " RETURNING w.id",
+            [window_ids, sorted(kind.value for kind in BLOCKING_KINDS)],
+        )
+        reconciled = sorted(window_id for (window_id,) in cursor.fetchall())
+    if reconciled:
+        logger.info(
+            "metering.window.reconciled", windows=len(reconciled), actor=actor.id, at=str(at)
+        )
+    return reconciled
+
+
+def seal_window(*, window_id: int, actor: Actor, at: datetime) -> str:
+    """Seal a reconciled window; return the SHA-256 over its records in key order.
+
+    Raises:
+        WindowNotFoundError: There is no such window.
+        WindowSealedError: It is sealed already.
+        WindowNotReconciledError: It is not reconciled yet, or something stands against it.
+    """
+    with transaction.atomic():
+        # The row is locked by a statement of its own, so that the digest sees every commit.
+        window = MeteringWindow.objects.select_for_update().filter(id=window_id).first()
+        if window is None:
+            raise WindowNotFoundError("There is no such window.")
+        _refuse_unless_reconciled(window)
+        with connection.cursor() as cursor:
+            cursor.execute(_SEAL, {"window_id": window_id, "start_at": window.start_at, "at": at})
+            records, unit_seconds, digest = cursor.fetchone()
+        record(
+            actor=actor,
+            at=at,
+            action="metering:window:seal",
+            object_kind="metering_window",
+            object_id=window_id,
+            facts={
+                "cluster": str(window.cluster_id),
+                "start_at": window.start_at.isoformat(),
+                "records": records,
+                "unit_seconds": int(unit_seconds),
+                "digest": digest,
+            },
+        )
+        crashpoint("seal.before_commit")
+    crashpoint("seal.after_commit")
+    logger.info("metering.window.sealed", window_id=window_id, records=records)
+    return str(digest)
+
+
+def _refuse_unless_reconciled(window: MeteringWindow) -> None:
+    if window.state == WindowState.SEALED:
+        raise WindowSealedError("The window is sealed already.")
+    if window.state != WindowState.RECONCILED:
+        raise WindowNotReconciledError(
+            f"The window is {window.state}, not reconciled.", facts={"state": window.state}
+        )

@@ -1,0 +1,134 @@
+"""Sweeping: open, claim, collect, reconcile and seal until nothing is due.
+
+Every step is idempotent and derives its work from the tables and the clock, so any number of
+workers may sweep at once, and any may die at any moment.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from metering.domain.errors import ClaimLostError
+from metering.domain.policy import DEFAULT_POLICY, MeteringPolicy
+from metering.domain.window_state import WindowState
+from metering.protocols import UsageSource
+from metering.selectors.due import sealable_window_ids
+from metering.services.collection import collect_window
+from metering.services.sealing import reconcile_windows, seal_window
+from metering.services.windows import ClaimedWindow, claim_windows, open_due_windows
+from tenants.domain.actors import Actor
+from tenants.domain.errors import ConflictError
+
+logger = structlog.get_logger(__name__)
+
+BATCH = 20
+"""Windows claimed at once: a batch is done well within the lease at a second a window."""
+BATCHES_MAX = 10_000
+"""A sweep that claims more often than this does not end for another reason than work."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep did.
+
+    Attributes:
+        retried: Windows whose source saw nothing or too little, due again later or a gap.
+        failed: Windows whose metering raised an unexpected error; their lease runs out.
+    """
+
+    opened: int = 0
+    sealed: int = 0
+    retried: int = 0
+    failed: int = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there was nothing to do."""
+        return not (self.opened or self.sealed or self.retried or self.failed)
+
+
+Progress = Callable[[Sweep], None]
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Who meters, with what and by which rules."""
+
+    name: str
+    source: UsageSource
+    actor: Actor
+    policy: MeteringPolicy = DEFAULT_POLICY
+
+
+def meter_due(*, worker: Worker, at: datetime, progress: Progress | None = None) -> Sweep:
+    """Open, collect and seal every window that is due; return what was done.
+
+    Args:
+        worker: Who meters, with what and by which rules.
+        at: Now.
+        progress: Told of the sweep so far after every batch.
+    """
+    total = Sweep(opened=open_due_windows(at=at, policy=worker.policy))
+    total = _add(total, seal_settled(worker=worker, at=at))
+    for _ in range(BATCHES_MAX):
+        claimed = claim_windows(worker=worker.name, limit=BATCH, at=at, policy=worker.policy)
+        if not claimed:
+            break
+        for window in claimed:
+            total = _add(total, meter_window(claimed=window, worker=worker, at=at))
+        if progress is not None:
+            progress(total)
+    return total
+
+
+def meter_window(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Sweep:
+    """Collect one claimed window and seal it if it adds up; one bad window stops no other."""
+    try:
+        collected = collect_window(
+            claimed=claimed,
+            source=worker.source,
+            actor=worker.actor,
+            at=at,
+            policy=worker.policy,
+        )
+        if collected.state is not WindowState.RECONCILED:
+            return Sweep(retried=1)
+        seal_window(window_id=claimed.id, actor=worker.actor, at=at)
+    except ClaimLostError:
+        logger.warning("metering.window.claim_lost", window_id=claimed.id)
+        return Sweep()
+    except Exception:
+        # The edge of a sweep's item: the lease runs out, and the window is quarantined if it
+        # fails this way again and again.
+        logger.exception("metering.window.failed", window_id=claimed.id)
+        return Sweep(failed=1)
+    return Sweep(sealed=1)
+
+
+def seal_settled(*, worker: Worker, at: datetime, window_ids: list[int] | None = None) -> Sweep:
+    """Reconcile and seal what was collected but left behind, by a dead worker or for a person."""
+    settled = sealable_window_ids(window_ids=window_ids)
+    reconcile_windows(window_ids=settled, actor=worker.actor, at=at)
+    sealed = [window_id for window_id in settled if _seals(window_id, worker=worker, at=at)]
+    return Sweep(sealed=len(sealed))
+
+
+def _seals(window_id: int, *, worker: Worker, at: datetime) -> bool:
+    """Seal a window unless another worker is faster; return whether it was sealed here."""
+    try:
+        seal_window(window_id=window_id, actor=worker.actor, at=at)
+    except ConflictError as refusal:
+        logger.info("metering.window.not_sealed", window_id=window_id, code=refusal.code)
+        return False
+    return True
+
+
+def _add(first: Sweep, second: Sweep) -> Sweep:
+    return Sweep(
+        opened=first.opened + second.opened,
+        sealed=first.sealed + second.sealed,
+        retried=first.retried + second.retried,
+        failed=first.failed + second.failed,
+    )

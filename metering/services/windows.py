@@ -1,0 +1,191 @@
+"""Windows: opening the hours that are due, and claiming some of them for a worker.
+
+Windows come from the clock and the clusters, never from messages: a dead scheduler makes a bill
+late, it cannot make a hole.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from metering.domain.crashpoints import crashpoint
+from metering.domain.policy import DEFAULT_POLICY, MeteringPolicy
+from metering.domain.resource_names import sanitise
+from metering.domain.window import SCRAPES_AFTER_END, WINDOW
+from metering.protocols import ClusterTarget
+from metering.services.partitions import ensure_partitions_between
+from tenants.models import Cluster
+
+OPENED_MAX = 20_000
+"""Windows opened by one call: more than two years of hours of one cluster; the rest comes next."""
+CLAIMED_MAX = 100
+
+
+@dataclass(frozen=True)
+class ClaimedWindow:
+    """One hour of one cluster that a worker may collect while `fence` and lease hold.
+
+    Attributes:
+        failures: Answers in a row that could not be used.
+    """
+
+    id: int
+    cluster_id: UUID
+    start_at: datetime
+    fence: int
+    attempt: int
+    failures: int
+    accepts_low_coverage: bool
+    target: ClusterTarget
+
+    @property
+    def end_at(self) -> datetime:
+        """Return the end of the hour, excluded."""
+        return self.start_at + WINDOW
+
+
+_OPEN = """
+INSERT INTO metering_meteringwindow (cluster_id, start_at, state, fence, attempt, failures,
+  accepts_low_coverage, lease_owner, not_before, sources, evidence, record_count, record_digest,
+  last_error)
+SELECT c.id, hour, 'open', 0, 0, 0, false, '', hour + interval '1 hour' + c.wait, '[]', '[]', 0,
+       '', ''
+  FROM (
+    SELECT cluster.id,
+           make_interval(secs => GREATEST(%(lateness)s,
+             %(scrapes)s * cluster.scrape_interval_seconds)) AS wait,
+           date_trunc('hour', cluster.metered_from + interval '1 hour' - interval '1 microsecond',
+             'UTC') AS first_hour,
+           (SELECT min(w.start_at) FROM metering_meteringwindow w
+             WHERE w.cluster_id = cluster.id) AS oldest,
+           (SELECT max(w.start_at) FROM metering_meteringwindow w
+             WHERE w.cluster_id = cluster.id) AS newest
+      FROM tenants_cluster cluster WHERE cluster.state = 'active') c
+ CROSS JOIN LATERAL generate_series(
+   CASE WHEN c.oldest <= c.first_hour THEN c.newest + interval '1 hour' ELSE c.first_hour END,
+   %(at)s - interval '1 hour' - c.wait,
+   interval '1 hour') AS hour
+ ORDER BY hour, c.id
+ LIMIT %(limit)s
+ON CONFLICT (cluster_id, start_at) DO NOTHING
+RETURNING start_at
+"""
+
+
+def open_due_windows(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) -> int:
+    """Make the row of every hour that is due by now; return how many were new.
+
+    One statement over all active clusters. A cluster goes on after its newest window; when it is
+    to be metered from an earlier hour, the older windows are filled in.
+    """
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(
+                _OPEN,
+                {
+                    "at": at,
+                    "lateness": policy.lateness_seconds,
+                    "scrapes": SCRAPES_AFTER_END,
+                    "limit": OPENED_MAX,
+                },
+            )
+            opened = [start_at for (start_at,) in cursor.fetchall()]
+        if opened:
+            ensure_partitions_between(first=min(opened), last=max(opened))
+        crashpoint("open.before_commit")
+    crashpoint("open.after_commit")
+    return len(opened)
+
+
+_CLAIM = """
+WITH due AS (
+  SELECT id FROM metering_meteringwindow
+   WHERE state IN ('open', 'collecting', 'collected', 'reconciled')
+     AND not_before <= COALESCE(%(at)s, clock_timestamp())
+     AND (state = 'open' OR (state = 'collecting' AND lease_until <= clock_timestamp()))
+     AND (%(cluster_id)s::uuid IS NULL OR cluster_id = %(cluster_id)s)
+     AND (%(window_ids)s::bigint[] IS NULL OR id = ANY(%(window_ids)s))
+   ORDER BY start_at, cluster_id
+   LIMIT %(limit)s
+   FOR UPDATE SKIP LOCKED)
+UPDATE metering_meteringwindow w
+   SET fence = w.fence + 1,
+       attempt = w.attempt + 1,
+       state = CASE WHEN w.attempt >= %(attempts_max)s THEN 'quarantined' ELSE 'collecting' END,
+       lease_owner = CASE WHEN w.attempt >= %(attempts_max)s THEN '' ELSE %(worker)s END,
+       lease_until = CASE WHEN w.attempt >= %(attempts_max)s THEN NULL
+         ELSE clock_timestamp() + make_interval(secs => %(lease)s) END,
+       last_error = CASE WHEN w.attempt >= %(attempts_max)s
+         THEN 'No worker that claimed this window ever reported back.' ELSE w.last_error END
+  FROM due WHERE w.id = due.id
+RETURNING w.state, w.id, w.cluster_id, w.start_at, w.fence, w.attempt, w.failures,
+          w.accepts_low_coverage
+"""
+
+
+def claim_windows(
+    *,
+    worker: str,
+    limit: int,
+    cluster_id: UUID | None = None,
+    window_ids: list[int] | None = None,
+    at: datetime | None = None,
+    policy: MeteringPolicy = DEFAULT_POLICY,
+) -> list[ClaimedWindow]:
+    """Claim due windows for a worker, oldest first, passing over what others hold.
+
+    A claim lasts `policy.lease_seconds` by the database's clock. A window whose claims never
+    report back is quarantined instead of claimed once more.
+
+    Args:
+        worker: Name of the worker, for people.
+        limit: How many at most; never more than 100.
+        cluster_id: Only this cluster's; None for any.
+        window_ids: Only these; None for any.
+        at: Which retries are due; None takes the database's clock.
+        policy: Lease and attempts.
+    """
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(
+                _CLAIM,
+                {
+                    "at": at,
+                    "cluster_id": cluster_id,
+                    "window_ids": window_ids,
+                    "limit": min(limit, CLAIMED_MAX),
+                    "attempts_max": policy.attempts_max,
+                    "worker": worker[:64],
+                    "lease": policy.lease_seconds,
+                },
+            )
+            rows = sorted(cursor.fetchall(), key=lambda row: (row[3], row[1]))
+        crashpoint("claim.before_commit")
+    crashpoint("claim.after_commit")
+    claimed = [row[1:] for row in rows if row[0] == "collecting"]
+    targets = _targets({row[1] for row in claimed})
+    return [ClaimedWindow(*row, target=targets[row[1]]) for row in claimed]
+
+
+def _targets(cluster_ids: set[UUID]) -> dict[UUID, ClusterTarget]:
+    if not cluster_ids:
+        return {}
+    return {
+        cluster.id: target_of(cluster) for cluster in Cluster.objects.filter(id__in=cluster_ids)
+    }
+
+
+def target_of(cluster: Cluster) -> ClusterTarget:
+    """Return a cluster as a source needs to know it."""
+    return ClusterTarget(
+        slug=cluster.slug,
+        prometheus_url=cluster.prometheus_url,
+        scrape_interval_seconds=cluster.scrape_interval_seconds,
+        selector_label=cluster.selector_label,
+        selector_value=cluster.selector_value,
+        user_label=sanitise(cluster.user_label),
+        label_aliases={name: tuple(names) for name, names in cluster.label_aliases.items()},
+        metric_aliases={name: tuple(names) for name, names in cluster.metric_aliases.items()},
+    )
