@@ -1,5 +1,7 @@
 """Django's handle on the wiring, so that its management commands are found."""
 
+from importlib import import_module
+
 from django.apps import AppConfig
 
 
@@ -8,3 +10,7 @@ class ConfigConfig(AppConfig):
 
     name = "config"
     verbose_name = "GPU Ledger"
+
+    def ready(self) -> None:
+        """Load Celery's app, so that a task sent from any process finds the broker."""
+        import_module("config.celery")

@@ -145,7 +145,7 @@ class EmbeddedValkey:
         """
         if not self.has_socket:
             raise EmbeddedServerError(f"{self.socket} is too long for a socket; use TCP.")
-        return f"redis+socket://{self.socket}?password={self._password}"
+        return f"redis+socket://:{self._password}@localhost{self.socket}"
 
     def _program(self) -> Program:
         return Program(

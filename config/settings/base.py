@@ -97,6 +97,7 @@ INSTALLED_APPS = [
     "config",
 ]
 MIDDLEWARE = [
+    "config.metrics.RequestMetrics",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

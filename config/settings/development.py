@@ -1,16 +1,25 @@
 """Settings of a checkout: everything has a default, and the databases are the embedded ones."""
 
+from config.embedded.handover import read_handover
 from config.env import Environment
 from config.settings.base import *  # noqa: F403 - Django's own idiom for layered settings.
-from config.settings.base import settings_from
+from config.settings.base import BASE_DIR, settings_from
 
 DEBUG = False
 ENV = Environment.read(
-    SECRET_KEY="development-only-not-a-secret-0123456789",  # noqa: S106 - Not used outside a checkout.
-    API_TOKEN_PEPPER="development-only-not-a-pepper-0123456789",  # noqa: S106 - As above.
-    DATABASE_URL="postgresql:///gpu_ledger",
-    REDIS_URL="redis://127.0.0.1:6379/0",
-    ALLOWED_HOSTS="127.0.0.1,localhost",
-    LOG_FORMAT="console",
+    **{
+        "SECRET_KEY": "development-only-not-a-secret-0123456789",
+        "API_TOKEN_PEPPER": "development-only-not-a-pepper-0123456789",
+        "DATABASE_URL": "postgresql:///gpu_ledger",
+        "REDIS_URL": "redis://127.0.0.1:6379/0",
+        "ALLOWED_HOSTS": "127.0.0.1,localhost",
+        "LOG_FORMAT": "console",
+        # A running demo of the same checkout tells where its servers are.
+        **read_handover(BASE_DIR / "var"),
+    }
 )
 globals().update(settings_from(ENV))
+
+# Static files are served from where the apps keep them; nothing is collected in a checkout.
+STATIC_ROOT = None
+WHITENOISE_USE_FINDERS = True

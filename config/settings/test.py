@@ -18,3 +18,4 @@ ENV = Environment.read(
 )
 globals().update(settings_from(ENV))
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+STATIC_ROOT = None

@@ -1,0 +1,235 @@
+"""The stack of one checkout: servers, workers and web server, as the demo runs them.
+
+What `DATABASE_URL` and `REDIS_URL` name is used instead of the embedded servers. Everything the
+stack keeps lies below its state folder; deleting that forgets it.
+"""
+
+import os
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from http import HTTPStatus
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from config.embedded.handover import forget_handover, write_handover
+from config.embedded.ports import Ports, is_free
+from config.embedded.postgres import OWNER, EmbeddedPostgres
+from config.embedded.programs import (
+    EmbeddedServerError,
+    Program,
+    log_tail,
+    start_program,
+)
+from config.embedded.supervisor import PlainService, Service, Supervisor
+from config.embedded.valkey import EmbeddedValkey
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+WEB_PORT = 8000
+"""Used when it is free and no other was asked for."""
+WORKER_STOP_SECONDS = 40
+"""Longer than the worker's soft shutdown, so that a running tick may end by itself."""
+WEB_STOP_SECONDS = 10
+
+
+class Stack:
+    """Everything the demo runs; use it as a context, which stops it all in reverse order.
+
+    Args:
+        state: The folder for data, logs and ports, `var` of the checkout.
+        outside: The environment it is started in; the process's own unless told otherwise.
+        settings_module: Django's settings for workers and web server.
+    """
+
+    def __init__(
+        self,
+        state: Path,
+        *,
+        outside: Mapping[str, str] | None = None,
+        settings_module: str = "config.settings.development",
+    ) -> None:
+        """Settle places; nothing is started yet."""
+        self.state = state.absolute()
+        self.environment: dict[str, str] = {}
+        self.supervisor = Supervisor(self.state)
+        self._outside = dict(os.environ if outside is None else outside)
+        self._settings_module = settings_module
+        self._ports: Ports | None = None
+
+    def __enter__(self) -> Self:
+        """Take the checkout's lock and end what a killed run left behind.
+
+        Raises:
+            AlreadyRunningError: The stack of this checkout runs already.
+        """
+        self.supervisor.__enter__()
+        self._ports = Ports(self.state / "ports.json")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop everything."""
+        self.stop()
+
+    @property
+    def web_url(self) -> str:
+        """Return where the admin and the API answer."""
+        return self.environment["PUBLIC_URL"]
+
+    def take_port(self, name: str, *, wanted: int = 0) -> int:
+        """Return a port for one more server, the same as last time while it is free."""
+        if self._ports is None:
+            raise EmbeddedServerError("The stack was not entered.")
+        return self._ports.take(name, wanted=wanted)
+
+    def log(self, name: str) -> Path:
+        """Return where a child writes."""
+        return self.state / "log" / f"{name}.log"
+
+    def start_datastores(self) -> dict[str, str]:
+        """Start PostgreSQL and Valkey where no URL from outside replaces them.
+
+        Returns:
+            The variables under which everything finds them and the web server.
+
+        Raises:
+            EmbeddedServerError: One does not start, or a needed variable is missing.
+        """
+        self.environment |= self._start_postgres() | self._start_valkey()
+        port = self._web_port()
+        self.environment["PORT"] = str(port)
+        self.environment["PUBLIC_URL"] = self._outside.get("PUBLIC_URL", f"http://127.0.0.1:{port}")
+        write_handover(self.state, self.environment)
+        return dict(self.environment)
+
+    def migrate(self) -> None:
+        """Bring the tables up to date, as their owner.
+
+        Raises:
+            EmbeddedServerError: A migration failed; the text holds the end of its log.
+        """
+        self.run_command("migrate", "--database", "owner", "--no-input")
+
+    def run_command(self, *arguments: str) -> None:
+        """Run one command of manage.py to its end, leashed like every child.
+
+        Raises:
+            EmbeddedServerError: It failed; the text holds the end of its log.
+        """
+        program = self.python_program(arguments[0], "manage.py", *arguments)
+        process = start_program(program)
+        try:
+            status = process.wait()
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+        if status != 0:
+            raise EmbeddedServerError(
+                f"{arguments[0]} failed; see {program.log}:\n{log_tail(program.log)}"
+            )
+
+    def start_workers(self, *, processes: int = 2) -> None:
+        """Start one Celery worker and one beat."""
+        worker = ("worker", "-c", str(processes), "--loglevel", "INFO")
+        quiet = ("--without-gossip", "--without-mingle")
+        self.start(self.python_program("worker", "-m", "celery", "-A", "config", *worker, *quiet))
+        schedule = ("beat", "-s", str(self.state / "beat-schedule"), "--pidfile=")
+        self.start(self.python_program("beat", "-m", "celery", "-A", "config", *schedule))
+
+    def start_web(self, *, workers: int = 2) -> str:
+        """Start the web server and return its address once it answers.
+
+        Raises:
+            EmbeddedServerError: It does not answer in time.
+        """
+        port = self.environment["PORT"]
+        bind = ("--bind", f"127.0.0.1:{port}", "--workers", str(workers))
+        program = self.python_program("web", "manage.py", "serve", *bind)
+        url = f"http://127.0.0.1:{port}/healthz"
+        self.supervisor.start(PlainService(program, answers=lambda: _answers(url)))
+        return self.web_url
+
+    def start(self, service: Service | Program) -> None:
+        """Keep one more program alive until the stack stops.
+
+        Raises:
+            EmbeddedServerError: It cannot be started, or does not answer in time.
+        """
+        self.supervisor.start(PlainService(service) if isinstance(service, Program) else service)
+
+    def stop(self) -> None:
+        """Stop everything, the last started first."""
+        self.supervisor.stop()
+        forget_handover(self.state)
+
+    def python_program(self, name: str, *arguments: str) -> Program:
+        """Return a program of this checkout's Python, with the stack's environment."""
+        return Program(
+            name=name,
+            command=(sys.executable, *arguments),
+            log=self.log(name),
+            state=self.state,
+            environment={
+                **self._outside,
+                **self.environment,
+                "DJANGO_SETTINGS_MODULE": self._settings_module,
+                "PROMETHEUS_MULTIPROC_DIR": str(self.state / "metrics"),
+                "PYTHONUNBUFFERED": "1",
+                "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.defpath)),
+            },
+            cwd=ROOT,
+            stop_timeout_seconds=WORKER_STOP_SECONDS if name == "worker" else WEB_STOP_SECONDS,
+        )
+
+    def _start_postgres(self) -> dict[str, str]:
+        if "DATABASE_URL" in self._outside:
+            if "DATABASE_OWNER_URL" not in self._outside:
+                raise EmbeddedServerError(
+                    "DATABASE_OWNER_URL is missing: with DATABASE_URL set, it names the role that "
+                    "owns the tables of the same database, which migrations need."
+                )
+            return {name: self._outside[name] for name in ("DATABASE_URL", "DATABASE_OWNER_URL")}
+        server = EmbeddedPostgres(
+            self.state / "postgres",
+            port=self.take_port("postgres"),
+            log=self.log("postgres"),
+            mark=self.state,
+        )
+        self.supervisor.start(server)
+        server.make_roles()
+        return {"DATABASE_URL": server.url(), "DATABASE_OWNER_URL": server.url(role=OWNER)}
+
+    def _start_valkey(self) -> dict[str, str]:
+        if "REDIS_URL" in self._outside:
+            return {"REDIS_URL": self._outside["REDIS_URL"]}
+        server = EmbeddedValkey(
+            self.state / "valkey",
+            port=self.take_port("valkey"),
+            log=self.log("valkey"),
+            mark=self.state,
+        )
+        self.supervisor.start(server)
+        return {"REDIS_URL": server.url()}
+
+    def _web_port(self) -> int:
+        wanted = self._outside.get("PORT", "")
+        if wanted:
+            return self.take_port("web", wanted=int(wanted))
+        if self._ports is not None and "web" not in self._ports.by_name and is_free(WEB_PORT):
+            return self.take_port("web", wanted=WEB_PORT)
+        return self.take_port("web")
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 - Our own server.
+            return bool(answer.status == HTTPStatus.OK)
+    except (OSError, urllib.error.URLError):
+        return False

@@ -1,0 +1,160 @@
+"""Health: is this process alive, and could the service do its work right now.
+
+`/healthz` asks nobody else. `/readyz` asks the database what must hold before one request is let
+in; the broker's state is told, but a silent broker only makes things later.
+"""
+
+from collections.abc import Callable
+
+import structlog
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+from kombu.exceptions import OperationalError
+
+from config.celery import app
+
+logger = structlog.get_logger(__name__)
+
+RUNTIME_ROLE = "gpu_ledger_runtime"
+BROKER_TIMEOUT_SECONDS = 1
+FUNCTION = "metering_ensure_partitions(timestamptz, integer)"
+"""The function the runtime role must be able to call: without partitions no usage is stored."""
+FROZEN: dict[str, tuple[str, ...]] = {
+    "billing_accruedwindow": ("refuses_delete", "refuses_update"),
+    "billing_billingperiod": ("refuses_update",),
+    "billing_charge": ("keeps_billed", "refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_invoice": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_invoiceline": ("keeps_final", "refuses_truncate"),
+    "billing_price": ("no_gap", "refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_pricebookassignment": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "metering_catalogueversion": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "metering_meteringwindow": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "metering_podallocation": ("refuses_truncate", "refuses_update"),
+    "metering_usagerecord": (
+        "checks_insert",
+        "keeps_sealed",
+        "refuses_truncate",
+        "refuses_update",
+    ),
+    "tenants_auditentry": ("leaf", "refuses_delete", "refuses_truncate", "refuses_update"),
+}
+"""The triggers that freeze each ledger; a test holds this table against the migrated database."""
+
+Problem = str
+"""One sentence an operator may read; "" when all is well. It names no secret and no tenant."""
+
+
+@require_safe
+@never_cache
+def healthz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - Django's own signature.
+    """Answer that the process lives."""
+    return JsonResponse({"status": "alive"})
+
+
+@require_safe
+@never_cache
+def readyz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - Django's own signature.
+    """Answer 200 when requests can be served, else 503 with what is wrong."""
+    problems = {name: _ask(name, question) for name, question in CHECKS.items()}
+    is_ready = not any(problems.values())
+    broker = _broker_problem()
+    body = {
+        "status": "ready" if is_ready else "not_ready",
+        "checks": {name: problem or "ok" for name, problem in problems.items()},
+        "broker": broker or "ok",
+    }
+    if not is_ready:
+        logger.error("health.not_ready", **{k: v for k, v in problems.items() if v})
+    return JsonResponse(body, status=200 if is_ready else 503)
+
+
+def _ask(name: str, question: Callable[[], Problem]) -> Problem:
+    try:
+        return question()
+    except DatabaseError as error:
+        logger.warning("health.check_failed", check=name, reason=str(error))
+        return f"The database did not answer the question ({type(error).__name__}); see the log."
+
+
+def role_problem() -> Problem:
+    """Return why the connection is not the runtime role's, "" when it is."""
+    is_member, is_superuser, owned = _row(
+        "SELECT pg_has_role(current_user, %(role)s, 'MEMBER'), rolsuper,"
+        " (SELECT count(*) FROM pg_tables WHERE tableowner = current_user)"
+        " FROM pg_roles WHERE rolname = current_user",
+        {"role": RUNTIME_ROLE},
+    )
+    if not is_member:
+        return f"DATABASE_URL names a role that is not a member of {RUNTIME_ROLE}."
+    if is_superuser or owned:
+        return "DATABASE_URL names a role that owns tables and could unfreeze ledgers."
+    return ""
+
+
+def function_problem() -> Problem:
+    """Return why PL/pgSQL functions cannot be called, "" when they can."""
+    with connection.cursor() as cursor:
+        cursor.execute("DO $$ BEGIN PERFORM 1; END $$")
+    (is_allowed,) = _row(
+        "SELECT coalesce(has_function_privilege(to_regprocedure(%(name)s), 'EXECUTE'), false)",
+        {"name": FUNCTION},
+    )
+    return "" if is_allowed else f"The runtime role may not call {FUNCTION}, or it is missing."
+
+
+def trigger_problem() -> Problem:
+    """Return which ledgers are not frozen, "" when all are."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT tgname, tgenabled FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid"
+            " WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace"
+        )
+        state = dict(cursor.fetchall())
+    missing = sorted(required_triggers() - set(state))
+    weak = sorted(name for name, enabled in state.items() if enabled != "A")
+    if missing:
+        return f"Ledger triggers are missing: {', '.join(missing)}. Run the migrations."
+    if weak:
+        return f"Ledger triggers are not ENABLE ALWAYS: {', '.join(weak)}. Find out who did it."
+    return ""
+
+
+def required_triggers() -> frozenset[str]:
+    """Return the names of all triggers that freeze ledgers."""
+    return frozenset(f"{table}_{end}" for table, ends in FROZEN.items() for end in ends)
+
+
+def migration_problem() -> Problem:
+    """Return which migrations are not applied, "" when all are."""
+    executor = MigrationExecutor(connection)
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    names = ", ".join(str(migration) for migration, _ in plan)
+    return f"Migrations are not applied: {names}." if names else ""
+
+
+CHECKS: dict[str, Callable[[], Problem]] = {
+    "database_role": role_problem,
+    "functions": function_problem,
+    "migrations": migration_problem,
+    "ledger_triggers": trigger_problem,
+}
+
+
+def _row(statement: str, given: dict[str, str]) -> tuple[bool | int, ...]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, given)
+        found: tuple[bool | int, ...] = cursor.fetchone()
+        return found
+
+
+def _broker_problem() -> Problem:
+    with app.connection_for_write(connect_timeout=BROKER_TIMEOUT_SECONDS) as broker:
+        try:
+            broker.ensure_connection(max_retries=1, timeout=BROKER_TIMEOUT_SECONDS)
+        except OperationalError as error:
+            logger.warning("health.broker_silent", reason=type(error).__name__)
+            return "The broker does not answer; sweeps without it do its work, later."
+    return ""

@@ -1,0 +1,142 @@
+"""Metrics of our own in Prometheus text: what an operator watches, and nothing about tenants.
+
+Counts of requests live in each web process and are added up over all of them. Gauges are asked of
+the database when Prometheus asks, so every process gives the same answer.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+from billing.selectors.gauges import count_unaccrued_windows
+from metering.selectors.gauges import oldest_due_window, open_exceptions_by_kind, windows_by_state
+from quotas.selectors.gauges import unapplied_targets
+
+PREFIX = "gpu_ledger"
+SECONDS_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+UNMATCHED = "unmatched"
+"""The route of requests that no URL matches, so that scanners add no series."""
+
+PROCESS_REGISTRY = CollectorRegistry()
+REQUESTS = Counter(
+    f"{PREFIX}_http_requests",
+    "HTTP requests answered, by method, route and status.",
+    ("method", "route", "status"),
+    registry=PROCESS_REGISTRY,
+)
+REQUEST_SECONDS = Histogram(
+    f"{PREFIX}_http_request_seconds",
+    "Seconds from request to answer, by route.",
+    ("route",),
+    buckets=SECONDS_BUCKETS,
+    registry=PROCESS_REGISTRY,
+)
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class RequestMetrics:
+    """Middleware that counts every request and the seconds it took."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        """Keep the next layer."""
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer, and count the answer."""
+        begin = time.perf_counter()
+        response = self.get_response(request)
+        match = request.resolver_match
+        route = match.route if match is not None else UNMATCHED
+        method = request.method if request.method in METHODS else "OTHER"
+        REQUESTS.labels(method, route, str(response.status_code)).inc()
+        REQUEST_SECONDS.labels(route).observe(time.perf_counter() - begin)
+        return response
+
+
+class LedgerCollector(Collector):
+    """The state of the ledgers, asked at the time of the scrape; see each gauge's help."""
+
+    def __init__(self, *, at: datetime) -> None:
+        """Keep the time of the scrape."""
+        self.at = at
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every gauge; the number of statements does not grow with the load."""
+        windows = GaugeMetricFamily(
+            f"{PREFIX}_windows", "Metering windows.", labels=("cluster", "state")
+        )
+        for gauge in windows_by_state():
+            windows.add_metric((gauge.cluster, gauge.state), gauge.windows)
+        yield windows
+        yield _by_label(
+            "oldest_due_window_age_seconds",
+            "Seconds since the oldest unsealed window fell due.",
+            label="cluster",
+            values=oldest_due_window(at=self.at),
+        )
+        yield _by_label(
+            "open_exceptions",
+            "Metering exceptions that wait for a person.",
+            label="kind",
+            values=open_exceptions_by_kind(),
+        )
+        yield _by_label(
+            "unapplied_enforcement_targets",
+            "Namespaces whose quota is not yet true in their cluster.",
+            label="cluster",
+            values=unapplied_targets(),
+        )
+        yield GaugeMetricFamily(
+            f"{PREFIX}_unaccrued_windows",
+            "Sealed windows that are not charged in full.",
+            value=count_unaccrued_windows(),
+        )
+
+
+@require_safe
+@never_cache
+def metrics(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - Django's own signature.
+    """Answer a scrape."""
+    gauges = CollectorRegistry()
+    gauges.register(_Described(LedgerCollector(at=timezone.now())))
+    text = generate_latest(_request_registry()) + generate_latest(gauges)
+    return HttpResponse(text, content_type=CONTENT_TYPE_LATEST)
+
+
+class _Described(Collector):
+    """Keeps the registry from collecting once more only to learn the names."""
+
+    def __init__(self, collector: Collector) -> None:
+        self.collector = collector
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self.collector.collect()
+
+
+def _request_registry() -> CollectorRegistry:
+    """Return this process's counts, or those of all processes where they share a folder."""
+    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+        return PROCESS_REGISTRY
+    registry = CollectorRegistry()
+    multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return registry
+
+
+def _by_label(name: str, text: str, *, label: str, values: dict[str, int]) -> Metric:
+    family = GaugeMetricFamily(f"{PREFIX}_{name}", text, labels=(label,))
+    for key, value in values.items():
+        family.add_metric((key,), value)
+    return family
