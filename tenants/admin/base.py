@@ -1,0 +1,235 @@
+"""Bases of every app's admin pages: ledgers that are only read, and tables written by services.
+
+    @admin.register(UsageRecord)
+    class UsageRecordAdmin(LedgerAdmin):
+        view_capability = "metering:usage:read"
+
+    @admin.register(Project)
+    class ProjectAdmin(ServiceAdmin):
+        view_capability, write_capability = "tenants:project:read", "tenants:project:write"
+
+        def add(self, fields, *, actor, at): return create_project(**fields, actor=actor, at=at)
+
+Pages are for people with a platform role: a role in one organization opens none of them. Buttons
+are list actions, which are POSTs with a CSRF token; nothing changes by following a link.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from django import forms
+from django.contrib import messages
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from django.http.response import HttpResponse
+from django.utils import timezone
+from unfold.admin import ModelAdmin
+
+from tenants.api.actors import actor_of_request
+from tenants.domain.actors import Actor
+from tenants.domain.errors import DomainError
+from tenants.domain.refusals import UnauthenticatedError
+
+__all__ = ["LedgerAdmin", "RowForm", "ServiceAdmin", "ServiceForm", "actor_of_request"]
+
+if TYPE_CHECKING:
+    RowForm = forms.ModelForm[Model]
+else:
+    RowForm = forms.ModelForm
+
+
+class LedgerAdmin(ModelAdmin):
+    """Pages of a table that is only looked at.
+
+    Attributes:
+        view_capability: Held over the whole platform by who may look.
+        write_capability: Held over the whole platform by who may use the buttons and forms.
+        hint: One sentence above the list: where these rows come from and how they change.
+    """
+
+    view_capability: ClassVar[str]
+    write_capability: ClassVar[str] = ""
+    hint: ClassVar[str] = ""
+    list_before_template = "admin/ledger_hint.html"
+    compressed_fields = True
+    show_full_result_count = False
+    list_per_page = 50
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
+        """Whether the signed-in person holds the capability to look."""
+        return holds(request, self.view_capability)
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        """Whether the table is listed in the menu."""
+        return self.has_view_permission(request)
+
+    def has_write_permission(self, request: HttpRequest) -> bool:
+        """Whether the buttons are shown; name it in `@admin.action(permissions=["write"])`."""
+        return bool(self.write_capability) and holds(request, self.write_capability)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002 - Django's signature.
+        """Nobody adds here."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
+        """Nobody changes here."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
+        """Nobody deletes here, or anywhere."""
+        return False
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Return the list, with the hint above it."""
+        answer: HttpResponse = super().changelist_view(
+            request, {"hint": self.hint, **(extra_context or {})}
+        )
+        return answer
+
+    def for_each(
+        self,
+        request: HttpRequest,
+        rows: QuerySet[Any],
+        call: Callable[[Any, Actor, datetime], object],
+        *,
+        done: str,
+    ) -> None:
+        """Call a service for every chosen row as the signed-in person, and tell what came of it.
+
+        Args:
+            request: The click.
+            rows: What was chosen.
+            call: Takes a row, the actor and the time; a refusal spares the other rows.
+            done: What happened to each row, such as "was closed".
+        """
+        actor, at = actor_of_request(request), timezone.now()
+        for row in rows:
+            try:
+                call(row, actor, at)
+            except DomainError as error:
+                self.message_user(request, f"{row}: {_sentence(error)}", messages.ERROR)
+            else:
+                self.message_user(request, f"{row} {done}.", messages.SUCCESS)
+
+
+class ServiceForm(RowForm):
+    """A form whose saving is a service call; its refusals stand beside their fields."""
+
+    perform: ClassVar[Callable[[RowForm], Model]]
+
+    def _post_clean(self) -> None:
+        """Call the service instead of validating and saving the model here."""
+        if self.errors:
+            return
+        try:
+            self.instance = type(self).perform(self)
+        except DomainError as error:
+            self._tell(error)
+
+    def _tell(self, error: DomainError) -> None:
+        if not error.problems:
+            self.add_error(self._place(error.field), _sentence(error))
+        for problem in error.problems:
+            self.add_error(self._place(problem.field), problem.message)
+
+    def _place(self, field: str) -> str | None:
+        name = field.split(".", 1)[0]
+        return name if name in self.fields else None
+
+
+class ServiceAdmin(LedgerAdmin):
+    """Pages of a table that is written through services.
+
+    Attributes:
+        add_fields: Fields of the form that adds; none when nothing is added here.
+        change_fields: Fields of the form that changes; none when nothing is changed here.
+    """
+
+    form = ServiceForm
+    add_fields: ClassVar[tuple[str, ...]] = ()
+    change_fields: ClassVar[tuple[str, ...]] = ()
+
+    def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> Model:
+        """Call the service that makes a row from the form's fields."""
+        raise NotImplementedError
+
+    def change(
+        self,
+        row: Any,  # noqa: ANN401 - The table's row.
+        changes: Mapping[str, Any],
+        *,
+        actor: Actor,
+        at: datetime,
+    ) -> Model:
+        """Call the service that changes a row; only fields that differ are given."""
+        raise NotImplementedError
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Whether the signed-in person may add rows here."""
+        return bool(self.add_fields) and self.has_write_permission(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
+        """Whether the signed-in person may change rows here."""
+        return bool(self.change_fields) and self.has_write_permission(request)
+
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
+        """Return the fields of the form that adds, or every field of a row."""
+        if obj is None:
+            return list(self.add_fields)
+        return list(super().get_fields(request, obj))
+
+    def get_readonly_fields(
+        self,
+        request: HttpRequest,  # noqa: ARG002 - Django's signature.
+        obj: Model | None = None,
+    ) -> tuple[str, ...]:
+        """Return what a form shows without letting it be changed."""
+        if obj is None:
+            return ()
+        shown = [field.name for field in self.model._meta.fields]  # noqa: SLF001 - Model meta.
+        return tuple(name for name in shown if name not in self.change_fields)
+
+    def get_form(
+        self,
+        request: HttpRequest,
+        obj: Model | None = None,
+        change: bool = False,  # noqa: FBT001, FBT002 - Django's signature.
+        **kwargs: Any,  # noqa: ANN401 - As above.
+    ) -> type[RowForm]:
+        """Return a form that calls this page's service as the signed-in person."""
+        form: type[RowForm] = super().get_form(request, obj, change, **kwargs)
+
+        def perform(filled: RowForm) -> Model:
+            actor, at = actor_of_request(request), timezone.now()
+            if obj is None:
+                return self.add(dict(filled.cleaned_data), actor=actor, at=at)
+            changes = {name: filled.cleaned_data[name] for name in filled.changed_data}
+            return self.change(obj, changes, actor=actor, at=at) if changes else obj
+
+        return type(form.__name__, (form,), {"perform": staticmethod(perform)})
+
+    def save_model(
+        self,
+        request: HttpRequest,
+        obj: Model,
+        form: RowForm,
+        change: bool,  # noqa: FBT001 - Django's signature.
+    ) -> None:
+        """Do nothing: the form has called the service."""
+
+
+def holds(request: HttpRequest, capability: str) -> bool:
+    """Whether a signed-in member of staff holds a capability over the whole platform."""
+    if not (request.user.is_authenticated and request.user.is_staff):
+        return False
+    try:
+        return actor_of_request(request).may(capability)
+    except UnauthenticatedError:
+        return False
+
+
+def _sentence(error: DomainError) -> str:
+    return f"{error.message} {error.advice}".strip()

@@ -1,0 +1,98 @@
+"""Admin pages of clusters and namespace bindings."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.widgets import UnfoldAdminSplitDateTimeWidget
+
+from tenants.admin.base import ServiceAdmin, ServiceForm
+from tenants.domain.actors import Actor
+from tenants.domain.hours import floor_hour
+from tenants.models import Cluster, NamespaceBinding
+from tenants.services import clusters, namespaces
+
+
+@admin.register(Cluster)
+class ClusterAdmin(ServiceAdmin):
+    """Where GPUs are."""
+
+    view_capability = "tenants:cluster:read"
+    write_capability = "tenants:cluster:write"
+    hint = "Credentials are named, never stored here. The first metered hour is kept for ever."
+    add_fields = ("slug", "metered_from", *clusters.EDITABLE)
+    change_fields = clusters.EDITABLE
+    list_display = ("name", "slug", "state", "prometheus_url", "kubernetes_url", "metered_from")
+    list_filter = ("state",)
+    search_fields = ("name", "slug")
+    actions = ("close_clusters",)
+
+    def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> Cluster:
+        """Register a cluster."""
+        return clusters.register_cluster(**fields, actor=actor, at=at)
+
+    def change(
+        self, row: Cluster, changes: Mapping[str, Any], *, actor: Actor, at: datetime
+    ) -> Cluster:
+        """Change how a cluster is reached, observed or named."""
+        return clusters.update_cluster(cluster=row, changes=changes, actor=actor, at=at)
+
+    @admin.action(description="Close", permissions=["write"])
+    def close_clusters(self, request: HttpRequest, rows: QuerySet[Cluster]) -> None:
+        """Close the chosen clusters."""
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: clusters.close_cluster(cluster=row, actor=actor, at=at),
+            done="is closed",
+        )
+
+
+class BindingForm(ServiceForm):
+    """A namespace to bind, with its range as two times."""
+
+    valid_from = forms.SplitDateTimeField(
+        widget=UnfoldAdminSplitDateTimeWidget(), help_text="The start of a UTC hour."
+    )
+    valid_until = forms.SplitDateTimeField(
+        widget=UnfoldAdminSplitDateTimeWidget(),
+        required=False,
+        help_text="The first UTC hour no longer bound; empty means until further notice.",
+    )
+
+
+@admin.register(NamespaceBinding)
+class NamespaceBindingAdmin(ServiceAdmin):
+    """Which project a namespace belongs to, and when."""
+
+    form = BindingForm
+    view_capability = "tenants:namespace:read"
+    write_capability = "tenants:namespace:write"
+    hint = "A binding is ended at an hour, never edited: hours already begun keep their project."
+    add_fields = ("cluster", "namespace", "project", "valid_from", "valid_until", "default_owner")
+    list_display = ("namespace", "cluster", "project", "valid", "default_owner")
+    list_filter = ("cluster", "project__organization")
+    list_select_related = ("cluster", "project", "default_owner")
+    search_fields = ("namespace", "cluster__slug", "project__name")
+    autocomplete_fields = ("cluster", "project", "default_owner")
+    actions = ("end_bindings",)
+
+    def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> NamespaceBinding:
+        """Bind a namespace."""
+        return namespaces.bind_namespace(**fields, actor=actor, at=at)
+
+    @admin.action(description="End with this hour", permissions=["write"])
+    def end_bindings(self, request: HttpRequest, rows: QuerySet[NamespaceBinding]) -> None:
+        """End the chosen bindings when the current UTC hour is over."""
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: namespaces.close_binding(
+                binding=row, valid_until=floor_hour(at) + timedelta(hours=1), actor=actor, at=at
+            ),
+            done="ends with this hour",
+        )

@@ -1,0 +1,48 @@
+"""Admin pages of what is only looked at: the audit trail and stored answers."""
+
+from django.contrib import admin
+
+from tenants.admin.base import LedgerAdmin
+from tenants.models import AuditEntry, IdempotencyRecord
+
+
+@admin.register(AuditEntry)
+class AuditEntryAdmin(LedgerAdmin):
+    """Who did what."""
+
+    view_capability = "tenants:audit:read"
+    hint = "The database refuses to change or delete an entry; each carries a hash of its content."
+    list_display = ("occurred_at", "actor_label", "action", "object_kind", "object_id", "leaf_text")
+    list_filter = ("action", "object_kind", "actor_kind", "occurred_at")
+    search_fields = ("actor_label", "object_id", "action")
+    date_hierarchy = "occurred_at"
+    fields = (
+        "occurred_at",
+        "actor_kind",
+        "actor_label",
+        "actor_id",
+        "action",
+        "object_kind",
+        "object_id",
+        "organization_id",
+        "facts",
+        "leaf_text",
+    )
+    readonly_fields = ("leaf_text",)
+
+    @admin.display(description="leaf")
+    def leaf_text(self, entry: AuditEntry) -> str:
+        """Return the hash as people compare it."""
+        return bytes(entry.leaf).hex()
+
+
+@admin.register(IdempotencyRecord)
+class IdempotencyRecordAdmin(LedgerAdmin):
+    """What a POST under an Idempotency-Key was answered."""
+
+    view_capability = "tenants:audit:read"
+    hint = "Answers are kept for a week, so that a request sent again takes effect once."
+    list_display = ("created_at", "principal", "key", "status")
+    list_filter = ("status", "created_at")
+    search_fields = ("principal", "key")
+    fields = ("created_at", "principal", "key", "status")

@@ -1,0 +1,123 @@
+"""Admin pages of service accounts and API tokens; no secret is ever shown twice."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.http.response import HttpResponse
+from django.template.response import TemplateResponse
+
+from tenants.admin.base import RowForm, ServiceAdmin
+from tenants.domain.actors import Actor
+from tenants.models import ApiToken, ServiceAccount
+from tenants.services import service_accounts, tokens
+
+
+@admin.register(ServiceAccount)
+class ServiceAccountAdmin(ServiceAdmin):
+    """Programs that act for an organization."""
+
+    view_capability = "tenants:membership:read"
+    write_capability = "tenants:token:write"
+    hint = "A closed service account keeps its slug; its tokens are revoked with it."
+    add_fields = ("organization", "slug", "name")
+    list_display = ("name", "slug", "organization", "state", "created_at")
+    list_filter = ("state", "organization")
+    list_select_related = ("organization",)
+    search_fields = ("name", "slug", "organization__name")
+    autocomplete_fields = ("organization",)
+    actions = ("close_accounts",)
+
+    def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> ServiceAccount:
+        """Make a service account."""
+        return service_accounts.create_service_account(**fields, actor=actor, at=at)
+
+    @admin.action(description="Close, revoking tokens", permissions=["write"])
+    def close_accounts(self, request: HttpRequest, rows: QuerySet[ServiceAccount]) -> None:
+        """Close the chosen service accounts."""
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: service_accounts.close_service_account(
+                account=row, actor=actor, at=at
+            ),
+            done="is closed",
+        )
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(ServiceAdmin):
+    """How programs prove who they are."""
+
+    view_capability = "tenants:token:write"
+    write_capability = "tenants:token:write"
+    hint = "A token's text is shown once, when it is issued. People issue their own over REST."
+    add_fields = ("service_account", "name", "expires_at", "scopes")
+    fields = (
+        "name",
+        "prefix",
+        "user",
+        "service_account",
+        "scopes",
+        "created_at",
+        "expires_at",
+        "revoked_at",
+        "last_used_at",
+    )
+    list_display = ("name", "prefix", "holder", "expires_at", "revoked_at", "last_used_at")
+    list_filter = ("revoked_at", "expires_at")
+    list_select_related = ("user", "service_account")
+    search_fields = ("name", "prefix", "user__username", "service_account__slug")
+    autocomplete_fields = ("service_account",)
+    actions = ("revoke_tokens",)
+
+    @admin.display(description="holder")
+    def holder(self, token: ApiToken) -> str:
+        """Return whom the token stands for."""
+        return str(token.user or token.service_account)
+
+    def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> ApiToken:
+        """Issue a token to a service account, keeping its text for this one answer."""
+        issued = tokens.issue_token(**fields, actor=actor, at=at)
+        issued.token.text = issued.text  # type: ignore[attr-defined]
+        return issued.token
+
+    def get_form(self, request: HttpRequest, obj: Any = None, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - Django's signature.
+        """Return the form; the holder is a service account, which therefore must be named."""
+        form: type[RowForm] = super().get_form(request, obj, *args, **kwargs)
+        if "service_account" in form.base_fields:
+            form.base_fields["service_account"].required = True
+        return form
+
+    def response_add(
+        self,
+        request: HttpRequest,
+        obj: ApiToken,
+        post_url_continue: str | None = None,  # noqa: ARG002 - Django's signature.
+    ) -> HttpResponse:
+        """Return a page with the text, once; it is not stored, not even in the session."""
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "Token issued",
+            "token": obj,
+            "text": obj.text,  # type: ignore[attr-defined]
+        }
+        return TemplateResponse(
+            request,
+            "admin/tenants/apitoken/issued.html",
+            context,
+            headers={"Cache-Control": "no-store"},
+        )
+
+    @admin.action(description="Revoke", permissions=["write"])
+    def revoke_tokens(self, request: HttpRequest, rows: QuerySet[ApiToken]) -> None:
+        """Revoke the chosen tokens."""
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: tokens.revoke_token(token=row, actor=actor, at=at),
+            done="is revoked",
+        )
