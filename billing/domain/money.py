@@ -141,6 +141,16 @@ def price_of(unit_seconds: int, *, unit_price: Decimal, currency: str) -> Money:
     return Money.of_minor_units(units, currency)
 
 
+def cost_of(unit_second_price: Decimal, *, currency: str) -> Money:
+    """Return what a sum of unit-seconds x unit prices costs, rounded once, half up.
+
+    Args:
+        unit_second_price: Sum of unit-seconds times their price per unit-hour, exact.
+        currency: Of the prices.
+    """
+    return price_of(1, unit_price=unit_second_price, currency=currency)
+
+
 def split(total: Money, weights: Sequence[int]) -> tuple[Money, ...]:
     """Return shares of an amount that add up to it, by the largest remainder.
 

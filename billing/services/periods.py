@@ -13,6 +13,7 @@ from billing.models import BillingPeriod, PeriodState
 from billing.selectors.locks import lock_organization
 from tenants.domain.actors import Actor
 from tenants.models import Organization
+from tenants.models.organization import LifecycleState
 from tenants.services.audit import record
 
 MONTHS_AHEAD_MAX = 240
@@ -61,6 +62,13 @@ def ensure_periods(
         for key, (first, last) in hours.items()
     }
     return ensure_months(months, actor=actor, at=at)
+
+
+def open_current_periods(*, actor: Actor, at: datetime) -> int:
+    """Open this month's period of every active organization that lacks it; return how many."""
+    active = Organization.objects.filter(state=LifecycleState.ACTIVE).order_by("pk")
+    now = dict.fromkeys(active.values_list("pk", flat=True), (at, at))
+    return ensure_periods(now, actor=actor, at=at)
 
 
 def ensure_months(months: dict[UUID, tuple[Month, Month]], *, actor: Actor, at: datetime) -> int:

@@ -1,0 +1,151 @@
+"""Cost and use as frozen facts, for dashboards and reports; never querysets.
+
+Amounts here are of charges, rounded once per fact: an invoice rounds each of its lines, so a fact
+may differ from the sum of lines by a few minor units.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import DateField, DecimalField, F, Func, QuerySet, Sum, Value
+from django.db.models.functions import Cast
+
+from billing.domain.money import Money, cost_of
+from billing.models import AccrualException, Charge
+
+
+@dataclass(frozen=True)
+class CostFact:
+    """What some use costs.
+
+    Attributes:
+        organization: Its slug; so is `project`.
+        size: "" where sizes are added up; so are the other fields a fact does not tell apart.
+        day: UTC day of the use.
+    """
+
+    organization_id: UUID
+    organization: str
+    unit_seconds: int
+    cost: Money
+    organization_name: str = ""
+    project_id: UUID | None = None
+    project: str = ""
+    size: str = ""
+    day: date | None = None
+
+
+@dataclass(frozen=True)
+class UnpricedFact:
+    """Use that waits for a price."""
+
+    organization_id: UUID
+    organization: str
+    exceptions: int
+    unit_seconds: int
+
+
+def cost_by_organization(
+    *, begin_at: datetime, end_at: datetime, organizations: Iterable[UUID] | None = None
+) -> tuple[CostFact, ...]:
+    """Return cost and use of [begin_at, end_at) by organization, by slug.
+
+    Args:
+        begin_at: First hour.
+        end_at: The hour after the last.
+        organizations: Only these; None for all.
+    """
+    return _facts(_charges(begin_at, end_at, organizations))
+
+
+def cost_by_project(
+    *, begin_at: datetime, end_at: datetime, organizations: Iterable[UUID] | None = None
+) -> tuple[CostFact, ...]:
+    """Return cost and use by organization and project; arguments as `cost_by_organization`."""
+    return _facts(
+        _charges(begin_at, end_at, organizations), project=F("project__slug"), key=F("project_id")
+    )
+
+
+def cost_by_size(
+    *, begin_at: datetime, end_at: datetime, organizations: Iterable[UUID] | None = None
+) -> tuple[CostFact, ...]:
+    """Return cost and use by organization and size; arguments as `cost_by_organization`."""
+    return _facts(_charges(begin_at, end_at, organizations), kind=F("size"))
+
+
+def cost_by_day(
+    *, begin_at: datetime, end_at: datetime, organizations: Iterable[UUID] | None = None
+) -> tuple[CostFact, ...]:
+    """Return cost and use by organization and UTC day; arguments as `cost_by_organization`."""
+    in_utc = Func(Value("UTC"), F("window_start"), function="timezone", output_field=DateField())
+    return _facts(
+        _charges(begin_at, end_at, organizations), on=Cast(in_utc, output_field=DateField())
+    )
+
+
+def unbilled_cost(*, before: datetime) -> tuple[CostFact, ...]:
+    """Return what is charged and on no final invoice, by organization, for hours before a time."""
+    return _facts(Charge.objects.filter(line__isnull=True, window_start__lt=before))
+
+
+def unpriced_use() -> tuple[UnpricedFact, ...]:
+    """Return use that waits for a price, by organization, by slug."""
+    rows = (
+        AccrualException.objects.filter(resolved_at__isnull=True)
+        .values("organization_id", "organization__slug")
+        .annotate(found=Sum(Value(1)), held=Sum("unit_seconds"))
+        .order_by("organization__slug")
+    )
+    return tuple(
+        UnpricedFact(
+            organization_id=row["organization_id"],
+            organization=row["organization__slug"],
+            exceptions=row["found"],
+            unit_seconds=int(row["held"]),
+        )
+        for row in rows
+    )
+
+
+def _charges(
+    begin_at: datetime, end_at: datetime, organizations: Iterable[UUID] | None
+) -> QuerySet[Charge]:
+    charges = Charge.objects.filter(window_start__gte=begin_at, window_start__lt=end_at)
+    if organizations is not None:
+        charges = charges.filter(organization__in=list(organizations))
+    return charges
+
+
+_PRODUCT = DecimalField(max_digits=60, decimal_places=10)
+
+
+def _facts(charges: QuerySet[Charge], **told_apart: Any) -> tuple[CostFact, ...]:  # noqa: ANN401 - Expressions.
+    """Return one fact per organization, currency and what is told apart, in that order."""
+    rows = (
+        charges.values(
+            "organization_id", "organization__slug", "organization__name", "currency", **told_apart
+        )
+        .annotate(
+            used=Sum("unit_seconds"),
+            product=Sum(F("unit_seconds") * F("unit_price"), output_field=_PRODUCT),
+        )
+        .order_by("organization__slug", *told_apart, "currency")
+    )
+    return tuple(
+        CostFact(
+            organization_id=row["organization_id"],
+            organization=row["organization__slug"],
+            organization_name=row["organization__name"],
+            unit_seconds=int(row["used"]),
+            cost=cost_of(row["product"], currency=row["currency"]),
+            project_id=row.get("key"),
+            project=row.get("project", ""),
+            size=row.get("kind", ""),
+            day=row.get("on"),
+        )
+        for row in rows
+    )
