@@ -241,12 +241,20 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 def _checked_url(url: str) -> str:
-    parts = urlsplit(url)
-    is_plain = not (parts.username or parts.password or parts.query or parts.fragment)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or not is_plain:
+    if not _is_plain_url(url):
         raise SourceUnavailableError(
             "The URL of Prometheus must be http or https, with a host and without credentials,"
             " query or fragment.",
             reason="bad_target",
         )
     return url.rstrip("/")
+
+
+def _is_plain_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        has_place = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    is_bare = not (parts.username or parts.password or parts.query or parts.fragment)
+    return parts.scheme in {"http", "https"} and has_place and is_bare

@@ -162,7 +162,9 @@ class _Asking:
 
 def _read(asking: _Asking, target: ClusterTarget, *, start: int, end: int) -> Observation:
     names, scrape = asking.names, target.scrape_interval_seconds
-    sights, facts = asking.sights(), asking.facts()
+    sights = asking.sights()
+    ticks = read_ticks(sights, names, scrape_seconds=scrape)
+    facts = asking.facts()
     hours = Hours(start * 1000, end * 1000, scrape * 1000)
     pods, labels = _read_pods(asking, target, sights, facts)
     return Observation(
@@ -171,7 +173,7 @@ def _read(asking: _Asking, target: ClusterTarget, *, start: int, end: int) -> Ob
         end_at=to_time(hours.end),
         as_of=to_time(asking.around.asked_seconds * 1000),
         source=SOURCE,
-        ticks=read_ticks(sights, names, scrape_seconds=scrape),
+        ticks=ticks,
         expected_ticks=(end - start) // scrape,
         pods=pods,
         nodes=read_nodes(sights, labels, names, hours),

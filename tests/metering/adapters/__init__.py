@@ -1,0 +1,1 @@
+"""Tests of what metering reads from outside."""

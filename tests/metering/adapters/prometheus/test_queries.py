@@ -1,0 +1,75 @@
+"""The queries, word for word: a change here is a change of what is billed."""
+
+import pytest
+
+from metering.adapters.prometheus.names import names_of
+from metering.adapters.prometheus.queries import (
+    COVERAGE_JOBS,
+    GPU_RESOURCES,
+    QueryPlan,
+    plan_queries,
+    quoted,
+)
+from metering.protocols import ClusterTarget
+
+
+def plan(**target: str) -> QueryPlan:
+    told = ClusterTarget(slug="hopper", **target)  # type: ignore[arg-type]
+    return plan_queries(told, names_of(told), resources=GPU_RESOURCES, jobs=COVERAGE_JOBS)
+
+
+def test_sights_are_raw_samples() -> None:
+    assert plan().sights(4440) == (
+        '{__name__=~"kube_pod_container_resource_requests'
+        "|kube_pod_init_container_resource_requests|kube_node_status_allocatable|up"
+        '",resource=~"|nvidia_com_(gpu|mig_).*",job=~".*kube-state-metrics.*"}[4440s]'
+    )
+
+
+def test_facts_are_last_values_of_what_concerns_GPUs() -> None:  # noqa: N802 - Names.
+    assert plan().facts(4440) == (
+        '(last_over_time({__name__=~"kube_pod_info|kube_pod_labels|kube_pod_status_phase'
+        "|kube_pod_status_scheduled_time|kube_pod_completion_time|kube_pod_init_container_info"
+        '",phase=~"|Succeeded|Failed",restart_policy=~"|Always"}[4440s])'
+        ' and on (uid) last_over_time({__name__=~"kube_pod_container_resource_requests'
+        '|kube_pod_init_container_resource_requests",resource=~"nvidia_com_(gpu|mig_).*"}[4440s]))'
+        ' or (last_over_time({__name__=~"kube_node_labels"}[4440s])'
+        ' and on (node) last_over_time({__name__=~"kube_node_status_allocatable"'
+        ',resource=~"nvidia_com_(gpu|mig_).*"}[4440s]))'
+        ' or (last_over_time({__name__=~"up",pod!=""}[4440s])'
+        ' and on (job,instance) last_over_time({__name__=~"DCGM_FI_DEV_GPU_UTIL'
+        '|DCGM_FI_PROF_GR_ENGINE_ACTIVE|DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO"}[4440s]))'
+    )
+
+
+def test_devices_are_raw_samples() -> None:
+    assert plan().devices(3840) == (
+        '{__name__=~"DCGM_FI_DEV_GPU_UTIL|DCGM_FI_PROF_GR_ENGINE_ACTIVE'
+        '|DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO|DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"}[3840s]'
+    )
+
+
+def test_a_shared_prometheus_is_narrowed_in_every_selector() -> None:
+    chosen = plan(selector_label="cluster", selector_value="hopper/a:1")
+    details = chosen.details(("kube_pod_status_phase",), 60)
+
+    assert chosen.sights(60).count(',cluster="hopper/a:1"}') == 1
+    assert chosen.facts(60).count(',cluster="hopper/a:1"}') == 6
+    assert chosen.devices(60).count(',cluster="hopper/a:1"}') == 1
+    assert details == (
+        '{__name__=~"kube_pod_status_phase",phase=~"|Succeeded|Failed",cluster="hopper/a:1"}[60s]'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "literal"),
+    [("a", '"a"'), ('a"b', '"a\\"b"'), ("a\\b", '"a\\\\b"'), ("é{}", '"é{}"'), ("", '""')],
+)
+def test_literals_are_quoted_as_go_does(text: str, literal: str) -> None:
+    assert quoted(text) == literal
+
+
+@pytest.mark.parametrize("text", ["a\nb", "\x00", "\u202e"])
+def test_control_characters_have_no_literal(text: str) -> None:
+    with pytest.raises(ValueError, match="control character"):
+        quoted(text)
