@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
@@ -66,8 +67,11 @@ class DeviceTimeline:
 
     def at(self, second: int) -> Segment:
         """Return the segment a moment lies in."""
-        begins = [segment.begin for segment in self.segments]
-        return self.segments[bisect_right(begins, second) - 1]
+        return self.segments[bisect_right(self._begins, second) - 1]
+
+    @cached_property
+    def _begins(self) -> tuple[int, ...]:
+        return tuple(segment.begin for segment in self.segments)
 
     def busy(self, second: int) -> int:
         """Return the busy share of a moment in thousandths."""
@@ -180,7 +184,8 @@ def _power_timeline(members: list[DeviceTimeline]) -> PowerTimeline:
             weight = segment.level * slices
             changes[max(segment.begin, _ORIGIN)] += weight - before
             before = weight
-    steps, energies = [], []
+    steps: list[tuple[int, int]] = []
+    energies: list[int] = []
     weight = energy = 0
     for begin in sorted(changes):
         if steps:

@@ -1,0 +1,100 @@
+"""What scrapes of DCGM's exporter let anybody see of a simulated cluster's devices."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal
+from itertools import groupby, pairwise
+from typing import Final
+
+from metering.adapters.simulated_cluster.device_series import DeviceTimeline
+from metering.adapters.simulated_cluster.exposition import ClusterExposition
+from metering.adapters.simulated_cluster.sights import Window
+from metering.protocols import DeviceObservation
+
+_RATIO_STEP: Final = Decimal("0.000001")
+_Workload = tuple[str, str]
+_Run = tuple[_Workload, datetime, datetime]
+
+
+def devices_seen(
+    exposition: ClusterExposition, ticks: Sequence[datetime], window: Window
+) -> tuple[DeviceObservation, ...]:
+    """Return every device's runs of one workload inside the window, by UUID, instance and time."""
+    timelines = sorted(
+        exposition.timelines, key=lambda one: (one.gpu.uuid, one.instance_id, one.profile)
+    )
+    return tuple(
+        _observe(timeline, exposition, ticks, window, run)
+        for timeline in timelines
+        for run in _runs(timeline, ticks, window)
+    )
+
+
+def _observe(
+    timeline: DeviceTimeline,
+    exposition: ClusterExposition,
+    ticks: Sequence[datetime],
+    window: Window,
+    run: _Run,
+) -> DeviceObservation:
+    (namespace, pod), begin, end = run
+    seen = [at for at in ticks if begin <= at < end]
+    power = exposition.powers[timeline.gpu.uuid]
+    return DeviceObservation(
+        uuid=timeline.gpu.uuid,
+        node=timeline.node.name,
+        model=timeline.gpu.model,
+        instance_id=timeline.instance_id,
+        instance_profile=timeline.profile,
+        namespace=namespace,
+        pod=pod,
+        begin_at=begin,
+        end_at=end,
+        busy_ratio=_mean([timeline.busy(_second(at)) for at in seen]),
+        samples=len({(at - window.start_at) // window.scrape for at in seen}),
+        expected_samples=_slots(begin, end, window),
+        energy_millijoules=None
+        if timeline.instance_id
+        else power.millijoules(_second(end)) - power.millijoules(_second(begin)),
+    )
+
+
+def _runs(timeline: DeviceTimeline, ticks: Sequence[datetime], window: Window) -> Iterator[_Run]:
+    """Yield the stretches of one workload, clipped to the window.
+
+    A sample speaks for the time until the next one, but not across a hole of more than two and a
+    half scrapes, and not for more than a scrape after the last one.
+    """
+    ends = [
+        following if following - at <= window.scrape * 5 / 2 else at + window.scrape
+        for at, following in pairwise(ticks)
+    ]
+    ends += [at + window.scrape for at in ticks[-1:]]
+    stays = [(_workload(timeline, at), at, end) for at, end in zip(ticks, ends, strict=True)]
+    for workload, group in groupby(stays, key=lambda stay: stay[0]):
+        members = list(group)
+        begin, end = max(members[0][1], window.start_at), min(members[-1][2], window.end_at)
+        if begin < end:
+            yield workload, begin, end
+
+
+def _workload(timeline: DeviceTimeline, at: datetime) -> _Workload:
+    pod = timeline.at(_second(at)).named_pod
+    return ("", "") if pod is None else (pod.namespace, pod.name)
+
+
+def _slots(begin: datetime, end: datetime, window: Window) -> int:
+    first = (begin - window.start_at) // window.scrape
+    last = (end - timedelta(seconds=1) - window.start_at) // window.scrape
+    return last - first + 1
+
+
+def _mean(thousandths: Sequence[int]) -> Decimal | None:
+    if not thousandths:
+        return None
+    mean = Decimal(sum(thousandths)) / (1000 * len(thousandths))
+    return mean.quantize(_RATIO_STEP, rounding=ROUND_HALF_UP)
+
+
+def _second(at: datetime) -> int:
+    return int(at.timestamp())
