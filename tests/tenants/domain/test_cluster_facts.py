@@ -1,0 +1,107 @@
+"""Tests of what a cluster's description must fulfil."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenants.domain.cluster_facts import (
+    alias_problems,
+    hour_problems,
+    resource_problems,
+    selector_problems,
+    url_problems,
+    user_label_problems,
+)
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), st.just(["Hostname"])))
+def test_a_map_of_names_to_lists_of_names_is_fine(aliases: dict[str, list[str]]) -> None:
+    assert alias_problems("label_aliases", aliases) == ()
+
+
+@pytest.mark.parametrize(
+    "aliases",
+    [
+        {"hostname": []},
+        {"hostname": "Hostname"},
+        {"hostname": ["a-b"]},
+        {"hostname": [1]},
+        {"host name": ["Hostname"]},
+        {"hostname": ["a"] * 17},
+    ],
+)
+def test_a_wrong_alias_is_told_with_its_place(aliases: dict[str, object]) -> None:
+    (problem,) = alias_problems("label_aliases", aliases)
+
+    (name,) = aliases
+    assert (problem.field, problem.code) == (f"label_aliases.{name}", "not_series_names")
+
+
+def test_aliases_that_are_no_map_are_refused() -> None:
+    (problem,) = alias_problems("label_aliases", ["hostname"])
+
+    assert problem.code == "not_a_map"
+
+
+def test_resource_names_of_every_sharing_mode_are_fine() -> None:
+    names = ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb", "amd.com/gpu"]
+
+    assert resource_problems(names) == ()
+
+
+@pytest.mark.parametrize("name", ["gpu", "nvidia.com/", "/gpu", "nvidia.com/gpu ", 'a/"}', 7])
+def test_a_name_that_is_no_extended_resource_is_told_with_its_place(name: object) -> None:
+    (problem,) = resource_problems(["nvidia.com/gpu", name])
+
+    assert (problem.field, problem.code) == ("offered_resources.1", "not_a_resource_name")
+
+
+def test_a_resource_named_twice_is_refused() -> None:
+    (problem,) = resource_problems(["nvidia.com/gpu", "nvidia.com/gpu"])
+
+    assert problem.field == "offered_resources.1"
+
+
+def test_resources_are_a_list_and_not_endless() -> None:
+    (text,) = resource_problems("nvidia.com/gpu")
+    (many,) = resource_problems([f"nvidia.com/gpu{n}" for n in range(65)])
+
+    assert (text.code, many.code) == ("not_a_list", "too_many")
+
+
+def test_metering_begins_at_a_whole_hour() -> None:
+    fine = hour_problems("metered_from", datetime(2026, 10, 1, tzinfo=UTC))
+    (late,) = hour_problems("metered_from", datetime(2026, 10, 1, 0, 30, tzinfo=UTC))
+    (naive,) = hour_problems("metered_from", datetime(2026, 10, 1))  # noqa: DTZ001 - Refused.
+
+    assert fine == ()
+    assert (late.code, naive.code) == ("not_a_whole_hour", "not_a_whole_hour")
+
+
+@pytest.mark.parametrize(
+    ("label", "value", "field"),
+    [("cluster", "", "selector_value"), ("", "hopper", "selector_label")],
+)
+def test_half_a_selector_is_refused(label: str, value: str, field: str) -> None:
+    (problem,) = selector_problems(label, value)
+
+    assert (problem.field, problem.code) == (field, "half_a_selector")
+
+
+def test_a_whole_selector_or_none_is_fine() -> None:
+    assert selector_problems("cluster", "hopper") == selector_problems("", "") == ()
+
+
+def test_pod_labels_are_told_from_other_text() -> None:
+    assert user_label_problems("") == user_label_problems("billing.example.com/user") == ()
+    assert [p.code for p in user_label_problems('x"} or up{a="')] == ["not_a_label"]
+
+
+def test_an_address_needs_a_scheme_that_is_spoken_there() -> None:
+    fine = url_problems("kubernetes_url", "https://10.0.0.1:6443", schemes=("https",))
+    (wrong,) = url_problems("kubernetes_url", "http://10.0.0.1:6443", schemes=("https",))
+
+    assert fine == url_problems("kubernetes_url", "", schemes=("https",)) == ()
+    assert (wrong.field, wrong.code) == ("kubernetes_url", "wrong_scheme")
