@@ -227,6 +227,7 @@ class Supervisor:
             for child in reversed(self._children):
                 child.stop()
             self._children.clear()
+            end_stale(self.state)
             self._write_pids()
 
     def _serve_requests(self) -> None:
@@ -241,6 +242,7 @@ class Supervisor:
             self._children.append(child)
         except START_ERRORS as error:
             request.error = error
+        self._write_pids()
         request.done.set()
 
     def _write_pids(self) -> None:

@@ -1,0 +1,1 @@
+"""Tests with real servers: started, killed and started again."""

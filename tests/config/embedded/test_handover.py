@@ -1,0 +1,30 @@
+"""The handover file: where a running stack's servers are, for its owner only."""
+
+from pathlib import Path
+
+import pytest
+
+from config.embedded.handover import forget_handover, read_handover, write_handover
+
+
+def test_what_was_written_is_read_and_only_its_owner_may(tmp_path: Path) -> None:
+    write_handover(tmp_path, {"REDIS_URL": "redis://127.0.0.1:1/0"})
+
+    assert read_handover(tmp_path) == {"REDIS_URL": "redis://127.0.0.1:1/0"}
+    assert (tmp_path / "environment.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_stopped_stack_hands_nothing_over(tmp_path: Path) -> None:
+    write_handover(tmp_path, {"PORT": "1"})
+
+    forget_handover(tmp_path)
+    forget_handover(tmp_path)
+
+    assert read_handover(tmp_path) == {}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{"])
+def test_a_broken_file_hands_nothing_over(tmp_path: Path, text: str) -> None:
+    (tmp_path / "environment.json").write_text(text)
+
+    assert read_handover(tmp_path) == {}
