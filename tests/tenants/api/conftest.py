@@ -1,11 +1,13 @@
 """Doors of the cast: a client for each, signed in by a real API token."""
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.test import APIClient
 
@@ -18,7 +20,7 @@ Door = Callable[..., APIClient]
 
 
 @pytest.fixture
-def cast(db: None) -> Cast:
+def cast(db: None) -> Cast:  # noqa: ARG001 - It is the transaction.
     """Everybody, in a transaction that is rolled back."""
     return make_cast()
 
@@ -50,9 +52,9 @@ def open_door(
     return client
 
 
-def problem(response: Any) -> tuple[int, str]:
+def problem(response: HttpResponse) -> tuple[int, str]:
     """Return status and code of a problem document, after checking its form."""
-    body = response.json()
+    body: dict[str, Any] = json.loads(response.content)
     assert response["Content-Type"] == "application/problem+json"
     assert body["status"] == response.status_code
     assert body["type"] == f"urn:gpu-ledger:problem:{body['code']}"

@@ -1,0 +1,1 @@
+"""Tests of tenants/models: what the database itself refuses."""

@@ -1,0 +1,124 @@
+"""Tests of registering, describing and closing clusters."""
+
+from datetime import timedelta
+
+import pytest
+
+from tenants.domain.actors import system_actor
+from tenants.domain.errors import InvalidInputError
+from tenants.domain.refusals import OpenBindingsError, SlugTakenError, StaleVersionError
+from tenants.models import AuditEntry, Cluster
+from tenants.services.clusters import close_cluster, register_cluster, update_cluster
+from tests.builders import AT, MONTH_START, bind, make_cluster, make_organization, make_project
+
+pytestmark = pytest.mark.django_db
+SEED = system_actor("seed")
+
+
+def test_a_registered_cluster_keeps_what_was_said_of_it() -> None:
+    cluster = register_cluster(
+        slug="hopper",
+        name="Hopper",
+        metered_from=MONTH_START,
+        kubernetes_url="https://10.0.0.1:6443",
+        prometheus_url="http://127.0.0.1:9090/prom",
+        selector_label="cluster",
+        selector_value="hopper",
+        scrape_interval_seconds=15,
+        user_label="billing_example_com_user",
+        offered_resources=("nvidia.com/gpu",),
+        label_aliases={"hostname": ("Hostname", "node")},
+        actor=SEED,
+        at=AT,
+    )
+
+    stored = Cluster.objects.get(pk=cluster.pk)
+    assert stored.label_aliases == {"hostname": ["Hostname", "node"]}
+    assert stored.offered_resources == ["nvidia.com/gpu"]
+    assert AuditEntry.objects.get().facts == {
+        "slug": "hopper",
+        "metered_from": MONTH_START.isoformat(),
+    }
+
+
+def test_every_problem_of_a_cluster_is_told_at_once() -> None:
+    with pytest.raises(InvalidInputError) as refusal:
+        register_cluster(
+            slug="hopper",
+            name="Hopper",
+            metered_from=MONTH_START + timedelta(minutes=5),
+            kubernetes_url="http://10.0.0.1",
+            prometheus_url="ftp://10.0.0.1",
+            selector_label="cluster",
+            scrape_interval_seconds=0,
+            user_label="a b",
+            offered_resources=["gpu"],
+            label_aliases={"hostname": []},
+            metric_aliases={"a-b": ["x"]},
+            actor=SEED,
+            at=AT,
+        )
+
+    assert {p.field for p in refusal.value.problems} == {
+        "scrape_interval_seconds",
+        "metered_from",
+        "kubernetes_url",
+        "prometheus_url",
+        "selector_value",
+        "user_label",
+        "offered_resources.0",
+        "label_aliases.hostname",
+        "metric_aliases.a-b",
+    }
+    assert not Cluster.objects.exists()
+
+
+def test_a_cluster_slug_is_used_once() -> None:
+    make_cluster("hopper")
+
+    with pytest.raises(SlugTakenError):
+        register_cluster(slug="hopper", name="H", metered_from=MONTH_START, actor=SEED, at=AT)
+
+    assert Cluster.objects.count() == 1
+
+
+def test_a_change_is_checked_together_with_what_stays() -> None:
+    cluster = make_cluster(selector_label="cluster", selector_value="hopper")
+
+    with pytest.raises(InvalidInputError) as refusal:
+        update_cluster(cluster=cluster, changes={"selector_value": ""}, actor=SEED, at=AT)
+    changed = update_cluster(
+        cluster=cluster,
+        changes={"selector_value": "", "selector_label": ""},
+        expected_version=1,
+        actor=SEED,
+        at=AT,
+    )
+
+    assert refusal.value.field == "selector_value"
+    assert (changed.selector_label, changed.version) == ("", 2)
+
+
+def test_a_cluster_changes_only_from_its_newest_version() -> None:
+    cluster = make_cluster(version=4)
+
+    with pytest.raises(StaleVersionError):
+        update_cluster(
+            cluster=cluster, changes={"name": "X"}, expected_version=3, actor=SEED, at=AT
+        )
+    with pytest.raises(ValueError, match="not editable"):
+        update_cluster(cluster=cluster, changes={"metered_from": AT}, actor=SEED, at=AT)
+
+    assert not AuditEntry.objects.exists()
+
+
+def test_a_cluster_closes_when_none_of_its_namespaces_is_bound() -> None:
+    cluster = make_cluster()
+    binding = bind(cluster, "a", make_project(make_organization()))
+
+    with pytest.raises(OpenBindingsError):
+        close_cluster(cluster=cluster, actor=SEED, at=AT)
+    binding.delete()
+    closed = close_cluster(cluster=cluster, expected_version=1, actor=SEED, at=AT)
+
+    assert (closed.state, closed.version) == ("closed", 2)
