@@ -1,5 +1,24 @@
 """Where the REST doors of billing hang under /api/v1/."""
 
-from django.urls import URLPattern
+from rest_framework.routers import SimpleRouter
 
-urlpatterns: list[URLPattern] = []
+from billing.api.charges import AccrualExceptionViewSet, BillingPeriodViewSet, ChargeViewSet
+from billing.api.invoices import InvoiceViewSet
+from billing.api.price_books import (
+    PriceBookAssignmentViewSet,
+    PriceBookViewSet,
+    PriceViewSet,
+)
+
+router = SimpleRouter(use_regex_path=False)
+router.register("price-books", PriceBookViewSet, basename="price-book")
+router.register("prices", PriceViewSet, basename="price")
+router.register(
+    "price-book-assignments", PriceBookAssignmentViewSet, basename="price-book-assignment"
+)
+router.register("billing-periods", BillingPeriodViewSet, basename="billing-period")
+router.register("charges", ChargeViewSet, basename="charge")
+router.register("accrual-exceptions", AccrualExceptionViewSet, basename="accrual-exception")
+router.register("invoices", InvoiceViewSet, basename="invoice")
+
+urlpatterns = router.urls

@@ -148,6 +148,11 @@ def utc_text(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def file_name_of(document: Mapping[str, Any]) -> str:
+    """Return a file's name without its suffix, from the number or else the month."""
+    return document["reference"] or f"draft-{document['period']['label']}"
+
+
 def clean_text(text: str) -> str:
     """Return text without what could hide or reorder other text: control and format characters."""
     return "".join(

@@ -17,6 +17,7 @@ from billing.selectors.plans import prefer_hash_joins
 from billing.services.invoicing import require_ready
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
+from tenants.services.changing import require_version
 
 LOCK_TIMEOUT_MS = 15_000
 """How long one finalization waits for another of the same period: linking 150,000 charges takes
@@ -24,7 +25,12 @@ seconds, and who waited then finds the invoice final and changes nothing."""
 
 
 def finalize_invoice(
-    *, invoice_id: UUID, actor: Actor, at: datetime, terms: InvoiceTerms = STANDARD_TERMS
+    *,
+    invoice_id: UUID,
+    actor: Actor,
+    at: datetime,
+    terms: InvoiceTerms = STANDARD_TERMS,
+    expected_version: int | None = None,
 ) -> Invoice:
     """Return the invoice, final: a second call changes nothing.
 
@@ -35,8 +41,10 @@ def finalize_invoice(
         actor: Who finalizes.
         at: When; printed as the date of the invoice.
         terms: Whether four eyes are asked for.
+        expected_version: The version of the draft the caller looked at; None for any.
 
     Raises:
+        StaleVersionError: It was drafted again since.
         FourEyesError: The actor drafted it, and the site asks for four eyes.
         PeriodNotReadyError: Something came up since the draft; every reason is under `problems`.
         DraftStaleError: The period's charges are no longer those of the draft.
@@ -52,6 +60,7 @@ def finalize_invoice(
         if invoice.state == InvoiceState.FINAL.value:
             return invoice
         require_move(invoice.state, InvoiceMove.FINALIZE, reference=invoice.reference)
+        require_version(row=invoice, expected_version=expected_version, actor=actor)
         _require_four_eyes(invoice, actor=actor, terms=terms)
         require_ready(period, at=at)
         _link_charges(invoice)

@@ -28,6 +28,7 @@ from billing.selectors.unbilled import unbilled_sums
 from tenants.domain.actors import Actor
 from tenants.models import Organization
 from tenants.services.audit import record
+from tenants.services.changing import require_version
 
 
 def draft_invoice(
@@ -79,10 +80,19 @@ def draft_invoice(
     return invoice
 
 
-def discard_draft(*, invoice_id: UUID, actor: Actor, at: datetime) -> None:
+def discard_draft(
+    *, invoice_id: UUID, actor: Actor, at: datetime, expected_version: int | None = None
+) -> None:
     """Delete a draft; its charges stay unbilled.
 
+    Args:
+        invoice_id: The draft.
+        actor: Who discards.
+        at: When.
+        expected_version: The version the caller saw; None when it does not matter.
+
     Raises:
+        StaleVersionError: It was drafted again since.
         InvoiceFinalError: The invoice is final.
         Invoice.DoesNotExist: There is none.
     """
@@ -91,6 +101,7 @@ def discard_draft(*, invoice_id: UUID, actor: Actor, at: datetime) -> None:
         lock_organization(period.organization_id)
         invoice = lock_invoice(invoice_id)
         require_move(invoice.state, InvoiceMove.DISCARD, reference=invoice.reference)
+        require_version(row=invoice, expected_version=expected_version, actor=actor)
         record(
             actor=actor,
             at=at,

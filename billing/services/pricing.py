@@ -26,6 +26,7 @@ from billing.selectors.locks import (
 )
 from tenants.domain.actors import Actor
 from tenants.models import Organization
+from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
 
 
@@ -35,9 +36,11 @@ def create_price_book(
     """Return a new, empty price book.
 
     Raises:
+        InvalidInputError: A field cannot be used; every problem is told.
         CurrencyUnknownError: The currency is not in ISO 4217.
         PriceBookExistsError: The slug is taken.
     """
+    refuse_invalid(PriceBook(slug=slug, name=name, currency=currency, created_at=at))
     minor_digits(currency)
     with transaction.atomic():
         book, is_new = PriceBook.objects.get_or_create(

@@ -1,0 +1,215 @@
+"""/api/v1/billing-periods/, charges/ and accrual-exceptions/: what is owed before an invoice."""
+
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers, status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from billing.access import (
+    WRITE_PERIOD,
+    access_charge,
+    access_exception,
+    access_payer,
+    access_period,
+    charges_visible_to,
+    exceptions_visible_to,
+    periods_visible_to,
+)
+from billing.api.money import UnitPriceField
+from billing.domain.document import unit_hours_text
+from billing.models import AccrualException, BillingPeriod, Charge, PeriodState
+from billing.services.periods import open_period
+from tenants.api.filters import StrictFilterSet
+from tenants.api.idempotency import idempotent
+from tenants.api.serializers import StrictSerializer
+from tenants.api.views import ReadingViewSet
+
+
+class PeriodSerializer(serializers.ModelSerializer[BillingPeriod]):
+    """A month of an organization's zone, as the UTC hours [begin_at, end_at)."""
+
+    organization = serializers.UUIDField(source="organization_id", read_only=True)
+    begin_at = serializers.DateTimeField(source="hours.lower", read_only=True)
+    end_at = serializers.DateTimeField(source="hours.upper", read_only=True)
+
+    class Meta:
+        model = BillingPeriod
+        fields = (
+            "id",
+            "organization",
+            "label",
+            "begin_at",
+            "end_at",
+            "state",
+            "created_at",
+            "closed_at",
+        )
+        read_only_fields = fields
+
+
+class PeriodInputSerializer(StrictSerializer):
+    """A month to open."""
+
+    organization = serializers.UUIDField()
+    label = serializers.CharField(max_length=7, help_text='Such as "2026-10".')
+
+
+class PeriodFilter(StrictFilterSet):
+    """Which periods are listed."""
+
+    organization = filters.UUIDFilter(field_name="organization_id")
+    label = filters.CharFilter()
+    state = filters.ChoiceFilter(choices=PeriodState.choices)
+
+
+class BillingPeriodViewSet(ReadingViewSet):
+    """Billing periods."""
+
+    serializer_class = PeriodSerializer
+    filterset_class = PeriodFilter
+
+    def get_queryset(self) -> QuerySet[BillingPeriod]:
+        """Return the periods of the organizations the caller does the billing of, or audits."""
+        return periods_visible_to(self.actor)
+
+    def get_one(self, pk: UUID) -> BillingPeriod:
+        """Return one period."""
+        return access_period(self.actor, pk)
+
+    @extend_schema(request=PeriodInputSerializer)
+    @idempotent()
+    def create(self, request: Request) -> Response:
+        """Open a month, or return it if it is there."""
+        fields = self.read(PeriodInputSerializer, request)
+        opened = open_period(
+            organization=access_payer(self.actor, fields["organization"], WRITE_PERIOD),
+            label=fields["label"],
+            actor=self.actor,
+            at=self.at,
+        )
+        return self.answer(opened, status_code=status.HTTP_201_CREATED)
+
+
+class ChargeSerializer(serializers.ModelSerializer[Charge]):
+    """Unit-seconds of one hour at one price; `line` is null until they are on a final invoice."""
+
+    organization = serializers.UUIDField(source="organization_id", read_only=True)
+    project = serializers.UUIDField(source="project_id", read_only=True)
+    cluster = serializers.UUIDField(source="cluster_id", read_only=True)
+    period = serializers.UUIDField(source="period_id", read_only=True)
+    price = serializers.UUIDField(source="price_id", read_only=True)
+    line = serializers.UUIDField(source="line_id", read_only=True, allow_null=True)
+    unit_price = UnitPriceField()
+    unit_hours = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Charge
+        fields = (
+            "id",
+            "window_start",
+            "cluster",
+            "organization",
+            "project",
+            "owner",
+            "size",
+            "price_group",
+            "unit_seconds",
+            "unit_hours",
+            "unit_price",
+            "price",
+            "period",
+            "line",
+            "created_at",
+        )
+        read_only_fields = fields
+
+    def get_unit_hours(self, charge: Charge) -> str:
+        """Return the quantity in unit-hours; `unit_seconds` is the exact one."""
+        return unit_hours_text(charge.unit_seconds)
+
+
+class ChargeFilter(StrictFilterSet):
+    """Which charges are listed."""
+
+    organization = filters.UUIDFilter(field_name="organization_id")
+    project = filters.UUIDFilter(field_name="project_id")
+    cluster = filters.UUIDFilter(field_name="cluster_id")
+    period = filters.UUIDFilter(field_name="period_id")
+    invoice = filters.UUIDFilter(field_name="line__invoice_id")
+    line = filters.UUIDFilter(field_name="line_id")
+    owner = filters.CharFilter()
+    size = filters.CharFilter()
+    price_group = filters.CharFilter()
+    is_billed = filters.BooleanFilter(field_name="line", lookup_expr="isnull", exclude=True)
+    hour_from = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="gte")
+    hour_before = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="lt")
+
+
+class ChargeViewSet(ReadingViewSet):
+    """Charges, newest first."""
+
+    serializer_class = ChargeSerializer
+    filterset_class = ChargeFilter
+    lookup_value_converter = "int"
+
+    def get_queryset(self) -> QuerySet[Charge]:
+        """Return the charges of the projects the caller reaches."""
+        return charges_visible_to(self.actor)
+
+    def get_one(self, pk: int) -> Charge:
+        """Return one charge."""
+        return access_charge(self.actor, pk)
+
+
+class AccrualExceptionSerializer(serializers.ModelSerializer[AccrualException]):
+    """Use that has no price, and what to do about it."""
+
+    organization = serializers.UUIDField(source="organization_id", read_only=True)
+    project = serializers.UUIDField(source="project_id", read_only=True)
+
+    class Meta:
+        model = AccrualException
+        fields = (
+            "id",
+            "window_start",
+            "organization",
+            "project",
+            "size",
+            "price_group",
+            "unit_seconds",
+            "code",
+            "summary",
+            "remedy",
+            "created_at",
+            "resolved_at",
+        )
+        read_only_fields = fields
+
+
+class AccrualExceptionFilter(StrictFilterSet):
+    """Which exceptions are listed."""
+
+    organization = filters.UUIDFilter(field_name="organization_id")
+    project = filters.UUIDFilter(field_name="project_id")
+    code = filters.CharFilter()
+    is_open = filters.BooleanFilter(field_name="resolved_at", lookup_expr="isnull")
+
+
+class AccrualExceptionViewSet(ReadingViewSet):
+    """Use without a price, newest first."""
+
+    serializer_class = AccrualExceptionSerializer
+    filterset_class = AccrualExceptionFilter
+    lookup_value_converter = "int"
+
+    def get_queryset(self) -> QuerySet[AccrualException]:
+        """Return the exceptions of the projects the caller reaches."""
+        return exceptions_visible_to(self.actor)
+
+    def get_one(self, pk: int) -> AccrualException:
+        """Return one exception."""
+        return access_exception(self.actor, pk)

@@ -1,0 +1,214 @@
+"""/api/v1/invoices/: drafted, finalized, and handed out as JSON, PDF and CSV."""
+
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from django_filters import rest_framework as filters
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers, status
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from billing.access import WRITE_INVOICE, access_invoice, access_period, invoices_visible_to
+from billing.adapters.csv_export import render_csv
+from billing.adapters.pdf import render_pdf
+from billing.api.money import MoneyField, UnitPriceField
+from billing.domain.document import InvoiceTerms, file_name_of, unit_hours_text
+from billing.domain.invoice_state import InvoiceState
+from billing.models import Invoice, InvoiceLine
+from billing.services.finalizing import finalize_invoice
+from billing.services.invoicing import discard_draft, draft_invoice
+from tenants.api.conditional import expected_version, if_match
+from tenants.api.filters import StrictFilterSet
+from tenants.api.idempotency import idempotent
+from tenants.api.serializers import EmptySerializer, StrictSerializer
+from tenants.api.views import ReadingViewSet
+
+
+class InvoiceLineSerializer(serializers.ModelSerializer[InvoiceLine]):
+    """One project's use of one size and device share at one price."""
+
+    project = serializers.UUIDField(source="project_id", read_only=True)
+    unit_price = UnitPriceField(currency_source="invoice.currency")
+    amount = MoneyField(currency_source="invoice.currency")
+    unit_hours = serializers.SerializerMethodField()
+
+    class Meta:
+        model = InvoiceLine
+        fields = (
+            "id",
+            "position",
+            "project",
+            "size",
+            "price_group",
+            "description",
+            "unit_seconds",
+            "unit_hours",
+            "unit_price",
+            "amount",
+        )
+        read_only_fields = fields
+
+    def get_unit_hours(self, line: InvoiceLine) -> str:
+        """Return the quantity in unit-hours; `unit_seconds` is the exact one."""
+        return unit_hours_text(line.unit_seconds)
+
+
+class InvoiceSerializer(serializers.ModelSerializer[Invoice]):
+    """An invoice without its lines; `reference` is "draft" until it has a number."""
+
+    organization = serializers.UUIDField(source="organization_id", read_only=True)
+    period = serializers.UUIDField(source="period_id", read_only=True)
+    period_label = serializers.CharField(source="period.label", read_only=True)
+    reference = serializers.CharField(read_only=True)
+    total = MoneyField()
+
+    class Meta:
+        model = Invoice
+        fields = (
+            "id",
+            "organization",
+            "period",
+            "period_label",
+            "state",
+            "reference",
+            "total",
+            "unit_seconds",
+            "content_sha256",
+            "drafted_by",
+            "drafted_at",
+            "finalized_by",
+            "finalized_at",
+            "version",
+        )
+        read_only_fields = fields
+
+
+class InvoiceDetailSerializer(InvoiceSerializer):
+    """An invoice with its lines."""
+
+    lines = InvoiceLineSerializer(many=True, read_only=True)
+
+    class Meta(InvoiceSerializer.Meta):
+        fields = (*InvoiceSerializer.Meta.fields, "lines")
+        read_only_fields = fields
+
+
+class DraftInputSerializer(StrictSerializer):
+    """Which period to draft."""
+
+    period = serializers.UUIDField()
+
+
+class InvoiceFilter(StrictFilterSet):
+    """Which invoices are listed."""
+
+    organization = filters.UUIDFilter(field_name="organization_id")
+    period = filters.UUIDFilter(field_name="period_id")
+    period_label = filters.CharFilter(field_name="period__label")
+    state = filters.ChoiceFilter(choices=[(state.value, state.value) for state in InvoiceState])
+
+
+class InvoiceViewSet(ReadingViewSet):
+    """Invoices, newest first."""
+
+    serializer_class = InvoiceSerializer
+    filterset_class = InvoiceFilter
+
+    def get_queryset(self) -> QuerySet[Invoice]:
+        """Return the invoices of the organizations whose bills the caller reads."""
+        return invoices_visible_to(self.actor).defer("document")
+
+    def get_serializer_class(self) -> type[Any]:
+        """Return the serializer with lines where one invoice is told."""
+        return InvoiceSerializer if self.action == "list" else InvoiceDetailSerializer
+
+    def get_one(self, pk: UUID) -> Invoice:
+        """Return one invoice."""
+        return access_invoice(self.actor, pk)
+
+    @extend_schema(request=DraftInputSerializer)
+    @idempotent()
+    def create(self, request: Request) -> Response:
+        """Draft the invoice of a period that is over; an earlier draft is replaced."""
+        fields = self.read(DraftInputSerializer, request)
+        period = access_period(self.actor, fields["period"], WRITE_INVOICE)
+        drafted = draft_invoice(
+            period_id=period.pk, actor=self.actor, at=self.at, terms=invoice_terms()
+        )
+        return self.answer(drafted, status_code=status.HTTP_201_CREATED)
+
+    @extend_schema(request=EmptySerializer)
+    @action(detail=True, methods=["post"])
+    @idempotent()
+    def finalize(self, request: Request, pk: UUID) -> Response:
+        """Give a draft its number and freeze it; a final invoice is answered as it is.
+
+        With If-Match, only the draft that was looked at is finalized.
+        """
+        self.read(EmptySerializer, request)
+        seen = expected_version(request) if "If-Match" in request.headers else None
+        invoice = access_invoice(self.actor, pk, WRITE_INVOICE)
+        finalized = finalize_invoice(
+            invoice_id=invoice.pk,
+            actor=self.actor,
+            at=self.at,
+            terms=invoice_terms(),
+            expected_version=seen,
+        )
+        return self.answer(finalized)
+
+    @extend_schema(responses={204: None})
+    @if_match
+    def destroy(self, request: Request, pk: UUID) -> Response:
+        """Discard a draft."""
+        invoice = access_invoice(self.actor, pk, WRITE_INVOICE)
+        discard_draft(
+            invoice_id=invoice.pk,
+            expected_version=expected_version(request),
+            actor=self.actor,
+            at=self.at,
+        )
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    @extend_schema(responses={(200, "application/pdf"): OpenApiResponse(OpenApiTypes.BINARY)})
+    @action(detail=True, methods=["get"])
+    def pdf(self, request: Request, pk: UUID) -> HttpResponse:  # noqa: ARG002 - DRF's signature.
+        """Return the invoice as PDF/A; the same bytes every time."""
+        document = access_invoice(self.actor, pk).document
+        return _attachment(render_pdf(document), document, kind="application/pdf", suffix="pdf")
+
+    @extend_schema(responses={(200, "text/csv"): OpenApiResponse(OpenApiTypes.STR)})
+    @action(detail=True, methods=["get"])
+    def csv(self, request: Request, pk: UUID) -> HttpResponse:  # noqa: ARG002 - As above.
+        """Return the invoice's lines as CSV; the same bytes every time."""
+        document = access_invoice(self.actor, pk).document
+        return _attachment(
+            render_csv(document), document, kind="text/csv; charset=utf-8", suffix="csv"
+        )
+
+
+def invoice_terms() -> InvoiceTerms:
+    """Return what the site has settled about its invoices."""
+    return InvoiceTerms.read(
+        settings.ISSUER, series=settings.INVOICE_SERIES, is_four_eyes=settings.FOUR_EYES
+    )
+
+
+def _attachment(
+    content: bytes, document: dict[str, Any], *, kind: str, suffix: str
+) -> HttpResponse:
+    name = f"{file_name_of(document)}.{suffix}"
+    return HttpResponse(
+        content,
+        content_type=kind,
+        headers={
+            "Content-Disposition": f'attachment; filename="{name}"',
+            "Cache-Control": "private, no-store",
+        },
+    )

@@ -1,0 +1,207 @@
+"""/api/v1/price-books/, prices/ and price-book-assignments/: what a unit-hour costs, for whom."""
+
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers, status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from billing.access import (
+    WRITE_PRICE,
+    access_assignment,
+    access_payer,
+    access_price,
+    access_price_book,
+    access_price_book_to_write,
+    assignments_visible_to,
+    price_books_visible_to,
+    prices_visible_to,
+)
+from billing.api.money import UnitPriceField, unit_price_input
+from billing.domain.price_book import ANY_GROUP
+from billing.models import Price, PriceBook, PriceBookAssignment
+from billing.services.pricing import assign_price_book, create_price_book, set_price
+from tenants.access import require_capability
+from tenants.api.filters import StrictFilterSet
+from tenants.api.idempotency import idempotent
+from tenants.api.serializers import StrictSerializer
+from tenants.api.views import ReadingViewSet
+
+
+class PriceBookSerializer(serializers.ModelSerializer[PriceBook]):
+    """A list of prices in one currency."""
+
+    class Meta:
+        model = PriceBook
+        fields = ("id", "slug", "name", "currency", "version", "created_at")
+        read_only_fields = fields
+
+
+class PriceBookInputSerializer(StrictSerializer):
+    """A new price book."""
+
+    slug = serializers.CharField(max_length=63)
+    name = serializers.CharField(max_length=200)
+    currency = serializers.CharField(max_length=3)
+
+
+class PriceBookFilter(StrictFilterSet):
+    """Which price books are listed."""
+
+    slug = filters.CharFilter()
+    currency = filters.CharFilter()
+
+
+class PriceBookViewSet(ReadingViewSet):
+    """Price books."""
+
+    serializer_class = PriceBookSerializer
+    filterset_class = PriceBookFilter
+    ordering = "slug"
+
+    def get_queryset(self) -> QuerySet[PriceBook]:
+        """Return the books the caller is billed by, or all."""
+        return price_books_visible_to(self.actor)
+
+    def get_one(self, pk: UUID) -> PriceBook:
+        """Return one book."""
+        return access_price_book(self.actor, pk)
+
+    @extend_schema(request=PriceBookInputSerializer)
+    @idempotent()
+    def create(self, request: Request) -> Response:
+        """Make an empty price book."""
+        fields = self.read(PriceBookInputSerializer, request)
+        require_capability(self.actor, WRITE_PRICE)
+        made = create_price_book(**fields, actor=self.actor, at=self.at)
+        return self.answer(made, status_code=status.HTTP_201_CREATED)
+
+
+class PriceSerializer(serializers.ModelSerializer[Price]):
+    """The price of a unit-hour for [valid_from, valid_until)."""
+
+    price_book = serializers.UUIDField(source="price_book_id", read_only=True)
+    unit_price = UnitPriceField(currency_source="price_book.currency")
+    valid_from = serializers.DateTimeField(source="valid.lower", read_only=True)
+    valid_until = serializers.DateTimeField(source="valid.upper", read_only=True, allow_null=True)
+
+    class Meta:
+        model = Price
+        fields = (
+            "id",
+            "price_book",
+            "size",
+            "price_group",
+            "unit_price",
+            "valid_from",
+            "valid_until",
+            "created_at",
+        )
+        read_only_fields = fields
+
+
+class PriceInputSerializer(StrictSerializer):
+    """A price from an hour on; the one before it ends there."""
+
+    price_book = serializers.UUIDField()
+    size = serializers.CharField(max_length=16)
+    price_group = serializers.CharField(
+        max_length=96, default=ANY_GROUP, help_text='A device share, or "*" for any.'
+    )
+    unit_price = unit_price_input()
+    valid_from = serializers.DateTimeField(help_text="The start of a UTC hour.")
+
+
+class PriceFilter(StrictFilterSet):
+    """Which prices are listed."""
+
+    price_book = filters.UUIDFilter(field_name="price_book_id")
+    size = filters.CharFilter()
+    price_group = filters.CharFilter()
+    valid_at = filters.IsoDateTimeFilter(field_name="valid", lookup_expr="contains")
+
+
+class PriceViewSet(ReadingViewSet):
+    """Prices."""
+
+    serializer_class = PriceSerializer
+    filterset_class = PriceFilter
+
+    def get_queryset(self) -> QuerySet[Price]:
+        """Return the prices of the books the caller sees."""
+        return prices_visible_to(self.actor)
+
+    def get_one(self, pk: UUID) -> Price:
+        """Return one price."""
+        return access_price(self.actor, pk)
+
+    @extend_schema(request=PriceInputSerializer)
+    @idempotent()
+    def create(self, request: Request) -> Response:
+        """Set a price from an hour on."""
+        fields = self.read(PriceInputSerializer, request)
+        book = access_price_book_to_write(self.actor, fields.pop("price_book"))
+        made = set_price(price_book=book, **fields, actor=self.actor, at=self.at)
+        return self.answer(made, status_code=status.HTTP_201_CREATED)
+
+
+class AssignmentSerializer(serializers.ModelSerializer[PriceBookAssignment]):
+    """By which book an organization is billed for [valid_from, valid_until)."""
+
+    organization = serializers.UUIDField(source="organization_id", read_only=True)
+    price_book = serializers.UUIDField(source="price_book_id", read_only=True)
+    valid_from = serializers.DateTimeField(source="valid.lower", read_only=True)
+    valid_until = serializers.DateTimeField(source="valid.upper", read_only=True, allow_null=True)
+
+    class Meta:
+        model = PriceBookAssignment
+        fields = ("id", "organization", "price_book", "valid_from", "valid_until", "created_at")
+        read_only_fields = fields
+
+
+class AssignmentInputSerializer(StrictSerializer):
+    """A price book for an organization from an hour on."""
+
+    organization = serializers.UUIDField()
+    price_book = serializers.UUIDField()
+    valid_from = serializers.DateTimeField(help_text="The start of a UTC hour.")
+
+
+class AssignmentFilter(StrictFilterSet):
+    """Which assignments are listed."""
+
+    organization = filters.UUIDFilter(field_name="organization_id")
+    price_book = filters.UUIDFilter(field_name="price_book_id")
+    valid_at = filters.IsoDateTimeFilter(field_name="valid", lookup_expr="contains")
+
+
+class PriceBookAssignmentViewSet(ReadingViewSet):
+    """Price book assignments."""
+
+    serializer_class = AssignmentSerializer
+    filterset_class = AssignmentFilter
+
+    def get_queryset(self) -> QuerySet[PriceBookAssignment]:
+        """Return the assignments of the organizations whose prices the caller reads."""
+        return assignments_visible_to(self.actor)
+
+    def get_one(self, pk: UUID) -> PriceBookAssignment:
+        """Return one assignment."""
+        return access_assignment(self.actor, pk)
+
+    @extend_schema(request=AssignmentInputSerializer)
+    @idempotent()
+    def create(self, request: Request) -> Response:
+        """Bill an organization by a price book from an hour on."""
+        fields = self.read(AssignmentInputSerializer, request)
+        made = assign_price_book(
+            organization=access_payer(self.actor, fields["organization"], WRITE_PRICE),
+            price_book=access_price_book_to_write(self.actor, fields["price_book"]),
+            valid_from=fields["valid_from"],
+            actor=self.actor,
+            at=self.at,
+        )
+        return self.answer(made, status_code=status.HTTP_201_CREATED)
