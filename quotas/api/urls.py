@@ -1,5 +1,16 @@
 """Where the REST doors of quotas hang under /api/v1/."""
 
-from django.urls import URLPattern
+from rest_framework.routers import SimpleRouter
 
-urlpatterns: list[URLPattern] = []
+from quotas.api.enforcement_targets import EnforcementTargetViewSet
+from quotas.api.quota_limits import QuotaLimitViewSet
+from quotas.api.quota_requests import QuotaRequestViewSet
+from quotas.api.quota_usage import QuotaUsageViewSet
+
+router = SimpleRouter(use_regex_path=False)
+router.register("quota-limits", QuotaLimitViewSet, basename="quota-limit")
+router.register("quota-requests", QuotaRequestViewSet, basename="quota-request")
+router.register("quota-usage", QuotaUsageViewSet, basename="quota-usage")
+router.register("enforcement-targets", EnforcementTargetViewSet, basename="enforcement-target")
+
+urlpatterns = router.urls

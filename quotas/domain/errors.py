@@ -24,6 +24,13 @@ class QuotaHierarchyBrokenError(ConflictError):
     remedy = "Change the limits named under problems first, or choose another number."
 
 
+class QuotaLimitExistsError(ConflictError):
+    """The limit that was to be made is set already."""
+
+    code = "quota_limit_exists"
+    remedy = "Change it under its own address, with its ETag as If-Match."
+
+
 class QuotaRequestDecidedError(ConflictError):
     """The request has been decided otherwise, or withdrawn."""
 

@@ -1,6 +1,6 @@
 """Writing limits: set, and taken away, always so that the tree of limits holds."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
@@ -8,13 +8,16 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.errors import QuotaHierarchyBrokenError, QuotaScopeError
+from quotas.domain.errors import (
+    QuotaHierarchyBrokenError,
+    QuotaLimitExistsError,
+)
 from quotas.domain.hierarchy import LimitTree, find_violations
 from quotas.domain.limit_input import refuse_problems, size_problems, units_problems
-from quotas.models import LimitScope, QuotaLimit
+from quotas.models import QuotaLimit
 from quotas.selectors.limits import limit_tree
 from quotas.selectors.locks import lock_limit_path
-from tenants.access import require_capability
+from quotas.services.holders import Holder, holder_of, require_write
 from tenants.domain.actors import Actor
 from tenants.domain.errors import NotFoundError
 from tenants.domain.refusals import ProjectClosedError, StaleVersionError
@@ -22,28 +25,8 @@ from tenants.models import Organization, Project
 from tenants.models.organization import LifecycleState
 from tenants.services.audit import record
 
-WRITE = "quotas:limit:write"
-
-
-@dataclass(frozen=True)
-class Holder:
-    """Whom a limit binds: an organization, a project of it, or a user inside a project."""
-
-    organization: Organization
-    project: Project | None = None
-    user: User | None = None
-
-    @property
-    def scope(self) -> LimitScope:
-        """The scope the holder stands for."""
-        if self.user is not None:
-            return LimitScope.USER
-        return LimitScope.ORGANIZATION if self.project is None else LimitScope.PROJECT
-
-    @property
-    def project_id(self) -> UUID | None:
-        """The project's id; None for an organization."""
-        return None if self.project is None else self.project.pk
+NOT_SET = 0
+"""The version of a limit that does not exist yet."""
 
 
 @transaction.atomic
@@ -68,7 +51,8 @@ def set_limit(  # noqa: PLR0913 - A record's columns; all are keyword only.
         user: The user, for a user's limit, which holds inside the project.
         size: "small", "medium" or "large".
         limit_units: Zero means that none may be held.
-        expected_version: The version the caller saw; None when it does not matter.
+        expected_version: The version the caller saw, `NOT_SET` to make a new one; None when it
+            does not matter.
         actor: Who sets it. An organization's own limit is the platform's to set.
         at: When, UTC.
 
@@ -77,6 +61,7 @@ def set_limit(  # noqa: PLR0913 - A record's columns; all are keyword only.
         QuotaInputError: The size or the units can never be a limit; every problem is told.
         ForbiddenError: The actor may not write this limit.
         ProjectClosedError: The project is closed.
+        QuotaLimitExistsError: It was to be new, and is not.
         StaleVersionError: The limit was changed in the meantime.
         QuotaHierarchyBrokenError: The tree would not hold; every violation is told.
     """
@@ -121,42 +106,6 @@ def remove_limit(
     _require_version(current, expected_version)
     current.delete()
     _record("remove", holder, current, actor=actor, at=at, before=current.limit_units, pk=limit_id)
-
-
-def holder_of(
-    *, scope: str, organization: Organization, project: Project | None, user: User | None
-) -> Holder:
-    """Return whom a limit would bind.
-
-    Raises:
-        QuotaScopeError: The scope does not fit what is named, or the project is another's.
-    """
-    holder = Holder(organization, project, user)
-    if scope != holder.scope or (user is not None and project is None):
-        raise QuotaScopeError(
-            f"A limit of scope {scope} does not fit what is named.", field="scope"
-        )
-    if project is not None and project.organization_id != organization.pk:
-        raise QuotaScopeError("The project belongs to another organization.", field="project")
-    return holder
-
-
-def require_write(*, holder: Holder, actor: Actor) -> None:
-    """Refuse an actor who may not write a holder's limits.
-
-    Raises:
-        ForbiddenError: Nobody raises their own ceiling: an organization's limit takes a role of
-            the platform, everything below it a role over the organization.
-    """
-    if holder.project is None:
-        require_capability(actor, WRITE)
-    else:
-        require_capability(
-            actor,
-            WRITE,
-            organization_id=holder.organization.pk,
-            project_id=holder.project.pk,
-        )
 
 
 def write_limit(  # noqa: PLR0913 - A record's columns; all are keyword only.
@@ -227,6 +176,11 @@ def _find(holder: Holder, size: GPUSize) -> QuotaLimit | None:
 
 def _require_version(limit: QuotaLimit | None, expected_version: int | None) -> None:
     version = 0 if limit is None else limit.version
+    if limit is not None and expected_version == NOT_SET:
+        raise QuotaLimitExistsError(
+            f"The limit is set to {limit.limit_units}.",
+            facts={"limit_id": str(limit.pk), "limit_units": limit.limit_units},
+        )
     if expected_version is not None and version != expected_version:
         raise StaleVersionError(
             f"The quota limit was changed: it is at version {version}, not {expected_version}.",

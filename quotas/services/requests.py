@@ -22,7 +22,8 @@ from quotas.domain.request_state import RequestMove, next_state
 from quotas.models import QuotaRequest, RequestState
 from quotas.selectors.limits import project_limit_units
 from quotas.selectors.locks import lock_limit_path, lock_request
-from quotas.services.limits import Holder, write_limit
+from quotas.services.holders import Holder
+from quotas.services.limits import write_limit
 from tenants.access import require_capability
 from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.errors import NotFoundError

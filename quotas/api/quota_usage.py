@@ -1,0 +1,87 @@
+"""/api/v1/quota-usage/: what is held now against what may be held, at every scope."""
+
+from dataclasses import replace
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from quotas.access import READ_LIMIT
+from quotas.selectors.board import OrganizationUse, SizeUse, quota_board
+from tenants.access import organizations_visible_to, projects_visible_to
+from tenants.api.filters import StrictFilterSet
+from tenants.api.views import LedgerViewSet
+from tenants.models import Organization
+
+
+class SizeUseSerializer(serializers.Serializer[SizeUse]):
+    """Used against limit of one size; without a limit the level above decides."""
+
+    size = serializers.CharField(source="size.value")
+    limit_units = serializers.IntegerField(source="headroom.limit_units", allow_null=True)
+    used_units = serializers.IntegerField(source="headroom.used_units")
+    free_units = serializers.IntegerField(source="headroom.free_units", allow_null=True)
+    over_units = serializers.IntegerField(source="headroom.over_units")
+    used_percent = serializers.IntegerField(source="headroom.used_percent", allow_null=True)
+
+
+class UserUseSerializer(serializers.Serializer[Any]):
+    """What one user holds inside a project."""
+
+    user = serializers.CharField(source="username")
+    sizes = SizeUseSerializer(many=True)
+
+
+class ProjectUseSerializer(serializers.Serializer[Any]):
+    """What a project holds."""
+
+    id = serializers.UUIDField()
+    slug = serializers.CharField()
+    sizes = SizeUseSerializer(many=True)
+    users = UserUseSerializer(many=True)
+
+
+class OrganizationUseSerializer(serializers.Serializer[OrganizationUse]):
+    """What an organization holds; its own sizes are told to who may read all of it."""
+
+    id = serializers.UUIDField()
+    slug = serializers.CharField()
+    sizes = SizeUseSerializer(many=True)
+    projects = ProjectUseSerializer(many=True)
+
+
+class QuotaUsageFilter(StrictFilterSet):
+    """Which organizations are listed."""
+
+    organization = filters.UUIDFilter(field_name="pk")
+
+
+class QuotaUsageViewSet(LedgerViewSet):
+    """Used against limit, one organization at a time."""
+
+    serializer_class = OrganizationUseSerializer
+    filterset_class = QuotaUsageFilter
+    ordering = "slug"
+
+    def get_queryset(self) -> QuerySet[Organization]:
+        """Return the organizations of which the caller may read a limit."""
+        whole = organizations_visible_to(self.actor, READ_LIMIT)
+        part = projects_visible_to(self.actor, READ_LIMIT).values("organization_id")
+        return Organization.objects.filter(Q(pk__in=whole.values("pk")) | Q(pk__in=part))
+
+    @extend_schema(responses=OrganizationUseSerializer(many=True))
+    def list(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature.
+        """List used against limit of organizations, their projects and their users."""
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset())) or []
+        board = quota_board(page, projects=projects_visible_to(self.actor, READ_LIMIT), at=self.at)
+        told = [self._as_far_as_seen(organization) for organization in board]
+        return self.get_paginated_response(self.get_serializer(told, many=True).data)
+
+    def _as_far_as_seen(self, organization: OrganizationUse) -> OrganizationUse:
+        if self.actor.may(READ_LIMIT, organization_id=organization.id):
+            return organization
+        return replace(organization, sizes=())

@@ -1,0 +1,22 @@
+"""A REST client for each of the cast."""
+
+from collections.abc import Callable
+
+import pytest
+from rest_framework.test import APIClient
+
+from tests.cast import Cast
+
+Caller = Callable[[str], APIClient]
+
+
+@pytest.fixture
+def caller(cast: Cast) -> Caller:
+    """Return a client signed in as a member of the cast, with a fresh Idempotency-Key."""
+
+    def sign_in(name: str) -> APIClient:
+        client = APIClient()
+        client.force_login(getattr(cast, name))
+        return client
+
+    return sign_in

@@ -1,0 +1,219 @@
+"""/api/v1/quota-limits/ through HTTP."""
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+from rest_framework.response import Response
+from rest_framework.test import APIClient
+
+from quotas.models import QuotaLimit
+from tenants.models import AuditEntry
+from tests.builders import bind, make_cluster
+from tests.cast import Cast
+from tests.quotas.api.conftest import Caller
+from tests.quotas.builders import hold, make_limit
+
+URL = "/api/v1/quota-limits/"
+
+
+def post(client: APIClient, cast: Cast, *, key: str = "key-1", **further: object) -> Response:
+    body = {
+        "scope": "project",
+        "organization": str(cast.acme.pk),
+        "project": str(cast.llm.pk),
+        "size": "large",
+        "limit_units": 8,
+        **further,
+    }
+    answer: Response = client.post(URL, body, format="json", headers={"Idempotency-Key": key})
+    return answer
+
+
+def put(client: APIClient, limit: QuotaLimit, units: object, *, etag: str = '"1"') -> Response:
+    headers = {"If-Match": etag} if etag else {}
+    answer: Response = client.put(
+        f"{URL}{limit.pk}/", {"limit_units": units}, format="json", headers=headers
+    )
+    return answer
+
+
+def problem_of(answer: Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["code"]
+
+
+def test_an_administrator_sets_a_projects_limit_once(cast: Cast, caller: Caller) -> None:
+    made, again = post(caller("alice"), cast), post(caller("alice"), cast)
+
+    assert made.status_code == 201
+    assert made["ETag"] == '"1"'
+    assert made.json() == again.json()
+    assert made.json()["limit_units"] == 8
+    assert (made.json()["used_units"], made.json()["free_units"]) == (0, 8)
+    assert QuotaLimit.objects.count() == AuditEntry.objects.count() == 1
+
+
+def test_a_limit_that_is_set_is_not_set_over_unseen(cast: Cast, caller: Caller) -> None:
+    limit = make_limit(cast.acme, cast.llm, units=4)
+
+    answer = post(caller("alice"), cast)
+
+    assert problem_of(answer) == (409, "quota_limit_exists")
+    assert answer.json()["facts"] == {"limit_id": str(limit.pk), "limit_units": 4}
+    assert QuotaLimit.objects.get().limit_units == 4
+
+
+def test_a_users_limit_names_a_person_of_the_organization(cast: Cast, caller: Caller) -> None:
+    member = post(caller("alice"), cast, scope="user", user="carol")
+    stranger = post(caller("alice"), cast, key="key-2", scope="user", user="mallory")
+    nobody = post(caller("alice"), cast, key="key-3", scope="user", user="nobody")
+
+    assert (member.status_code, member.json()["user"]) == (201, "carol")
+    assert problem_of(stranger) == problem_of(nobody) == (404, "not_found")
+    assert stranger.json() == nobody.json()
+    assert QuotaLimit.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("limit_units", -1),
+        ("limit_units", 1.5),
+        ("limit_units", "8"),
+        ("limit_units", 10**30),
+        ("limit_units", None),
+        ("size", "huge"),
+        ("scope", "galaxy"),
+        ("organization", "acme"),
+        ("generation", 7),
+        ("used_units", 7),
+    ],
+)
+def test_what_cannot_be_a_limit_is_refused_by_field(
+    cast: Cast, caller: Caller, field: str, value: object
+) -> None:
+    answer = post(caller("alice"), cast, **{field: value})
+
+    assert answer.status_code in {400, 422}
+    assert field in {p["field"] for p in answer.json()["problems"]}
+    assert not QuotaLimit.objects.exists()
+
+
+def test_a_project_of_another_organization_is_refused(cast: Cast, caller: Caller) -> None:
+    hidden = post(caller("alice"), cast, project=str(cast.virus.pk))
+    seen = post(caller("frank"), cast, project=str(cast.virus.pk))
+    foreign = post(caller("mallory"), cast)
+
+    assert problem_of(hidden) == problem_of(foreign) == (404, "not_found")
+    assert problem_of(seen) == (422, "quota_scope_invalid")
+    assert seen.json()["field"] == "project"
+    assert not QuotaLimit.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["bob", "carol", "ann", "dora"])
+def test_who_only_reads_sets_nothing(cast: Cast, caller: Caller, name: str) -> None:
+    limit = make_limit(cast.acme, cast.llm, units=4)
+
+    assert problem_of(post(caller(name), cast, size="small")) == (403, "forbidden")
+    assert problem_of(put(caller(name), limit, 5)) == (403, "forbidden")
+    assert QuotaLimit.objects.get().limit_units == 4
+
+
+def test_an_organization_does_not_raise_its_own_ceiling(cast: Cast, caller: Caller) -> None:
+    limit = make_limit(cast.acme, units=4)
+
+    assert problem_of(put(caller("alice"), limit, 400)) == (403, "forbidden")
+    assert put(caller("frank"), limit, 5).json()["limit_units"] == 5
+
+
+@pytest.mark.parametrize("method", ["put", "patch"])
+def test_a_change_names_the_version_it_was_made_from(
+    cast: Cast, caller: Caller, method: str
+) -> None:
+    limit = make_limit(cast.acme, cast.llm, units=4)
+    send = getattr(caller("alice"), method)
+    url, body = f"{URL}{limit.pk}/", {"limit_units": 5}
+
+    without = send(url, body, format="json")
+    changed = send(url, body, format="json", headers={"If-Match": '"1"'})
+    lost = send(url, {"limit_units": 6}, format="json", headers={"If-Match": '"1"'})
+
+    assert problem_of(without) == (428, "precondition_required")
+    assert (changed.status_code, changed["ETag"], changed.json()["generation"]) == (200, '"2"', 2)
+    assert problem_of(lost) == (412, "stale_version")
+    assert QuotaLimit.objects.get().limit_units == 5
+
+
+def test_a_change_that_breaks_the_hierarchy_tells_why(cast: Cast, caller: Caller) -> None:
+    make_limit(cast.acme, units=6)
+    limit = make_limit(cast.acme, cast.llm, units=4)
+
+    answer = put(caller("alice"), limit, 7)
+
+    assert problem_of(answer) == (409, "quota_hierarchy_broken")
+    assert answer.json()["problems"][0]["field"] == "limit_units"
+    limit.refresh_from_db()
+    assert (limit.limit_units, limit.version) == (4, 1)
+
+
+def test_a_limit_is_removed_at_its_version(cast: Cast, caller: Caller) -> None:
+    limit = make_limit(cast.acme, cast.llm, units=4)
+    client = caller("alice")
+
+    without = client.delete(f"{URL}{limit.pk}/")
+    foreign = caller("mallory").delete(f"{URL}{limit.pk}/", headers={"If-Match": '"1"'})
+    removed = client.delete(f"{URL}{limit.pk}/", headers={"If-Match": '"1"'})
+
+    assert problem_of(without) == (428, "precondition_required")
+    assert problem_of(foreign) == (404, "not_found")
+    assert removed.status_code == 204
+    assert not QuotaLimit.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "scopes"),
+    [
+        ("alice", ["organization", "project", "user"]),
+        ("frank", ["organization", "project", "user"]),
+        ("bob", ["project", "user"]),
+        ("mallory", []),
+    ],
+)
+def test_limits_are_listed_as_far_as_a_role_reaches(
+    cast: Cast, caller: Caller, name: str, scopes: list[str]
+) -> None:
+    make_limit(cast.acme)
+    make_limit(cast.acme, cast.llm)
+    make_limit(cast.acme, cast.llm, cast.carol)
+
+    listed = caller(name).get(URL).json()["results"]
+
+    assert sorted(row["scope"] for row in listed) == scopes
+
+
+def test_a_list_tells_what_is_used_in_a_fixed_number_of_statements(
+    cast: Cast, caller: Caller, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    cluster = make_cluster()
+    bind(cluster, "llm", cast.llm)
+    bind(cluster, "vision", cast.vision)
+    hold(cluster, "llm", units=3, owner="carol")
+    hold(cluster, "vision", units=2)
+    hold(cluster, "nobodys", units=9)
+    make_limit(cast.acme, units=9)
+    make_limit(cast.acme, cast.llm, units=2)
+    make_limit(cast.acme, cast.llm, cast.carol, units=1)
+    client = caller("alice")
+
+    with django_assert_max_num_queries(7):
+        listed = client.get(URL).json()["results"]
+
+    told = {(row["limit_units"], row["used_units"], row["free_units"]) for row in listed}
+    assert told == {(9, 5, 4), (2, 3, 0), (1, 3, 0)}
+
+
+def test_one_limit_is_answered_with_its_etag(cast: Cast, caller: Caller) -> None:
+    limit = make_limit(cast.acme, cast.llm)
+
+    answer = caller("bob").get(f"{URL}{limit.pk}/")
+
+    assert (answer.status_code, answer["ETag"]) == (200, '"1"')
+    assert answer.json()["project"] == str(cast.llm.pk)

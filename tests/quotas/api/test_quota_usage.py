@@ -1,0 +1,104 @@
+"""/api/v1/quota-usage/ and /api/v1/enforcement-targets/ through HTTP."""
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from quotas.models import EnforcementTarget
+from quotas.services.enforcement import refresh_targets
+from tenants.domain.actors import system_actor
+from tests.builders import AT, bind, make_cluster
+from tests.cast import Cast
+from tests.quotas.api.conftest import Caller
+from tests.quotas.builders import hold, make_limit
+
+URL = "/api/v1/quota-usage/"
+
+
+@pytest.fixture
+def used(cast: Cast) -> None:
+    cluster = make_cluster()
+    bind(cluster, "llm", cast.llm)
+    bind(cluster, "virus", cast.virus)
+    hold(cluster, "llm", units=3, owner="carol")
+    hold(cluster, "virus", units=1)
+    make_limit(cast.acme, units=4)
+    make_limit(cast.acme, cast.llm, units=2)
+
+
+@pytest.mark.usefixtures("used")
+def test_an_administrator_sees_the_whole_organization(cast: Cast, caller: Caller) -> None:
+    (acme,) = caller("alice").get(URL).json()["results"]
+
+    assert acme["slug"] == "acme"
+    assert acme["sizes"][2] == {
+        "size": "large",
+        "limit_units": 4,
+        "used_units": 3,
+        "free_units": 1,
+        "over_units": 0,
+        "used_percent": 75,
+    }
+    assert [project["slug"] for project in acme["projects"]] == ["llm", "vision"]
+    llm, vision = acme["projects"]
+    assert (llm["sizes"][2]["used_units"], llm["sizes"][2]["over_units"]) == (3, 1)
+    assert llm["sizes"][2]["used_percent"] == 100
+    assert [user["user"] for user in llm["users"]] == ["carol"]
+    assert llm["users"][0]["sizes"][0]["limit_units"] is None
+    assert vision["sizes"][0] == {
+        "size": "small",
+        "limit_units": None,
+        "used_units": 0,
+        "free_units": None,
+        "over_units": 0,
+        "used_percent": None,
+    }
+    assert str(cast.acme.pk) == acme["id"]
+
+
+@pytest.mark.usefixtures("used")
+def test_a_member_sees_the_own_project_only(caller: Caller) -> None:
+    (acme,) = caller("carol").get(URL).json()["results"]
+
+    assert acme["sizes"] == []
+    assert [project["slug"] for project in acme["projects"]] == ["llm"]
+
+
+@pytest.mark.usefixtures("used")
+def test_the_platform_sees_every_organization(cast: Cast, caller: Caller) -> None:
+    client = caller("ann")
+
+    listed = client.get(URL).json()["results"]
+    filtered = client.get(URL, {"organization": str(cast.umbrella.pk)}).json()["results"]
+
+    assert [row["slug"] for row in listed] == ["acme", "umbrella"]
+    assert [row["slug"] for row in filtered] == ["umbrella"]
+    assert filtered[0]["projects"][0]["sizes"][2]["used_units"] == 1
+
+
+@pytest.mark.usefixtures("used")
+def test_usage_costs_a_fixed_number_of_statements(
+    caller: Caller, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    client = caller("ann")
+
+    with django_assert_max_num_queries(8):
+        client.get(URL)
+
+
+@pytest.mark.usefixtures("used")
+def test_enforcement_is_the_platforms_to_see(caller: Caller) -> None:
+    refresh_targets(at=AT, actor=system_actor("tests"))
+    url = "/api/v1/enforcement-targets/"
+    pk = EnforcementTarget.objects.get().pk
+
+    listed = caller("frank").get(url, {"cluster": "hopper", "state": "pending"}).json()["results"]
+    one = caller("ann").get(f"{url}{pk}/")
+    hidden = caller("alice").get(f"{url}{pk}/")
+
+    assert listed[0]["desired_hard"] == {
+        "requests.nvidia.com/gpu": 2,
+        "requests.nvidia.com/mig-1g.10gb": 0,
+    }
+    assert (one.status_code, one.json()["namespace"]) == (200, "llm")
+    assert hidden.status_code == 404
+    assert caller("alice").get(url).json()["results"] == []

@@ -1,0 +1,108 @@
+"""What must hold when two transactions really commit side by side."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+from django.db import connection, connections
+
+from quotas.domain.errors import QuotaHierarchyBrokenError
+from quotas.models import QuotaLimit, QuotaRequest
+from quotas.services.limits import set_limit
+from quotas.services.requests import approve_request, submit_request
+from tenants.domain.actors import Actor, system_actor
+from tests.builders import AT
+from tests.cast import Cast, make_cast
+from tests.quotas.builders import actor_of, audit_actions, make_limit
+
+pytestmark = pytest.mark.usefixtures("committed_db")
+
+
+def at_once(*calls: Callable[[], object]) -> list[object]:
+    """Run calls in threads of their own that start together; a refusal is a result."""
+    barrier = Barrier(len(calls))
+
+    def run(call: Callable[[], object]) -> object:
+        barrier.wait(timeout=10)
+        try:
+            return call()
+        except QuotaHierarchyBrokenError as error:
+            return error.code
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [future.result(timeout=30) for future in [pool.submit(run, c) for c in calls]]
+
+
+def approve(request: QuotaRequest, actor: Actor) -> Callable[[], object]:
+    return lambda: approve_request(request_id=request.pk, actor=actor, at=AT).state
+
+
+def set_units(cast: Cast, slug: str, units: int) -> Callable[[], object]:
+    project = {"llm": cast.llm, "vision": cast.vision}[slug]
+    return lambda: (
+        set_limit(
+            scope="project",
+            organization=cast.acme,
+            project=project,
+            size="large",
+            limit_units=units,
+            actor=system_actor("tests"),
+            at=AT,
+        ).limit_units
+    )
+
+
+def test_two_approvals_at_once_apply_one() -> None:
+    cast = make_cast()
+    request = submit_request(
+        project=cast.llm,
+        size="large",
+        requested_units=8,
+        justification="A bigger model.",
+        actor=actor_of(cast.bob),
+        at=AT,
+    )
+
+    states = at_once(approve(request, actor_of(cast.alice)), approve(request, actor_of(cast.frank)))
+
+    assert states == ["approved", "approved"]
+    limit = QuotaLimit.objects.get()
+    assert (limit.limit_units, limit.generation) == (8, 1)
+    assert audit_actions() == [
+        "quotas:request:submit",
+        "quotas:limit:set",
+        "quotas:request:approve",
+    ]
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_two_projects_at_once_cannot_both_take_the_last_units(attempt: int) -> None:
+    cast = make_cast()
+    make_limit(cast.acme, units=10)
+    first, second = ("llm", "vision") if attempt % 2 else ("vision", "llm")
+
+    results = at_once(set_units(cast, first, 6), set_units(cast, second, 6))
+
+    assert sorted(results, key=str) == [6, "quota_hierarchy_broken"]
+    assert QuotaLimit.objects.filter(scope="project").count() == 1
+
+
+def test_the_organization_is_locked_before_anything_is_read_to_be_judged() -> None:
+    cast = make_cast()
+    statements: list[str] = []
+
+    def note(execute, sql, params, many, context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+        statements.append(sql)
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(note):
+        set_units(cast, "llm", 6)()
+
+    locked = [sql for sql in statements if " UPDATE OF " in sql]
+    tables = [sql.split('FROM "')[1].split('"')[0] for sql in locked]
+    first_read = next(i for i, sql in enumerate(statements) if 'FROM "quotas_quotalimit"' in sql)
+    assert tables == ["tenants_organization", "tenants_project"]
+    assert statements.index(locked[-1]) < first_read

@@ -1,0 +1,103 @@
+"""Ticks derive what is due and bring it into line, with Celery and without."""
+
+from datetime import timedelta
+
+import pytest
+from kombu.exceptions import OperationalError
+
+from quotas import tasks
+from quotas.adapters import quota_enforcer
+from quotas.adapters.kubernetes import KubernetesQuotaEnforcer
+from quotas.adapters.simulated import SimulatedQuotaEnforcer
+from quotas.models import EnforcementTarget
+from quotas.selectors.gauges import unapplied_targets
+from tests.builders import AT, bind, make_cluster
+from tests.cast import Cast
+from tests.quotas.builders import make_limit
+
+GPU = "requests.nvidia.com/gpu"
+
+
+@pytest.fixture(autouse=True)
+def ground(cast: Cast) -> None:
+    cluster = make_cluster()
+    bind(cluster, "llm", cast.llm)
+    bind(cluster, "vision", cast.vision)
+    make_cluster("ampere")
+    make_limit(cast.acme, cast.llm, units=8)
+    make_limit(cast.acme, cast.vision, units=4)
+
+
+def test_a_tick_without_celery_makes_every_limit_true() -> None:
+    before = tasks.tick(AT)
+    after = tasks.tick(AT)
+
+    cluster = SimulatedQuotaEnforcer.cluster("hopper")
+    assert (before, after) == (2, 0)
+    assert {name: quota.hard[GPU] for name, quota in cluster.quotas.items()} == {
+        "llm": 8,
+        "vision": 4,
+    }
+    assert set(EnforcementTarget.objects.values_list("state", flat=True)) == {"applied"}
+
+
+def test_a_tick_looks_again_at_what_was_applied_and_repairs_it() -> None:
+    tasks.tick(AT)
+    cluster = SimulatedQuotaEnforcer.cluster("hopper")
+    cluster.delete_by_hand("llm")
+
+    looked = tasks.tick(AT + timedelta(minutes=10))
+
+    assert looked == 2
+    assert cluster.quotas["llm"].hard[GPU] == 8
+
+
+def test_a_target_that_crashes_does_not_keep_the_others_from_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Broken(SimulatedQuotaEnforcer):
+        def apply(self, endpoint, desired):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+            if desired.namespace == "llm":
+                raise ZeroDivisionError
+            return super().apply(endpoint, desired)
+
+    monkeypatch.setattr(tasks, "quota_enforcer", lambda _: Broken())
+
+    assert tasks.tick(AT) == 2
+
+    states = dict(EnforcementTarget.objects.values_list("namespace", "state"))
+    assert states == {"llm": "pending", "vision": "applied"}
+
+
+def test_the_tasks_do_the_same_one_target_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+    monkeypatch.setattr(tasks.apply_target, "delay", sent.append)
+
+    tasks.tick_enforcement()
+    for target_id in sent:
+        tasks.apply_target(target_id)
+        tasks.check_target(target_id)
+
+    assert sorted(sent) == sorted(EnforcementTarget.objects.values_list("pk", flat=True))
+    assert unapplied_targets() == {"ampere": 0, "hopper": 0}
+
+
+def test_without_a_broker_the_work_stays_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: int) -> None:
+        raise OperationalError
+
+    monkeypatch.setattr(tasks.apply_target, "delay", refuse)
+
+    tasks.tick_enforcement()
+
+    assert unapplied_targets() == {"ampere": 0, "hopper": 2}
+
+
+def test_the_setting_names_the_enforcer_and_one_is_kept_per_process() -> None:
+    setting = {
+        "BACKEND": "quotas.adapters.kubernetes.KubernetesQuotaEnforcer",
+        "OPTIONS": {"read_tries": 2},
+    }
+
+    assert isinstance(quota_enforcer(setting), KubernetesQuotaEnforcer)
+    assert quota_enforcer(setting) is quota_enforcer(dict(setting))
