@@ -1,5 +1,18 @@
 """Where the REST doors of metering hang under /api/v1/."""
 
-from django.urls import URLPattern
+from rest_framework.routers import SimpleRouter
 
-urlpatterns: list[URLPattern] = []
+from metering.api.capacity import CapacityRecordViewSet
+from metering.api.exceptions import MeteringExceptionViewSet
+from metering.api.usage_records import UsageRecordViewSet
+from metering.api.usage_summary import UsageSummaryViewSet
+from metering.api.windows import MeteringWindowViewSet
+
+router = SimpleRouter(use_regex_path=False)
+router.register("usage-records", UsageRecordViewSet, basename="usage-record")
+router.register("usage-summary", UsageSummaryViewSet, basename="usage-summary")
+router.register("metering-windows", MeteringWindowViewSet, basename="metering-window")
+router.register("metering-exceptions", MeteringExceptionViewSet, basename="metering-exception")
+router.register("capacity-records", CapacityRecordViewSet, basename="capacity-record")
+
+urlpatterns = router.urls

@@ -36,9 +36,13 @@ def effective_units(asks: Iterable[ContainerAsk]) -> int:
     """Return the units a pod holds of one resource from its bind to its end.
 
     Where the order of an init container or of a sidecar is not known, the sidecar counts as
-    declared before: that is an upper bound, and exact for pods without both.
+    declared before: that is an upper bound, and exact for pods without both. A negative request
+    cannot be, and makes the whole negative, so that nothing is billed from it.
     """
     listed = list(asks)
+    lowest = min((ask.units for ask in listed), default=0)
+    if lowest < 0:
+        return lowest
     sidecars = [ask for ask in listed if ask.kind == SIDECAR]
     steady = sum(ask.units for ask in listed if ask.kind in {REGULAR, SIDECAR})
     starting = (

@@ -52,6 +52,13 @@ class PartitionRangeError(InvalidInputError):
     remedy = "Ask for 1 to 120 months."
 
 
+class SummaryRangeError(InvalidInputError):
+    """So much is not added up in one answer."""
+
+    code = "metering_summary_range"
+    remedy = "Ask for 1 hour to 400 days, and tell apart by less."
+
+
 class WindowNotFoundError(NotFoundError):
     """There is no such window, or the caller may not see it."""
 

@@ -6,7 +6,7 @@ kubelet wrote into the object. Where the end was not seen it is bounded, and the
 
 import itertools
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -186,16 +186,27 @@ def observed_ticks(
     Holes are counted rather than scrapes, so that two replicas scraped side by side cannot cover
     for an hour in which neither was.
     """
-    inside = ticks[bisect_left(ticks, start_at) : bisect_left(ticks, end_at)]
-    if not inside:
+    first, after = bisect_left(ticks, start_at), bisect_left(ticks, end_at)
+    if first == after:
         return 0
     step = timedelta(seconds=scrape_interval_seconds)
-    edges = [start_at, *inside, end_at]
+    around = ticks[max(0, first - 1) : after + 1]
     missed = sum(
-        max(0, (later - earlier + step / 2) // step - 1)
-        for earlier, later in itertools.pairwise(edges)
+        sum(start_at <= moment < end_at for moment in _missing_between(earlier, later, step=step))
+        for earlier, later in itertools.pairwise(around)
     )
+    if first == 0:
+        missed += (ticks[0] - start_at) // step
+    if after == len(ticks):
+        missed += (end_at - ticks[-1]) // step
     return max(0, expected - missed)
+
+
+def _missing_between(earlier: datetime, later: datetime, *, step: timedelta) -> Iterator[datetime]:
+    """Yield when scrapes should have been between two that took place."""
+    steps = (later - earlier + step / 2) // step
+    for position in range(1, steps):
+        yield earlier + (later - earlier) * position / steps
 
 
 def is_blind_at(moment: datetime, *, ticks: Sequence[datetime]) -> bool:

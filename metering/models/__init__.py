@@ -1,11 +1,13 @@
 """Tables of metering and their constraints."""
 
+from metering.domain.exceptions import ExceptionKind
+from metering.domain.window_state import WindowState
 from metering.models.allocation import PodAllocation
 from metering.models.capacity import CapacityRecord
 from metering.models.catalogue import CatalogueVersion
-from metering.models.exception import ExceptionKind, ExceptionState, MeteringException
+from metering.models.exception import ExceptionState, MeteringException
 from metering.models.usage import UsageRecord
-from metering.models.window import MeteringWindow, WindowState
+from metering.models.window import MeteringWindow
 
 __all__ = [
     "CapacityRecord",

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Any
 
 from django.db import connection, transaction
 
@@ -58,7 +59,7 @@ def write_findings(
         at: When.
         resolve_kinds: Which kinds this collection could have found again; None for all.
     """
-    parameters = {
+    parameters: dict[str, Any] = {
         "cluster_id": claimed.cluster_id,
         "window_id": claimed.id,
         "start_at": claimed.start_at,

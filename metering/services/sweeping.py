@@ -83,6 +83,17 @@ def meter_due(*, worker: Worker, at: datetime, progress: Progress | None = None)
     return total
 
 
+def meter_one(*, window_id: int, worker: Worker, at: datetime) -> Sweep:
+    """Collect and seal one window if it is due; do nothing when it is not, or when it is taken."""
+    sealed = seal_settled(worker=worker, at=at, window_ids=[window_id])
+    if sealed.sealed:
+        return sealed
+    claimed = claim_windows(
+        worker=worker.name, limit=1, window_ids=[window_id], at=at, policy=worker.policy
+    )
+    return meter_window(claimed=claimed[0], worker=worker, at=at) if claimed else sealed
+
+
 def meter_window(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Sweep:
     """Collect one claimed window and seal it if it adds up; one bad window stops no other."""
     try:

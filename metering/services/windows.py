@@ -14,6 +14,7 @@ from metering.domain.crashpoints import crashpoint
 from metering.domain.policy import DEFAULT_POLICY, MeteringPolicy
 from metering.domain.resource_names import sanitise
 from metering.domain.window import SCRAPES_AFTER_END, WINDOW
+from metering.domain.window_state import WindowState
 from metering.protocols import ClusterTarget
 from metering.services.partitions import ensure_partitions_between
 from tenants.models import Cluster
@@ -164,9 +165,9 @@ def claim_windows(
             rows = sorted(cursor.fetchall(), key=lambda row: (row[3], row[1]))
         crashpoint("claim.before_commit")
     crashpoint("claim.after_commit")
-    claimed = [row[1:] for row in rows if row[0] == "collecting"]
+    claimed = [row[1:] for row in rows if row[0] == WindowState.COLLECTING]
     targets = _targets({row[1] for row in claimed})
-    return [ClaimedWindow(*row, target=targets[row[1]]) for row in claimed]
+    return [ClaimedWindow(*row, targets[row[1]]) for row in claimed]
 
 
 def _targets(cluster_ids: set[UUID]) -> dict[UUID, ClusterTarget]:

@@ -1,0 +1,65 @@
+"""`manage.py tick`: what Celery's ticks do, in this process and without a broker.
+
+It spans the apps, so it lives in the wiring. Run it from a CronJob, or by hand when Celery is away.
+"""
+
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, is_dataclass
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand
+from django.utils import timezone
+
+import billing.tasks
+import metering.tasks
+import quotas.tasks
+from tenants.domain.actors import system_actor
+
+ROUNDS_MAX: Final = 100
+"""Each round does all that is due, so a few are enough; after these something is due for ever."""
+ACTOR: Final = system_actor("manage.tick")
+
+TICKS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
+    ("metering", metering.tasks.tick),
+    ("quotas", quotas.tasks.tick),
+    ("billing", billing.tasks.tick),
+)
+"""In the order in which work flows; each returns how many things it did, told apart or in all."""
+
+
+class Command(BaseCommand):
+    """Do what is due in every app."""
+
+    help = "Do what is due in every app, round after round until nothing is left."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Take `--once`."""
+        parser.add_argument("--once", action="store_true", help="Make one round only.")
+
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature.
+        """Run the rounds and print a line per app."""
+        totals: dict[str, Counter[str]] = {app: Counter() for app, _ in TICKS}
+        for _ in range(1 if options["once"] else ROUNDS_MAX):
+            if not _make_round(totals):
+                break
+        for app, counts in totals.items():
+            told = ", ".join(f"{name} {count}" for name, count in counts.items())
+            self.stdout.write(f"{app}: {told}")
+
+
+def _make_round(totals: dict[str, Counter[str]]) -> bool:
+    """Do one round, add what it did to the totals, and return whether it did anything."""
+    has_worked = False
+    for app, tick in TICKS:
+        done = _counts(tick(at=timezone.now(), actor=ACTOR))
+        totals[app].update(done)
+        has_worked = has_worked or any(done.values())
+    return has_worked
+
+
+def _counts(done: object) -> dict[str, int]:
+    if is_dataclass(done) and not isinstance(done, type):
+        return asdict(done)
+    return {"done": int(str(done))}

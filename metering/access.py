@@ -1,0 +1,108 @@
+"""The only way from a door to what was metered: fetch with permission.
+
+Usage belongs to projects and is seen by whoever may read a project's usage. Windows and capacity
+belong to the platform. An exception belongs to the cluster until its namespace is bound; whoever
+reads a project's exceptions sees those of the project's namespaces in the hours they were bound.
+"""
+
+from typing import Final
+
+from django.db.models import Exists, OuterRef, QuerySet
+
+from metering.models import CapacityRecord, MeteringException, MeteringWindow, UsageRecord
+from tenants.access import access_row, is_platform_wide, projects_visible_to
+from tenants.domain.actors import Actor
+from tenants.models import NamespaceBinding
+
+READ_USAGE: Final = "metering:usage:read"
+READ_WINDOW: Final = "metering:window:read"
+WRITE_WINDOW: Final = "metering:window:write"
+READ_EXCEPTION: Final = "metering:exception:read"
+WRITE_EXCEPTION: Final = "metering:exception:write"
+READ_CAPACITY: Final = "metering:capacity:read"
+
+
+def usage_visible_to(actor: Actor) -> QuerySet[UsageRecord]:
+    """Return the usage of the projects an actor reaches."""
+    if is_platform_wide(actor, READ_USAGE):
+        return UsageRecord.objects.all()
+    return UsageRecord.objects.filter(
+        project__in=projects_visible_to(actor, READ_USAGE).values("pk")
+    )
+
+
+def windows_visible_to(actor: Actor, capability: str = READ_WINDOW) -> QuerySet[MeteringWindow]:
+    """Return every window to an actor of the platform, none to others."""
+    if is_platform_wide(actor, capability):
+        return MeteringWindow.objects.all()
+    return MeteringWindow.objects.none()
+
+
+def capacity_visible_to(actor: Actor) -> QuerySet[CapacityRecord]:
+    """Return every capacity record to an actor of the platform, none to others."""
+    if is_platform_wide(actor, READ_CAPACITY):
+        return CapacityRecord.objects.all()
+    return CapacityRecord.objects.none()
+
+
+def exceptions_visible_to(
+    actor: Actor, capability: str = READ_EXCEPTION
+) -> QuerySet[MeteringException]:
+    """Return the exceptions about namespaces of the projects an actor reaches, at their hour."""
+    if is_platform_wide(actor, capability):
+        return MeteringException.objects.all()
+    bound = NamespaceBinding.objects.filter(
+        cluster_id=OuterRef("cluster_id"),
+        namespace=OuterRef("namespace"),
+        valid__contains=OuterRef("window_start"),
+        project__in=projects_visible_to(actor, capability).values("pk"),
+    )
+    return MeteringException.objects.filter(Exists(bound))
+
+
+def access_usage_record(actor: Actor, record_id: int) -> UsageRecord:
+    """Return one usage record an actor sees.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+    """
+    visible = usage_visible_to(actor)
+    return access_row(
+        UsageRecord.objects.all(),
+        record_id,
+        allowed=visible,
+        visible=visible,
+        capability=READ_USAGE,
+    )
+
+
+def access_window(actor: Actor, window_id: int, capability: str) -> MeteringWindow:
+    """Return one window over which an actor holds a capability.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it without holding the capability.
+    """
+    return access_row(
+        MeteringWindow.objects.select_related("cluster"),
+        window_id,
+        allowed=windows_visible_to(actor, capability),
+        visible=windows_visible_to(actor),
+        capability=capability,
+    )
+
+
+def access_exception(actor: Actor, exception_id: int, capability: str) -> MeteringException:
+    """Return one exception over which an actor holds a capability.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it without holding the capability.
+    """
+    return access_row(
+        MeteringException.objects.all(),
+        exception_id,
+        allowed=exceptions_visible_to(actor, capability),
+        visible=exceptions_visible_to(actor),
+        capability=capability,
+    )

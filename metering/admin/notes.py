@@ -1,0 +1,30 @@
+"""The reason beside a button: a person's decision about usage is never without one."""
+
+from django import forms
+from django.http import HttpRequest
+from unfold.forms import ActionForm
+
+NOTE_LENGTH_MAX = 2_000
+
+
+class NoteActionForm(ActionForm):
+    """The choice of a button, and the reason for pressing it."""
+
+    note = forms.CharField(
+        label="",
+        required=False,
+        max_length=NOTE_LENGTH_MAX,
+        widget=forms.TextInput(
+            {
+                "placeholder": "Reason",
+                "aria-label": "Reason",
+                "x-show": "action",
+                "class": "rounded-default px-3 py-1 text-base-700 lg:w-72",
+            }
+        ),
+    )
+
+
+def note_of(request: HttpRequest) -> str:
+    """Return the reason that was typed; services refuse an empty one where it is needed."""
+    return request.POST.get("note", "")[:NOTE_LENGTH_MAX]

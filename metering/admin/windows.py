@@ -1,0 +1,99 @@
+"""Admin pages of metering windows."""
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.decorators import display
+
+from metering.admin.notes import NoteActionForm, note_of
+from metering.domain.window_state import WindowState
+from metering.models import MeteringWindow
+from metering.services.decisions import GapDecision, release_gap, retry_window
+from tenants.admin.base import LedgerAdmin
+
+STATE_COLORS = {
+    WindowState.OPEN.value: "info",
+    WindowState.COLLECTING.value: "info",
+    WindowState.COLLECTED.value: "warning",
+    WindowState.RECONCILED.value: "info",
+    WindowState.SEALED.value: "success",
+    WindowState.GAP.value: "danger",
+    WindowState.QUARANTINED.value: "danger",
+}
+
+
+@admin.register(MeteringWindow)
+class MeteringWindowAdmin(LedgerAdmin):
+    """One hour of one cluster each."""
+
+    view_capability = "metering:window:read"
+    write_capability = "metering:window:write"
+    hint = (
+        "Hours are opened by the clock and sealed when they add up; a sealed hour never changes. "
+        "Gaps and quarantined hours wait for a decision here."
+    )
+    action_form = NoteActionForm
+    list_display = (
+        "start_at",
+        "cluster",
+        "state_label",
+        "coverage",
+        "record_count",
+        "failures",
+        "sealed_at",
+        "last_error",
+    )
+    list_filter = ("state", "cluster", "start_at")
+    list_select_related = ("cluster",)
+    search_fields = ("cluster__slug", "last_error")
+    date_hierarchy = "start_at"
+    ordering = ("-start_at", "cluster")
+    actions = ("retry_windows", "accept_windows", "waive_windows")
+
+    @display(description="state", ordering="state", label=STATE_COLORS)
+    def state_label(self, window: MeteringWindow) -> str:
+        """Return the state, coloured."""
+        return str(window.state)
+
+    @admin.action(description="Meter again", permissions=["write"])
+    def retry_windows(self, request: HttpRequest, rows: QuerySet[MeteringWindow]) -> None:
+        """Make the chosen windows due now."""
+        note = note_of(request)
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: retry_window(window_id=row.pk, note=note, actor=actor, at=at),
+            done="is metered again soon",
+        )
+
+    @admin.action(description="Accept what was seen", permissions=["write"])
+    def accept_windows(self, request: HttpRequest, rows: QuerySet[MeteringWindow]) -> None:
+        """Bill what was seen of the chosen gaps."""
+        self._decide(request, rows, GapDecision.ACCEPT, done="is metered from what was seen")
+
+    @admin.action(description="Waive the hour", permissions=["write"])
+    def waive_windows(self, request: HttpRequest, rows: QuerySet[MeteringWindow]) -> None:
+        """Bill nothing for the chosen gaps."""
+        self._decide(request, rows, GapDecision.WAIVE, done="is waived")
+
+    def _decide(
+        self,
+        request: HttpRequest,
+        rows: QuerySet[MeteringWindow],
+        decision: GapDecision,
+        *,
+        done: str,
+    ) -> None:
+        note = note_of(request)
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: release_gap(
+                window_id=row.pk,
+                decision=decision,
+                note=note,
+                actor=actor,
+                at=at,
+            ),
+            done=done,
+        )

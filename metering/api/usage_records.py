@@ -1,0 +1,89 @@
+"""/api/v1/usage-records/: what each pod used in each hour. Read only, as the table itself."""
+
+from django.db.models import QuerySet
+from django_filters import rest_framework as filters
+from rest_framework import serializers
+
+from metering.access import access_usage_record, usage_visible_to
+from metering.domain.gpu_sizes import GPUSize
+from metering.models import UsageRecord
+from tenants.api.filters import StrictFilterSet
+from tenants.api.views import ReadingViewSet
+
+SIZE_CHOICES = [(size.value, size.value) for size in GPUSize]
+
+
+class UsageRecordSerializer(serializers.ModelSerializer[UsageRecord]):
+    """One pod's use of one resource in one hour; `unit_seconds` = `units` x `seconds`."""
+
+    window = serializers.IntegerField(source="window_id", read_only=True)
+    cluster = serializers.UUIDField(source="cluster_id", read_only=True)
+    organization = serializers.UUIDField(source="organization_id", read_only=True)
+    project = serializers.UUIDField(source="project_id", read_only=True)
+
+    class Meta:
+        model = UsageRecord
+        fields = (
+            "id",
+            "window",
+            "window_start",
+            "cluster",
+            "organization",
+            "project",
+            "owner",
+            "namespace",
+            "pod_name",
+            "pod_uid",
+            "resource",
+            "revision",
+            "node",
+            "size",
+            "price_group",
+            "sharing_mode",
+            "share_numerator",
+            "share_denominator",
+            "units",
+            "begin_at",
+            "end_at",
+            "seconds",
+            "unit_seconds",
+            "end_kind",
+            "slack_seconds",
+            "catalogue_version",
+            "busy_ratio",
+            "busy_coverage",
+            "energy_millijoules",
+        )
+        read_only_fields = fields
+
+
+class UsageRecordFilter(StrictFilterSet):
+    """Which records are listed; the range is over the starts of their hours."""
+
+    organization = filters.UUIDFilter(field_name="organization_id")
+    project = filters.UUIDFilter(field_name="project_id")
+    cluster = filters.UUIDFilter(field_name="cluster_id")
+    owner = filters.CharFilter()
+    namespace = filters.CharFilter()
+    pod_uid = filters.CharFilter()
+    size = filters.ChoiceFilter(choices=SIZE_CHOICES)
+    price_group = filters.CharFilter()
+    window_start_from = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="gte")
+    window_start_before = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="lt")
+
+
+class UsageRecordViewSet(ReadingViewSet):
+    """Usage records, latest hour first."""
+
+    serializer_class = UsageRecordSerializer
+    filterset_class = UsageRecordFilter
+    ordering = ("-window_start", "-pk")
+    lookup_value_converter = "int"
+
+    def get_queryset(self) -> QuerySet[UsageRecord]:
+        """Return the usage of the projects the caller reaches."""
+        return usage_visible_to(self.actor)
+
+    def get_one(self, pk: int) -> UsageRecord:
+        """Return one record."""
+        return access_usage_record(self.actor, pk)

@@ -1,0 +1,90 @@
+"""Celery's doors into metering: they read the clock and the settings, and hold no rule.
+
+A message says "look at window X", never a fact; the ticks derive what is due from the tables, so a
+lost message costs a minute and a doubled one costs nothing. `tick` is the same without Celery.
+"""
+
+import os
+import socket
+from datetime import datetime
+from functools import cache
+
+from celery import shared_task
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from metering.adapters import usage_source
+from metering.domain.policy import MeteringPolicy
+from metering.protocols import UsageSource
+from metering.selectors.due import due_window_ids
+from metering.selectors.locks import try_tick_lock
+from metering.services.partitions import MONTHS_AHEAD, ensure_partitions
+from metering.services.sweeping import Progress, Sweep, Worker, meter_due, meter_one
+from metering.services.windows import open_due_windows
+from tenants.domain.actors import Actor, system_actor
+
+ACTOR = system_actor("metering.tick")
+
+
+@shared_task(name="metering.tick_windows")
+def tick_windows() -> int:
+    """Open the hours that are due and hint at every window that wants work; return how many."""
+    at = timezone.now()
+    policy = policy_from_settings()
+    with transaction.atomic():
+        if not try_tick_lock("metering.tick_windows"):
+            return 0
+        open_due_windows(at=at, policy=policy)
+        due = due_window_ids(at=at)
+        transaction.on_commit(lambda: _hint(due), robust=True)
+    return len(due)
+
+
+@shared_task(name="metering.tick_partitions")
+def tick_partitions() -> int:
+    """Make the partitions of this month and of the next three; return how many were missing."""
+    return ensure_partitions(from_month=timezone.now(), months=MONTHS_AHEAD + 1)
+
+
+@shared_task(name="metering.collect_window")
+def collect_window(window_id: int) -> bool:
+    """Meter one window if it is due and nobody else does; return whether anything was done."""
+    sweep = meter_one(window_id=window_id, worker=worker_from_settings(), at=timezone.now())
+    return not sweep.is_idle
+
+
+def tick(*, at: datetime, actor: Actor, progress: Progress | None = None) -> Sweep:
+    """Do one round of everything in this process, for `manage.py tick`; return what was done."""
+    ensure_partitions(from_month=at, months=MONTHS_AHEAD + 1)
+    return meter_due(worker=worker_from_settings(actor=actor), at=at, progress=progress)
+
+
+def policy_from_settings() -> MeteringPolicy:
+    """Return the limits metering works within."""
+    return MeteringPolicy(
+        lateness_seconds=settings.WINDOW_LATENESS_SECONDS,
+        minimum_coverage=settings.MINIMUM_COVERAGE,
+    )
+
+
+def worker_from_settings(*, actor: Actor = ACTOR) -> Worker:
+    """Return this process as a worker, with the source the settings name."""
+    return Worker(
+        name=f"{socket.gethostname()[:40]}/{os.getpid()}",
+        source=_source(),
+        actor=actor,
+        policy=policy_from_settings(),
+    )
+
+
+@cache
+def _source() -> UsageSource:
+    """Return the process's one source: it keeps connections open between windows."""
+    return usage_source(settings.USAGE_SOURCE)
+
+
+def _hint(window_ids: list[int]) -> None:
+    """Send a message for each window; a broker that is away only makes them wait for a tick."""
+    for window_id in window_ids:
+        collect_window.delay(window_id)
