@@ -131,14 +131,8 @@ class KubernetesQuotaEnforcer:
                 # The next attempt reads the credentials again, in case they were rotated.
                 self._forget(endpoint)
             raise
-        except urllib3.exceptions.TimeoutError as error:
-            raise SourceUnavailableError(
-                f"Cluster {endpoint.slug} did not answer in time.", reason="timeout"
-            ) from error
         except urllib3.exceptions.HTTPError as error:
-            raise SourceUnavailableError(
-                f"Cluster {endpoint.slug} cannot be reached.", reason="unreachable"
-            ) from error
+            raise _unanswered(error, endpoint.slug) from error
 
     def _api(self, endpoint: EnforcementEndpoint) -> client.CoreV1Api:
         with self._lock:
@@ -235,6 +229,14 @@ _REASONS: Final[dict[int, str]] = {
     HTTPStatus.NOT_FOUND: "namespace_missing",
     HTTPStatus.TOO_MANY_REQUESTS: "throttled",
 }
+
+
+def _unanswered(error: urllib3.exceptions.HTTPError, slug: str) -> SourceUnavailableError:
+    """Return what it means that nothing came back; a refused connection is no timeout."""
+    is_refused = isinstance(error, urllib3.exceptions.NewConnectionError)
+    if isinstance(error, urllib3.exceptions.TimeoutError) and not is_refused:
+        return SourceUnavailableError(f"Cluster {slug} did not answer in time.", reason="timeout")
+    return SourceUnavailableError(f"Cluster {slug} cannot be reached.", reason="unreachable")
 
 
 def _unavailable(error: ApiException, namespace: str) -> SourceUnavailableError:

@@ -59,8 +59,7 @@ def _fill_from_environment(configuration: client.Configuration, name: str, *, ur
     if not token or not url:
         raise ConfigException(f"set the variable {name} and the cluster's kubernetes_url")
     configuration.host = url.rstrip("/")
-    configuration.api_key = {"authorization": token}
-    configuration.api_key_prefix = {"authorization": "Bearer"}
+    configuration.api_key = {"BearerToken": f"Bearer {token}"}
     authority = os.environ.get(f"{name}_CA_FILE")
     if authority:
         configuration.ssl_ca_cert = authority

@@ -1,0 +1,128 @@
+"""Benches: each gives the suite an enforcer, a cluster, and the hands of a person beside it.
+
+The Kubernetes bench takes any API server by kubeconfig. It touches only namespaces it makes
+itself, all of which carry the label `gpu-ledger.io/contract=true`, and deletes them again.
+"""
+
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Protocol
+
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+
+from quotas.adapters.kubernetes import OBJECT_NAME, KubernetesQuotaEnforcer
+from quotas.adapters.simulated import SimulatedQuotaEnforcer
+from quotas.protocols import EnforcementEndpoint, LiveQuota, QuotaEnforcer
+
+LABEL = "gpu-ledger.io/contract"
+MERGE_PATCH = "application/merge-patch+json"
+PATIENCE_SECONDS = 10
+
+
+class Bench(Protocol):
+    """An enforcer and a cluster, and what a person can do to the cluster."""
+
+    enforcer: QuotaEnforcer
+    endpoint: EnforcementEndpoint
+
+    def make_namespace(self) -> str: ...
+
+    def missing_namespace(self) -> str: ...
+
+    def edit_by_hand(self, namespace: str, hard: Mapping[str, int], *, manager: str) -> None: ...
+
+    def delete_by_hand(self, namespace: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class SimulatedBench:
+    """Clusters in memory."""
+
+    def __init__(self) -> None:
+        self.enforcer: QuotaEnforcer = SimulatedQuotaEnforcer()
+        self.endpoint = EnforcementEndpoint(f"contract-{uuid.uuid4().hex[:8]}", "", "")
+        self.cluster = SimulatedQuotaEnforcer.cluster(self.endpoint.slug)
+
+    def make_namespace(self) -> str:
+        return f"contract-{uuid.uuid4().hex[:8]}"
+
+    def missing_namespace(self) -> str:
+        name = self.make_namespace()
+        self.cluster.missing_namespaces.add(name)
+        return name
+
+    def edit_by_hand(self, namespace: str, hard: Mapping[str, int], *, manager: str) -> None:
+        self.cluster.edit_by_hand(namespace, hard, manager=manager)
+
+    def delete_by_hand(self, namespace: str) -> None:
+        self.cluster.delete_by_hand(namespace)
+
+    def close(self) -> None:
+        SimulatedQuotaEnforcer.forget()
+
+
+class KubernetesBench:
+    """A Kubernetes API server, real or simulated, by kubeconfig."""
+
+    def __init__(self, kubeconfig: str) -> None:
+        self.enforcer: QuotaEnforcer = KubernetesQuotaEnforcer()
+        self.endpoint = EnforcementEndpoint("contract", "", f"kubeconfig:{kubeconfig}")
+        self.api = client.CoreV1Api(config.new_client_from_config(config_file=kubeconfig))
+        self.namespaces: list[str] = []
+
+    def make_namespace(self) -> str:
+        name = f"gpu-ledger-contract-{uuid.uuid4().hex[:8]}"
+        self.api.create_namespace(
+            {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {"name": name, "labels": {LABEL: "true"}},
+            }
+        )
+        self.namespaces.append(name)
+        return name
+
+    def missing_namespace(self) -> str:
+        return f"gpu-ledger-contract-{uuid.uuid4().hex[:8]}"
+
+    def edit_by_hand(self, namespace: str, hard: Mapping[str, int], *, manager: str) -> None:
+        spec = {"hard": {key: str(units) for key, units in hard.items()}}
+        try:
+            self.api.patch_namespaced_resource_quota(
+                OBJECT_NAME,
+                namespace,
+                {"spec": spec},
+                field_manager=manager,
+                _content_type=MERGE_PATCH,
+            )
+        except ApiException as error:
+            if error.status != 404:
+                raise
+            body = {
+                "apiVersion": "v1",
+                "kind": "ResourceQuota",
+                "metadata": {"name": OBJECT_NAME, "namespace": namespace},
+                "spec": spec,
+            }
+            self.api.create_namespaced_resource_quota(namespace, body, field_manager=manager)
+
+    def delete_by_hand(self, namespace: str) -> None:
+        self.api.delete_namespaced_resource_quota(OBJECT_NAME, namespace)
+
+    def close(self) -> None:
+        for name in self.namespaces:
+            self.api.delete_namespace(name)
+        self.api.api_client.close()
+
+
+def read_until(bench: Bench, namespace: str, hard: Mapping[str, int]) -> LiveQuota:
+    """Read until the status says what is expected; controllers of real clusters lag behind."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        live = bench.enforcer.read(bench.endpoint, namespace)
+        if dict(live.hard) == dict(hard) or time.monotonic() > deadline:
+            return live
+        time.sleep(0.1)

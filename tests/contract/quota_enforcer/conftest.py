@@ -1,0 +1,28 @@
+"""Which clusters the suite runs against.
+
+The simulated ones always; any other one when KUBECONFIG names it:
+
+    KUBECONFIG=~/.kube/config pytest tests/contract/quota_enforcer
+"""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.quota_enforcer.benches import Bench, KubernetesBench, SimulatedBench
+
+BENCHES = ["simulated", "fake-api", *(["cluster"] if os.environ.get("KUBECONFIG") else [])]
+
+
+@pytest.fixture(params=BENCHES)
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    made: Bench
+    if request.param == "simulated":
+        made = SimulatedBench()
+    elif request.param == "fake-api":
+        made = KubernetesBench(request.getfixturevalue("fake_kubeconfig"))
+    else:
+        made = KubernetesBench(os.environ["KUBECONFIG"])
+    yield made
+    made.close()
