@@ -141,9 +141,7 @@ def sealed_window(
 
 def seal_rest_of_month(cluster: Cluster, hours: int = 744) -> None:
     """Seal every hour of October that has no window yet, empty."""
-    there = set(
-        MeteringWindow.objects.filter(cluster=cluster).values_list("start_at", flat=True)
-    )
+    there = set(MeteringWindow.objects.filter(cluster=cluster).values_list("start_at", flat=True))
     starts = (MONTH_START + HOUR * n for n in range(hours))
     MeteringWindow.objects.bulk_create(
         MeteringWindow(

@@ -1,0 +1,467 @@
+"""Sealed usage is charged exactly once, at the price of its hour, or named as lacking one."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pytest_django import DjangoAssertNumQueries
+
+from billing.domain.price_book import PriceSpan
+from billing.domain.rating import BookSpan, ChargeKey, Missing, MissingKey, UsageFact, rate_usage
+from billing.models import AccrualException, AccruedWindow, BillingPeriod, Charge, Price
+from billing.services.accrual import WINDOWS_PER_CALL_MAX, AccrualResult, accrue_windows
+from billing.services.pricing import assign_price_book, set_price
+from metering.models import MeteringWindow
+from tenants.models import AuditEntry
+from tests.billing.ledger import (
+    DORA,
+    HOUR,
+    SMALL_GROUP,
+    TICK,
+    Ledger,
+    Use,
+    add_usage,
+    assign,
+    charged,
+    make_book,
+    make_ledger,
+    make_price,
+    make_window,
+    seal,
+    sealed_window,
+)
+from tests.builders import AT, MONTH_START, bind, make_cluster, make_organization, make_project
+
+NOTHING = AccrualResult(windows=0, complete=0, charges=0, unit_seconds=0, exceptions=0)
+
+
+def accrue(*windows: MeteringWindow) -> AccrualResult:
+    return accrue_windows(window_ids=[w.pk for w in windows], actor=TICK, at=AT)
+
+
+@pytest.mark.django_db
+class TestCharging:
+    def test_usage_is_added_up_by_owner_project_size_and_group(self) -> None:
+        ledger = make_ledger()
+        window = sealed_window(
+            ledger.cluster,
+            [
+                Use(ledger.llm, 3600),
+                Use(ledger.llm, 1200),
+                Use(ledger.llm, 600, owner="bob"),
+                Use(ledger.llm, 7200, units=2, price_group="H100/whole"),
+                Use(ledger.vision, 100, owner=""),
+            ],
+        )
+
+        result = accrue(window)
+
+        assert result == AccrualResult(
+            windows=1, complete=1, charges=4, unit_seconds=12700, exceptions=0
+        )
+        rows = Charge.objects.order_by("project__slug", "price_group", "owner")
+        assert [(c.project.slug, c.owner, c.price_group, c.unit_seconds) for c in rows] == [
+            ("llm", "bob", SMALL_GROUP, 600),
+            ("llm", "carol", SMALL_GROUP, 4800),
+            ("llm", "carol", "H100/whole", 7200),
+            ("vision", "", SMALL_GROUP, 100),
+        ]
+        first = rows[0]
+        assert (first.unit_price, first.currency, first.tier) == (Decimal(2), "EUR", 0)
+        assert (first.organization, first.cluster) == (ledger.organization, ledger.cluster)
+        assert (first.window_start, first.created_at, first.line) == (MONTH_START, AT, None)
+        assert first.period.label == "2026-10"
+        done = AccruedWindow.objects.get()
+        assert (done.usage_unit_seconds, done.charged_unit_seconds) == (12700, 12700)
+        assert done.is_complete
+
+    def test_the_price_of_the_hour_and_of_the_exact_group_is_pinned(self) -> None:
+        ledger = make_ledger()
+        set_price(
+            price_book=ledger.book,
+            size="small",
+            unit_price=Decimal("3.00"),
+            valid_from=MONTH_START + HOUR,
+            actor=DORA,
+            at=AT,
+        )
+        make_price(ledger.book, "9.00", price_group="H100/whole", begin_at=MONTH_START + 2 * HOUR)
+        windows = [
+            sealed_window(
+                ledger.cluster,
+                [Use(ledger.llm, 60), Use(ledger.llm, 30, price_group="H100/whole")],
+                start_at=MONTH_START + n * HOUR,
+            )
+            for n in range(3)
+        ]
+
+        accrue(*windows)
+
+        first, second, third = (w.pk for w in windows)
+        assert charged() == {
+            (first, "llm", SMALL_GROUP, "2.00"): 60,
+            (first, "llm", "H100/whole", "2.00"): 30,
+            (second, "llm", SMALL_GROUP, "3.00"): 60,
+            (second, "llm", "H100/whole", "3.00"): 30,
+            (third, "llm", SMALL_GROUP, "3.00"): 60,
+            (third, "llm", "H100/whole", "9.00"): 30,
+        }
+
+    def test_organizations_are_charged_by_their_own_books_and_zones(self) -> None:
+        acme = make_ledger("acme", time_zone="Europe/Berlin")
+        umbrella = make_ledger("umbrella", billing_currency="USD")
+        window = sealed_window(
+            acme.cluster,
+            [Use(acme.llm), Use(umbrella.llm)],
+            start_at=MONTH_START - 2 * HOUR + 744 * HOUR,
+        )
+
+        accrue(window)
+
+        rows = Charge.objects.order_by("organization__slug")
+        assert [(c.organization.slug, c.currency, c.period.label) for c in rows] == [
+            ("acme", "EUR", "2026-10"),
+            ("umbrella", "USD", "2026-10"),
+        ]
+
+    def test_a_window_without_usage_is_complete(self) -> None:
+        ledger = make_ledger()
+        window = sealed_window(ledger.cluster, [Use(ledger.llm, 0)])
+
+        result = accrue(window)
+
+        assert (result.windows, result.complete, result.charges) == (1, 1, 0)
+        assert AccruedWindow.objects.get().is_complete
+        assert not AccrualException.objects.exists()
+
+    def test_an_unsealed_window_is_left_out(self) -> None:
+        ledger = make_ledger()
+        window = make_window(ledger.cluster)
+        add_usage(window, [Use(ledger.llm)])
+
+        assert accrue(window) == NOTHING
+
+        assert not AccruedWindow.objects.exists()
+        seal(window)
+        assert accrue(window).charges == 1
+
+    def test_accruing_again_changes_nothing(self) -> None:
+        ledger = make_ledger()
+        window = sealed_window(ledger.cluster, [Use(ledger.llm)])
+        accrue(window)
+        before = (list(Charge.objects.values()), list(AccruedWindow.objects.values()))
+        entries = AuditEntry.objects.count()
+
+        again = accrue_windows(window_ids=[window.pk], actor=TICK, at=AT + HOUR)
+
+        assert again == NOTHING
+        assert (list(Charge.objects.values()), list(AccruedWindow.objects.values())) == before
+        assert AuditEntry.objects.count() == entries
+
+    def test_use_of_a_closed_period_is_posted_to_the_next_open_one(self) -> None:
+        ledger = make_ledger()
+        accrue(sealed_window(ledger.cluster, [Use(ledger.llm)]))
+        BillingPeriod.objects.filter(label="2026-10").update(state="closed", closed_at=AT)
+
+        accrue(sealed_window(ledger.cluster, [Use(ledger.llm)], start_at=MONTH_START + HOUR))
+
+        assert list(
+            Charge.objects.order_by("window_start").values_list("period__label", flat=True)
+        ) == ["2026-10", "2026-11"]
+
+    def test_one_audit_entry_tells_of_a_call(self) -> None:
+        ledger = make_ledger()
+        windows = [
+            sealed_window(ledger.cluster, [Use(ledger.llm)], start_at=MONTH_START + n * HOUR)
+            for n in range(2)
+        ]
+
+        accrue(*windows)
+
+        entry = AuditEntry.objects.get(action="billing:charge:accrue")
+        assert entry.facts == {
+            "windows": 2,
+            "complete": 2,
+            "charges": 2,
+            "unit_seconds": 7200,
+            "exceptions": 0,
+        }
+
+    def test_too_many_windows_for_one_transaction_are_a_mistake(self) -> None:
+        with pytest.raises(ValueError, match="At most"):
+            accrue_windows(window_ids=list(range(WINDOWS_PER_CALL_MAX + 1)), actor=TICK, at=AT)
+
+
+@pytest.mark.django_db
+class TestMissingPrices:
+    def test_use_without_a_price_is_an_exception_and_never_free(self) -> None:
+        ledger = make_ledger()
+        window = sealed_window(
+            ledger.cluster,
+            [Use(ledger.llm, 60), Use(ledger.llm, 500, size="large", price_group="H100/whole")],
+        )
+
+        result = accrue(window)
+
+        assert (result.charges, result.exceptions, result.complete) == (1, 1, 0)
+        found = AccrualException.objects.get()
+        assert (found.code, found.unit_seconds, found.project) == ("no_price", 500, ledger.llm)
+        assert found.summary == (
+            "Price book acme has no price for large units of H100/whole at that hour."
+        )
+        assert found.remedy.startswith("Set a price")
+        state = AccruedWindow.objects.get()
+        assert (state.usage_unit_seconds, state.charged_unit_seconds) == (560, 60)
+        assert not state.is_complete
+
+    def test_an_organization_without_a_book_is_an_exception(self) -> None:
+        organization = make_organization("new")
+        project = make_project(organization)
+        window = sealed_window(make_cluster(), [Use(project, 60)])
+
+        accrue(window)
+
+        found = AccrualException.objects.get()
+        assert (found.code, found.summary) == (
+            "no_price_book",
+            "New has no price book at that hour.",
+        )
+        assert not Charge.objects.exists()
+
+    def test_a_price_that_comes_later_charges_the_rest_and_resolves_the_exception(self) -> None:
+        ledger = make_ledger()
+        window = sealed_window(
+            ledger.cluster, [Use(ledger.llm, 60), Use(ledger.llm, 500, size="large")]
+        )
+        accrue(window)
+        kept = Charge.objects.get().pk
+
+        assert accrue(window) == NOTHING
+        set_price(
+            price_book=ledger.book,
+            size="large",
+            unit_price=Decimal("8.00"),
+            valid_from=MONTH_START,
+            actor=DORA,
+            at=AT,
+        )
+        result = accrue_windows(window_ids=[window.pk], actor=TICK, at=AT + HOUR)
+
+        assert (result.charges, result.unit_seconds, result.complete) == (1, 500, 1)
+        assert Charge.objects.filter(pk=kept).exists()
+        assert AccrualException.objects.get().resolved_at == AT + HOUR
+        assert AccruedWindow.objects.get().is_complete
+
+    def test_a_book_without_the_price_changes_the_cause(self) -> None:
+        organization = make_organization("new")
+        project = make_project(organization)
+        window = sealed_window(make_cluster(), [Use(project, 60)])
+        accrue(window)
+
+        assign_price_book(
+            organization=organization,
+            price_book=make_book("empty"),
+            valid_from=MONTH_START,
+            actor=DORA,
+            at=AT,
+        )
+        accrue(window)
+
+        found = AccrualException.objects.get()
+        assert (found.code, found.resolved_at) == ("no_price", None)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("windows", "pods", "prices"), [(1, 1, 0), (4, 30, 12)])
+def test_the_number_of_statements_is_constant(
+    windows: int, pods: int, prices: int, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    ledger = make_ledger()
+    projects = [make_project(ledger.organization, f"project-{n}") for n in range(pods)]
+    for number in range(prices):
+        make_price(ledger.book, price_group=f"G{number}/whole")
+    rows = [
+        sealed_window(
+            ledger.cluster,
+            [
+                Use(project, owner=f"user-{n}", price_group=f"G{n % 15}/whole")
+                for n, project in enumerate(projects)
+            ],
+            start_at=MONTH_START + hour * HOUR,
+        )
+        for hour in range(windows)
+    ]
+
+    with django_assert_num_queries(20):
+        accrue(*rows)
+
+    assert Charge.objects.count() == windows * pods
+
+
+@contextmanager
+def killed_after(statements: int) -> Iterator[Callable[[], int]]:
+    """Let the connection die before a statement; yield how many were let through."""
+    seen = 0
+
+    def wrapper(execute: Callable[..., object], *statement: object) -> object:
+        nonlocal seen
+        if seen == statements:
+            raise ConnectionResetError("killed")
+        seen += 1
+        return execute(*statement)
+
+    with connection.execute_wrapper(wrapper):
+        yield lambda: seen
+
+
+@pytest.mark.usefixtures("committed_db")
+def test_a_worker_killed_between_statements_leaves_nothing() -> None:
+    ledger = make_ledger()
+    window = sealed_window(ledger.cluster, [Use(ledger.llm), Use(ledger.llm, size="large")])
+
+    for statements in range(40):
+        try:
+            with killed_after(statements):
+                result = accrue(window)
+            break
+        except ConnectionResetError:
+            assert not Charge.objects.exists()
+            assert not AccruedWindow.objects.exists()
+            assert not AccrualException.objects.exists()
+            assert not AuditEntry.objects.exists()
+
+    assert statements > 10
+    assert (result.charges, result.exceptions) == (1, 1)
+
+
+# ---------------------------------------------------------------- the reference in plain Python
+
+GROUPS = ("H100/whole", "A100/1of4")
+HOURS = 6
+hours = st.integers(0, HOURS)
+uses = st.lists(
+    st.tuples(
+        st.integers(0, HOURS - 1),
+        st.sampled_from(["acme", "umbrella"]),
+        st.sampled_from(["", "carol"]),
+        st.sampled_from(["small", "large"]),
+        st.sampled_from(GROUPS),
+        st.integers(0, 3600),
+    ),
+    min_size=1,
+    max_size=10,
+)
+price_starts = st.dictionaries(
+    st.tuples(st.sampled_from(["small", "large"]), st.sampled_from([*GROUPS, "*"])),
+    st.lists(hours, unique=True, min_size=1, max_size=3).map(sorted),
+    max_size=5,
+)
+
+
+def ledger_for(prices: dict[tuple[str, str], list[int]], book_from: int) -> dict[str, Ledger]:
+    ledgers = {}
+    for slug, begin in (("acme", 0), ("umbrella", book_from)):
+        organization = make_organization(slug)
+        project = make_project(organization)
+        cluster = make_cluster(f"of-{slug}")
+        bind(cluster, "ns", project)
+        book = make_book(slug)
+        assign(organization, book, begin_at=MONTH_START + begin * HOUR)
+        for (size, group), starts in prices.items():
+            for start, end in zip(starts, [*starts[1:], None], strict=True):
+                make_price(
+                    book,
+                    size=size,
+                    price_group=group,
+                    begin_at=MONTH_START + start * HOUR,
+                    end_at=None if end is None else MONTH_START + end * HOUR,
+                )
+        ledgers[slug] = Ledger(organization, project, project, cluster, book)
+    return ledgers
+
+
+def expected(facts: list[UsageFact], book_from: int) -> tuple[dict[Any, int], dict[Any, int]]:
+    prices = [
+        PriceSpan(
+            id=str(p.pk),
+            book=p.price_book.slug,
+            size=p.size,
+            price_group=p.price_group,
+            unit_price=p.unit_price,
+            begin_at=p.valid.lower,
+            end_at=p.valid.upper,
+        )
+        for p in Price.objects.select_related("price_book")
+    ]
+    books = [
+        BookSpan("acme", "acme", MONTH_START, None),
+        BookSpan("umbrella", "umbrella", MONTH_START + timedelta(hours=book_from), None),
+    ]
+    rating = rate_usage(facts, books=books, prices=prices)
+    return rating.charged, rating.unpriced
+
+
+@pytest.mark.django_db
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(used=uses, prices=price_starts, book_from=hours)
+def test_the_statement_charges_what_the_reference_charges(
+    used: list[tuple[int, str, str, str, str, int]],
+    prices: dict[tuple[str, str], list[int]],
+    book_from: int,
+) -> None:
+    with transaction.atomic():
+        ledgers = ledger_for(prices, book_from)
+        windows: dict[tuple[str, int], MeteringWindow] = {}
+        facts = []
+        for hour, slug, owner, size, group, seconds in used:
+            ledger = ledgers[slug]
+            key = (slug, hour)
+            if key not in windows:
+                windows[key] = make_window(ledger.cluster, MONTH_START + hour * HOUR)
+            facts.append(
+                UsageFact(
+                    window_id=windows[key].pk,
+                    window_start=windows[key].start_at,
+                    organization=slug,
+                    project=str(ledger.llm.pk),
+                    owner=owner,
+                    size=size,
+                    price_group=group,
+                    unit_seconds=seconds,
+                )
+            )
+        for key, window in windows.items():
+            own = [u for u in used if (u[1], u[0]) == key]
+            add_usage(
+                window,
+                [
+                    Use(ledgers[u[1]].llm, u[5], owner=u[2], size=u[3], price_group=u[4])
+                    for u in own
+                ],
+            )
+            seal(window)
+
+        accrue(*windows.values())
+
+        charges = {
+            ChargeKey(
+                c.window_id, str(c.project_id), c.owner, c.size, c.price_group, str(c.price_id)
+            ): c.unit_seconds
+            for c in Charge.objects.all()
+        }
+        missing = {
+            MissingKey(
+                e.window_id, str(e.project_id), e.size, e.price_group, Missing(e.code)
+            ): e.unit_seconds
+            for e in AccrualException.objects.all()
+        }
+        assert (charges, missing) == expected(facts, book_from)
+        transaction.set_rollback(True)
