@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Final
 
-from metering.adapters.prometheus.energy import EnergyLine, energy_line
+from metering.adapters.prometheus.energy import energy_line
 from metering.adapters.prometheus.names import BUSY_PERCENT, BUSY_RATIO, ENERGY, UP, Names
 from metering.adapters.prometheus.nodes import Hours
 from metering.adapters.prometheus.samples import Fact, Series, read_decimal, to_time
@@ -21,6 +21,8 @@ Workload = tuple[str, str]
 NOBODY: Final[Workload] = ("", "")
 EXPORTER_CONTAINERS: Final = frozenset({"nvidia-dcgm-exporter", "dcgm-exporter", "exporter"})
 """Names the exporter's container has in its charts, for sites that keep no `up` of it."""
+_JITTER: Final = 1_000
+"""Milliseconds by which a scrape may come early without counting as one more."""
 _RATIO_STEP: Final = Decimal("0.000001")
 _FULL: Final[Mapping[str, int]] = {BUSY_PERCENT: 100, BUSY_RATIO: 1}
 
@@ -123,6 +125,7 @@ def _observe(
     line = energy_line({} if device.instance_id else device.merged(ENERGY))
     labels = device.series[0].labels
     for run in _runs(device.series, exporters, names, hours):
+        samples, expected = _samples(busy, run, hours)
         ratios = [ratio for at, ratio in busy.items() if run.begin <= at < run.end]
         yield DeviceObservation(
             uuid=device.uuid,
@@ -135,9 +138,9 @@ def _observe(
             begin_at=to_time(run.begin),
             end_at=to_time(run.end),
             busy_ratio=_mean(ratios),
-            samples=_slots_seen(busy, run, hours),
-            expected_samples=_slots(run, hours),
-            energy_millijoules=_energy(line, run),
+            samples=samples,
+            expected_samples=expected,
+            energy_millijoules=line.between(run.begin, run.end),
         )
 
 
@@ -160,22 +163,20 @@ def _mean(ratios: Sequence[Decimal]) -> Decimal | None:
     return (sum(ratios, Decimal(0)) / len(ratios)).quantize(_RATIO_STEP, rounding=ROUND_HALF_UP)
 
 
-def _slots_seen(busy: Iterable[int], run: _Run, hours: Hours) -> int:
-    """Return in how many scrape intervals of the window's grid a run has a sample.
+def _samples(busy: Iterable[int], run: _Run, hours: Hours) -> tuple[int, int]:
+    """Return how many scrapes of a run brought a sample, and how many there should have been.
 
-    Counting intervals keeps two copies of Prometheus, or a faster scrape, from hiding a hole.
+    Scrapes are counted on the grid of the samples themselves, so that two copies of Prometheus, or
+    a faster scrape, cannot hide a hole.
     """
-    return len({(at - hours.start) // hours.scrape for at in busy if run.begin <= at < run.end})
-
-
-def _slots(run: _Run, hours: Hours) -> int:
-    first = (run.begin - hours.start) // hours.scrape
-    last = (run.end - 1 - hours.start) // hours.scrape
-    return last - first + 1
-
-
-def _energy(line: EnergyLine, run: _Run) -> int | None:
-    return line.between(run.begin, run.end)
+    seen = sorted(at for at in busy if run.begin <= at < run.end)
+    if not seen:
+        return 0, max(1, (run.end - run.begin) // hours.scrape)
+    phase, half = seen[0], hours.scrape // 2
+    slots = {(at - phase + half) // hours.scrape for at in seen}
+    before = (phase - run.begin) // hours.scrape
+    after = (run.end - 1 - _JITTER - phase) // hours.scrape
+    return len(slots), max(len(slots), before + 1 + after)
 
 
 def _runs(

@@ -131,7 +131,7 @@ def _note(pod: PodFacts, fact: Fact, names: Names, *, user_label: str, within: R
             pod.scheduled.add(read_timestamp(fact.value, within))
         case known.COMPLETED:
             pod.completed.add(read_timestamp(fact.value, within))
-        case known.INIT_INFO:
+        case known.INIT_INFO if fact.labels.get("restart_policy") == "Always":
             pod.sidecars.add(names.label(fact.labels, "container"))
 
 

@@ -1,7 +1,7 @@
 """What scrapes of DCGM's exporter let anybody see of a simulated cluster's devices."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from itertools import groupby, pairwise
 from typing import Final
@@ -24,7 +24,7 @@ def devices_seen(
         exposition.timelines, key=lambda one: (one.gpu.uuid, one.instance_id, one.profile)
     )
     return tuple(
-        _observe(timeline, exposition, ticks, window, run)
+        _observe(timeline, exposition, ticks, run)
         for timeline in timelines
         for run in _runs(timeline, ticks, window)
     )
@@ -34,7 +34,6 @@ def _observe(
     timeline: DeviceTimeline,
     exposition: ClusterExposition,
     ticks: Sequence[datetime],
-    window: Window,
     run: _Run,
 ) -> DeviceObservation:
     (namespace, pod), begin, end = run
@@ -51,8 +50,8 @@ def _observe(
         begin_at=begin,
         end_at=end,
         busy_ratio=_mean([timeline.busy(_second(at)) for at in seen]),
-        samples=len({(at - window.start_at) // window.scrape for at in seen}),
-        expected_samples=_slots(begin, end, window),
+        samples=len(seen),
+        expected_samples=sum(1 for _ in exposition.cluster.scheduled_scrapes(begin, end)),
         energy_millijoules=None
         if timeline.instance_id
         else power.millijoules(_second(end)) - power.millijoules(_second(begin)),
@@ -81,12 +80,6 @@ def _runs(timeline: DeviceTimeline, ticks: Sequence[datetime], window: Window) -
 def _workload(timeline: DeviceTimeline, at: datetime) -> _Workload:
     pod = timeline.at(_second(at)).named_pod
     return ("", "") if pod is None else (pod.namespace, pod.name)
-
-
-def _slots(begin: datetime, end: datetime, window: Window) -> int:
-    first = (begin - window.start_at) // window.scrape
-    last = (end - timedelta(seconds=1) - window.start_at) // window.scrape
-    return last - first + 1
 
 
 def _mean(thousandths: Sequence[int]) -> Decimal | None:

@@ -110,6 +110,7 @@ def serving(world: World) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
             query = parse_qs(urlsplit(self.path).query)
@@ -153,7 +154,11 @@ def observe(world: World, **target: Any) -> Observation:  # noqa: ANN401 - Any f
 
 def target_of(url: str, **target: Any) -> ClusterTarget:  # noqa: ANN401 - Any field.
     """Return a cluster that is scraped every 60 s."""
-    settings = {"slug": "hopper", "prometheus_url": url, "scrape_interval_seconds": SCRAPE}
+    settings: dict[str, Any] = {
+        "slug": "hopper",
+        "prometheus_url": url,
+        "scrape_interval_seconds": SCRAPE,
+    }
     return ClusterTarget(**(settings | target))
 
 

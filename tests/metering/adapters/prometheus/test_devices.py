@@ -1,6 +1,6 @@
 """Devices: merged first, then cut by who they served."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -37,7 +37,7 @@ def serving(pod: str, namespace: str = "team-nlp") -> dict[str, str]:
 
 def series(
     metric: str,
-    labels: dict[str, str],
+    labels: Mapping[str, str],
     value: str | Sequence[str] = "50",
     times: Sequence[int] = ALWAYS,
 ) -> Series:

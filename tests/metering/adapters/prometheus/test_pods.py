@@ -58,8 +58,8 @@ def bound(pod: dict[str, str] | None = None, node: str = "n1") -> list[Fact]:
     ]
 
 
-def failed(**labels: str) -> Fact:
-    return fact("kube_pod_status_phase", phase="Failed", **labels)
+def failed(pod: dict[str, str] | None = None) -> Fact:
+    return fact("kube_pod_status_phase", pod=pod, phase="Failed")
 
 
 def read(
@@ -153,9 +153,12 @@ def test_requests_tell_ordinary_init_containers_from_sidecars() -> None:
         sight([-60], "4", container="main"),
         sight([-60], "0", container="idle"),
     ]
-    sidecar = fact("kube_pod_init_container_info", container="metrics", restart_policy="Always")
+    init_containers = [
+        fact("kube_pod_init_container_info", container="metrics", restart_policy="Always"),
+        fact("kube_pod_init_container_info", container="warmup"),
+    ]
 
-    (pod,) = read(pod_sights, [*bound(), sidecar])
+    (pod,) = read(pod_sights, [*bound(), *init_containers])
 
     assert pod.requests == (
         ContainerRequest("main", ContainerKind.REGULAR, "nvidia_com_gpu", 4),

@@ -164,10 +164,10 @@ def test_every_query_leaves_evidence_of_its_answer() -> None:
 
 def test_a_closed_and_a_left_open_range_give_the_same_observation() -> None:
     left_open, closed = sound_world(), sound_world()
-    for rows in (closed.sights, closed.devices):
+    for rows, edge in ((closed.sights, FIRST), (closed.devices, START - 120)):
         assert isinstance(rows, list)
         for row in rows:
-            row["values"].insert(0, [FIRST if row in closed.sights else START - 120, "1"])
+            row["values"].insert(0, [edge, "1"])
     assert isinstance(closed.devices, list)
     closed.devices[0]["values"].pop(0)
     assert isinstance(left_open.devices, list)

@@ -1,0 +1,154 @@
+"""Six hours of the standard scenario, with an outage, seen by both sources."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from config.embedded.programs import end_stale
+from config.embedded.prometheus import EmbeddedPrometheus
+from config.embedded.prometheus_history import import_history
+from config.embedded.prometheus_programs import find_prometheus
+from metering.adapters.prometheus import PrometheusUsageSource
+from metering.adapters.simulated import SimulatedUsageSource
+from metering.adapters.simulated_cluster.demo_lanes import AMPERE_NODES
+from metering.adapters.simulated_cluster.demo_scenario import demo_scenario
+from metering.adapters.simulated_cluster.incidents import pending_pod, refused_pod
+from metering.adapters.simulated_cluster.prometheus_text import sanitize_name
+from metering.adapters.simulated_cluster.scenario import (
+    USER_LABEL,
+    Outage,
+    OutageKind,
+    Pod,
+    Scenario,
+    SimulatedCluster,
+)
+from metering.protocols import ClusterTarget, Observation, UsageSource
+
+ROOT = Path(__file__).resolve().parents[3]
+MONTH = datetime(2026, 10, 1, tzinfo=UTC)
+HOURS = 6
+SCRAPE_SECONDS = 60
+OUTAGE = Outage(MONTH + timedelta(hours=2, minutes=10), MONTH + timedelta(hours=2, minutes=35))
+FAILURE = Outage(
+    MONTH + timedelta(hours=4, minutes=55),
+    MONTH + timedelta(hours=5, minutes=5),
+    OutageKind.EXPORTERS,
+)
+"""Across an hour's end, and told by `up` = 0 instead of by silence."""
+REFUSED_AFTER = timedelta(hours=1, minutes=20)
+PENDING_AFTER = timedelta(hours=3, minutes=30)
+
+
+@pytest.fixture(scope="session")
+def scenario() -> Scenario:
+    """Return six hours of the standard scenario with both kinds of outage and a refused pod."""
+    whole = demo_scenario(
+        7,
+        MONTH,
+        MONTH + timedelta(hours=HOURS),
+        outages=(OUTAGE, FAILURE),
+        scrape_interval_seconds=SCRAPE_SECONDS,
+    )
+    # The demo has these two pods on later days.
+    moved = refused_pod(
+        7, MONTH + REFUSED_AFTER - timedelta(days=4, hours=10), AMPERE_NODES[0].name
+    )
+    waiting = replace(pending_pod(7, MONTH), created_at=MONTH + PENDING_AFTER)
+    return replace(
+        whole,
+        clusters=(
+            with_pod(whole.cluster("hopper"), waiting),
+            with_pod(whole.cluster("ampere"), moved),
+        ),
+    )
+
+
+def with_pod(cluster: SimulatedCluster, pod: Pod) -> SimulatedCluster:
+    """Return a cluster with one pod more."""
+    pods = sorted((*cluster.pods, pod), key=lambda one: (one.created_at, one.uid))
+    return replace(cluster, pods=tuple(pods))
+
+
+@pytest.fixture(scope="session")
+def prometheus_url(scenario: Scenario) -> Iterator[str]:
+    """Start a real Prometheus that holds the scenario's history."""
+    programs = find_prometheus(ROOT / ".tools")
+    if programs.folder is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(programs.reason)
+        pytest.skip(programs.reason)
+    folder = Path(tempfile.mkdtemp(prefix="gpu-ledger-test-"))
+    folder.chmod(0o755)
+    server = EmbeddedPrometheus(folder / "prometheus", programs=programs.folder)
+    try:
+        import_history(
+            server,
+            scenario,
+            begin_at=MONTH - timedelta(hours=1),
+            until=MONTH + timedelta(hours=HOURS),
+        )
+        server.start()
+        yield server.url()
+    finally:
+        server.stop()
+        end_stale(folder)
+        shutil.rmtree(folder)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A source, and how to ask it about the scenario."""
+
+    source: UsageSource
+    scenario: Scenario
+    url: str
+
+    def observe(
+        self, cluster: str, hour: int, *, hours: int = 1, asked_after: timedelta | None = None
+    ) -> Observation:
+        """Return what the source saw of some hours, asked half an hour later at the latest."""
+        start_at = MONTH + timedelta(hours=hour)
+        end_at = start_at + timedelta(hours=hours)
+        return self.source.observe(
+            target_of(self.scenario.cluster(cluster), self.url),
+            start_at=start_at,
+            end_at=end_at,
+            as_of=end_at + (asked_after or timedelta(minutes=30)),
+        )
+
+
+def target_of(cluster: SimulatedCluster, url: str) -> ClusterTarget:
+    """Return a cluster as metering knows it."""
+    return ClusterTarget(
+        slug=cluster.slug,
+        prometheus_url=url,
+        scrape_interval_seconds=cluster.scrape_interval_seconds,
+        selector_label="cluster",
+        selector_value=cluster.slug,
+        user_label=sanitize_name(USER_LABEL),
+    )
+
+
+@pytest.fixture
+def simulated(scenario: Scenario) -> Seen:
+    """Return the simulated source."""
+    return Seen(SimulatedUsageSource(scenario=scenario), scenario, "")
+
+
+@pytest.fixture
+def prometheus(scenario: Scenario, prometheus_url: str) -> Seen:
+    """Return the source on the real Prometheus."""
+    return Seen(PrometheusUsageSource(), scenario, prometheus_url)
+
+
+@pytest.fixture(params=["prometheus", "simulated"])
+def seen(request: pytest.FixtureRequest) -> Seen:
+    """Return each source in turn."""
+    found: Seen = request.getfixturevalue(request.param)
+    return found

@@ -1,0 +1,44 @@
+"""The real Prometheus and the simulation see the same, hour by hour."""
+
+from dataclasses import replace
+
+import pytest
+
+from metering.protocols import DeviceObservation
+from tests.contract.usage_source.conftest import HOURS, SCRAPE_SECONDS, Seen
+
+MILLIWATTS_MAX = 700_000
+"""What an H100 takes at most: the bound of a step that is cut at another moment."""
+
+
+@pytest.mark.parametrize("cluster", ["hopper", "ampere"])
+@pytest.mark.parametrize("hour", range(HOURS - 1))
+def test_both_sources_see_the_same_pods_nodes_and_scrapes(
+    prometheus: Seen, simulated: Seen, cluster: str, hour: int
+) -> None:
+    real, twin = prometheus.observe(cluster, hour), simulated.observe(cluster, hour)
+
+    assert real.pods == twin.pods
+    assert real.nodes == twin.nodes
+    assert real.ticks == twin.ticks
+    assert (real.as_of, real.expected_ticks) == (twin.as_of, twin.expected_ticks)
+
+
+@pytest.mark.parametrize("cluster", ["hopper", "ampere"])
+@pytest.mark.parametrize("hour", range(HOURS - 1))
+def test_both_sources_see_the_same_devices(
+    prometheus: Seen, simulated: Seen, cluster: str, hour: int
+) -> None:
+    real, twin = prometheus.observe(cluster, hour), simulated.observe(cluster, hour)
+
+    assert [without_energy(one) for one in real.devices] == [
+        without_energy(one) for one in twin.devices
+    ]
+    for ours, theirs in zip(real.devices, twin.devices, strict=True):
+        assert (ours.energy_millijoules is None) == (theirs.energy_millijoules is None)
+        difference = (ours.energy_millijoules or 0) - (theirs.energy_millijoules or 0)
+        assert abs(difference) <= 2 * SCRAPE_SECONDS * MILLIWATTS_MAX
+
+
+def without_energy(device: DeviceObservation) -> DeviceObservation:
+    return replace(device, energy_millijoules=None)
