@@ -49,11 +49,13 @@ class Ledger:
     book: PriceBook
 
 
-def make_ledger(slug: str = "acme", **organization: object) -> Ledger:
+def make_ledger(
+    slug: str = "acme", *, cluster_slug: str = "hopper", **organization: object
+) -> Ledger:
     """Return an organization whose book has 2.00 EUR for any small unit since October."""
     payer = make_organization(slug, **organization)
     llm, vision = make_project(payer, "llm"), make_project(payer, "vision")
-    cluster = Cluster.objects.filter(slug="hopper").first() or make_cluster("hopper")
+    cluster = Cluster.objects.filter(slug=cluster_slug).first() or make_cluster(cluster_slug)
     bind(cluster, f"{slug}-llm", llm)
     book = make_book(slug, currency=payer.billing_currency)
     assign(payer, book)
@@ -202,3 +204,22 @@ VALUES (%(window)s, %(start)s, %(cluster)s, %(organization)s, %(project)s, %(own
    %(uid)s, 'nvidia_com_gpu', 'node-1', %(size)s, %(group)s, 'whole', 1, 1,
    %(units)s, %(start)s, %(end)s, %(seconds)s, %(unit_seconds)s, 'running', 1)
 """
+
+
+def month_of_use(uses: Iterable[tuple[str, int]], slug: str = "acme") -> Ledger:
+    """Return an organization with a sealed, accrued October on a cluster of its own.
+
+    Args:
+        uses: Project slug and unit-seconds, all in the first hour; projects are made as needed.
+        slug: Of the organization.
+    """
+    ledger = make_ledger(slug, cluster_slug=f"of-{slug}")
+    projects = {"llm": ledger.llm, "vision": ledger.vision}
+    wanted = list(uses)
+    for name, _ in wanted:
+        if name not in projects:
+            projects[name] = make_project(ledger.organization, name)
+    sealed_window(ledger.cluster, [Use(projects[name], seconds) for name, seconds in wanted])
+    seal_rest_of_month(ledger.cluster)
+    accrue_everything()
+    return ledger

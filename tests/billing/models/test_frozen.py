@@ -1,0 +1,157 @@
+"""What is final stays: the database refuses even a superuser, in every way to change a row."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from django.db import DatabaseError, IntegrityError, connection, transaction
+
+from billing.models import Charge, Invoice
+from billing.services.finalizing import finalize_invoice
+from billing.services.invoicing import draft_invoice
+from tests.billing.ledger import (
+    DORA,
+    ERIC,
+    HOUR,
+    make_book,
+    make_price,
+    month_of_use,
+)
+from tests.builders import AT, MONTH_START
+
+# Each would change history; the first word after the table's name is the column it goes for.
+CHANGES = {
+    "invoice total": "UPDATE billing_invoice SET total = 0",
+    "invoice document": "UPDATE billing_invoice SET document = '{}'",
+    "invoice back to draft": "UPDATE billing_invoice SET state = 'draft', number = NULL",
+    "invoice deleted": "DELETE FROM billing_invoice",
+    "invoices truncated": "TRUNCATE billing_invoice CASCADE",
+    "line amount": "UPDATE billing_invoiceline SET amount = 0",
+    "line deleted": "DELETE FROM billing_invoiceline",
+    "lines truncated": "TRUNCATE billing_invoiceline CASCADE",
+    "line added": (
+        "INSERT INTO billing_invoiceline (id, invoice_id, position, project_id, size, price_group,"
+        " description, unit_seconds, unit_price, amount) SELECT gen_random_uuid(), invoice_id, 99,"
+        " project_id, size, price_group, 'x', 1, 1, 1 FROM billing_invoiceline LIMIT 1"
+    ),
+    "charge quantity": "UPDATE billing_charge SET unit_seconds = 1",
+    "charge price": "UPDATE billing_charge SET unit_price = 0",
+    "charge unlinked": "UPDATE billing_charge SET line_id = NULL",
+    "charge deleted": "DELETE FROM billing_charge",
+    "charges truncated": "TRUNCATE billing_charge",
+    "period reopened": "UPDATE billing_billingperiod SET state = 'open' WHERE state = 'closed'",
+    "period moved": "UPDATE billing_billingperiod SET hours = '[2026-01-01,2026-02-01)'",
+    "price edited": "UPDATE billing_price SET unit_price = 0",
+    "price deleted": "DELETE FROM billing_price",
+    "prices truncated": "TRUNCATE billing_price CASCADE",
+    "assignment moved": "UPDATE billing_pricebookassignment SET valid = '[2026-11-01,)'",
+    "assignment deleted": "DELETE FROM billing_pricebookassignment",
+    "window accrued anew": "UPDATE billing_accruedwindow SET charged_unit_seconds = 0",
+    "window forgotten": "DELETE FROM billing_accruedwindow",
+}
+COUNTED = (
+    "SELECT (SELECT md5(string_agg(i::text, '|' ORDER BY i.id)) FROM billing_invoice i),"
+    " (SELECT md5(string_agg(l::text, '|' ORDER BY l.id)) FROM billing_invoiceline l),"
+    " (SELECT md5(string_agg(c::text, '|' ORDER BY c.id)) FROM billing_charge c),"
+    " (SELECT md5(string_agg(p::text, '|' ORDER BY p.id)) FROM billing_price p)"
+)
+
+
+@pytest.fixture
+def superuser(superuser_url: str) -> Iterator[psycopg.Connection]:
+    """A superuser's connection to a database with one final invoice."""
+    issue_invoice()
+    with psycopg.connect(superuser_url, autocommit=True) as opened:
+        yield opened
+
+
+def issue_invoice() -> Invoice:
+    ledger = month_of_use([("llm", 3600)])
+    period = ledger.organization.billing_periods.get(label="2026-10")
+    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
+    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+
+
+def test_a_superuser_is_refused_every_change(superuser: psycopg.Connection) -> None:
+    before = superuser.execute(COUNTED).fetchone()
+
+    for change in CHANGES.values():
+        for role in ("origin", "replica"):
+            superuser.execute(f"SET session_replication_role = {role}")
+            with pytest.raises(psycopg.errors.RestrictViolation):
+                superuser.execute(change)  # type: ignore[arg-type]
+
+    assert superuser.execute(COUNTED).fetchone() == before
+
+
+@pytest.mark.usefixtures("committed_db")
+def test_the_runtime_role_is_refused_every_change() -> None:
+    issue_invoice()
+
+    def state() -> object:
+        with connection.cursor() as cursor:
+            cursor.execute(COUNTED)
+            return cursor.fetchone()
+
+    before = state()
+
+    for change in CHANGES.values():
+        with pytest.raises(DatabaseError), transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(change)
+
+    assert state() == before
+
+
+@pytest.mark.django_db
+def test_a_draft_and_its_lines_may_change() -> None:
+    ledger = month_of_use([("llm", 3600)])
+    period = ledger.organization.billing_periods.get(label="2026-10")
+    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
+
+    assert draft.lines.update(description="x") == 1
+    assert Charge.objects.update(line=draft.lines.get()) == 1
+    draft.delete()
+    assert Charge.objects.get().line is None
+
+
+@pytest.mark.usefixtures("committed_db")
+def test_a_gap_between_prices_is_refused_when_it_would_be_committed() -> None:
+    book = make_book()
+    make_price(book, end_at=MONTH_START + HOUR)
+
+    with pytest.raises(IntegrityError, match="gap"):
+        make_price(book, begin_at=MONTH_START + 2 * HOUR)
+
+    assert book.prices.count() == 1
+    make_price(book, begin_at=MONTH_START + HOUR)
+
+
+@pytest.mark.django_db
+def test_prices_that_overlap_are_refused() -> None:
+    book = make_book()
+    make_price(book)
+
+    with pytest.raises(IntegrityError, match="prices_do_not_overlap"), transaction.atomic():
+        make_price(book, begin_at=MONTH_START + HOUR)
+
+    assert book.prices.count() == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "change",
+    ["state = 'final'", "number = 1", "state = 'final', number = 1, finalized_at = now()"],
+)
+def test_final_and_numbered_go_together(change: str) -> None:
+    ledger = month_of_use([("llm", 3600)])
+    period = ledger.organization.billing_periods.get(label="2026-10")
+    draft_invoice(period_id=period.pk, actor=DORA, at=AT)
+
+    with (
+        pytest.raises(IntegrityError, match="invoice_final_has_number_and_digest"),
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(f"UPDATE billing_invoice SET {change}")  # noqa: S608 - Constants above.
+
+    assert Invoice.objects.get().state == "draft"
