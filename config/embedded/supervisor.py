@@ -49,7 +49,10 @@ class AlreadyRunningError(EmbeddedServerError):
 class Service(Protocol):
     """Something to keep alive: PostgreSQL, Valkey, or any program of ours."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Return what its log and its process are called."""
+        ...
 
     def prepare(self) -> Program:
         """Clear what an earlier life left behind, and return how to start."""

@@ -1,5 +1,6 @@
 """What every deployment shares. The environment is read in config/env.py and passed in."""
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,18 @@ from psycopg.conninfo import conninfo_to_dict
 from config.env import Environment
 from config.logging import logging_settings
 from config.settings.unfold import UNFOLD as UNFOLD  # noqa: PLC0414 - Named again so that settings modules export it.
+
+# What `settings_from` fills in, for readers and type checkers.
+API_TOKEN_PEPPER: str
+REDIS_URL: str
+PUBLIC_URL: str
+USAGE_SOURCE: dict[str, Any]
+QUOTA_ENFORCER: dict[str, Any]
+WINDOW_LATENESS_SECONDS: int
+MINIMUM_COVERAGE: Decimal
+FOUR_EYES: bool
+ISSUER: dict[str, str]
+INVOICE_SERIES: str
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 LOCK_TIMEOUT_MS = 2_000

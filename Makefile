@@ -1,0 +1,63 @@
+# GPU Ledger. `make` alone prints what there is.
+# Everything needed is made by itself: .venv for Python's packages, .tools for programs that are
+# not installed, var for the demo's state.
+
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+PYTHON_VENV := .venv/bin/python
+DEMO_FLAGS ?=
+BENCH ?=
+TEST ?= tests
+TEST_FLAGS ?=
+TEST_PROCESSES ?= 2
+REQUIREMENTS := build base embedded development
+
+export PATH := $(CURDIR)/.tools/prometheus:$(PATH)
+
+.PHONY: help
+help: ## Print this.
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+.PHONY: demo
+demo: ## A month of two clusters, metered and invoiced (DEMO_FLAGS="--exit --json").
+	@bin/prepare embedded
+	@exec $(PYTHON_VENV) manage.py demo $(DEMO_FLAGS)
+
+.PHONY: test
+test: ## Every test (TEST=tests/quotas, TEST_FLAGS="--cov", CI=true refuses skipped tests).
+	@bin/prepare development
+	@$(PYTHON_VENV) bin/left_out.py
+	@$(PYTHON_VENV) -m pytest -n $(TEST_PROCESSES) $(TEST_FLAGS) $(TEST)
+
+.PHONY: check
+check: ## Lint, types, architecture, migrations, OpenAPI: each with its seconds.
+	@bin/prepare development
+	@$(PYTHON_VENV) bin/check.py
+
+.PHONY: bench
+bench: ## Figures against their limits (BENCH=name for one).
+	@bin/prepare development
+	@$(PYTHON_VENV) -m bench $(BENCH)
+
+.PHONY: format
+format: ## Write every file as the formatter has it.
+	@bin/prepare development
+	@$(PYTHON_VENV) -m ruff check --fix-only --quiet .
+	@$(PYTHON_VENV) -m ruff format .
+
+.PHONY: lock
+lock: ## Resolve requirements/*.in into locked requirements/*.txt with hashes.
+	@uv=$$(bin/prepare uv) && for name in $(REQUIREMENTS); do \
+	  "$$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --no-header requirements/$$name.in -o requirements/$$name.txt \
+	    || exit 1; done
+
+.PHONY: openapi
+openapi: ## Write docs/reference/openapi.yaml anew.
+	@bin/prepare development
+	@DJANGO_SETTINGS_MODULE=config.settings.test $(PYTHON_VENV) manage.py spectacular \
+	  --validate --fail-on-warn --file docs/reference/openapi.yaml
+
+.PHONY: clean
+clean: ## Forget the demo: its databases, logs and documents.
+	@bin/prepare forget

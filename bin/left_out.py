@@ -1,0 +1,30 @@
+"""Say in one line which optional programs are missing, and which tests that leaves out."""
+
+import shutil
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from config.embedded.prometheus_programs import find_prometheus  # noqa: E402 - The path comes first.
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+
+
+def main() -> None:
+    """Print nothing when everything is here."""
+    missing = []
+    programs = find_prometheus(ROOT / ".tools")
+    if programs.folder is None:
+        missing.append(f"a real Prometheus ({programs.reason})")
+    if not any(shutil.which(name) for name in CHROMIUM):
+        missing.append("the browser (install chromium)")
+    if shutil.which("pdftoppm") is None:
+        missing.append("looking at PDFs (install poppler-utils)")
+    if missing:
+        sys.stdout.write(f"Left out: tests with {'; '.join(missing)}\n")
+
+
+if __name__ == "__main__":
+    main()

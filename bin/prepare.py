@@ -1,0 +1,177 @@
+"""Prepare what a make target needs, with nothing but the standard library.
+
+.venv is made once and filled with one locked set of packages at a time; a stamp named after the
+set's hash says which, so that a second run does nothing. uv is taken from PATH, or else installed
+from its own locked requirement into .tools/uv-venv.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+TOOLS = ROOT / ".tools"
+STATE = ROOT / "var"
+REQUIREMENTS = ROOT / "requirements"
+FALLBACK_PREFIX = "/var/tmp/gpu-ledger-"  # noqa: S108 - Only named here; see there.
+"""Where config/embedded/account.py puts state that its server cannot reach in the checkout."""
+MOVED_TO = "moved-to"
+CONTAINS = {"embedded": ("embedded", "development"), "development": ("development",)}
+"""Set of packages -> installed sets that hold all of it."""
+
+
+class CannotPrepareError(Exception):
+    """What is missing, with its remedy."""
+
+
+def install(name: str) -> None:
+    """Fill .venv with a set of packages, unless it holds them already."""
+    if any(_stamp(holder).exists() for holder in CONTAINS[name]) and _is_usable(VENV):
+        return
+    with _lock():
+        uv = find_uv()
+        if not _is_usable(VENV):
+            shutil.rmtree(VENV, ignore_errors=True)
+            _run(uv, "venv", "--quiet", "--python", sys.executable, str(VENV))
+        for old in VENV.glob(".installed-*"):
+            old.unlink()
+        _say(f"Installing requirements/{name}.txt into .venv")
+        verb = ("sync",) if name == "development" else ("install", "-r")
+        python = ("--python", str(VENV / "bin" / "python"), "--require-hashes")
+        _run(uv, "pip", verb[0], *python, *verb[1:], str(REQUIREMENTS / f"{name}.txt"))
+        _stamp(name).touch()
+
+
+def find_uv() -> str:
+    """Return the path of a uv that answers, installing one when there is none."""
+    on_path = shutil.which("uv")
+    if on_path is not None and _answers(on_path):
+        return on_path
+    requirement = REQUIREMENTS / "build.txt"
+    home = TOOLS / f"uv-venv-{_digest(requirement)}"
+    uv = home / "bin" / "uv"
+    if not (uv.exists() and _answers(str(uv))):
+        _install_uv(home, requirement)
+    return str(uv)
+
+
+def forget() -> None:
+    """Delete the demo's state, also where it had to move to; refuse while the demo runs."""
+    if not STATE.exists():
+        return
+    STATE.joinpath("lock").touch()
+    with STATE.joinpath("lock").open("r+", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = lock.read().strip()
+            raise CannotPrepareError(f"The demo runs (process {owner}). Stop it first.") from None
+        for pointer in STATE.glob(f"*/{MOVED_TO}"):
+            moved = pointer.read_text(encoding="utf-8").strip()
+            if moved.startswith(FALLBACK_PREFIX):
+                shutil.rmtree(moved, ignore_errors=True)
+        shutil.rmtree(STATE)
+
+
+def _install_uv(home: Path, requirement: Path) -> None:
+    _say("Installing uv into .tools")
+    shutil.rmtree(home, ignore_errors=True)
+    made = subprocess.run(  # noqa: S603 - This very Python.
+        [sys.executable, "-m", "venv", str(home)], capture_output=True, text=True, check=False
+    )
+    if made.returncode != 0:
+        shutil.rmtree(home, ignore_errors=True)
+        raise CannotPrepareError(
+            "There is no uv, and `python -m venv`, which would install one, does not work:\n"
+            f"{(made.stdout + made.stderr).strip()}\n"
+            "Install uv, or the venv module (Debian, Ubuntu: apt-get install python3-venv)."
+        )
+    pip = (str(home / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet")
+    _run(*pip, "install", "--require-hashes", "-r", str(requirement))
+
+
+def _stamp(name: str) -> Path:
+    return VENV / f".installed-{name}-{_digest(REQUIREMENTS / f'{name}.txt')}"
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def _is_usable(venv: Path) -> bool:
+    python = venv / "bin" / "python"
+    return python.exists() and _answers(str(python))
+
+
+def _answers(program: str) -> bool:
+    done = subprocess.run(  # noqa: S603 - A program that was just found.
+        [program, "--version"], capture_output=True, check=False
+    )
+    return done.returncode == 0
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(  # noqa: S603 - Our own commands.
+        command, cwd=ROOT, env=_environment(), check=False
+    )
+    if done.returncode != 0:
+        raise CannotPrepareError(
+            f"This failed: {' '.join(command)}\n"
+            "It needs the Python package index once; see the lines above for the cause."
+        )
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment for uv: no Python is downloaded, and no home is needed."""
+    given = {**os.environ, "UV_PYTHON_DOWNLOADS": "never"}
+    given.setdefault("UV_HTTP_TIMEOUT", "120")
+    home = Path(given.get("HOME") or "/nonexistent")
+    if not os.access(home, os.W_OK):
+        given.setdefault("UV_CACHE_DIR", str(TOOLS / "uv-cache"))
+        given.setdefault("PIP_CACHE_DIR", str(TOOLS / "pip-cache"))
+    return given
+
+
+@contextmanager
+def _lock() -> Iterator[None]:
+    """Let one preparation at a time work on this checkout."""
+    TOOLS.mkdir(exist_ok=True)
+    with (TOOLS / "lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"{sentence} ...\n")
+    sys.stderr.flush()
+
+
+def main(arguments: list[str]) -> int:
+    """Do one thing; return the exit status."""
+    try:
+        match arguments:
+            case ["embedded" | "development" as name]:
+                install(name)
+            case ["uv"]:
+                with _lock():
+                    sys.stdout.write(f"{find_uv()}\n")
+            case ["forget"]:
+                forget()
+            case _:
+                sys.stderr.write("usage: bin/prepare embedded|development|uv|forget\n")
+                return 2
+    except CannotPrepareError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
