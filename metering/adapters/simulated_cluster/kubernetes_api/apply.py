@@ -1,0 +1,73 @@
+"""Server-side apply: the intent of one manager merged into the live object.
+
+Source: https://kubernetes.io/docs/reference/using-api/server-side-apply/ and KEP-555.
+"""
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+from metering.adapters.simulated_cluster.kubernetes_api.errors import (
+    JSON,
+    apply_conflict,
+)
+from metering.adapters.simulated_cluster.kubernetes_api.fields import (
+    APPLY,
+    Claim,
+    Path,
+    drop_path,
+    leaves,
+    printed_path,
+    read_claims,
+    set_path,
+    with_claims,
+)
+
+
+def apply_intent(live: JSON, intent: JSON, *, manager: str, time: str, is_forced: bool) -> JSON:
+    """Return the live object with a manager's whole intent merged into it.
+
+    What the manager applied before and does not send any more is removed, unless somebody else
+    owns it too.
+
+    Args:
+        live: The object as it is; with metadata alone for one that is to be created.
+        intent: The whole intent.
+        manager: Who applies.
+        time: Now, as Kubernetes prints it.
+        is_forced: Whether other managers' fields are taken over.
+
+    Raises:
+        StatusError: 409 that names the managers who own what would change.
+    """
+    wanted = leaves(intent)
+    claims = read_claims(live)
+    mine = Claim(manager=manager, operation=APPLY, time=time, paths=frozenset(wanted))
+    before = next((one for one in claims if one.is_of(mine)), None)
+    others = [one for one in claims if not one.is_of(mine)]
+    contested = _contested(leaves(live), wanted, others)
+    if contested and not is_forced:
+        raise apply_conflict((claim.printed(), printed_path(path)) for claim, path in contested)
+    lost = {path for _, path in contested}
+    others = [replace(one, paths=one.paths - lost) for one in others]
+    merged = copy.deepcopy(live)
+    owned_by_others = {path for one in others for path in one.paths}
+    for path in (before.paths if before else frozenset()) - wanted.keys() - owned_by_others:
+        drop_path(merged, path)
+    for path, value in wanted.items():
+        set_path(merged, path, value)
+    if before is not None and before.paths == mine.paths and leaves(merged) == leaves(live):
+        return live
+    return with_claims(merged, [*others, mine])
+
+
+def _contested(
+    live: dict[Path, Any], wanted: dict[Path, Any], others: list[Claim]
+) -> list[tuple[Claim, Path]]:
+    """Return what others own and would change, by path."""
+    return [
+        (claim, path)
+        for path, value in sorted(wanted.items())
+        for claim in others
+        if path in claim.paths and live.get(path) != value
+    ]

@@ -1,0 +1,106 @@
+"""The HTTP side of a request: headers, bodies, and watches in chunks."""
+
+import json
+import ssl
+from collections.abc import Iterator
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Final
+
+from metering.adapters.simulated_cluster.kubernetes_api.answering import (
+    Answer,
+    Answerer,
+    Request,
+)
+from metering.adapters.simulated_cluster.kubernetes_api.errors import JSON
+
+BODY_BYTES_MAX: Final = 3 * 1024 * 1024
+"""As the real server has it."""
+IDLE_SECONDS: Final = 120
+
+
+class APIServer(ThreadingHTTPServer):
+    """A server whose connections ask one answerer."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], answerer: Answerer) -> None:
+        """Bind the port."""
+        super().__init__(address, Handler)
+        self.answerer = answerer
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Serves one connection, request after request."""
+
+    server: APIServer
+    protocol_version = "HTTP/1.1"
+    timeout = IDLE_SECONDS
+    disable_nagle_algorithm = True
+
+    def handle(self) -> None:
+        """Serve until the client goes; how it goes is its own affair."""
+        try:
+            super().handle()
+        except (ConnectionError, TimeoutError, ssl.SSLError):
+            self.close_connection = True
+
+    def do_GET(self) -> None:
+        """Answer."""
+        length = int(self.headers.get("Content-Length") or 0)
+        if length > BODY_BYTES_MAX:
+            self.close_connection = True
+            self.send_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            return
+        answer = self.server.answerer.answer(
+            Request(
+                method=self.command,
+                target=self.path,
+                headers={key.lower(): value for key, value in self.headers.items()},
+                body=self.rfile.read(length),
+            )
+        )
+        if answer.events is not None:
+            self._stream(answer.events)
+        else:
+            self._send(answer)
+
+    def do_POST(self) -> None:
+        """Answer."""
+        self.do_GET()
+
+    def do_PUT(self) -> None:
+        """Answer."""
+        self.do_GET()
+
+    def do_PATCH(self) -> None:
+        """Answer."""
+        self.do_GET()
+
+    def do_DELETE(self) -> None:
+        """Answer."""
+        self.do_GET()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing."""
+
+    def _send(self, answer: Answer) -> None:
+        is_text = isinstance(answer.document, str)
+        text = str(answer.document) if is_text else json.dumps(answer.document) + "\n"
+        body = text.encode()
+        self.send_response(answer.code)
+        self.send_header("Content-Type", "text/plain" if is_text else "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _stream(self, events: Iterator[JSON]) -> None:
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.flush()
+        for event in events:
+            line = json.dumps(event).encode() + b"\n"
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
+        self.wfile.write(b"0\r\n\r\n")

@@ -1,0 +1,254 @@
+"""Get, list and watch.
+
+Source: https://kubernetes.io/docs/reference/using-api/api-concepts/
+"""
+
+import base64
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from metering.adapters.simulated_cluster.kubernetes_api.errors import (
+    JSON,
+    StatusError,
+    bad_request,
+    expired,
+    not_found,
+)
+from metering.adapters.simulated_cluster.kubernetes_api.resources import API_VERSION, Resource
+from metering.adapters.simulated_cluster.kubernetes_api.selectors import (
+    Selector,
+    field_selector,
+    label_selector,
+)
+from metering.adapters.simulated_cluster.kubernetes_api.store import Event, Key, ObjectStore
+
+SNAPSHOTS_MAX: Final = 100
+"""Lists that are being paged through; older ones are told 410 Gone."""
+WATCH_TIMEOUT_SECONDS: Final = 1800
+BOOKMARK_SECONDS: Final = 60.0
+_POLL_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a list or a watch asks for."""
+
+    resource: Resource
+    namespace: str
+    labels: str = ""
+    fields: str = ""
+    limit: int = 0
+    token: str = ""
+    version: str = ""
+    timeout_seconds: int = WATCH_TIMEOUT_SECONDS
+    has_bookmarks: bool = False
+
+    def selector(self) -> Selector:
+        """Return what tells whether an object fits.
+
+        Raises:
+            StatusError: 400 for selectors that are none.
+        """
+        by_labels = label_selector(self.labels)
+        by_fields = field_selector(self.resource, self.fields)
+        return lambda obj: by_labels(obj) and by_fields(obj)
+
+
+def question_of(resource: Resource, namespace: str, query: Mapping[str, str]) -> Question:
+    """Return what a query string asks for.
+
+    Raises:
+        StatusError: 400 for numbers that are none.
+    """
+    return Question(
+        resource=resource,
+        namespace=namespace,
+        labels=query.get("labelSelector", ""),
+        fields=query.get("fieldSelector", ""),
+        limit=_whole(query, "limit", 0),
+        token=query.get("continue", ""),
+        version=query.get("resourceVersion", ""),
+        timeout_seconds=_whole(query, "timeoutSeconds", WATCH_TIMEOUT_SECONDS),
+        has_bookmarks=query.get("allowWatchBookmarks", "") in {"true", "True", "1"},
+    )
+
+
+def typed(resource: Resource, obj: JSON) -> JSON:
+    """Return an object as it goes out alone: with kind and apiVersion first."""
+    return {"kind": resource.kind, "apiVersion": API_VERSION, **obj}
+
+
+class Reader:
+    """Answers what is there and what happens."""
+
+    def __init__(self, store: ObjectStore, *, bookmark_seconds: float = BOOKMARK_SECONDS) -> None:
+        """Nothing is being paged through yet."""
+        self._store = store
+        self._bookmark_seconds = bookmark_seconds
+        self._snapshots: OrderedDict[int, dict[str, list[tuple[Key, JSON]]]] = OrderedDict()
+
+    def get(self, resource: Resource, key: Key) -> JSON:
+        """Return one object.
+
+        Raises:
+            StatusError: 404.
+        """
+        found = self._store.get(resource, key)
+        if found is None:
+            raise not_found(resource.plural, key[1])
+        return typed(resource, found)
+
+    def page(self, question: Question) -> JSON:
+        """Return a list, or a page of one.
+
+        Raises:
+            StatusError: 400 for what is no question, 410 for a page of a list that is forgotten.
+        """
+        fits = question.selector()
+        version, items, start = self._page_source(question)
+        chosen = [(key, obj) for key, obj in items if key > start and fits(obj)]
+        page = chosen[: question.limit] if question.limit else chosen
+        metadata: JSON = {"resourceVersion": str(version)}
+        if len(page) < len(chosen):
+            metadata["continue"] = _token(version, page[-1][0])
+            if not question.labels and not question.fields:
+                metadata["remainingItemCount"] = len(chosen) - len(page)
+            self._remember(version, question, items)
+        return {
+            "kind": f"{question.resource.kind}List",
+            "apiVersion": API_VERSION,
+            "metadata": metadata,
+            "items": [obj for _, obj in page],
+        }
+
+    def watch(self, question: Question, is_open: Callable[[], bool]) -> Iterator[JSON]:
+        """Yield what happens, until the time is over or the caller has gone.
+
+        Raises:
+            StatusError: 400 for what is no question.
+        """
+        fits = question.selector()
+        version, first = self._watch_start(question, fits)
+        return self._events(question, fits, version, first, is_open)
+
+    def _events(
+        self,
+        question: Question,
+        fits: Selector,
+        version: int,
+        first: list[JSON],
+        is_open: Callable[[], bool],
+    ) -> Iterator[JSON]:
+        deadline = time.monotonic() + question.timeout_seconds
+        bookmark_at = time.monotonic() + self._bookmark_seconds
+        yield from first
+        while is_open() and time.monotonic() < deadline:
+            if version < self._store.oldest():
+                yield {"type": "ERROR", "object": self._too_old(version).body}
+                return
+            for event in self._store.events_after(version):
+                version = event.version
+                yield from _told(event, question, fits)
+            if question.has_bookmarks and time.monotonic() >= bookmark_at:
+                bookmark_at = time.monotonic() + self._bookmark_seconds
+                yield _bookmark(question.resource, version)
+            left = min(_POLL_SECONDS, self._bookmark_seconds, deadline - time.monotonic())
+            self._store.wait(version, timeout_seconds=max(0.0, left))
+        if question.has_bookmarks and is_open():
+            yield _bookmark(question.resource, version)
+
+    def _watch_start(self, question: Question, fits: Selector) -> tuple[int, list[JSON]]:
+        """Return the version to go on from, and what is told at once: everything, or nothing."""
+        if question.version not in {"", "0"}:
+            return _version(question.version), []
+        with self._store.lock:
+            items = self._store.items(question.resource, question.namespace)
+            return self._store.version, [
+                {"type": "ADDED", "object": typed(question.resource, obj)}
+                for _, obj in items
+                if fits(obj)
+            ]
+
+    def _page_source(self, question: Question) -> tuple[int, list[tuple[Key, JSON]], Key]:
+        if not question.token:
+            with self._store.lock:
+                items = self._store.items(question.resource, question.namespace)
+                return self._store.version, items, ("", "")
+        version, start = _read_token(question.token)
+        snapshot = self._snapshots.get(version, {}).get(_place(question))
+        if snapshot is None:
+            raise expired(
+                "The provided continue parameter is too old to display a consistent list result."
+                " You must start a new list without the continue parameter."
+            )
+        return version, snapshot, start
+
+    def _remember(self, version: int, question: Question, items: "list[tuple[Key, JSON]]") -> None:
+        self._snapshots.setdefault(version, {})[_place(question)] = items
+        while len(self._snapshots) > SNAPSHOTS_MAX:
+            self._snapshots.popitem(last=False)
+
+    def forget_pages(self) -> None:
+        """Forget every list that is being paged through, as etcd's compaction does."""
+        self._snapshots.clear()
+
+    def _too_old(self, version: int) -> StatusError:
+        return expired(f"too old resource version: {version} ({self._store.oldest()})")
+
+
+def _told(event: Event, question: Question, fits: Selector) -> Iterator[JSON]:
+    """Yield an event as the watcher sees it: an object that stops fitting is deleted for it."""
+    if event.plural != question.resource.plural:
+        return
+    if question.namespace and event.last["metadata"].get("namespace") != question.namespace:
+        return
+    was_there = event.before is not None and fits(event.before)
+    is_there = event.after is not None and fits(event.after)
+    kind = {(False, True): "ADDED", (True, True): "MODIFIED", (True, False): "DELETED"}.get(
+        (was_there, is_there)
+    )
+    if kind is not None:
+        yield {"type": kind, "object": typed(question.resource, event.last)}
+
+
+def _bookmark(resource: Resource, version: int) -> JSON:
+    metadata = {"resourceVersion": str(version), "creationTimestamp": None}
+    return {"type": "BOOKMARK", "object": typed(resource, {"metadata": metadata})}
+
+
+def _place(question: Question) -> str:
+    return f"{question.resource.plural}/{question.namespace}"
+
+
+def _token(version: int, key: Key) -> str:
+    text = json.dumps({"v": "meta.k8s.io/v1", "rv": version, "start": list(key)})
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _read_token(token: str) -> tuple[int, Key]:
+    try:
+        padded = token + "=" * (-len(token) % 4)
+        found = json.loads(base64.urlsafe_b64decode(padded))
+        namespace, name = found["start"]
+        return int(found["rv"]), (str(namespace), str(name))
+    except (ValueError, KeyError, TypeError) as error:
+        raise bad_request("continue key is not valid") from error
+
+
+def _version(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise bad_request(f'Invalid value: "{text}": resourceVersion is not a number')
+    return int(text)
+
+
+def _whole(query: Mapping[str, str], name: str, default: int) -> int:
+    text = query.get(name, "")
+    if not text:
+        return default
+    if not text.isascii() or not text.isdigit():
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    return int(text)

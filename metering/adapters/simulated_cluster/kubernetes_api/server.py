@@ -1,0 +1,142 @@
+"""The server: HTTPS on 127.0.0.1, bearer tokens, and one thread per connection."""
+
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from metering.adapters.simulated_cluster.kubernetes_api.answering import Answerer
+from metering.adapters.simulated_cluster.kubernetes_api.handler import APIServer
+from metering.adapters.simulated_cluster.kubernetes_api.kubeconfig import write_kubeconfig
+from metering.adapters.simulated_cluster.kubernetes_api.loading import load_cluster, quota_sights
+from metering.adapters.simulated_cluster.kubernetes_api.quota import (
+    DELAY_SECONDS,
+    QuotaController,
+)
+from metering.adapters.simulated_cluster.kubernetes_api.reading import BOOKMARK_SECONDS, Reader
+from metering.adapters.simulated_cluster.kubernetes_api.removing import (
+    NamespaceController,
+    Remover,
+)
+from metering.adapters.simulated_cluster.kubernetes_api.store import ObjectStore
+from metering.adapters.simulated_cluster.kubernetes_api.tls import HOST, make_identity
+from metering.adapters.simulated_cluster.kubernetes_api.writing import Writer
+from metering.adapters.simulated_cluster.object_series import QuotaSight
+from metering.adapters.simulated_cluster.scenario import SimulatedCluster
+
+
+def wall_clock() -> datetime:
+    """Return the present moment."""
+    return datetime.now(UTC)
+
+
+class KubernetesAPI:
+    """One cluster's API server; use it as a context.
+
+    Args:
+        folder: Where its certificate and key go.
+        tokens: Bearer token to the user it stands for.
+        port: The port to listen on; 0 for a free one.
+        clock: Returns the present moment, aware UTC.
+        delay_seconds: Least and most between a write and the quota status that follows.
+        bookmark_seconds: Between two bookmarks of a watch.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        tokens: Mapping[str, str],
+        port: int = 0,
+        clock: Callable[[], datetime] = wall_clock,
+        delay_seconds: tuple[float, float] = DELAY_SECONDS,
+        bookmark_seconds: float = BOOKMARK_SECONDS,
+    ) -> None:
+        """Make the certificate and bind the port; nothing is answered before `start`."""
+        self.store = ObjectStore()
+        self.identity = make_identity(folder)
+        self._tokens = dict(tokens)
+        self.reader = Reader(self.store, bookmark_seconds=bookmark_seconds)
+        self.writer = Writer(self.store, clock=clock)
+        remover = Remover(self.store, clock=clock)
+        self._quotas = QuotaController(self.store, clock=clock, delay_seconds=delay_seconds)
+        self._namespaces = NamespaceController(self.store, remover)
+        self._is_stopping = threading.Event()
+        self._server = APIServer((HOST, port), self._answerer(remover))
+        # The handshake happens in the connection's own thread: a silent client blocks nobody.
+        self._server.socket = self.identity.server_context().wrap_socket(
+            self._server.socket, server_side=True, do_handshake_on_connect=False
+        )
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        """Start answering."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop answering."""
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """Return the base URL."""
+        return f"https://{HOST}:{self._server.server_address[1]}"
+
+    def start(self) -> None:
+        """Start answering, and the controllers behind it."""
+        self._quotas.start()
+        self._namespaces.start()
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="kubernetes-api", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop answering and give the port back; watches end."""
+        self._is_stopping.set()
+        self._namespaces.stop()
+        self._quotas.stop()
+        if self._thread is not None:
+            self._server.shutdown()
+            self._thread.join()
+            self._thread = None
+        self._server.server_close()
+
+    def kubeconfig(self, path: Path, *, name: str = "simulated") -> Path:
+        """Write a kubeconfig for the first token, and return its path."""
+        return write_kubeconfig(
+            path,
+            url=self.url,
+            authority_pem=self.identity.authority_pem,
+            token=next(iter(self._tokens)),
+            name=name,
+        )
+
+    def load(self, cluster: SimulatedCluster, at: datetime) -> None:
+        """Make the objects equal to a simulated cluster at a moment; quotas stay as they are."""
+        load_cluster(self.store, cluster, at)
+
+    def settle(self) -> None:
+        """Make every quota's status true now, for those who do not want to wait."""
+        self._quotas.reconcile()
+
+    def quota_sights(self) -> tuple[QuotaSight, ...]:
+        """Return the quotas as kube-state-metrics would show them."""
+        return quota_sights(self.store)
+
+    def _answerer(self, remover: Remover) -> Answerer:
+        return Answerer(
+            self.reader,
+            self.writer,
+            remover,
+            tokens=self._tokens,
+            is_open=lambda: not self._is_stopping.is_set(),
+        )
