@@ -20,18 +20,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
 from django.contrib import messages
-from django.db.models import Model, QuerySet
+from django.contrib.auth.models import User
+from django.db.models import Field, Model, QuerySet, URLField
 from django.http import HttpRequest
 from django.http.response import HttpResponse
 from django.utils import timezone
 from unfold.admin import ModelAdmin
 
-from tenants.api.actors import actor_of_request
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError
 from tenants.domain.refusals import UnauthenticatedError
+from tenants.selectors.actors import actor_of_user
 
 __all__ = ["LedgerAdmin", "RowForm", "ServiceAdmin", "ServiceForm", "actor_of_request"]
+
+_CACHE = "_ledger_actor"
 
 if TYPE_CHECKING:
     RowForm = forms.ModelForm[Model]
@@ -79,6 +82,18 @@ class LedgerAdmin(ModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
         """Nobody deletes here, or anywhere."""
         return False
+
+    def formfield_for_dbfield(
+        self,
+        db_field: "Field[Any, Any]",
+        request: HttpRequest,
+        **kwargs: Any,  # noqa: ANN401 - Django's signature.
+    ) -> forms.Field | None:
+        """Return a column's form field; an address typed without a scheme means https."""
+        if isinstance(db_field, URLField):
+            kwargs["assume_scheme"] = "https"
+        made: forms.Field | None = super().formfield_for_dbfield(db_field, request, **kwargs)
+        return made
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -219,6 +234,21 @@ class ServiceAdmin(LedgerAdmin):
         change: bool,  # noqa: FBT001 - Django's signature.
     ) -> None:
         """Do nothing: the form has called the service."""
+
+
+def actor_of_request(request: HttpRequest) -> Actor:
+    """Return who is signed in, with every role held now; looked up once per request.
+
+    Raises:
+        UnauthenticatedError: The user was deactivated.
+    """
+    known: Actor | None = getattr(request, _CACHE, None)
+    if known is None:
+        if not isinstance(request.user, User):
+            raise UnauthenticatedError("Nobody is signed in.")
+        known = actor_of_user(request.user)
+        setattr(request, _CACHE, known)
+    return known
 
 
 def holds(request: HttpRequest, capability: str) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group, User
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
@@ -53,9 +53,9 @@ class PersonAdmin(UserPages, LedgerAdmin):  # type: ignore[misc]
         """Whether the signed-in person may add people."""
         return self.has_write_permission(request)
 
-    def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Whether the signed-in person may change people; a superuser only changes itself."""
-        if obj is not None and obj.is_superuser and obj.pk != request.user.pk:
+        if isinstance(obj, User) and obj.is_superuser and obj.pk != request.user.pk:
             return False
         return self.has_write_permission(request)
 

@@ -1,4 +1,4 @@
-"""Whose request it is: every view of every app asks here, and so does the admin."""
+"""Whose request it is: every view of every app asks here."""
 
 from dataclasses import dataclass
 from uuid import UUID

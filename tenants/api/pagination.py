@@ -1,5 +1,6 @@
 """Cursor pages: stable under inserts, and never counting the whole table."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -36,7 +37,10 @@ class CursorPages(CursorPagination):
         return fields if {"pk", "-pk"} & set(fields) else (*fields, "pk")
 
     def paginate_queryset(
-        self, queryset: QuerySet[Any], request: Request, view: APIView | None = None
+        self,
+        queryset: QuerySet[Any] | Sequence[Any],
+        request: Request,
+        view: APIView | None = None,
     ) -> list[Any] | None:
         """Return one page.
 

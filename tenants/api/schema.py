@@ -41,7 +41,9 @@ class LedgerSchema(AutoSchema):
         """Return the answers of a handler and, for every refusal, the problem document."""
         bodies: dict[str, Any] = super()._get_response_bodies(direction=direction)
         if direction == "response":
-            bodies["default"] = self._get_response_for_code(_PROBLEM, "default", [PROBLEM_TYPE])
+            bodies["default"] = self._get_response_for_code(  # type: ignore[no-untyped-call]
+                _PROBLEM, "default", [PROBLEM_TYPE]
+            )
         return bodies
 
     def _handler(self) -> object:

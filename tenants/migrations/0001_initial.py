@@ -24,7 +24,7 @@ REVOKES = f"""
 ALTER DEFAULT PRIVILEGES IN SCHEMA public
   REVOKE SELECT, INSERT, UPDATE, DELETE ON TABLES FROM {RUNTIME_ROLE};
 ALTER DEFAULT PRIVILEGES IN SCHEMA public REVOKE USAGE, SELECT ON SEQUENCES FROM {RUNTIME_ROLE};
-"""
+"""  # noqa: S608 - A name of ours, no input.
 
 
 class Migration(migrations.Migration):
@@ -544,7 +544,10 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="membership_role_fits_scope",
-                violation_error_message="Platform roles take no scope, organization roles an organization, project roles a project.",
+                violation_error_message=(
+                    "Platform roles take no scope, organization roles an organization, "
+                    "project roles a project."
+                ),
             ),
         ),
         migrations.AddConstraint(

@@ -195,8 +195,8 @@ def _require_may_take(actor: Actor, membership: Membership) -> None:
 
 def _require_open_scope(membership: Membership) -> None:
     """Lock organization and project, so that neither closes meanwhile, and refuse the closed."""
-    organizations = lock_rows(Organization.objects.filter(pk=organization_id_of(membership)))
-    projects = lock_rows(Project.objects.filter(pk=membership.project_id))
+    organizations = lock_rows(Organization.objects.filter(pk__in=[organization_id_of(membership)]))
+    projects = lock_rows(Project.objects.filter(pk__in=[membership.project_id]))
     for organization in organizations:
         if organization.state != LifecycleState.ACTIVE:
             raise OrganizationClosedError(f"{organization.name} is closed.")
@@ -208,7 +208,9 @@ def _require_open_scope(membership: Membership) -> None:
 def _require_holder_fits(membership: Membership) -> None:
     """Lock the holder, so that two grants see each other, and refuse what does not fit."""
     if membership.user_id is None:
-        (account,) = lock_rows(ServiceAccount.objects.filter(pk=membership.service_account_id))
+        (account,) = lock_rows(
+            ServiceAccount.objects.filter(pk__in=[membership.service_account_id])
+        )
         if account.state != LifecycleState.ACTIVE:
             raise HolderInactiveError(f"{account.slug} is closed.", field="service_account")
         return

@@ -11,7 +11,7 @@ from tenants.domain.actors import Actor
 from tenants.domain.refusals import OpenBindingsError, OrganizationClosedError, SlugTakenError
 from tenants.models import NamespaceBinding, Organization, Project
 from tenants.models.organization import LifecycleState
-from tenants.selectors.locks import lock_in_order, lock_rows
+from tenants.selectors.locks import lock_rows
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.changing import add_row, change_row, require_version
 
@@ -104,10 +104,8 @@ def close_project(
         StaleVersionError: It was changed in the meantime.
         OpenBindingsError: A namespace is bound to it now or later.
     """
-    _, (row,) = lock_in_order(
-        Organization.objects.filter(pk=project.organization_id),
-        Project.objects.filter(pk=project.pk),
-    )
+    lock_rows(Organization.objects.filter(pk=project.organization_id))
+    (row,) = lock_rows(Project.objects.filter(pk=project.pk))
     require_version(row=row, expected_version=expected_version, actor=actor)
     bound = NamespaceBinding.objects.filter(
         project=row, valid__overlap=DateTimeTZRange(at, None)

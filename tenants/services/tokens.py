@@ -169,13 +169,13 @@ def _require_may_issue(actor: Actor, token: ApiToken) -> None:
 
 def _require_active(token: ApiToken) -> None:
     """Lock the holder, so that it is not closed meanwhile, and refuse one that may not act."""
-    if token.user is not None:
-        (person,) = lock_rows(User.objects.filter(pk=token.user_id))
-        is_active = person.is_active
+    if token.service_account is None:
+        people = lock_rows(User.objects.filter(pk__in=[token.user_id]))
+        is_active = all(person.is_active for person in people)
     else:
         (organization,), (account,) = lock_in_order(
-            Organization.objects.filter(service_accounts=token.service_account_id),
-            ServiceAccount.objects.filter(pk=token.service_account_id),
+            Organization.objects.filter(pk=token.service_account.organization_id),
+            ServiceAccount.objects.filter(pk=token.service_account.pk),
         )
         is_active = organization.state == account.state == LifecycleState.ACTIVE
     if not is_active:

@@ -1,22 +1,9 @@
-"""Doors of the cast: a client for each, signed in by a real API token."""
-
-import json
-from collections.abc import Callable
-from datetime import timedelta
-from typing import Any
+"""Fixtures of the REST tests: the cast, and rows of every table."""
 
 import pytest
-from django.contrib.auth.models import User
-from django.http import HttpResponse
-from django.utils import timezone
-from rest_framework.test import APIClient
 
-from tenants.domain.actors import system_actor
-from tenants.models import ServiceAccount
-from tenants.services.tokens import issue_token
 from tests.cast import Cast, make_cast
-
-Door = Callable[..., APIClient]
+from tests.tenants.api.world import World, make_world
 
 
 @pytest.fixture
@@ -26,37 +13,6 @@ def cast(db: None) -> Cast:  # noqa: ARG001 - It is the transaction.
 
 
 @pytest.fixture
-def door() -> Door:
-    """Return a client that calls as somebody, with a token made now."""
-    return open_door
-
-
-def open_door(
-    holder: User | ServiceAccount | None = None, *, scopes: tuple[str, ...] = ()
-) -> APIClient:
-    """Return a client that calls as a holder, or as nobody."""
-    client = APIClient()
-    if holder is None:
-        return client
-    at = timezone.now()
-    kind = {"user": holder} if isinstance(holder, User) else {"service_account": holder}
-    issued = issue_token(
-        name="test",
-        expires_at=at + timedelta(days=1),
-        scopes=scopes,
-        actor=system_actor("tests"),
-        at=at,
-        **kind,  # type: ignore[arg-type]
-    )
-    client.credentials(HTTP_AUTHORIZATION=f"Bearer {issued.text}")
-    return client
-
-
-def problem(response: HttpResponse) -> tuple[int, str]:
-    """Return status and code of a problem document, after checking its form."""
-    body: dict[str, Any] = json.loads(response.content)
-    assert response["Content-Type"] == "application/problem+json"
-    assert body["status"] == response.status_code
-    assert body["type"] == f"urn:gpu-ledger:problem:{body['code']}"
-    assert body["detail"]
-    return response.status_code, body["code"]
+def world(cast: Cast) -> World:
+    """Rows of Acme's LLM (own), of Acme (sibling), and of Umbrella (other)."""
+    return make_world(cast)
