@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
+from itertools import pairwise
 from typing import Final
 
 from metering.adapters.prometheus.energy import energy_line
@@ -190,10 +191,8 @@ def _runs(
     named = _workloads(series, exporters, names)
     times = sorted(named)
     begin = times[0]
-    for index, at in enumerate(times):
-        following = times[index + 1] if index + 1 < len(times) else None
-        if following is not None and named[following] == named[at]:
-            continue
+    # Only where the workload changes, or the samples end, does a run end.
+    for at, following in [*_changes(times, named), (times[-1], None)]:
         end = at + hours.scrape
         if following is not None and following - at <= hours.scrape * 5 // 2:
             end = following
@@ -202,6 +201,16 @@ def _runs(
             yield _Run(named[at], first, last)
         if following is not None:
             begin = following
+
+
+def _changes(
+    times: Sequence[int], named: Mapping[int, Workload]
+) -> Iterator[tuple[int, int | None]]:
+    """Yield the last time of each workload but the last, and the first time of the next."""
+    if len(set(named.values())) > 1:
+        for at, following in pairwise(times):
+            if named[at] != named[following]:
+                yield at, following
 
 
 def _workloads(

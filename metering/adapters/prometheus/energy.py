@@ -50,11 +50,13 @@ def energy_line(counter: Mapping[int, Decimal]) -> EnergyLine:
     A line that climbs faster than a GPU can is given up as a whole.
     """
     times = tuple(sorted(counter))
+    readings = [int(counter[at]) for at in times]
     taken = [0] if times else []
-    for before, after in pairwise(times):
-        low, high = int(counter[before]), int(counter[after])
+    total = 0
+    for (before, low), (after, high) in pairwise(zip(times, readings, strict=True)):
         step = high - low if high >= low else high
         if step > WATTS_MAX * (after - before):
             return EnergyLine((), ())
-        taken.append(taken[-1] + step)
+        total += step
+        taken.append(total)
     return EnergyLine(times, tuple(taken))

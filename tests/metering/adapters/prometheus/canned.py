@@ -7,7 +7,7 @@ what it was asked.
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -66,6 +66,7 @@ class Reply:
 
     Attributes:
         length: Overrides Content-Length, so that a body can break off.
+        silence_seconds: Waited before the headers.
         pause_seconds: Waited before the body.
     """
 
@@ -73,6 +74,7 @@ class Reply:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     length: int | None = None
+    silence_seconds: float = 0
     pause_seconds: float = 0
 
 
@@ -115,14 +117,18 @@ def serving(world: World) -> Iterator[str]:
         def do_GET(self) -> None:
             query = parse_qs(urlsplit(self.path).query)
             reply = world.reply({key: values[0] for key, values in query.items()})
+            time.sleep(reply.silence_seconds)
             self.send_response(reply.status)
             for name, value in reply.headers.items():
                 self.send_header(name, value)
             length = len(reply.body) if reply.length is None else reply.length
             self.send_header("Content-Length", str(length))
-            self.end_headers()
+            with suppress(ConnectionError):
+                self.end_headers()
             time.sleep(reply.pause_seconds)
-            self.wfile.write(reply.body)
+            # Who gave up waiting has gone by now.
+            with suppress(ConnectionError):
+                self.wfile.write(reply.body)
             if length != len(reply.body):
                 self.close_connection = True
 

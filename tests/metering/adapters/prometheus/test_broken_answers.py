@@ -256,11 +256,18 @@ def test_an_answer_larger_than_allowed_is_given_up(monkeypatch: pytest.MonkeyPat
     assert refusal.value.reason == "too_large"
 
 
-def test_an_answer_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "reply",
+    [Reply(OK, silence_seconds=0.3), Reply(OK, pause_seconds=0.3)],
+    ids=["no headers", "no body"],
+)
+def test_an_answer_that_does_not_come_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, reply: Reply
+) -> None:
     monkeypatch.setattr(session, "READ_SECONDS_MAX", 0.05)
 
     with pytest.raises(SourceUnavailableError) as refusal:
-        observe(whole(Reply(OK, pause_seconds=0.5)))
+        observe(whole(reply))
 
     assert refusal.value.reason == "timeout"
 

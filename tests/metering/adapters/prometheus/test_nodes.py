@@ -124,7 +124,8 @@ def test_coverage_lies_between_nothing_and_the_window(times: set[int]) -> None:
 
 
 def test_one_set_of_labels_is_settled_without_times() -> None:
-    labels = label_sets([as_fact(labelled("a", x="1")), as_fact(labelled("a", x="1"))], NAMES)
+    twice = [as_fact(labelled("a", x="1")), as_fact(labelled("a", x="1"))]
+    labels = label_sets([*twice, Fact("kube_pod_info", {"node": "b"}, "1")], NAMES)
 
     assert labels.is_settled()
     assert labels.nearest("a", 0) == {"x": "1"}

@@ -1,5 +1,7 @@
 """The queries, word for word: a change here is a change of what is billed."""
 
+from pathlib import Path
+
 import pytest
 
 from metering.adapters.prometheus.names import names_of
@@ -11,6 +13,8 @@ from metering.adapters.prometheus.queries import (
     quoted,
 )
 from metering.protocols import ClusterTarget
+
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def plan(**target: str) -> QueryPlan:
@@ -59,6 +63,18 @@ def test_a_shared_prometheus_is_narrowed_in_every_selector() -> None:
     assert details == (
         '{__name__=~"kube_pod_status_phase",phase=~"|Succeeded|Failed",cluster="hopper/a:1"}[60s]'
     )
+
+
+def test_the_reference_page_shows_the_queries_word_for_word() -> None:
+    page = "".join((ROOT / "docs/reference/metering-queries.md").read_text("utf-8").split())
+
+    for query in (
+        plan().sights(4440),
+        plan().facts(4440),
+        plan().devices(3840),
+        plan().details(("kube_pod_status_phase",), 4440),
+    ):
+        assert "".join(query.split()) in page
 
 
 @pytest.mark.parametrize(

@@ -304,6 +304,7 @@ def test_words_of_tenants_never_reach_a_query() -> None:
         {"prometheus_url": ""},
         {"prometheus_url": "http://[::1"},
         {"prometheus_url": "http://127.0.0.1:99999"},
+        {"prometheus_url": "http://.example.com"},
     ],
     ids=str,
 )
