@@ -1,0 +1,67 @@
+"""Celery's settings: the laws that keep a task from running twice at once, and from being lost."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+from django.conf import settings
+from kombu import Connection
+
+from config.celery import (
+    TASK_SOFT_TIME_LIMIT_SECONDS,
+    TASK_TIME_LIMIT_SECONDS,
+    VISIBILITY_TIMEOUT_SECONDS,
+    app,
+)
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def test_a_task_is_over_before_its_message_is_given_out_again() -> None:
+    assert TASK_SOFT_TIME_LIMIT_SECONDS < TASK_TIME_LIMIT_SECONDS < VISIBILITY_TIMEOUT_SECONDS
+    assert app.conf.task_soft_time_limit == TASK_SOFT_TIME_LIMIT_SECONDS
+    assert app.conf.task_time_limit == TASK_TIME_LIMIT_SECONDS
+    assert app.conf.visibility_timeout == VISIBILITY_TIMEOUT_SECONDS
+    assert app.conf.broker_transport_options["visibility_timeout"] == VISIBILITY_TIMEOUT_SECONDS
+
+
+def test_a_killed_worker_gives_its_task_back_soon() -> None:
+    assert app.conf.task_acks_late is True
+    assert app.conf.task_reject_on_worker_lost is True
+    assert app.conf.worker_prefetch_multiplier == 1
+    options = app.conf.broker_transport_options
+    assert (options["unacked_restore_interval"], options["unacked_restore_throttle"]) == (5, 1)
+
+
+def test_messages_are_json_and_carry_no_result() -> None:
+    assert app.conf.accept_content == ["json"]
+    assert app.conf.task_serializer == "json"
+    assert app.conf.task_ignore_result is True
+    assert app.conf.result_backend is None
+
+
+def test_a_stopping_worker_has_time_to_finish_a_tick() -> None:
+    assert app.conf.worker_soft_shutdown_timeout == 30
+    assert app.conf.worker_max_tasks_per_child == 500
+
+
+def test_the_broker_is_the_one_of_the_settings() -> None:
+    with Connection(settings.REDIS_URL) as wanted, app.connection_for_write() as connection:
+        assert connection.as_uri() == wanted.as_uri()
+
+
+def test_every_beat_names_a_task_of_an_app_and_none_is_a_month_away() -> None:
+    for name in ("metering", "quotas", "billing"):
+        import_module(f"{name}.tasks")
+    for name, entry in app.conf.beat_schedule.items():
+        assert entry["task"] in app.tasks, name
+        assert entry["task"].split(".")[1].startswith("tick_"), name
+        assert 5 <= entry["schedule"] <= 3600, name
+        assert set(entry) == {"task", "schedule"}, "A tick carries no argument."
+
+
+def test_retries_wait_in_the_tables_not_in_the_broker() -> None:
+    for name in ("metering", "quotas", "billing"):
+        source = (ROOT / name / "tasks.py").read_text(encoding="utf-8")
+
+        assert not re.search(r"countdown|\beta=|\.retry\(|autoretry_for", source), name
