@@ -1,0 +1,136 @@
+"""`manage.py demo_step`: the parts of the demo that work on the database of a built stage."""
+
+import json
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from rich.console import Console
+
+from billing.models import Invoice
+from config.demo import summary as telling
+from config.demo.asking import DemoRefusedError, ask_for_quota, demo_tokens
+from config.demo.comparison import compare
+from config.demo.month import (
+    DemoStalledError,
+    StepClock,
+    accrue_month,
+    invoice_month,
+    meter_month,
+    now,
+    write_documents,
+)
+from config.demo.oracle import judge
+from config.demo.plan import FINANCE_ADMIN, PLATFORM_ADMIN, PRICE_BOOKS, QUOTA_REQUEST
+from config.demo.seeding import seed
+from config.demo.stage import progress_on
+from config.demo.world import World
+from config.embedded.stack import ROOT
+from tenants.domain.errors import DomainError
+
+FOLDER = ROOT / "var" / "demo"
+
+
+class Command(BaseCommand):
+    """Seed the demo's world, or play its month."""
+
+    help = "A step of the demo; `manage.py demo` runs it."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Take the step and how to tell."""
+        parser.add_argument("step", choices=["seed", "month"])
+        parser.add_argument("--json", action="store_true")
+        parser.add_argument("--note", action="append", default=[], help="a line for the summary")
+
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's own signature.
+        """Run the step.
+
+        Raises:
+            CommandError: There is no world yet, a step is refused, or the oracle disagrees.
+        """
+        world = World.read(FOLDER)
+        if world is None:
+            raise CommandError("There is no demo world yet; run `make demo`.")
+        if options["step"] == "seed":
+            _seed(world)
+            return
+        try:
+            summary = _play(world, is_json=options["json"], notes=options["note"])
+        except (DemoRefusedError, DemoStalledError, DomainError) as error:
+            raise CommandError(str(error)) from error
+        if not summary.is_exact:
+            raise CommandError("An invoice differs from the oracle's.")
+
+
+def _seed(world: World) -> None:
+    seed(
+        world.scenario(world.metered_until),
+        metered_from=world.metered_from,
+        year=world.year,
+        month=world.month,
+        endpoints=world.endpoints or {},
+        password=world.password,
+        at=now(),
+    )
+
+
+def _play(world: World, *, is_json: bool, notes: list[str]) -> telling.Summary:
+    console, clock = Console(stderr=is_json), StepClock()
+    with progress_on(console) as progress:
+        with clock.step("metering"):
+            meter_month(world, progress)
+        with clock.step("accrual"):
+            accrue_month(progress)
+        with clock.step("invoicing"):
+            invoices = invoice_month(world, progress)
+        with clock.step("documents"):
+            written = write_documents(invoices, FOLDER)
+    tokens = demo_tokens(FOLDER)
+    with clock.step("quota request"), console.status("Asking for quota over REST …"):
+        quota = ask_for_quota(settings.PUBLIC_URL, tokens)
+    with clock.step("oracle"), console.status("Asking the oracle …"):
+        summary = _summarize(world, clock, quota=quota, notes=notes)
+    telling.print_summary(summary, console)
+    _print_doors(console, world, tokens, files=[str(path.relative_to(ROOT)) for path in written])
+    if is_json:
+        print(json.dumps(summary.as_json(), indent=2))  # noqa: T201 - The answer of --json.
+    return summary
+
+
+def _summarize(
+    world: World, clock: StepClock, *, quota: dict[str, Any], notes: list[str]
+) -> telling.Summary:
+    scenario = world.scenario(world.metered_until)
+    verdict = judge(scenario, PRICE_BOOKS, year=world.year, month=world.month)
+    span = (world.metered_from, world.metered_until)
+    invoices: list[Invoice] = telling.invoices_of(world.label)
+    return telling.Summary(
+        month=world.label,
+        source="a real Prometheus" if world.source == "prometheus" else "the simulated source",
+        windows=telling.windows_by_state(*span),
+        billed=telling.billed_by_organization(world.label),
+        capacity=telling.capacity_by_cluster(*span),
+        exceptions=telling.exceptions_by_kind(*span),
+        invoices=compare(verdict, invoices),
+        unknowable=verdict.unknowable,
+        steps=clock.steps,
+        quota=quota,
+        notes=notes,
+    )
+
+
+def _print_doors(
+    console: Console, world: World, tokens: dict[str, str], *, files: list[str]
+) -> None:
+    asker, approver = QUOTA_REQUEST.requested_by, QUOTA_REQUEST.approved_by
+    console.rule("[bold]Look around")
+    console.print(f"Documents  {', '.join(files)}")
+    console.print(f"Admin      {settings.PUBLIC_URL}/admin/")
+    console.print(
+        f"           sign in as {FINANCE_ADMIN} (finance) or {PLATFORM_ADMIN} (platform),"
+    )
+    console.print(f"           password [bold]{world.password}[/bold]")
+    console.print(f"API        {settings.PUBLIC_URL}/api/v1/docs/")
+    console.print(f"           token of {asker} (leads a project)       {tokens[asker]}")
+    console.print(f"           token of {approver} (administers Northwind)  {tokens[approver]}")
