@@ -30,7 +30,7 @@ from metering.adapters.simulated_cluster.kubernetes_api.store import ObjectStore
 
 DELAY_SECONDS: Final = (0.005, 0.05)
 """Between a write and the status that follows; a real server took 5 ms to 1.3 s."""
-_WAKE_SECONDS: Final = 0.5
+_WAKE_SECONDS: Final = 0.2
 _MUST_BE_SAID: Final = frozenset({"cpu", "memory", "requests.cpu", "requests.memory"})
 
 

@@ -26,7 +26,7 @@ from metering.adapters.simulated_cluster.kubernetes_api.resources import (
 )
 from metering.adapters.simulated_cluster.kubernetes_api.store import Key, ObjectStore
 
-_WAKE_SECONDS: Final = 0.5
+_WAKE_SECONDS: Final = 0.2
 _LAG_SECONDS: Final = 0.02
 
 
