@@ -9,6 +9,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from http import HTTPStatus
 from threading import Lock
 from typing import Any, Final, TypeVar
@@ -74,13 +75,19 @@ class KubernetesQuotaEnforcer:
         return _live_of(namespace, self._find(endpoint, namespace))
 
     def _read_back(self, endpoint: EnforcementEndpoint, desired: DesiredQuota) -> LiveQuota:
-        """Read until the status has caught up, or the tries are used up."""
-        live = self.read(endpoint, desired.namespace)
-        for _ in range(self._read_tries - 1):
-            if all(live.hard.get(key) == units for key, units in desired.hard.items()):
+        """Read until the status has caught up, or the tries are used up.
+
+        Raises:
+            StaleGenerationError: Somebody has applied a newer generation since.
+        """
+        for tries_left in reversed(range(self._read_tries)):
+            quota = self._find(endpoint, desired.namespace)
+            _refuse_stale(quota, desired)
+            live = _live_of(desired.namespace, quota)
+            has_arrived = all(live.hard.get(key) == units for key, units in desired.hard.items())
+            if has_arrived or not tries_left:
                 break
             time.sleep(self._read_every_seconds)
-            live = self.read(endpoint, desired.namespace)
         return live
 
     def _find(self, endpoint: EnforcementEndpoint, namespace: str) -> client.V1ResourceQuota | None:
@@ -166,12 +173,15 @@ def _body_of(desired: DesiredQuota, *, version: str | None) -> dict[str, Any]:
 
 
 def _version_of(quota: client.V1ResourceQuota | None) -> str | None:
-    return None if quota is None else str(quota.metadata.resource_version)
+    metadata = None if quota is None else quota.metadata
+    return None if metadata is None else metadata.resource_version
 
 
 def _generation_of(quota: client.V1ResourceQuota | None) -> int:
     """Return the generation stamped on an object; 0 when it is not there or not ours."""
-    text = "" if quota is None else (quota.metadata.annotations or {}).get(GENERATION, "")
+    metadata = None if quota is None else quota.metadata
+    annotations = (None if metadata is None else metadata.annotations) or {}
+    text = annotations.get(GENERATION, "")
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
@@ -216,7 +226,7 @@ def _units_of(quantities: Mapping[str, str]) -> dict[str, int]:
     for key, text in sorted(quantities.items()):
         if not key.startswith("requests.") or "/" not in key:
             continue
-        quantity = parse_quantity(text)
+        quantity = Decimal(parse_quantity(text))  # type: ignore[no-untyped-call]
         if quantity != int(quantity):
             raise SourceUnavailableError(f"{key} is {text}, no whole number.", reason="bad_answer")
         units[key] = int(quantity)

@@ -45,11 +45,15 @@ def configuration_of(endpoint: EnforcementEndpoint) -> client.Configuration:
 def _fill(configuration: client.Configuration, reference: str, *, url: str) -> None:
     if reference.startswith(KUBECONFIG):
         path = reference.removeprefix(KUBECONFIG)
-        config.load_kube_config(config_file=path, client_configuration=configuration)
+        config.load_kube_config(  # type: ignore[no-untyped-call]
+            config_file=path, client_configuration=configuration
+        )
     elif reference.startswith(ENVIRONMENT):
         _fill_from_environment(configuration, reference.removeprefix(ENVIRONMENT), url=url)
     elif reference == IN_CLUSTER:
-        config.load_incluster_config(client_configuration=configuration)
+        config.load_incluster_config(  # type: ignore[no-untyped-call]
+            client_configuration=configuration
+        )
     else:
         raise ConfigException("use kubeconfig:<path>, env:<NAME> or in-cluster")
 

@@ -34,5 +34,5 @@ class SizeField(serializers.ChoiceField):
     def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401 - DRF's signature.
         """Name the known sizes in the refusal."""
         sizes = [size.value for size in GPUSize]
-        told = {"invalid_choice": f"Use one of: {', '.join(sizes)}."}
-        super().__init__(choices=sizes, error_messages=told, **kwargs)
+        super().__init__(choices=sizes, **kwargs)
+        self.error_messages["invalid_choice"] = f"Use one of: {', '.join(sizes)}."

@@ -7,6 +7,7 @@ exact sum over names, namespaces and users is for admission to hold, which sees 
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from metering.domain.gpu_sizes import GPUSize
 
@@ -45,6 +46,36 @@ def sizes_offered(
     """Return the sizes a cluster can serve at all."""
     found = (sizes.get(name) for name in offered)
     return frozenset(size for size in found if size is not None)
+
+
+@dataclass(frozen=True)
+class KeyComparison:
+    """One key of a namespace's quota: what it should say, what it says, and what is used.
+
+    Attributes:
+        desired_units: None for a key somebody else added.
+        live_units: None when the cluster does not say.
+    """
+
+    key: str
+    desired_units: int | None
+    live_units: int | None
+    used_units: int | None
+
+    @property
+    def is_true(self) -> bool:
+        """Whether the cluster says what it should; a key of somebody else's always does."""
+        return self.desired_units is None or self.desired_units == self.live_units
+
+
+def compare_keys(
+    desired: Mapping[str, int], live: Mapping[str, int], used: Mapping[str, int]
+) -> tuple[KeyComparison, ...]:
+    """Return desired beside live and used, one per key, by name."""
+    return tuple(
+        KeyComparison(key, desired.get(key), live.get(key), used.get(key))
+        for key in sorted({*desired, *live})
+    )
 
 
 def has_arrived(desired: Mapping[str, int], live: Mapping[str, int]) -> bool:

@@ -17,8 +17,8 @@ def lock_limit_path(*, organization_id: UUID, project_id: UUID | None, user_id: 
     """
     lock_in_order(
         Organization.objects.filter(pk=organization_id),
-        Project.objects.filter(pk=project_id),
-        User.objects.filter(pk=user_id),
+        Project.objects.filter(pk__in=[] if project_id is None else [project_id]),
+        User.objects.filter(pk__in=[] if user_id is None else [user_id]),
     )
 
 

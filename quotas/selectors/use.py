@@ -13,7 +13,7 @@ from uuid import UUID
 from metering.domain.gpu_sizes import GPUSize
 from metering.selectors.live_use import held_units
 from quotas.domain.headroom import Headroom
-from quotas.models import LimitScope, QuotaLimit
+from quotas.models import QuotaLimit
 from tenants.models import NamespaceBinding
 
 
@@ -38,13 +38,6 @@ class UseRow:
     key: UseKey
     limit_id: UUID | None
     headroom: Headroom
-
-    @property
-    def scope(self) -> LimitScope:
-        """The scope the line is about."""
-        if self.key.username is not None:
-            return LimitScope.USER
-        return LimitScope.ORGANIZATION if self.key.project_id is None else LimitScope.PROJECT
 
 
 def units_by_namespace() -> dict[tuple[UUID, str], dict[GPUSize, int]]:

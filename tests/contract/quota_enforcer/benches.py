@@ -7,7 +7,7 @@ itself, all of which carry the label `gpu-ledger.io/contract=true`, and deletes 
 import time
 import uuid
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
@@ -70,7 +70,8 @@ class KubernetesBench:
     def __init__(self, kubeconfig: str) -> None:
         self.enforcer: QuotaEnforcer = KubernetesQuotaEnforcer()
         self.endpoint = EnforcementEndpoint("contract", "", f"kubeconfig:{kubeconfig}")
-        self.api = client.CoreV1Api(config.new_client_from_config(config_file=kubeconfig))
+        made = config.new_client_from_config(config_file=kubeconfig)  # type: ignore[no-untyped-call]
+        self.api: Any = client.CoreV1Api(made)
         self.namespaces: list[str] = []
 
     def make_namespace(self) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from metering.adapters.simulated_cluster.kubernetes_api import KubernetesAPI
 from tests.contract.quota_enforcer.benches import Bench, KubernetesBench, SimulatedBench
 
 BENCHES = ["simulated", "fake-api", *(["cluster"] if os.environ.get("KUBECONFIG") else [])]
@@ -26,3 +27,10 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
         made = KubernetesBench(os.environ["KUBECONFIG"])
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def fake_kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("kubernetes")
+    with KubernetesAPI(folder, tokens={"sesame": "contract"}, delay_seconds=(0.005, 0.3)) as api:
+        yield str(api.kubeconfig(folder / "kubeconfig"))

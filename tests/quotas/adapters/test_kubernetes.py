@@ -83,7 +83,7 @@ def endpoint(told: Told, tmp_path: Path) -> Iterator[EnforcementEndpoint]:
             """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, daemon=True)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     path = write_kubeconfig(tmp_path, f"http://127.0.0.1:{server.server_port}")
     yield EnforcementEndpoint("hopper", "", f"kubeconfig:{path}")
@@ -123,7 +123,7 @@ def test_a_quota_is_written_by_server_side_apply_as_our_own_manager(
 
     assert (dict(live.hard), dict(live.used), live.generation) == ({GPU: 8}, {GPU: 2}, 3)
     ((_, path, headers, body),) = [asked for asked in told.asked if asked[0] == "PATCH"]
-    assert path == f"{PATH}?fieldManager=gpu-ledger&force=False"
+    assert path == f"{PATH}?fieldManager=gpu-ledger&force=false"
     assert headers["content-type"] == "application/apply-patch+yaml"
     assert headers["authorization"] == "Bearer sesame"
     assert body == {

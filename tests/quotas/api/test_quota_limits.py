@@ -1,21 +1,22 @@
 """/api/v1/quota-limits/ through HTTP."""
 
+from typing import Any
+
 import pytest
 from pytest_django import DjangoAssertNumQueries
-from rest_framework.response import Response
 from rest_framework.test import APIClient
 
 from quotas.models import QuotaLimit
 from tenants.models import AuditEntry
 from tests.builders import bind, make_cluster
 from tests.cast import Cast
-from tests.quotas.api.conftest import Caller
+from tests.quotas.api.conftest import Answer, Caller
 from tests.quotas.builders import hold, make_limit
 
 URL = "/api/v1/quota-limits/"
 
 
-def post(client: APIClient, cast: Cast, *, key: str = "key-1", **further: object) -> Response:
+def post(client: APIClient, cast: Cast, *, key: str = "key-1", **further: object) -> Answer:
     body = {
         "scope": "project",
         "organization": str(cast.acme.pk),
@@ -24,19 +25,19 @@ def post(client: APIClient, cast: Cast, *, key: str = "key-1", **further: object
         "limit_units": 8,
         **further,
     }
-    answer: Response = client.post(URL, body, format="json", headers={"Idempotency-Key": key})
+    answer: Answer = client.post(URL, body, format="json", headers={"Idempotency-Key": key})
     return answer
 
 
-def put(client: APIClient, limit: QuotaLimit, units: object, *, etag: str = '"1"') -> Response:
+def put(client: APIClient, limit: QuotaLimit, units: object, *, etag: str = '"1"') -> Answer:
     headers = {"If-Match": etag} if etag else {}
-    answer: Response = client.put(
+    answer: Answer = client.put(
         f"{URL}{limit.pk}/", {"limit_units": units}, format="json", headers=headers
     )
     return answer
 
 
-def problem_of(answer: Response) -> tuple[int, str]:
+def problem_of(answer: Answer) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
 
 
@@ -90,7 +91,9 @@ def test_a_users_limit_names_a_person_of_the_organization(cast: Cast, caller: Ca
 def test_what_cannot_be_a_limit_is_refused_by_field(
     cast: Cast, caller: Caller, field: str, value: object
 ) -> None:
-    answer = post(caller("alice"), cast, **{field: value})
+    wrong: dict[str, Any] = {field: value}
+
+    answer = post(caller("alice"), cast, **wrong)
 
     assert answer.status_code in {400, 422}
     assert field in {p["field"] for p in answer.json()["problems"]}

@@ -4,20 +4,19 @@ from typing import Any
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
-from rest_framework.response import Response
 from rest_framework.test import APIClient
 
 from quotas.models import QuotaLimit, QuotaRequest
 from tenants.domain.identifiers import new_id
 from tenants.models import AuditEntry
 from tests.cast import Cast
-from tests.quotas.api.conftest import Caller
+from tests.quotas.api.conftest import Answer, Caller
 from tests.quotas.builders import make_limit
 
 URL = "/api/v1/quota-requests/"
 
 
-def ask(client: APIClient, cast: Cast, *, key: str = "key-1", **further: object) -> Response:
+def ask(client: APIClient, cast: Cast, *, key: str = "key-1", **further: object) -> Answer:
     body = {
         "project": str(cast.llm.pk),
         "size": "large",
@@ -25,16 +24,16 @@ def ask(client: APIClient, cast: Cast, *, key: str = "key-1", **further: object)
         "justification": "A bigger model.",
         **further,
     }
-    answer: Response = client.post(URL, body, format="json", headers={"Idempotency-Key": key})
+    answer: Answer = client.post(URL, body, format="json", headers={"Idempotency-Key": key})
     return answer
 
 
-def decide(client: APIClient, pk: object, verb: str, **body: object) -> Response:
-    answer: Response = client.post(f"{URL}{pk}/{verb}/", body, format="json")
+def decide(client: APIClient, pk: object, verb: str, **body: object) -> Answer:
+    answer: Answer = client.post(f"{URL}{pk}/{verb}/", body, format="json")
     return answer
 
 
-def problem_of(answer: Response) -> tuple[int, str]:
+def problem_of(answer: Answer) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
 
 
@@ -112,7 +111,9 @@ def test_a_key_is_the_callers_own(cast: Cast, caller: Caller) -> None:
 def test_what_cannot_be_asked_is_refused_by_field_and_nothing_is_made(
     cast: Cast, caller: Caller, field: str, value: object, code: str
 ) -> None:
-    answer = ask(caller("bob"), cast, **{field: value})
+    wrong: dict[str, Any] = {field: value}
+
+    answer = ask(caller("bob"), cast, **wrong)
 
     problems = [(p["field"], p["code"]) for p in answer.json()["problems"]]
     assert answer.status_code in {400, 422}

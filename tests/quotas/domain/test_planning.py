@@ -1,5 +1,6 @@
 """From limits and live use to what every namespace's ResourceQuota should say."""
 
+from typing import Any
 from uuid import UUID
 
 from hypothesis import given
@@ -81,7 +82,7 @@ def test_an_organization_overdrawn_by_its_projects_leaves_nothing_to_share() -> 
 
 
 def test_a_cluster_that_cannot_serve_a_size_takes_no_part_of_it() -> None:
-    small_only = {"offered": ("nvidia.com/mig-1g.10gb",), "sizes": SIZES}
+    small_only: dict[str, Any] = {"offered": ("nvidia.com/mig-1g.10gb",), "sizes": SIZES}
     plan = plan_quotas([place_of("a"), place_of("b", **small_only)], [limit_of(LLM, 8)])
 
     assert plan[Place("hopper", "a")][GPU] == 8

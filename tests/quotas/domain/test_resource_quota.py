@@ -4,7 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.resource_quota import hard_of, has_arrived, sizes_offered
+from quotas.domain.resource_quota import (
+    KeyComparison,
+    compare_keys,
+    hard_of,
+    has_arrived,
+    sizes_offered,
+)
 
 NAMES = st.sampled_from(
     ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb", "nvidia.com/mig-2g.20gb"]
@@ -58,3 +64,14 @@ def test_a_quota_has_arrived_when_every_desired_key_says_so() -> None:
     assert has_arrived(desired, {"requests.nvidia.com/gpu": 8, "requests.example.com/fpga": 1})
     assert not has_arrived(desired, {"requests.nvidia.com/gpu": 7})
     assert not has_arrived(desired, {})
+
+
+def test_desired_live_and_used_stand_beside_each_other_by_key() -> None:
+    rows = compare_keys({"a": 8, "b": 0}, {"a": 8, "c": 1}, {"a": 2})
+
+    assert rows == (
+        KeyComparison("a", 8, 8, 2),
+        KeyComparison("b", 0, None, None),
+        KeyComparison("c", None, 1, None),
+    )
+    assert [row.is_true for row in rows] == [True, False, True]

@@ -104,5 +104,5 @@ def test_the_organization_is_locked_before_anything_is_read_to_be_judged() -> No
     locked = [sql for sql in statements if " UPDATE OF " in sql]
     tables = [sql.split('FROM "')[1].split('"')[0] for sql in locked]
     first_read = next(i for i, sql in enumerate(statements) if 'FROM "quotas_quotalimit"' in sql)
-    assert tables == ["tenants_organization", "tenants_project", "auth_user"]
+    assert tables == ["tenants_organization", "tenants_project"]
     assert statements.index(locked[-1]) < first_read
