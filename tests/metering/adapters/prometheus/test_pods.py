@@ -10,7 +10,6 @@ from metering.adapters.prometheus.nodes import NodeLabels, label_sets
 from metering.adapters.prometheus.pods import (
     PodHistory,
     compose_pods,
-    owner_of,
     questions,
     read_facts,
     read_history,
@@ -267,20 +266,6 @@ def test_a_pod_relabelled_later_stays_with_its_first_owner() -> None:
     (pod,) = read([sight([-60])], [*bound(), *labels], details)
 
     assert pod.owner == "alice"
-
-
-@pytest.mark.parametrize(
-    ("user_label", "expected"),
-    [
-        ("billing_acme_io_user", "alice"),
-        ("billing.acme.io/user", "alice"),
-        ("label_billing_acme_io_user", "alice"),
-        ("missing", ""),
-        ("", ""),
-    ],
-)
-def test_the_user_label_may_be_spelled_three_ways(user_label: str, expected: str) -> None:
-    assert owner_of({"label_billing_acme_io_user": "alice"}, user_label) == expected
 
 
 def test_an_older_exporter_without_priority_classes_disagrees_with_nobody() -> None:
