@@ -1,0 +1,1 @@
+"""Tests that hold the files of a deployment against the settings."""

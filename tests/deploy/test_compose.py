@@ -1,0 +1,195 @@
+"""docker-compose.yml, held against the settings, the URLs and the commands it names."""
+
+import re
+from urllib.parse import urlsplit
+
+import click
+import pytest
+import yaml
+from celery.bin.celery import celery as celery_cli
+from django.core.management import get_commands, load_command_class
+from django.urls import resolve
+
+from config.celery import app
+from config.embedded.postgres import DATABASE, OWNER
+from config.env import SECRET_NAMES, Environment
+from config.settings.base import settings_from
+from tests.deploy.files import OURS, ROOT, compose, last, service
+
+WEB_PORT = 8000
+NOT_OURS = {"DJANGO_SETTINGS_MODULE"}
+"""Variables of Django itself."""
+REQUIRED = {
+    "SECRET_KEY": "s" * 50,
+    "API_TOKEN_PEPPER": "p" * 50,
+    "DATABASE_URL": "postgresql://gpu_ledger_app:x@postgres/gpu_ledger",
+    "REDIS_URL": "redis://valkey:6379/0",
+}
+
+
+def duration_seconds(text: str) -> int:
+    match = re.fullmatch(r"(\d+)s", text)
+    assert match is not None
+    return int(match.group(1))
+
+
+def test_every_part_of_a_deployment_is_there() -> None:
+    assert set(compose()["services"]) == {"postgres", "valkey", "prometheus", *OURS}
+
+
+def test_every_image_has_a_version() -> None:
+    for name, found in compose()["services"].items():
+        assert re.fullmatch(r"[a-z/-]+:(v?\d[\w.]*|local)", found["image"]), name
+    assert service("postgres")["image"] == "postgres:18"
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_services_share_one_image_and_may_write_nothing(name: str) -> None:
+    found = service(name)
+
+    assert found["image"] == "gpu-ledger:local"
+    assert found["build"] == {"context": ".", "dockerfile": "deploy/Dockerfile"}
+    assert found["read_only"] is True
+    assert found["tmpfs"] == ["/tmp"]  # noqa: S108 - The container's own.
+    assert found["cap_drop"] == ["ALL"]
+    assert found["security_opt"] == ["no-new-privileges:true"]
+    assert "volumes" not in found
+    assert "user" not in found, "The image says who."
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_variable_is_one_the_service_reads(name: str) -> None:
+    for variable in set(service(name)["environment"]) - NOT_OURS:
+        if variable.endswith("_FILE"):
+            assert variable.removesuffix("_FILE") in SECRET_NAMES
+        else:
+            assert variable in Environment.model_fields
+            assert variable not in SECRET_NAMES, "Secrets come as files."
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_required_variable_is_given(name: str) -> None:
+    given = {variable.removesuffix("_FILE") for variable in service(name)["environment"]}
+    required = {n for n, field in Environment.model_fields.items() if field.is_required()}
+
+    assert required <= given
+    assert service(name)["environment"]["DJANGO_SETTINGS_MODULE"] == "config.settings.production"
+
+
+def test_only_migrations_get_the_owners_database() -> None:
+    holders = {n for n in OURS if "DATABASE_OWNER_URL_FILE" in service(n)["environment"]}
+
+    assert holders == {"migrate"}
+    assert "database_owner_url" not in service("web")["secrets"]
+
+
+def test_every_secret_that_is_read_is_mounted_and_has_a_file() -> None:
+    files = compose()["secrets"]
+    for name, found in compose()["services"].items():
+        words = [*map(str, found.get("environment", {}).values()), *found.get("command", [])]
+        read = {w.removeprefix("/run/secrets/") for w in words if w.startswith("/run/secrets/")}
+
+        assert read == set(found.get("secrets", [])), name
+        assert read <= set(files), name
+    for name, place in files.items():
+        assert place == {"file": f"deploy/secrets/{name}"}
+
+
+@pytest.mark.parametrize("name", ["migrate", "web"])
+def test_every_command_of_manage_py_exists_and_takes_its_arguments(name: str) -> None:
+    python, manage, command, *arguments = service(name)["command"]
+
+    assert (python, manage) == ("python", "manage.py")
+    loaded = load_command_class(get_commands()[command], command)
+    parser = loaded.create_parser("manage.py", command)
+    # Tests have one database; that the owner's alias follows from its variable is held below.
+    known = [argument.replace("owner", "default") for argument in arguments]
+    assert parser.parse_args(known) is not None
+
+
+def test_migrations_run_on_the_owners_connection() -> None:
+    owner = {"DATABASE_OWNER_URL": "postgresql://gpu_ledger_owner:x@postgres/gpu_ledger"}
+
+    databases = settings_from(Environment.read(**REQUIRED, **owner))["DATABASES"]
+
+    assert "--database owner" in " ".join(service("migrate")["command"])
+    assert "DATABASE_OWNER_URL_FILE" in service("migrate")["environment"]
+    assert set(databases) == {"default", "owner"}
+    assert databases["owner"]["USER"] == OWNER
+
+
+@pytest.mark.parametrize("name", ["worker", "beat"])
+def test_every_command_of_celery_exists_and_takes_its_arguments(name: str) -> None:
+    celery, flag, package, command, *arguments = service(name)["command"]
+
+    assert (celery, flag, package, command) == ("celery", "-A", "config", name)
+    found = celery_cli.commands[command]
+    parent = click.Context(celery_cli, obj=None)
+    parser = found.make_parser(parent)
+    _, rest, _ = parser.parse_args(args=list(arguments))
+    assert rest == []
+
+
+def test_a_worker_is_given_time_to_finish_its_tick() -> None:
+    grace = duration_seconds(service("worker")["stop_grace_period"])
+
+    assert grace > app.conf.worker_soft_shutdown_timeout
+
+
+def test_the_web_port_is_the_same_everywhere() -> None:
+    scraped = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))
+    job = next(j for j in scraped["scrape_configs"] if j["job_name"] == "gpu-ledger")
+
+    assert service("web")["command"][-1] == f"0.0.0.0:{WEB_PORT}"
+    assert service("web")["ports"] == [f"127.0.0.1:{WEB_PORT}:{WEB_PORT}"]
+    assert last("EXPOSE") == str(WEB_PORT)
+    assert job["static_configs"] == [{"targets": [f"web:{WEB_PORT}"]}]
+    assert resolve(job["metrics_path"]).url_name == "metrics"
+    # Django refuses requests for hosts it was not told of, the scraper's too.
+    assert service("web")["environment"]["ALLOWED_HOSTS"].split(",")[1:] == ["127.0.0.1", "web"]
+
+
+def test_nothing_listens_beyond_this_machine() -> None:
+    for name, found in compose()["services"].items():
+        for port in found.get("ports", []):
+            assert port.startswith("127.0.0.1:"), name
+
+
+def test_the_health_check_asks_an_endpoint_of_ours() -> None:
+    program = service("web")["healthcheck"]["test"]
+    url = urlsplit(program[-1])
+
+    assert program[:4] == ["CMD", "python", "-m", "config.probe"]
+    assert url.port == WEB_PORT
+    assert resolve(url.path).url_name == "readyz"
+    assert service("postgres")["healthcheck"]["test"][-1] == DATABASE
+
+
+def test_everybody_waits_for_the_migrations_and_they_for_the_database() -> None:
+    healthy, done = "service_healthy", "service_completed_successfully"
+
+    assert service("migrate")["depends_on"] == {"postgres": {"condition": healthy}}
+    for name in ("web", "worker", "beat"):
+        assert service(name)["depends_on"] == {
+            "migrate": {"condition": done},
+            "valkey": {"condition": healthy},
+        }
+
+
+def test_every_mounted_file_is_in_the_repository_and_read_only() -> None:
+    for found in compose()["services"].values():
+        for volume in found.get("volumes", []):
+            source, target, *mode = volume.split(":")
+            if source.startswith("./"):
+                assert (ROOT / source).is_file()
+                assert mode == ["ro"]
+            else:
+                assert source in compose()["volumes"], target
+
+
+def test_prometheus_reads_the_file_that_is_mounted() -> None:
+    found = service("prometheus")
+    target = found["volumes"][1].split(":")[1]
+
+    assert f"--config.file={target}" in found["command"]
+    assert "--storage.tsdb.retention.time=400d" in found["command"]

@@ -1,0 +1,82 @@
+"""Secrets as files: made once, read by the service, and quoted by the database."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from config.env import SECRET_NAMES, Environment, EnvironmentInvalidError
+from tests.deploy.files import ROOT, compose
+
+
+@pytest.fixture
+def secrets(tmp_path: Path) -> Path:
+    """Give a folder in which `make-secrets` has run."""
+    (tmp_path / "deploy" / "secrets").mkdir(parents=True)
+    shutil.copy(ROOT / "deploy" / "make-secrets", tmp_path / "deploy")
+    run_make_secrets(tmp_path)
+    return tmp_path / "deploy" / "secrets"
+
+
+def run_make_secrets(folder: Path) -> None:
+    subprocess.run(["sh", str(folder / "deploy" / "make-secrets")], check=True)
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted(folder.iterdir())}
+
+
+def test_every_secret_of_the_deployment_is_made_and_described(secrets: Path) -> None:
+    readme = (ROOT / "deploy" / "secrets" / "README.md").read_text("utf-8")
+
+    assert set(contents(secrets)) == set(compose()["secrets"])
+    for name in compose()["secrets"]:
+        assert f"| `{name}` |" in readme
+
+
+def test_making_them_again_changes_none(secrets: Path) -> None:
+    before = contents(secrets)
+
+    run_make_secrets(secrets.parent.parent)
+
+    assert contents(secrets) == before
+
+
+def test_two_deployments_share_no_secret(secrets: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (other / "deploy" / "secrets").mkdir(parents=True)
+    shutil.copy(ROOT / "deploy" / "make-secrets", other / "deploy")
+    run_make_secrets(other)
+
+    mine, theirs = contents(secrets), contents(other / "deploy" / "secrets")
+    assert all(mine[name] != theirs[name] for name in mine)
+
+
+def test_the_service_reads_them_all(secrets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SECRET_NAMES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv(f"{name}_FILE", str(secrets / name.lower()))
+
+    environment = Environment.read()
+
+    for name in SECRET_NAMES:
+        assert str(getattr(environment, name)) == contents(secrets)[name.lower()]
+        monkeypatch.delenv(name)
+
+
+def test_a_secret_file_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SECRET_KEY", raising=False)
+    monkeypatch.setenv("SECRET_KEY_FILE", "/nonexistent/secret_key")
+
+    with pytest.raises(
+        EnvironmentInvalidError, match="SECRET_KEY_FILE: cannot read /nonexistent/secret_key"
+    ):
+        Environment.read()
+
+
+def test_valkeys_password_is_the_one_in_the_url(secrets: Path) -> None:
+    found = contents(secrets)
+    password = found["redis_url"].split(":")[2].split("@")[0]
+
+    assert found["valkey_conf"].splitlines()[0] == f"requirepass {password}"
