@@ -182,4 +182,9 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {
+        "LifecycleStateEnum": "tenants.models.organization.LifecycleState",
+        "InvoiceStateEnum": [("draft", "Draft"), ("final", "Final")],
+        "SizeEnum": "quotas.models.limit.SIZE_CHOICES",
+    },
 }

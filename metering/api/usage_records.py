@@ -10,7 +10,7 @@ from metering.models import UsageRecord
 from tenants.api.filters import StrictFilterSet
 from tenants.api.views import ReadingViewSet
 
-SIZE_CHOICES = [(size.value, size.value) for size in GPUSize]
+SIZE_CHOICES = [(size.value, size.value.capitalize()) for size in GPUSize]
 
 
 class UsageRecordSerializer(serializers.ModelSerializer[UsageRecord]):

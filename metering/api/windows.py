@@ -61,7 +61,7 @@ class RetrySerializer(StrictSerializer):
     )
 
 
-class DecisionSerializer(StrictSerializer):
+class WindowDecisionSerializer(StrictSerializer):
     """What becomes of an hour that was not seen well enough, and why."""
 
     decision = serializers.ChoiceField(choices=DECISION_CHOICES)
@@ -103,12 +103,12 @@ class MeteringWindowViewSet(ReadingViewSet):
             retry_window(window_id=window.pk, note=asked["note"], actor=self.actor, at=self.at)
         )
 
-    @extend_schema(request=DecisionSerializer)
+    @extend_schema(request=WindowDecisionSerializer)
     @action(detail=True, methods=["post"])
     def decide(self, request: Request, pk: int) -> Response:
         """Decide on a window that waits for a person: accept what was seen, or waive the hour."""
         window = access_window(self.actor, pk, WRITE_WINDOW)
-        asked = self.read(DecisionSerializer, request)
+        asked = self.read(WindowDecisionSerializer, request)
         released = release_gap(
             window_id=window.pk,
             decision=GapDecision(asked["decision"]),

@@ -34,5 +34,5 @@ class SizeField(serializers.ChoiceField):
     def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401 - DRF's signature.
         """Name the known sizes in the refusal."""
         sizes = [size.value for size in GPUSize]
-        super().__init__(choices=sizes, **kwargs)
+        super().__init__(choices=[(size, size.capitalize()) for size in sizes], **kwargs)
         self.error_messages["invalid_choice"] = f"Use one of: {', '.join(sizes)}."

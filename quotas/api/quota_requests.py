@@ -79,7 +79,7 @@ class QuotaRequestInputSerializer(StrictSerializer):
     justification = serializers.CharField(max_length=JUSTIFICATION_LENGTH_MAX)
 
 
-class DecisionSerializer(StrictSerializer):
+class QuotaDecisionSerializer(StrictSerializer):
     """What is said with a decision."""
 
     note = serializers.CharField(
@@ -121,21 +121,21 @@ class QuotaRequestViewSet(ReadingViewSet):
         made = submit_request(project=project, **fields, actor=self.actor, at=self.at)
         return self.answer(made, status_code=status.HTTP_201_CREATED)
 
-    @extend_schema(request=DecisionSerializer)
+    @extend_schema(request=QuotaDecisionSerializer)
     @action(detail=True, methods=["post"])
     @idempotent(is_required=False)
     def approve(self, request: Request, pk: UUID) -> Response:
         """Grant a request: the project's limit becomes what was asked. Doing it twice is once."""
         return self._decide(approve_request, request, pk, capability=DECIDE_REQUEST)
 
-    @extend_schema(request=DecisionSerializer)
+    @extend_schema(request=QuotaDecisionSerializer)
     @action(detail=True, methods=["post"])
     @idempotent(is_required=False)
     def reject(self, request: Request, pk: UUID) -> Response:
         """Turn a request down; the limit stays."""
         return self._decide(reject_request, request, pk, capability=DECIDE_REQUEST)
 
-    @extend_schema(request=DecisionSerializer)
+    @extend_schema(request=QuotaDecisionSerializer)
     @action(detail=True, methods=["post"])
     @idempotent(is_required=False)
     def cancel(self, request: Request, pk: UUID) -> Response:
@@ -144,5 +144,5 @@ class QuotaRequestViewSet(ReadingViewSet):
 
     def _decide(self, decide: Decision, request: Request, pk: UUID, *, capability: str) -> Response:
         found = access_request(self.actor, pk, capability)
-        note = self.read(DecisionSerializer, request)["note"]
+        note = self.read(QuotaDecisionSerializer, request)["note"]
         return self.answer(decide(request_id=found.pk, note=note, actor=self.actor, at=self.at))
