@@ -55,7 +55,9 @@ class PeriodInputSerializer(StrictSerializer):
     """A month to open."""
 
     organization = serializers.UUIDField()
-    label = serializers.CharField(max_length=7, help_text='Such as "2026-10".')
+    label = serializers.CharField(  # type: ignore[assignment] - The field is named so.
+        max_length=7, help_text='Such as "2026-10".'
+    )
 
 
 class PeriodFilter(StrictFilterSet):

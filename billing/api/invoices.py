@@ -94,7 +94,8 @@ class InvoiceDetailSerializer(InvoiceSerializer):
 
     lines = InvoiceLineSerializer(many=True, read_only=True)
 
-    class Meta(InvoiceSerializer.Meta):
+    class Meta:
+        model = Invoice
         fields = (*InvoiceSerializer.Meta.fields, "lines")
         read_only_fields = fields
 

@@ -66,7 +66,9 @@ def cost_by_project(
 ) -> tuple[CostFact, ...]:
     """Return cost and use by organization and project; arguments as `cost_by_organization`."""
     return _facts(
-        _charges(begin_at, end_at, organizations), project=F("project__slug"), key=F("project_id")
+        _charges(begin_at, end_at, organizations),
+        project_slug=F("project__slug"),
+        project_key=F("project_id"),
     )
 
 
@@ -83,7 +85,7 @@ def cost_by_day(
     """Return cost and use by organization and UTC day; arguments as `cost_by_organization`."""
     in_utc = Func(Value("UTC"), F("window_start"), function="timezone", output_field=DateField())
     return _facts(
-        _charges(begin_at, end_at, organizations), on=Cast(in_utc, output_field=DateField())
+        _charges(begin_at, end_at, organizations), used_on=Cast(in_utc, output_field=DateField())
     )
 
 
@@ -125,7 +127,7 @@ _PRODUCT = DecimalField(max_digits=60, decimal_places=10)
 
 def _facts(charges: QuerySet[Charge], **told_apart: Any) -> tuple[CostFact, ...]:  # noqa: ANN401 - Expressions.
     """Return one fact per organization, currency and what is told apart, in that order."""
-    rows = (
+    rows: Iterable[dict[str, Any]] = (
         charges.values(
             "organization_id", "organization__slug", "organization__name", "currency", **told_apart
         )
@@ -142,10 +144,10 @@ def _facts(charges: QuerySet[Charge], **told_apart: Any) -> tuple[CostFact, ...]
             organization_name=row["organization__name"],
             unit_seconds=int(row["used"]),
             cost=cost_of(row["product"], currency=row["currency"]),
-            project_id=row.get("key"),
-            project=row.get("project", ""),
+            project_id=row.get("project_key"),
+            project=row.get("project_slug", ""),
             size=row.get("kind", ""),
-            day=row.get("on"),
+            day=row.get("used_on"),
         )
         for row in rows
     )

@@ -6,6 +6,7 @@ number of pods, prices and projects.
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db import connection, transaction
 
@@ -60,7 +61,7 @@ def accrue_windows(*, window_ids: list[int], actor: Actor, at: datetime) -> Accr
 
 
 def _write(window_ids: list[int], *, hours: list[datetime], at: datetime) -> AccrualResult:
-    given = {"windows": window_ids, "hours": hours, "at": at}
+    given: dict[str, Any] = {"windows": window_ids, "hours": hours, "at": at}
     with connection.cursor() as cursor:
         cursor.execute(_CHARGE, given)
         charges, unit_seconds = cursor.fetchone()

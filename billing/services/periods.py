@@ -118,7 +118,7 @@ def _missing(
     at: datetime,
 ) -> list[BillingPeriod]:
     known = dict(stored)
-    made = []
+    made: list[BillingPeriod] = []
     month = first
     for _ in range(MONTHS_AHEAD_MAX):
         if month > last:

@@ -20,6 +20,8 @@ from tenants.models import Cluster, Organization, Project
 from tests.builders import AT, MONTH_START, bind, make_cluster, make_organization, make_project
 
 HOUR = timedelta(hours=1)
+BOUND_HOURS = 3
+"""How long namespaces are bound in months made for tests: only these hours need windows."""
 SMALL_GROUP = "H100/1g.10gb"
 DORA = Actor(kind=ActorKind.PERSON, id="7", label="dora")
 ERIC = Actor(kind=ActorKind.PERSON, id="8", label="eric")
@@ -50,13 +52,17 @@ class Ledger:
 
 
 def make_ledger(
-    slug: str = "acme", *, cluster_slug: str = "hopper", **organization: object
+    slug: str = "acme",
+    *,
+    cluster_slug: str = "hopper",
+    bound_hours: int = 744,
+    **organization: object,
 ) -> Ledger:
     """Return an organization whose book has 2.00 EUR for any small unit since October."""
     payer = make_organization(slug, **organization)
     llm, vision = make_project(payer, "llm"), make_project(payer, "vision")
     cluster = Cluster.objects.filter(slug=cluster_slug).first() or make_cluster(cluster_slug)
-    bind(cluster, f"{slug}-llm", llm)
+    bind(cluster, f"{slug}-llm", llm, end_at=MONTH_START + bound_hours * HOUR)
     book = make_book(slug, currency=payer.billing_currency)
     assign(payer, book)
     make_price(book)
@@ -213,13 +219,13 @@ def month_of_use(uses: Iterable[tuple[str, int]], slug: str = "acme") -> Ledger:
         uses: Project slug and unit-seconds, all in the first hour; projects are made as needed.
         slug: Of the organization.
     """
-    ledger = make_ledger(slug, cluster_slug=f"of-{slug}")
+    ledger = make_ledger(slug, cluster_slug=f"of-{slug}", bound_hours=BOUND_HOURS)
     projects = {"llm": ledger.llm, "vision": ledger.vision}
     wanted = list(uses)
     for name, _ in wanted:
         if name not in projects:
             projects[name] = make_project(ledger.organization, name)
     sealed_window(ledger.cluster, [Use(projects[name], seconds) for name, seconds in wanted])
-    seal_rest_of_month(ledger.cluster)
+    seal_rest_of_month(ledger.cluster, hours=BOUND_HOURS)
     accrue_everything()
     return ledger

@@ -1,0 +1,222 @@
+"""Admin pages of invoices: the document itself, and the steps from draft to final.
+
+Buttons post to services as the signed-in person; following a link changes nothing.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, URLResolver, path, reverse
+from django.utils import timezone
+from django.utils.decorators import method_decorator
+from django.views.decorators.clickjacking import xframe_options_sameorigin
+from django.views.decorators.http import require_POST, require_safe
+
+from billing.access import READ_INVOICE, WRITE_INVOICE, access_invoice
+from billing.adapters.csv_export import render_csv
+from billing.adapters.pdf import render_pdf
+from billing.admin.periods import invoice_terms
+from billing.domain.document import file_name_of
+from billing.domain.invoice_state import InvoiceState
+from billing.models import Invoice
+from billing.services.finalizing import finalize_invoice
+from billing.services.invoicing import discard_draft, draft_invoice
+from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.domain.actors import Actor
+from tenants.domain.errors import DomainError, ForbiddenError, NotFoundError
+
+LIST = "admin:billing_invoice_changelist"
+PAGE = "admin:billing_invoice_change"
+
+
+@admin.register(Invoice)
+class InvoiceAdmin(LedgerAdmin):
+    """What organizations owe."""
+
+    view_capability = READ_INVOICE
+    write_capability = WRITE_INVOICE
+    hint = "Drafts are made from billing periods. A final invoice is frozen by the database."
+    change_form_outer_before_template = "admin/billing/invoice/document.html"
+    list_display = ("reference", "organization", "period_label", "state", "total_text", "issued")
+    list_filter = ("state", "period__label", "organization", "currency")
+    list_select_related = ("organization", "period")
+    search_fields = ("number", "organization__name", "organization__slug", "period__label")
+    fields = (
+        "organization",
+        "period",
+        "state",
+        "content_sha256",
+        "drafted_by",
+        "drafted_at",
+        "finalized_by",
+        "finalized_at",
+        "version",
+    )
+
+    @admin.display(description="period", ordering="period__label")
+    def period_label(self, invoice: Invoice) -> str:
+        """Return the month."""
+        return invoice.period.label
+
+    @admin.display(description="total", ordering="total")
+    def total_text(self, invoice: Invoice) -> str:
+        """Return the total as printed."""
+        return f"{invoice.document['total']['amount']} {invoice.currency}"
+
+    @admin.display(description="finalized", ordering="finalized_at")
+    def issued(self, invoice: Invoice) -> datetime | None:
+        """Return when it became final."""
+        return invoice.finalized_at
+
+    def get_urls(self) -> list[URLPattern | URLResolver]:
+        """Return the pages of one invoice, before those of every table."""
+        views: dict[str, Callable[..., HttpResponse]] = {
+            "pdf": self.show_pdf,
+            "csv": self.download_csv,
+            "finalize": self.finalize,
+            "redraft": self.redraft,
+            "discard": self.discard,
+        }
+        own = [
+            path(
+                f"<uuid:invoice_id>/{name}/",
+                self.admin_site.admin_view(view),
+                name=f"billing_invoice_{name}",
+            )
+            for name, view in views.items()
+        ]
+        return [*own, *super().get_urls()]
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Return the invoice's page, with its document."""
+        invoice = self.get_object(request, object_id)
+        context = {
+            "invoice": invoice,
+            "document": invoice.document if invoice else None,
+            "is_draft": invoice is not None and invoice.state == InvoiceState.DRAFT.value,
+            "may_write": self.has_write_permission(request),
+            "title": f"Invoice {invoice}",
+            **(extra_context or {}),
+        }
+        answer: HttpResponse = super().change_view(request, object_id, form_url, context)
+        return answer
+
+    @method_decorator(require_safe)
+    @method_decorator(xframe_options_sameorigin)
+    def show_pdf(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:
+        """Return the invoice as PDF, to be shown in the page."""
+        document = self._invoice(request, invoice_id, READ_INVOICE).document
+        return _file(render_pdf(document), f"{file_name_of(document)}.pdf", how="inline")
+
+    @method_decorator(require_safe)
+    def download_csv(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:
+        """Return the invoice's lines as CSV."""
+        document = self._invoice(request, invoice_id, READ_INVOICE).document
+        return _file(render_csv(document), f"{file_name_of(document)}.csv", how="attachment")
+
+    @method_decorator(require_POST)
+    def finalize(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:
+        """Finalize the draft that was looked at."""
+        version = _version(request)
+        return self._perform(
+            request,
+            invoice_id,
+            lambda row, actor, at: finalize_invoice(
+                invoice_id=row.pk,
+                actor=actor,
+                at=at,
+                terms=invoice_terms(),
+                expected_version=version,
+            ),
+            done="The invoice is final.",
+        )
+
+    @method_decorator(require_POST)
+    def redraft(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:
+        """Make the draft again from the charges as they are now."""
+        return self._perform(
+            request,
+            invoice_id,
+            lambda row, actor, at: draft_invoice(
+                period_id=row.period_id, actor=actor, at=at, terms=invoice_terms()
+            ),
+            done="The draft was made again.",
+        )
+
+    @method_decorator(require_POST)
+    def discard(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:
+        """Discard the draft that was looked at."""
+        version = _version(request)
+        return self._perform(
+            request,
+            invoice_id,
+            lambda row, actor, at: discard_draft(
+                invoice_id=row.pk, actor=actor, at=at, expected_version=version
+            ),
+            done="The draft was discarded.",
+            then=reverse(LIST),
+        )
+
+    def _perform(
+        self,
+        request: HttpRequest,
+        invoice_id: UUID,
+        call: Callable[[Invoice, Actor, datetime], object],
+        *,
+        done: str,
+        then: str = "",
+    ) -> HttpResponse:
+        """Call a service, tell what came of it, and go back to the page."""
+        invoice = self._invoice(request, invoice_id, WRITE_INVOICE)
+        page = reverse(PAGE, args=[invoice_id])
+        try:
+            call(invoice, actor_of_request(request), timezone.now())
+        except DomainError as error:
+            for sentence in (
+                f"{error.message} {error.advice}",
+                *(problem.message for problem in error.problems),
+            ):
+                self.message_user(request, sentence, messages.ERROR)
+            return HttpResponseRedirect(page)
+        self.message_user(request, done, messages.SUCCESS)
+        return HttpResponseRedirect(then or page)
+
+    def _invoice(self, request: HttpRequest, invoice_id: UUID, capability: str) -> Invoice:
+        """Return the invoice, or answer as the admin does: 403 or 404."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        try:
+            return access_invoice(actor_of_request(request), invoice_id, capability)
+        except ForbiddenError as error:
+            raise PermissionDenied from error
+        except NotFoundError as error:
+            raise Http404 from error
+
+
+def _version(request: HttpRequest) -> int | None:
+    """Return the version the page showed, so that nothing newer is acted on unseen."""
+    shown = request.POST.get("version", "")
+    return int(shown) if shown.isascii() and shown.isdigit() else None
+
+
+def _file(content: bytes, name: str, *, how: str) -> HttpResponse:
+    kind = "application/pdf" if name.endswith(".pdf") else "text/csv; charset=utf-8"
+    return HttpResponse(
+        content,
+        content_type=kind,
+        headers={
+            "Content-Disposition": f'{how}; filename="{name}"',
+            "Cache-Control": "private, no-store",
+        },
+    )

@@ -1,0 +1,166 @@
+"""Admin pages of billing: everything is seen, and written through services only."""
+
+import re
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from billing.models import BillingPeriod, Invoice, Price, PriceBook, PriceBookAssignment
+from tenants.domain.roles import Role
+from tests.billing.api.office import Office
+from tests.billing.ledger import Use, accrue_everything, sealed_window
+from tests.builders import MONTH_END, grant, make_cluster, make_user
+
+TABLES = (
+    "pricebook",
+    "price",
+    "pricebookassignment",
+    "charge",
+    "accrualexception",
+    "accruedwindow",
+    "billingperiod",
+    "invoice",
+    "invoiceseries",
+)
+
+
+@pytest.fixture(autouse=True)
+def staff(office: Office) -> None:  # noqa: ARG001 - The people must be there.
+    User.objects.update(is_staff=True)
+
+
+def enter(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def page_of(invoice: Invoice, step: str = "") -> str:
+    return f"/admin/billing/invoice/{invoice.pk}/{step}"
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.usefixtures("draft")
+def test_every_table_is_listed_and_searched(office: Office, table: str) -> None:
+    sealed_window(make_cluster("other"), [Use(office.cast.llm, size="large")], start_at=MONTH_END)
+    accrue_everything()
+    client = enter(office.cast.dora)
+
+    for query in ("", "?q=a"):
+        assert client.get(f"/admin/billing/{table}/{query}").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["alice", "bob", "mallory"])
+def test_a_role_of_one_organization_opens_no_page(
+    office: Office, draft: Invoice, name: str
+) -> None:
+    client = enter(getattr(office.cast, name))
+
+    for table in TABLES:
+        assert client.get(f"/admin/billing/{table}/").status_code == 403
+    assert client.get(page_of(draft, "pdf/")).status_code == 403
+
+
+def test_a_price_is_set_through_the_service(office: Office) -> None:
+    client = enter(office.cast.dora)
+    body = {
+        "price_book": str(office.book.pk),
+        "size": "large",
+        "price_group": "*",
+        "unit_price": "7.50",
+        "valid_from_0": "2026-10-01",
+        "valid_from_1": "00:00:00",
+    }
+
+    made = client.post("/admin/billing/price/add/", body)
+    again = client.post("/admin/billing/price/add/", body)
+
+    assert made.status_code == 302
+    assert f"{Price.objects.get(size='large').unit_price:.2f}" == "7.50"
+    assert again.status_code == 200
+    assert "begins at that hour or later" in again.content.decode()
+    assert Price.objects.filter(size="large").count() == 1
+
+
+def test_books_assignments_and_months_are_made_through_services(office: Office) -> None:
+    client = enter(office.cast.dora)
+
+    client.post("/admin/billing/pricebook/add/", {"slug": "b", "name": "B", "currency": "EUR"})
+    client.post(
+        "/admin/billing/pricebookassignment/add/",
+        {
+            "organization": str(office.cast.acme.pk),
+            "price_book": str(PriceBook.objects.get(slug="b").pk),
+            "valid_from_0": "2027-01-01",
+            "valid_from_1": "00:00:00",
+        },
+    )
+    client.post(
+        "/admin/billing/billingperiod/add/",
+        {"organization": str(office.cast.acme.pk), "label": "2027-01"},
+    )
+
+    assert PriceBookAssignment.objects.filter(price_book__slug="b").count() == 1
+    assert BillingPeriod.objects.filter(label="2027-01").count() == 1
+
+
+def test_a_month_walks_from_period_to_final_invoice_by_buttons(office: Office) -> None:
+    eric = make_user("eric", is_staff=True)
+    grant(eric, Role.FINANCE_ADMIN)
+    dora, other = enter(office.cast.dora), enter(eric)
+
+    dora.post(
+        "/admin/billing/billingperiod/",
+        {"action": "draft_invoices", "_selected_action": [str(office.period.pk)]},
+    )
+    invoice = Invoice.objects.get()
+    page = other.get(page_of(invoice, "change/")).content.decode()
+    own = dora.post(page_of(invoice, "finalize/"), {"version": "1"}, follow=True)
+    assert Invoice.objects.get().state == "draft"
+    done = other.post(page_of(invoice, "finalize/"), {"version": "1"}, follow=True)
+
+    assert "Finalize" in page
+    assert "Small unit, H100 1g.10gb" in page
+    assert page_of(invoice, "pdf/") in page
+    assert "may not finalize" in own.content.decode()
+    assert "The invoice is final." in done.content.decode()
+    final = Invoice.objects.get()
+    assert (final.reference, final.finalized_by) == ("GL-2026-000001", "eric")
+    assert "Finalize</" not in re.sub(r"\s+", "", done.content.decode())
+
+
+def test_a_draft_is_made_again_and_discarded_by_buttons(office: Office, draft: Invoice) -> None:
+    client = enter(office.cast.dora)
+
+    client.post(page_of(draft, "redraft/"))
+    assert Invoice.objects.get().version == 2
+    unseen = client.post(page_of(draft, "discard/"), {"version": "1"}, follow=True)
+    assert "was changed" in unseen.content.decode()
+    client.post(page_of(draft, "discard/"), {"version": "2"})
+
+    assert not Invoice.objects.exists()
+
+
+@pytest.mark.parametrize("step", ["finalize/", "redraft/", "discard/"])
+def test_following_a_link_changes_nothing_and_an_auditor_has_no_buttons(
+    office: Office, draft: Invoice, step: str
+) -> None:
+    assert enter(office.cast.dora).get(page_of(draft, step)).status_code == 405
+    ann = enter(office.cast.ann)
+    assert ann.post(page_of(draft, step)).status_code == 403
+    assert page_of(draft, step) not in ann.get(page_of(draft, "change/")).content.decode()
+    assert Invoice.objects.get().version == 1
+
+
+def test_the_document_is_shown_inside_the_page(office: Office, draft: Invoice) -> None:
+    client = enter(office.cast.ann)
+
+    pdf = client.get(page_of(draft, "pdf/"))
+    csv = client.get(page_of(draft, "csv/"))
+
+    assert (pdf["X-Frame-Options"], pdf["Content-Type"]) == ("SAMEORIGIN", "application/pdf")
+    assert pdf["Content-Disposition"].startswith("inline")
+    assert csv["Content-Disposition"].startswith("attachment")
+    missing = f"/admin/billing/invoice/{office.period.pk}/pdf/"
+    assert client.get(missing).status_code == 404

@@ -1,0 +1,121 @@
+"""Billing periods, charges and accrual exceptions over REST."""
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from billing.models import AccrualException, BillingPeriod, Charge
+from tests.billing.api.office import Office
+from tests.billing.ledger import HOUR, Use, accrue_everything, sealed_window
+from tests.builders import MONTH_END, make_cluster
+from tests.tenants.api.doors import open_door, problem
+
+PERIODS, CHARGES, EXCEPTIONS = (
+    "/api/v1/billing-periods/",
+    "/api/v1/charges/",
+    "/api/v1/accrual-exceptions/",
+)
+
+
+def test_the_finance_admin_opens_a_month_once(office: Office) -> None:
+    client = open_door(office.cast.dora)
+    body = {"organization": str(office.cast.acme.pk), "label": "2026-12"}
+
+    made = client.post(PERIODS, body, headers={"Idempotency-Key": "k1"})
+    again = client.post(PERIODS, body, headers={"Idempotency-Key": "k2"})
+
+    assert (made.status_code, again.status_code) == (201, 201)
+    assert made.json() == again.json()
+    assert made.json()["begin_at"] == "2026-12-01T00:00:00Z"
+    assert BillingPeriod.objects.filter(label="2026-12").count() == 1
+
+
+def test_a_wrong_label_names_its_field(office: Office) -> None:
+    answer = open_door(office.cast.dora).post(
+        PERIODS,
+        {"organization": str(office.cast.acme.pk), "label": "12/2026"},
+        headers={"Idempotency-Key": "k1"},
+    )
+
+    assert problem(answer) == (422, "period_label_invalid")
+
+
+@pytest.mark.parametrize(("name", "seen"), [("ann", 4), ("dora", 4), ("alice", 0), ("bob", 0)])
+def test_periods_are_seen_by_who_does_the_billing_or_audits(
+    office: Office, name: str, seen: int
+) -> None:
+    client = open_door(getattr(office.cast, name))
+
+    assert len(client.get(PERIODS).json()["results"]) == seen
+    status = client.get(f"{PERIODS}{office.period.pk}/").status_code
+    assert status == (200 if seen else 404)
+
+
+@pytest.mark.parametrize(
+    ("name", "projects"),
+    [
+        ("ann", {"llm", "vision", "virus"}),
+        ("alice", {"llm", "vision"}),
+        ("bob", {"llm"}),
+        ("carol", set()),
+        ("mallory", {"virus"}),
+    ],
+)
+def test_charges_are_seen_by_the_projects_one_reaches(
+    office: Office, name: str, projects: set[str]
+) -> None:
+    answer = open_door(getattr(office.cast, name)).get(CHARGES)
+
+    slugs = {str(p.pk): p.slug for p in (office.cast.llm, office.cast.vision, office.cast.virus)}
+    assert {slugs[row["project"]] for row in answer.json()["results"]} == projects
+
+
+def test_a_charge_tells_quantity_and_price_exactly(office: Office) -> None:
+    charge = Charge.objects.get(project=office.cast.vision)
+
+    row = open_door(office.cast.alice).get(f"{CHARGES}{charge.pk}/").json()
+
+    assert (row["unit_seconds"], row["unit_hours"]) == (1800, "0.500000")
+    assert row["unit_price"] == {"amount": "2.00", "currency": "EUR"}
+    assert (row["window_start"], row["line"]) == ("2026-10-01T00:00:00Z", None)
+
+
+@pytest.mark.parametrize(
+    ("filter_", "found"),
+    [
+        ("is_billed=false", 3),
+        ("is_billed=true", 0),
+        ("owner=carol&size=small", 3),
+        ("owner=nobody", 0),
+        ("hour_from=2026-10-01T01:00:00Z", 0),
+        ("hour_before=2026-10-01T01:00:00Z", 3),
+        ("price_group=H100/1g.10gb", 3),
+    ],
+)
+def test_charges_are_filtered(office: Office, filter_: str, found: int) -> None:
+    assert len(open_door(office.cast.ann).get(f"{CHARGES}?{filter_}").json()["results"]) == found
+
+
+def test_unpriced_use_is_told_with_its_remedy(office: Office) -> None:
+    sealed_window(
+        make_cluster("other"), [Use(office.cast.llm, 60, size="large")], start_at=MONTH_END + HOUR
+    )
+    accrue_everything()
+    found = AccrualException.objects.get()
+
+    row = open_door(office.cast.bob).get(f"{EXCEPTIONS}?is_open=true").json()["results"][0]
+
+    assert (row["id"], row["code"], row["unit_seconds"]) == (found.pk, "no_price", 60)
+    assert row["remedy"].startswith("Set a price")
+    assert open_door(office.cast.ann).get(f"{EXCEPTIONS}{found.pk}/").status_code == 200
+    assert problem(open_door(office.cast.mallory).get(f"{EXCEPTIONS}{found.pk}/"))[0] == 404
+
+
+def test_the_number_of_statements_of_a_list_is_constant(
+    office: Office, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    client = open_door(office.cast.ann)
+    client.get(CHARGES)
+
+    for size in (1, 3):
+        with django_assert_num_queries(4):
+            client.get(f"{CHARGES}?page_size={size}")

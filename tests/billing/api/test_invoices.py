@@ -1,0 +1,134 @@
+"""Invoices over REST: draft, look, finalize, hand out."""
+
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from billing.models import Invoice
+from tenants.domain.roles import Role
+from tests.billing.api.office import Office
+from tests.builders import grant, make_user
+from tests.tenants.api.doors import open_door, problem
+
+PATH = "/api/v1/invoices/"
+
+
+def send(client: APIClient, path: str, body: Any = None, **headers: str) -> Any:  # noqa: ANN401
+    given = {"Idempotency-Key": "k1", **{k.replace("_", "-"): v for k, v in headers.items()}}
+    return client.post(path, body or {}, headers=given)
+
+
+def test_a_month_is_drafted_looked_at_and_finalized(office: Office) -> None:
+    eric = make_user("eric")
+    grant(eric, Role.FINANCE_ADMIN)
+    dora, other = open_door(office.cast.dora), open_door(eric)
+
+    drafted = send(dora, PATH, {"period": str(office.period.pk)})
+    place = drafted["Location"]
+    final = send(other, f"{place}finalize/", If_Match=drafted["ETag"])
+
+    assert (drafted.status_code, final.status_code) == (201, 200)
+    assert drafted.json()["state"] == "draft"
+    body = final.json()
+    assert (body["state"], body["reference"]) == ("final", "GL-2026-000001")
+    assert body["total"] == {"amount": "3.00", "currency": "EUR"}
+    assert [(line["unit_hours"], line["amount"]["amount"]) for line in body["lines"]] == [
+        ("1.000000", "2.00"),
+        ("0.500000", "1.00"),
+    ]
+    assert dora.get(place).json() == body
+    charges = dora.get(f"/api/v1/charges/?invoice={body['id']}").json()["results"]
+    assert {c["line"] for c in charges} == {line["id"] for line in body["lines"]}
+
+
+def test_every_reason_against_a_draft_is_a_problem(office: Office) -> None:
+    period = office.cast.acme.billing_periods.get(label="2026-11")
+
+    answer = send(open_door(office.cast.dora), PATH, {"period": str(period.pk)})
+
+    assert problem(answer) == (409, "period_not_ready")
+    codes = [p["code"] for p in answer.json()["problems"]]
+    assert "windows_not_sealed" in codes
+    assert not Invoice.objects.exists()
+
+
+def test_who_drafted_is_refused_as_finalizer(office: Office) -> None:
+    dora = open_door(office.cast.dora)
+    drafted = send(dora, PATH, {"period": str(office.period.pk)})
+
+    answer = send(dora, f"{drafted['Location']}finalize/", Idempotency_Key="k2")
+
+    assert problem(answer) == (403, "invoice_needs_four_eyes")
+    assert Invoice.objects.get().state == "draft"
+
+
+def test_a_draft_made_again_is_not_finalized_unseen(office: Office, draft: Invoice) -> None:
+    answer = send(open_door(office.cast.dora), f"{PATH}{draft.pk}/finalize/", If_Match='"7"')
+
+    assert problem(answer)[0] == 412
+    assert Invoice.objects.get().state == "draft"
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("alice", 200), ("ann", 200), ("dora", 200), ("bob", 404), ("carol", 404), ("mallory", 404)],
+)
+@pytest.mark.parametrize("part", ["", "pdf/", "csv/"])
+def test_an_invoice_is_read_by_its_organization_and_the_platform(
+    office: Office, draft: Invoice, name: str, status: int, part: str
+) -> None:
+    answer = open_door(getattr(office.cast, name)).get(f"{PATH}{draft.pk}/{part}")
+
+    assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("alice", 403), ("ann", 403), ("frank", 403), ("bob", 404), ("mallory", 404)],
+)
+def test_nobody_else_writes_invoices(
+    office: Office, draft: Invoice, name: str, status: int
+) -> None:
+    client = open_door(getattr(office.cast, name))
+
+    final = send(client, f"{PATH}{draft.pk}/finalize/")
+    gone = client.delete(f"{PATH}{draft.pk}/", headers={"If-Match": '"1"'})
+
+    assert (problem(final)[0], problem(gone)[0]) == (status, status)
+    now = Invoice.objects.get()
+    assert (now.state, now.version) == ("draft", 1)
+
+
+def test_an_invoice_is_handed_out_as_pdf_and_csv(office: Office, draft: Invoice) -> None:
+    client = open_door(office.cast.alice)
+
+    pdf, csv = (client.get(f"{PATH}{draft.pk}/{kind}/") for kind in ("pdf", "csv"))
+
+    assert (pdf["Content-Type"], pdf.content[:5]) == ("application/pdf", b"%PDF-")
+    assert pdf["Content-Disposition"] == 'attachment; filename="draft-2026-10.pdf"'
+    assert csv["Content-Type"] == "text/csv; charset=utf-8"
+    assert csv.content.count(b"\r\n") == 3
+    assert "no-store" in csv["Cache-Control"]
+
+
+def test_a_draft_is_discarded_as_it_was_seen(office: Office, draft: Invoice) -> None:
+    client = open_door(office.cast.dora)
+
+    blind = client.delete(f"{PATH}{draft.pk}/")
+    gone = client.delete(f"{PATH}{draft.pk}/", headers={"If-Match": '"1"'})
+
+    assert problem(blind)[0] == 428
+    assert gone.status_code == 204
+    assert not Invoice.objects.exists()
+
+
+def test_invoices_are_listed_without_lines_and_filtered(office: Office, draft: Invoice) -> None:
+    client = open_door(office.cast.ann)
+
+    found = client.get(f"{PATH}?state=draft&period_label=2026-10").json()["results"]
+
+    assert [row["id"] for row in found] == [str(draft.pk)]
+    assert "lines" not in found[0]
+    assert client.get(f"{PATH}?state=final").json()["results"] == []
+    assert open_door(office.cast.mallory).get(PATH).json()["results"] == []

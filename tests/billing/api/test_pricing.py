@@ -1,0 +1,168 @@
+"""Price books, prices and assignments over REST."""
+
+import json
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from billing.models import Price, PriceBook, PriceBookAssignment
+from tests.billing.api.office import Office
+from tests.billing.ledger import make_book, make_price
+from tests.tenants.api.doors import open_door, problem
+
+BOOKS, PRICES, ASSIGNMENTS = (
+    "/api/v1/price-books/",
+    "/api/v1/prices/",
+    "/api/v1/price-book-assignments/",
+)
+
+
+def post(client: APIClient, path: str, body: dict[str, Any], key: str = "k1") -> Any:  # noqa: ANN401
+    return client.post(path, body, headers={"Idempotency-Key": key})
+
+
+def price_body(office: Office, **fields: object) -> dict[str, Any]:
+    return {
+        "price_book": str(office.book.pk),
+        "size": "large",
+        "price_group": "H100/whole",
+        "unit_price": "4.125",
+        "valid_from": "2026-10-01T00:00:00Z",
+        **fields,
+    }
+
+
+def test_the_finance_admin_makes_a_book_and_sets_a_price(office: Office) -> None:
+    client = open_door(office.cast.dora)
+
+    made = post(client, BOOKS, {"slug": "usd", "name": "Dollars", "currency": "USD"})
+    set_ = post(client, PRICES, price_body(office), key="k2")
+
+    assert (made.status_code, made.json()["currency"], made["ETag"]) == (201, "USD", '"1"')
+    assert set_.status_code == 201
+    body = set_.json()
+    assert body["unit_price"] == {"amount": "4.125", "currency": "EUR"}
+    assert (body["valid_from"], body["valid_until"]) == ("2026-10-01T00:00:00Z", None)
+    assert Price.objects.filter(size="large").count() == 1
+
+
+def test_a_price_sent_twice_is_set_once(office: Office) -> None:
+    client = open_door(office.cast.dora)
+    first = post(client, PRICES, price_body(office))
+
+    again = post(client, PRICES, price_body(office))
+
+    assert again.json() == first.json()
+    assert again["Idempotent-Replayed"] == "true"
+    assert Price.objects.filter(size="large").count() == 1
+
+
+def test_a_price_without_a_key_is_refused(office: Office) -> None:
+    answer = open_door(office.cast.dora).post(PRICES, price_body(office))
+
+    assert problem(answer)[1] == "idempotency_key_required"
+    assert not Price.objects.filter(size="large").exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "field"),
+    [
+        ({"unit_price": "-1"}, "invalid_input", "unit_price"),
+        ({"unit_price": "NaN"}, "invalid_input", "unit_price"),
+        ({"unit_price": "0.00000000001"}, "invalid_input", "unit_price"),
+        ({"size": "huge"}, "price_key_invalid", "size"),
+        ({"price_group": "H100"}, "price_key_invalid", "price_group"),
+        ({"valid_from": "2026-10-01T00:30:00Z"}, "not_on_the_hour", "valid_from"),
+        ({"size": "small", "price_group": "*"}, "price_overlap", "valid_from"),
+        ({"surprise": 1}, "invalid_input", "surprise"),
+    ],
+)
+def test_a_price_that_cannot_be_names_its_field(
+    office: Office, fields: dict[str, Any], code: str, field: str
+) -> None:
+    answer = post(open_door(office.cast.dora), PRICES, price_body(office, **fields))
+
+    assert problem(answer)[1] == code
+    assert json.loads(answer.content)["field"] == field
+    assert Price.objects.count() == 1
+
+
+@pytest.mark.parametrize("name", ["alice", "bob", "frank", "ann"])
+def test_nobody_else_sets_prices(office: Office, name: str) -> None:
+    client = open_door(getattr(office.cast, name))
+
+    priced = post(client, PRICES, price_body(office))
+    made = post(client, BOOKS, {"slug": "x", "name": "X", "currency": "EUR"}, key="k2")
+    assigned = post(
+        client,
+        ASSIGNMENTS,
+        {
+            "organization": str(office.cast.acme.pk),
+            "price_book": str(office.book.pk),
+            "valid_from": "2027-01-01T00:00:00Z",
+        },
+        key="k3",
+    )
+
+    assert [problem(a)[0] for a in (priced, made, assigned)] == [403, 403, 403]
+    assert (Price.objects.count(), PriceBook.objects.count()) == (1, 1)
+    assert PriceBookAssignment.objects.count() == 2
+
+
+def test_an_organization_sees_the_books_it_is_billed_by_and_no_other(office: Office) -> None:
+    hidden = make_book("hidden")
+    make_price(hidden)
+    client = open_door(office.cast.alice)
+
+    books = client.get(BOOKS).json()["results"]
+    prices = client.get(PRICES).json()["results"]
+    assignments = client.get(ASSIGNMENTS).json()["results"]
+
+    assert [book["slug"] for book in books] == ["standard"]
+    assert [price["price_book"] for price in prices] == [str(office.book.pk)]
+    assert [a["organization"] for a in assignments] == [str(office.cast.acme.pk)]
+    assert problem(client.get(f"{BOOKS}{hidden.pk}/"))[0] == 404
+
+
+def test_a_member_without_the_capability_sees_no_price(office: Office) -> None:
+    client = open_door(office.cast.carol)
+
+    assert client.get(PRICES).json()["results"] == []
+    assert problem(client.get(f"{PRICES}{Price.objects.get().pk}/"))[0] == 404
+
+
+def test_a_book_is_assigned_and_read_back(office: Office) -> None:
+    other = make_book("other")
+    client = open_door(office.cast.dora)
+
+    made = post(
+        client,
+        ASSIGNMENTS,
+        {
+            "organization": str(office.cast.acme.pk),
+            "price_book": str(other.pk),
+            "valid_from": "2027-01-01T00:00:00Z",
+        },
+    )
+
+    assert made.status_code == 201
+    assert client.get(made["Location"]).json() == made.json()
+    found = client.get(f"{ASSIGNMENTS}?price_book={other.pk}").json()["results"]
+    assert [a["id"] for a in found] == [made.json()["id"]]
+
+
+def test_prices_are_found_by_the_time_they_hold(office: Office) -> None:
+    client = open_door(office.cast.ann)
+
+    before = client.get(f"{PRICES}?valid_at=2026-09-30T23:00:00Z").json()["results"]
+    after = client.get(f"{PRICES}?valid_at=2026-10-01T00:00:00Z&size=small").json()["results"]
+
+    assert (len(before), len(after)) == (0, 1)
+    assert problem(client.get(f"{PRICES}?sise=small"))[1] == "invalid_input"
+
+
+def test_a_book_is_read_by_its_id(office: Office) -> None:
+    answer = open_door(office.cast.ann).get(f"{BOOKS}{office.book.pk}/")
+
+    assert (answer.status_code, answer.json()["slug"]) == (200, "standard")

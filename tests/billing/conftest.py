@@ -1,0 +1,21 @@
+"""Fixtures of billing's doors: the office and its draft."""
+
+import pytest
+
+from billing.models import Invoice
+from billing.services.invoicing import draft_invoice
+from tenants.domain.actors import system_actor
+from tests.billing.api.office import Office, make_office
+from tests.builders import AT
+
+
+@pytest.fixture
+def office(db: None) -> Office:  # noqa: ARG001 - It is the transaction.
+    """Everybody and a month, in a transaction that is rolled back."""
+    return make_office()
+
+
+@pytest.fixture
+def draft(office: Office) -> Invoice:
+    """Acme's draft, made by the service itself."""
+    return draft_invoice(period_id=office.period.pk, actor=system_actor("tests"), at=AT)
