@@ -55,7 +55,7 @@ class PeriodInputSerializer(StrictSerializer):
     """A month to open."""
 
     organization = serializers.UUIDField()
-    label = serializers.CharField(  # type: ignore[assignment] - The field is named so.
+    label = serializers.CharField(  # type: ignore[assignment]
         max_length=7, help_text='Such as "2026-10".'
     )
 

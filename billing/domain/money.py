@@ -82,7 +82,8 @@ class Money:
         if not self.amount.is_finite():
             raise ValueError("An amount is finite.")
         numerator, denominator = self.amount.as_integer_ratio()
-        units, rest = divmod(numerator * 10**digits, denominator)
+        scale: int = 10**digits
+        units, rest = divmod(numerator * scale, denominator)
         if rest:
             raise ValueError(f"{self.amount} is finer than the minor unit of {self.currency}.")
         return units

@@ -127,7 +127,7 @@ _PRODUCT = DecimalField(max_digits=60, decimal_places=10)
 
 def _facts(charges: QuerySet[Charge], **told_apart: Any) -> tuple[CostFact, ...]:  # noqa: ANN401 - Expressions.
     """Return one fact per organization, currency and what is told apart, in that order."""
-    rows: Iterable[dict[str, Any]] = (
+    rows: Any = (
         charges.values(
             "organization_id", "organization__slug", "organization__name", "currency", **told_apart
         )

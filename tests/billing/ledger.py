@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -182,7 +183,7 @@ def charged() -> dict[tuple[int, str, str, str], int]:
     }
 
 
-def _row(window: MeteringWindow, use: Use, number: int) -> dict[str, object]:
+def _row(window: MeteringWindow, use: Use, number: int) -> dict[str, Any]:
     seconds = use.unit_seconds // use.units
     return {
         "window": window.pk,

@@ -42,14 +42,13 @@ def test_a_month_is_drafted_looked_at_and_finalized(office: Office) -> None:
     assert {c["line"] for c in charges} == {line["id"] for line in body["lines"]}
 
 
-def test_every_reason_against_a_draft_is_a_problem(office: Office) -> None:
+def test_a_month_that_is_not_over_is_refused_with_its_reason(office: Office) -> None:
     period = office.cast.acme.billing_periods.get(label="2026-11")
 
     answer = send(open_door(office.cast.dora), PATH, {"period": str(period.pk)})
 
     assert problem(answer) == (409, "period_not_ready")
-    codes = [p["code"] for p in answer.json()["problems"]]
-    assert "windows_not_sealed" in codes
+    assert [p["code"] for p in answer.json()["problems"]] == ["period_not_over"]
     assert not Invoice.objects.exists()
 
 

@@ -79,7 +79,7 @@ def test_a_superuser_is_refused_every_change(superuser: psycopg.Connection) -> N
         for role in ("origin", "replica"):
             superuser.execute(f"SET session_replication_role = {role}")
             with pytest.raises(psycopg.errors.RestrictViolation):
-                superuser.execute(change)  # type: ignore[arg-type]
+                superuser.execute(change)
 
     assert superuser.execute(COUNTED).fetchone() == before
 

@@ -1,6 +1,7 @@
 """Cost and use are told as frozen facts, rounded once per fact."""
 
 from datetime import date
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ from tests.billing.ledger import (
 from tests.builders import AT, MONTH_END, MONTH_START
 
 pytestmark = pytest.mark.django_db
-OCTOBER = {"begin_at": MONTH_START, "end_at": MONTH_END}
+OCTOBER: dict[str, Any] = {"begin_at": MONTH_START, "end_at": MONTH_END}
 
 
 @pytest.fixture
