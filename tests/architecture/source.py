@@ -1,0 +1,96 @@
+"""The repository's own source, parsed once for the tests that hold its shape."""
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+APPS = ("tenants", "metering", "quotas", "billing")
+PRODUCT = (*APPS, "config")
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Module:
+    """One Python file.
+
+    Attributes:
+        path: Below the repository, with slashes.
+        room: The folder or module below the app, such as "services"; "" outside an app.
+    """
+
+    path: str
+    text: str
+    tree: ast.Module
+
+    @property
+    def app(self) -> str:
+        """Return the top folder."""
+        return self.path.split("/", maxsplit=1)[0]
+
+    @property
+    def room(self) -> str:
+        """Return what the file is part of inside its app."""
+        parts = self.path.removesuffix(".py").split("/")
+        return parts[1] if len(parts) > 1 else ""
+
+    @property
+    def lines(self) -> int:
+        """Return how many lines it has."""
+        return len(self.text.splitlines())
+
+    @property
+    def code_lines(self) -> int:
+        """Return how many lines are neither empty nor only a comment."""
+        stripped = (line.strip() for line in self.text.splitlines())
+        return sum(1 for line in stripped if line and not line.startswith("#"))
+
+    def functions(self) -> Iterator[Function]:
+        """Yield every function, methods too."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, Function):
+                yield node
+
+    def classes(self) -> Iterator[ast.ClassDef]:
+        """Yield every class."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.ClassDef):
+                yield node
+
+
+@cache
+def tracked_files() -> tuple[str, ...]:
+    """Return what is in the repository or would be after `git add`, by path."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    names = sorted(set(listed.stdout.split("\0")) - {""})
+    return tuple(name for name in names if (ROOT / name).is_file())
+
+
+@cache
+def modules() -> tuple[Module, ...]:
+    """Return every Python file of the repository, by path."""
+    found = []
+    for name in tracked_files():
+        if name.endswith(".py"):
+            text = (ROOT / name).read_text(encoding="utf-8")
+            found.append(Module(name, text, ast.parse(text, filename=name)))
+    return tuple(found)
+
+
+def product() -> tuple[Module, ...]:
+    """Return the modules of the service, without migrations."""
+    return tuple(m for m in modules() if m.app in PRODUCT and "/migrations/" not in m.path)
+
+
+def rooms(*names: str) -> tuple[Module, ...]:
+    """Return the modules of the apps that belong to some rooms."""
+    return tuple(m for m in product() if m.app in APPS and m.room in names)

@@ -1,0 +1,163 @@
+"""Rules of the architecture: services, refusals, protocols and migrations."""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import walk_packages
+
+from django.apps import apps
+
+from tenants.domain.errors import DomainError
+from tests.architecture.source import APPS, Function, Module, modules, product, rooms
+
+IMPLEMENTATIONS_MIN = 2
+WITHOUT_ACTOR = {
+    "metering.services.checking.check_observation": "Judges what was seen; writes nothing.",
+    "metering.services.composition.compose_window": "Computes rows; writes nothing.",
+    "metering.services.partitions.ensure_partitions": "Makes tables, not facts.",
+    "metering.services.partitions.ensure_partitions_between": "As above.",
+    "metering.services.windows.open_due_windows": "The clock opens hours; nobody decides it.",
+}
+"""Public functions of services that need no actor, each with the reason."""
+STEP_ARGUMENTS = {"claimed", "claim", "window", "worker"}
+"""A step inside a service that holds one of these writes in its caller's name."""
+
+
+def public_functions(module: Module) -> Iterator[Function]:
+    for node in module.tree.body:
+        if isinstance(node, Function) and not node.name.startswith("_"):
+            yield node
+
+
+def dotted(module: Module, node: Function) -> str:
+    return f"{module.path.removesuffix('.py').replace('/', '.')}.{node.name}"
+
+
+def writes(node: Function) -> bool:
+    """Whether a function opens a transaction: then it is a deed and tells who did it."""
+    return any(
+        isinstance(inner, ast.Attribute) and inner.attr == "atomic" for inner in ast.walk(node)
+    )
+
+
+def test_every_deed_takes_its_actor_and_its_time_by_name() -> None:
+    wrong = []
+    for module in rooms("services"):
+        for node in public_functions(module):
+            named = {argument.arg for argument in node.args.kwonlyargs}
+            given = {argument.arg for argument in [*node.args.args, *node.args.kwonlyargs]}
+            if dotted(module, node) in WITHOUT_ACTOR or given & STEP_ARGUMENTS:
+                continue
+            if writes(node) and not {"actor", "at"} <= named:
+                wrong.append(dotted(module, node))
+
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+def test_an_actor_and_a_time_are_never_positional() -> None:
+    positional = [
+        dotted(module, node)
+        for module in rooms("services")
+        for node in public_functions(module)
+        if {argument.arg for argument in node.args.args} & {"actor", "at"}
+    ]
+
+    assert not positional, "\n" + "\n".join(positional)
+
+
+def test_the_list_of_exceptions_names_only_what_is_there() -> None:
+    there = {dotted(m, node) for m in rooms("services") for node in public_functions(m)}
+
+    assert set(WITHOUT_ACTOR) <= there
+
+
+def test_no_rule_reads_the_clock() -> None:
+    clocks = [
+        f"{module.path}:{node.lineno}"
+        for module in rooms("domain", "services", "selectors", "models")
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in {"now", "utcnow", "today"}
+    ]
+
+    assert not clocks, "\n" + "\n".join(clocks)
+
+
+def refusals() -> set[type[DomainError]]:
+    for app in APPS:
+        package = import_module(f"{app}.domain")
+        for found in walk_packages(package.__path__, f"{app}.domain."):
+            import_module(found.name)
+    seen: set[type[DomainError]] = set()
+    todo = [DomainError]
+    while todo:
+        for child in todo.pop().__subclasses__():
+            if child.__module__.split(".")[0] in APPS:
+                seen.add(child)
+                todo.append(child)
+    return seen
+
+
+def test_every_refusal_has_a_code_of_its_own() -> None:
+    codes = Counter(refusal.code for refusal in refusals())
+
+    assert [code for code, count in codes.items() if count > 1] == []
+    assert [code for code in codes if not re.fullmatch(r"[a-z][a-z0-9_]*", code)] == []
+
+
+def members(node: ast.ClassDef, known: dict[str, ast.ClassDef]) -> set[str]:
+    found = {item.name for item in node.body if isinstance(item, Function)}
+    found |= {
+        item.target.id
+        for item in node.body
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+    }
+    found |= {
+        target.id
+        for item in node.body
+        if isinstance(item, ast.Assign)
+        for target in item.targets
+        if isinstance(target, ast.Name)
+    }
+    for base in node.bases:
+        name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+        if name in known and known[name] is not node:
+            found |= members(known[name], known)
+    return found
+
+
+def is_protocol(node: ast.ClassDef) -> bool:
+    return any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases)
+
+
+def test_every_protocol_has_two_implementations() -> None:
+    known = {node.name: node for module in modules() for node in module.classes()}
+    lonely = []
+    for module in product():
+        for protocol in filter(is_protocol, module.classes()):
+            wanted = members(protocol, {})
+            fitting = [
+                node.name
+                for node in known.values()
+                if not is_protocol(node) and wanted <= members(node, known)
+            ]
+            if len(fitting) < IMPLEMENTATIONS_MIN:
+                lonely.append(f"{module.path} {protocol.name}: {fitting}")
+
+    assert not lonely, "\n" + "\n".join(lonely)
+
+
+def test_every_migration_is_named_for_what_it_does_and_can_go_back() -> None:
+    for app in APPS:
+        package = import_module(f"{apps.get_app_config(app).name}.migrations")
+        for found in walk_packages(package.__path__):
+            if found.name.startswith("_"):
+                continue
+            assert re.fullmatch(r"\d{4}_[a-z][a-z_0-9]+", found.name), found.name
+            assert "_auto_" not in found.name, found.name
+            migration = import_module(f"{app}.migrations.{found.name}").Migration
+            for operation in migration.operations:
+                assert operation.reversible, f"{app}.{found.name}"

@@ -1,0 +1,153 @@
+"""What linters cannot see: sizes, pure domains, thin doors, words that do not belong here."""
+
+import ast
+import re
+import sys
+
+from tests.architecture.source import ROOT, Function, modules, product, rooms, tracked_files
+
+FUNCTION_LINES_MAX = 60
+FILE_LINES_MAX = 300
+TEST_FILE_LINES_MAX = 400
+TEST_TO_CODE_MIN = 1.2
+DOORS = ("api", "admin", "tasks", "management")
+# Each pattern is written so that it does not match itself.
+FORBIDDEN = {
+    "a path of a machine": r"(/wor[k]/|/far[m]/|/roo[t]/\.|/tm[p]/[a-z]+/[a-z])",
+    "the host of a package index": r"(pyp[i]\.org|pythonhoste[d]|registry\.npmj[s]|deb\.debia[n])",
+    "unfinished work": r"\b(TOD[O]|FIXM[E]|XX[X])\b",
+    "an exception swallowed": r"except( Exception)?:\s*(pass)[ ]*$",
+    "a test that proves nothing": r"assert Tru[e]\b|pytest\.mark\.xfai[l]",
+}
+BINARY = (".png", ".jpg", ".ico", ".woff2", ".pdf", ".gz")
+LOCKED = re.compile(r"^requirements/.*\.txt$")
+
+
+def assert_none(found: list[str]) -> None:
+    """Fail with every finding on a line of its own."""
+    assert not found, "\n" + "\n".join(found)
+
+
+def statement_lines(node: Function) -> int:
+    """Return how long a function is, without its docstring."""
+    lines = (node.end_lineno or 0) - node.lineno + 1
+    first = node.body[0]
+    if ast.get_docstring(node) is not None:
+        lines -= (first.end_lineno or 0) - first.lineno + 1
+    return lines
+
+
+def test_functions_are_short() -> None:
+    too_long = [
+        f"{module.path}:{node.lineno} {node.name} {statement_lines(node)}"
+        for module in modules()
+        for node in module.functions()
+        if statement_lines(node) > FUNCTION_LINES_MAX and "/migrations/" not in module.path
+    ]
+
+    assert_none(too_long)
+
+
+def test_files_are_short() -> None:
+    too_long = [
+        f"{module.path} {module.lines}"
+        for module in modules()
+        if "/migrations/" not in module.path
+        and module.lines > (TEST_FILE_LINES_MAX if module.app == "tests" else FILE_LINES_MAX)
+    ]
+
+    assert_none(too_long)
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [
+        module.path
+        for module in product()
+        if module.text.strip()
+        and "/migrations/" not in module.path
+        and ast.get_docstring(module.tree) is None
+    ]
+
+    assert_none(silent)
+
+
+def test_no_domain_knows_floating_point() -> None:
+    floats = [
+        f"{module.path}:{node.lineno}"
+        for module in rooms("domain", "protocols")
+        for node in ast.walk(module.tree)
+        if (isinstance(node, ast.Name) and node.id == "float")
+        or (isinstance(node, ast.Constant) and isinstance(node.value, float))
+    ]
+
+    assert_none(floats)
+
+
+def test_no_model_and_no_serializer_knows_floating_point() -> None:
+    floats = [
+        f"{module.path}:{node.lineno}"
+        for module in rooms("models", "api", "services", "selectors")
+        for node in ast.walk(module.tree)
+        if (isinstance(node, ast.Name | ast.Attribute))
+        and getattr(node, "attr", getattr(node, "id", "")) in {"FloatField", "float"}
+    ]
+
+    assert_none(floats)
+
+
+def test_doors_hold_no_query() -> None:
+    queries = [
+        f"{module.path}:{node.lineno}"
+        for module in rooms(*DOORS)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and node.attr in {"objects", "raw", "cursor"}
+    ]
+
+    assert_none(queries)
+
+
+def test_no_module_is_a_drawer_for_everything() -> None:
+    names = {"utils", "helpers", "common", "misc", "manager", "managers", "core"}
+
+    drawers = [m.path for m in product() if set(re.split(r"[/.]", m.path)) & names]
+
+    assert_none(drawers)
+
+
+def test_no_word_stands_here_that_does_not_belong() -> None:
+    found = []
+    for name in tracked_files():
+        if name.endswith(BINARY):
+            continue
+        text = (ROOT / name).read_text(encoding="utf-8")
+        for number, line in enumerate(text.splitlines(), start=1):
+            found += [
+                f"{name}:{number}: {what}"
+                for what, pattern in FORBIDDEN.items()
+                if re.search(pattern, line)
+            ]
+
+    assert_none(found)
+
+
+def test_every_locked_requirement_has_its_hash() -> None:
+    for name in tracked_files():
+        if LOCKED.match(name):
+            text = (ROOT / name).read_text(encoding="utf-8")
+            pinned = re.findall(r"^[a-z0-9].*==", text, flags=re.MULTILINE)
+            hashed = re.findall(
+                r"^[a-z0-9].*== ?\S+[^\n]*\\\n    --hash=sha256:", text, re.MULTILINE
+            )
+
+            assert len(pinned) == len(hashed) > 0, name
+            assert "://" not in text, name
+
+
+def test_there_is_more_test_than_code() -> None:
+    tests = sum(module.code_lines for module in modules() if module.app == "tests")
+    code = sum(module.code_lines for module in product())
+
+    ratio = tests / code
+    sys.stdout.write(f"test:code {tests}:{code} = {ratio:.2f}\n")
+
+    assert ratio >= TEST_TO_CODE_MIN, f"test:code is {tests}:{code} = {ratio:.2f}"
