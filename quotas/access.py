@@ -41,6 +41,13 @@ def limits_visible_to(actor: Actor, capability: str = READ_LIMIT) -> QuerySet[Qu
     return rows.filter(inside | Q(project=None, organization__in=organizations))
 
 
+def organizations_with_limits(actor: Actor) -> QuerySet[Organization]:
+    """Return the organizations of which an actor may read a limit: all of them, or a project's."""
+    whole = organizations_visible_to(actor, READ_LIMIT)
+    part = projects_visible_to(actor, READ_LIMIT).values("organization_id")
+    return Organization.objects.filter(Q(pk__in=whole.values("pk")) | Q(pk__in=part))
+
+
 def requests_visible_to(actor: Actor, capability: str = READ_REQUEST) -> QuerySet[QuotaRequest]:
     """Return the quota requests of the projects over which an actor holds a capability."""
     return QuotaRequest.objects.select_related(

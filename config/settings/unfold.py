@@ -26,7 +26,7 @@ UNFOLD: dict[str, Any] = {
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_BACK_BUTTON": True,
-    "DASHBOARD_CALLBACK": "config.dashboard.dashboard_context",
+    "DASHBOARD_CALLBACK": "config.dashboard.context.dashboard_context",
     "COLORS": {
         "primary": {
             "50": "oklch(97.5% .013 165)",
@@ -59,6 +59,7 @@ UNFOLD: dict[str, Any] = {
             ),
             _group(
                 "Quotas",
+                _entry("Quota board", "leaderboard", "admin:quotas_quotalimit_board"),
                 _table("Requests", "inbox", "quotas_quotarequest"),
                 _table("Limits", "speed", "quotas_quotalimit"),
                 _table("Enforcement", "gavel", "quotas_enforcementtarget"),

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponse
 from unfold.decorators import display
 
-from quotas.domain.resource_quota import compare_keys
+from quotas.domain.resource_quota import compare_keys, tell_briefly
 from quotas.models import EnforcementTarget
 from tenants.admin.base import LedgerAdmin
 
@@ -27,8 +27,8 @@ class EnforcementTargetAdmin(LedgerAdmin):
         "cluster",
         "project",
         "state_label",
-        "desired_hard",
-        "live_hard",
+        "desired_text",
+        "live_text",
         "desired_generation",
         "applied_generation",
         "checked_at",
@@ -51,6 +51,16 @@ class EnforcementTargetAdmin(LedgerAdmin):
     def state_label(self, target: EnforcementTarget) -> str:
         """Return the state, coloured by unfold."""
         return target.state
+
+    @display(description="desired")
+    def desired_text(self, target: EnforcementTarget) -> str:
+        """Return what the namespace should say."""
+        return tell_briefly(target.desired_hard)
+
+    @display(description="live")
+    def live_text(self, target: EnforcementTarget) -> str:
+        """Return what the namespace said when it was last read."""
+        return tell_briefly(target.live_hard)
 
     def changeform_view(
         self,

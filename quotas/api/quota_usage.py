@@ -3,16 +3,16 @@
 from dataclasses import replace
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from quotas.access import READ_LIMIT
+from quotas.access import READ_LIMIT, organizations_with_limits
 from quotas.selectors.board import OrganizationUse, SizeUse, quota_board
-from tenants.access import organizations_visible_to, projects_visible_to
+from tenants.access import projects_visible_to
 from tenants.api.filters import StrictFilterSet
 from tenants.api.views import LedgerViewSet
 from tenants.models import Organization
@@ -69,9 +69,7 @@ class QuotaUsageViewSet(LedgerViewSet):
 
     def get_queryset(self) -> QuerySet[Organization]:
         """Return the organizations of which the caller may read a limit."""
-        whole = organizations_visible_to(self.actor, READ_LIMIT)
-        part = projects_visible_to(self.actor, READ_LIMIT).values("organization_id")
-        return Organization.objects.filter(Q(pk__in=whole.values("pk")) | Q(pk__in=part))
+        return organizations_with_limits(self.actor)
 
     @extend_schema(responses=OrganizationUseSerializer(many=True))
     def list(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature.

@@ -78,6 +78,12 @@ def compare_keys(
     )
 
 
+def tell_briefly(hard: Mapping[str, int]) -> str:
+    """Return a quota as people read it in a table, such as "nvidia.com/gpu 8"."""
+    parts = (f"{key.removeprefix(KEY_PREFIX)} {units}" for key, units in sorted(hard.items()))
+    return ", ".join(parts) or "none"
+
+
 def has_arrived(desired: Mapping[str, int], live: Mapping[str, int]) -> bool:
     """Whether the cluster says what is desired, for every desired key.
 

@@ -10,6 +10,7 @@ from quotas.domain.resource_quota import (
     hard_of,
     has_arrived,
     sizes_offered,
+    tell_briefly,
 )
 
 NAMES = st.sampled_from(
@@ -75,3 +76,10 @@ def test_desired_live_and_used_stand_beside_each_other_by_key() -> None:
         KeyComparison("c", None, 1, None),
     )
     assert [row.is_true for row in rows] == [True, False, True]
+
+
+def test_a_quota_is_told_by_resource_name() -> None:
+    hard = {"requests.nvidia.com/mig-1g.10gb": 0, "requests.nvidia.com/gpu": 8}
+
+    assert tell_briefly(hard) == "nvidia.com/gpu 8, nvidia.com/mig-1g.10gb 0"
+    assert tell_briefly({}) == "none"
