@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
+from zlib import crc32
 
 from metering.adapters.simulated_cluster.hardware import (
     COMPUTE_SLICES,
@@ -134,7 +135,7 @@ def busy_at(level: int, second: int) -> int:
 
 def pod_level(pod: Pod) -> int:
     """Return how busy a pod keeps what it holds, in thousandths; some keep it idle."""
-    draw = int(pod.uid[:8], 16)
+    draw = crc32(pod.uid.encode())
     if draw % 100 < _IDLE_PODS_PERCENT:
         return draw // 100 % 25
     return 300 + draw // 100 % 650

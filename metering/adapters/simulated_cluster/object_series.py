@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+from zlib import crc32
 
 from metering.adapters.simulated_cluster.prometheus_text import (
     Family,
@@ -248,13 +249,18 @@ def _times(pod: Pod, identity: Labels, begin: int, end: int) -> Iterator[Span]:
 def _info_pairs(pod: Pod, node: str, host: str) -> Labels:
     return (
         ("host_ip", host),
-        ("pod_ip", f"10.42.{int(pod.uid[:2], 16)}.{int(pod.uid[2:4], 16)}" if node else ""),
+        ("pod_ip", _pod_ip(pod) if node else ""),
         ("node", node),
         ("created_by_kind", pod.owner_kind),
         ("created_by_name", pod.owner_name),
         ("priority_class", pod.priority_class),
         ("host_network", "false"),
     )
+
+
+def _pod_ip(pod: Pod) -> str:
+    draw = crc32(pod.uid.encode())
+    return f"10.42.{draw >> 8 & 255}.{draw & 255}"
 
 
 def _init_pairs(container: Container) -> Labels:
