@@ -4,9 +4,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import CharField, F, Value
-from django.db.models.functions import Coalesce
-
 from tenants.models import NamespaceBinding
 
 
@@ -44,7 +41,7 @@ def namespace_directory(
             "namespace",
             "project_id",
             "project__organization_id",
-            Coalesce(F("default_owner__username"), Value(""), output_field=CharField()),
+            "default_owner__username",
             "valid",
         )
     )
@@ -53,7 +50,7 @@ def namespace_directory(
             namespace=namespace,
             project_id=project_id,
             organization_id=organization_id,
-            default_owner=default_owner,
+            default_owner=default_owner or "",
             begin_at=valid.lower,
             end_at=valid.upper,
         )
