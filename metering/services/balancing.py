@@ -5,11 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from metering.domain.capacity import Balance, Offer, balance_of
-from metering.domain.catalogue import Catalogue, Sized, size_of
+from metering.domain.catalogue import Sized
 from metering.domain.exceptions import ExceptionKind, Finding
 from metering.domain.resource_names import resource_of
 from metering.domain.window import seconds_between
 from metering.protocols import NodeObservation, Observation
+from metering.services.sizing import Sizer
+
+NO_LABELS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,8 @@ def balance_nodes(
     *,
     billed: Sequence[NodeUse],
     held: Sequence[NodeUse],
-    catalogue: Catalogue,
+    sizer: Sizer,
     scrape_interval_seconds: int,
-    models: Mapping[str, frozenset[str]],
 ) -> tuple[list[CapacityRow], list[Finding]]:
     """Return one row per node and resource, by name, and what does not add up."""
     nodes = {node.node: node for node in observation.nodes}
@@ -77,12 +79,7 @@ def balance_nodes(
             scrape_interval_seconds=scrape_interval_seconds,
         )
         node = nodes.get(place[0])
-        sized = size_of(
-            catalogue,
-            resource=place[1],
-            labels=node.labels if node else {},
-            device_models=models.get(place[0], ()),
-        )
+        sized = sizer.size(place[1], node=place[0], labels=node.labels if node else NO_LABELS)
         rows.append(_sized_row(row, sized=sized if isinstance(sized, Sized) else None))
         findings += [finding] if finding else []
     return rows, findings

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from metering.domain.attribution import Directory, Tenant, owner_of, tenant_at
-from metering.domain.catalogue import Catalogue, Sized, Unsized, size_of
+from metering.domain.catalogue import Catalogue, Sized, Unsized
 from metering.domain.devices import Activity, Holding, activities
 from metering.domain.effective_request import effective_units
 from metering.domain.exceptions import Finding
@@ -29,6 +29,7 @@ from metering.services.findings import (
     uncertain_end,
     unsized,
 )
+from metering.services.sizing import Sizer
 
 SIZING_LABELS = ("nvidia_com_gpu_", "nvidia_com_mig_")
 """Beginnings of the node labels that are kept with an allocation, as what settled its size."""
@@ -108,13 +109,13 @@ class _Stay:
 def compose_window(given: WindowInput) -> Composed:
     """Return the rows of one window."""
     composed = Composed()
-    models = _models_by_node(given.observation)
+    sizer = Sizer(given.catalogue, observation=given.observation)
     for pod in given.observation.pods:
         stay = _stay_of(pod, given=given)
         if stay is not None:
             for resource, asks in _by_resource(pod).items():
                 _compose_resource(
-                    stay, resource=resource, asks=asks, given=given, models=models, into=composed
+                    stay, resource=resource, asks=asks, given=given, sizer=sizer, into=composed
                 )
     composed.usage = _with_activity(composed.usage, observation=given.observation)
     used = [_use_of(row) for row in composed.usage]
@@ -122,9 +123,8 @@ def compose_window(given: WindowInput) -> Composed:
         given.observation,
         billed=used,
         held=composed.held,
-        catalogue=given.catalogue,
+        sizer=sizer,
         scrape_interval_seconds=given.scrape_interval_seconds,
-        models=models,
     )
     composed.findings += findings
     return composed
@@ -147,20 +147,13 @@ def _by_resource(pod: PodObservation) -> Mapping[str, Sequence[ContainerRequest]
     return grouped
 
 
-def _models_by_node(observation: Observation) -> Mapping[str, frozenset[str]]:
-    models: dict[str, set[str]] = defaultdict(set)
-    for device in observation.devices:
-        models[device.node].add(device.model)
-    return {node: frozenset(names) for node, names in models.items()}
-
-
 def _compose_resource(
     stay: _Stay,
     *,
     resource: str,
     asks: Sequence[ContainerRequest],
     given: WindowInput,
-    models: Mapping[str, frozenset[str]],
+    sizer: Sizer,
     into: Composed,
 ) -> None:
     units = effective_units(asks)
@@ -174,12 +167,7 @@ def _compose_resource(
         return
     if known is not None and known.units != units:
         into.findings.append(changed_request(stay.pod, known=known, units=units))
-    settled = known or size_of(
-        given.catalogue,
-        resource=resource,
-        labels=stay.pod.node_labels,
-        device_models=models.get(stay.pod.node, ()),
-    )
+    settled = known or sizer.size(resource, node=stay.pod.node, labels=stay.pod.node_labels)
     _compose_settled(stay, resource=resource, units=units, settled=settled, given=given, into=into)
 
 

@@ -122,7 +122,8 @@ def record_incomplete(
 
 
 def _release(claimed: ClaimedWindow, *, release: _Release, at: datetime) -> WindowState:
-    wait = backoff_seconds(failures=claimed.failures + 1, seed=str(claimed.id))
+    seed = f"{claimed.cluster_id}/{claimed.start_at.isoformat()}"
+    wait = backoff_seconds(failures=claimed.failures + 1, seed=seed)
     coverage = release.coverage
     with transaction.atomic():
         if not holds_claim(claimed.id, fence=claimed.fence):

@@ -6,12 +6,12 @@ for ten thousand.
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime
 
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
+from metering.selectors.allocations import FACT_COLUMNS
 from metering.services.balancing import CapacityRow
 from metering.services.composition import NewAllocation, SeenAgain, UsageRow
 from metering.services.windows import ClaimedWindow
@@ -179,7 +179,7 @@ def _capacity_values(claimed: ClaimedWindow, *, row: CapacityRow) -> tuple[objec
 
 def _allocation_values(item: NewAllocation) -> dict[str, object]:
     return {
-        **asdict(item.fact),
+        **{name: getattr(item.fact, name) for name in FACT_COLUMNS},
         "priority_class": item.priority_class,
         "node_labels": dict(item.node_labels),
         "end_at": item.life.end_at,

@@ -6,6 +6,7 @@ window in doubt keeps it from being reconciled, and so from being sealed.
 """
 
 from datetime import datetime
+from uuid import UUID
 
 import structlog
 from django.db import connection, transaction
@@ -82,12 +83,9 @@ def seal_window(*, window_id: int, actor: Actor, at: datetime) -> str:
     """
     with transaction.atomic():
         # The row is locked by a statement of its own, so that the digest sees every commit.
-        window = MeteringWindow.objects.select_for_update().filter(id=window_id).first()
-        if window is None:
-            raise WindowNotFoundError("There is no such window.")
-        _refuse_unless_reconciled(window)
+        cluster_id, start_at = _lock_reconciled(window_id)
         with connection.cursor() as cursor:
-            cursor.execute(_SEAL, {"window_id": window_id, "start_at": window.start_at, "at": at})
+            cursor.execute(_SEAL, {"window_id": window_id, "start_at": start_at, "at": at})
             records, unit_seconds, digest = cursor.fetchone()
         record(
             actor=actor,
@@ -96,8 +94,8 @@ def seal_window(*, window_id: int, actor: Actor, at: datetime) -> str:
             object_kind="metering_window",
             object_id=window_id,
             facts={
-                "cluster": str(window.cluster_id),
-                "start_at": window.start_at.isoformat(),
+                "cluster": str(cluster_id),
+                "start_at": start_at.isoformat(),
                 "records": records,
                 "unit_seconds": int(unit_seconds),
                 "digest": digest,
@@ -109,10 +107,23 @@ def seal_window(*, window_id: int, actor: Actor, at: datetime) -> str:
     return str(digest)
 
 
-def _refuse_unless_reconciled(window: MeteringWindow) -> None:
-    if window.state == WindowState.SEALED:
+def _lock_reconciled(window_id: int) -> tuple[UUID, datetime]:
+    """Lock a reconciled window and return its cluster and start.
+
+    Raises:
+        WindowNotFoundError: There is no such window.
+        WindowSealedError: It is sealed already.
+        WindowNotReconciledError: It is in another state.
+    """
+    locked = MeteringWindow.objects.select_for_update().filter(id=window_id)
+    found = locked.values_list("state", "cluster_id", "start_at").first()
+    if found is None:
+        raise WindowNotFoundError("There is no such window.")
+    state, cluster_id, start_at = found
+    if state == WindowState.SEALED:
         raise WindowSealedError("The window is sealed already.")
-    if window.state != WindowState.RECONCILED:
+    if state != WindowState.RECONCILED:
         raise WindowNotReconciledError(
-            f"The window is {window.state}, not reconciled.", facts={"state": window.state}
+            f"The window is {state}, not reconciled.", facts={"state": state}
         )
+    return cluster_id, start_at

@@ -1,0 +1,34 @@
+"""Sizing within one window: the catalogue asked once per resource and node, not once per pod."""
+
+from collections.abc import Mapping
+
+from metering.domain.catalogue import Catalogue, Sized, Unsized, size_of
+from metering.protocols import Observation
+
+
+class Sizer:
+    """The catalogue in force, with what the devices tell about each node of an observation."""
+
+    def __init__(self, catalogue: Catalogue, *, observation: Observation) -> None:
+        """Read the models from the devices; the observation must outlive the sizer."""
+        self._catalogue = catalogue
+        self._models: dict[str, set[str]] = {}
+        self._known: dict[tuple[str, str, int], Sized | Unsized] = {}
+        for device in observation.devices:
+            self._models.setdefault(device.node, set()).add(device.model)
+
+    def size(self, resource: str, *, node: str, labels: Mapping[str, str]) -> Sized | Unsized:
+        """Return what one unit of a resource is on a node with these labels; see `size_of`.
+
+        Labels are told apart by identity: sources share one mapping among the pods of a node.
+        """
+        key = (resource, node, id(labels))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = size_of(
+                self._catalogue,
+                resource=resource,
+                labels=labels,
+                device_models=self._models.get(node, ()),
+            )
+        return found

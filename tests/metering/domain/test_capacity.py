@@ -1,0 +1,63 @@
+"""Billed, held and idle add up to what a node offered, and too much is told."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metering.domain.capacity import Balance, Offer, balance_of
+
+
+def balance(offer: Offer) -> Balance:
+    return balance_of(offer, scrape_interval_seconds=30, window_seconds=3600)
+
+
+@pytest.mark.parametrize(
+    ("offer", "expected"),
+    [
+        (Offer(8, 3600, 7200, 3600), Balance(28_800, 18_000)),
+        (Offer(8, 1800, 0, 0), Balance(14_400, 14_400)),
+        (Offer(1, 3600, 3600, 0), Balance(3600, 0)),
+        # The node was seen a scrape late: the pod proves that it was there.
+        (Offer(1, 3540, 3600, 0), Balance(3600, 0)),
+        (Offer(1, 3539, 3600, 0), Balance(3539, -61, is_over_capacity=True)),
+        # Uncertain ends explain as much as they are uncertain.
+        (Offer(1, 3600, 3675, 0, slack_unit_seconds=15), Balance(3675, 0)),
+        (
+            Offer(1, 3600, 3676, 0, slack_unit_seconds=15),
+            Balance(3600, -76, is_over_capacity=True),
+        ),
+        # A node never seen to offer any.
+        (Offer(0, 0, 60, 0, units_in_use_max=1), Balance(60, 0)),
+        (Offer(0, 0, 0, 61, units_in_use_max=1), Balance(61, 0, is_unseen=True)),
+        # A node cannot be seen longer than the window.
+        (Offer(1, 9999, 0, 0), Balance(3600, 3600)),
+        (Offer(0, 0, 0, 0), Balance(0, 0)),
+    ],
+)
+def test_an_offer_is_shared_out(offer: Offer, expected: Balance) -> None:
+    assert balance(offer) == expected
+
+
+@given(
+    units=st.integers(0, 64),
+    covered=st.integers(0, 4000),
+    billed=st.integers(0, 500_000),
+    held=st.integers(0, 500_000),
+    slack=st.integers(0, 500_000),
+)
+def test_the_parts_always_add_up(
+    units: int, covered: int, billed: int, held: int, slack: int
+) -> None:
+    found = balance(Offer(units, covered, billed, held, slack))
+
+    assert found.capacity_unit_seconds == billed + held + found.idle_unit_seconds
+    assert (found.idle_unit_seconds < 0) is found.is_over_capacity
+
+
+@given(st.integers(1, 16), st.lists(st.integers(0, 3600), max_size=16))
+def test_shares_of_one_device_and_idle_are_one_device(replicas: int, seconds: list[int]) -> None:
+    used = seconds[:replicas]
+
+    found = balance(Offer(replicas, 3600, sum(used), 0))
+
+    assert found.idle_unit_seconds + sum(used) == replicas * 3600

@@ -1,0 +1,196 @@
+"""What metering gave up on waits for a person, and the person's reason is kept."""
+
+from datetime import timedelta
+
+import pytest
+
+from metering.domain.errors import (
+    NoteMissingError,
+    WindowNotFoundError,
+    WindowSealedError,
+    WindowStateError,
+)
+from metering.models import (
+    CapacityRecord,
+    ExceptionState,
+    MeteringException,
+    MeteringWindow,
+    UsageRecord,
+)
+from metering.services.collection import collect_window
+from metering.services.decisions import GapDecision, release_gap, retry_window
+from metering.services.sweeping import Worker, meter_due
+from metering.services.windows import claim_windows
+from tenants.domain.actors import Actor, ActorKind
+from tenants.models import AuditEntry
+from tests.builders import bind, make_cluster, make_organization, make_project, make_user
+from tests.metering.seen import HOUR, LATER, observation, pod, ticks, worker
+
+pytestmark = pytest.mark.django_db
+
+OLD = HOUR + timedelta(days=3)
+
+
+@pytest.fixture
+def frank() -> Actor:
+    user = make_user("frank")
+    return Actor(kind=ActorKind.PERSON, id=str(user.pk), label="frank")
+
+
+@pytest.fixture
+def blinking() -> Worker:
+    """A worker whose source saw half of HOUR, and whose other hours were empty."""
+    project = make_project(make_organization())
+    bind(make_cluster(metered_from=HOUR), "team-nlp", project)
+    half = observation(pod("a"), ticks=ticks(begin=1800))
+    metering = worker(half)
+    meter_due(worker=metering, at=OLD)
+    return metering
+
+
+def window() -> MeteringWindow:
+    return MeteringWindow.objects.get(start_at=HOUR)
+
+
+def test_an_old_hour_half_seen_waits_for_a_person(blinking: Worker) -> None:
+    assert window().state == "gap"
+    assert not UsageRecord.objects.exists()
+
+    assert meter_due(worker=blinking, at=OLD).is_idle
+
+
+def test_an_accepted_gap_is_metered_from_what_was_seen(blinking: Worker, frank: Actor) -> None:
+    release_gap(
+        window_id=window().id,
+        decision=GapDecision.ACCEPT,
+        note="The pods ran on.",
+        actor=frank,
+        at=OLD,
+    )
+    meter_due(worker=blinking, at=OLD)
+
+    assert (window().state, window().accepts_low_coverage) == ("sealed", True)
+    assert UsageRecord.objects.get().unit_seconds == 3600
+    [found] = MeteringException.objects.all()
+    assert (found.kind, found.state) == ("low_coverage", ExceptionState.RESOLVED)
+    assert (found.resolution, str(found.resolved_by_id)) == ("The pods ran on.", frank.id)
+    entry = AuditEntry.objects.get(action="metering:window:accept")
+    assert (entry.actor_label, entry.facts["note"]) == ("frank", "The pods ran on.")
+    assert entry.facts["state_before"] == "gap"
+
+
+def test_a_waived_gap_is_sealed_without_usage(blinking: Worker, frank: Actor) -> None:
+    release_gap(
+        window_id=window().id, decision=GapDecision.WAIVE, note="Outage.", actor=frank, at=OLD
+    )
+    meter_due(worker=blinking, at=OLD)
+
+    assert (window().state, window().record_count) == ("sealed", 0)
+    assert not UsageRecord.objects.exists()
+    assert MeteringException.objects.get().state == ExceptionState.RESOLVED
+
+
+def test_waiving_drops_what_an_earlier_attempt_recorded(blinking: Worker, frank: Actor) -> None:
+    accepted = observation(pod("a"))
+    whole = worker(accepted)
+    MeteringWindow.objects.filter(start_at=HOUR).update(state="open", not_before=OLD)
+    [claimed] = claim_windows(worker="w", limit=1, window_ids=[window().id], at=OLD)
+    collect_window(claimed=claimed, source=whole.source, actor=whole.actor, at=OLD)
+    assert UsageRecord.objects.exists()
+    MeteringWindow.objects.filter(start_at=HOUR).update(state="gap")
+
+    release_gap(
+        window_id=window().id, decision=GapDecision.WAIVE, note="Outage.", actor=frank, at=OLD
+    )
+
+    assert not UsageRecord.objects.exists()
+    assert not CapacityRecord.objects.filter(window_start=HOUR).exists()
+    assert window().state == "reconciled"
+    assert blinking.name == "worker-1"
+
+
+def test_a_quarantined_window_that_was_never_asked_about_can_be_waived(frank: Actor) -> None:
+    made = MeteringWindow.objects.create(
+        cluster=make_cluster(), start_at=HOUR, not_before=OLD, state="quarantined"
+    )
+
+    release_gap(window_id=made.id, decision=GapDecision.WAIVE, note="Broken.", actor=frank, at=OLD)
+    meter_due(worker=worker(), at=HOUR)
+
+    assert (window().state, window().as_of) == ("sealed", OLD)
+
+
+def test_a_decision_needs_a_reason(blinking: Worker, frank: Actor) -> None:
+    with pytest.raises(NoteMissingError) as refusal:
+        release_gap(
+            window_id=window().id, decision=GapDecision.WAIVE, note=" ", actor=frank, at=OLD
+        )
+
+    assert (refusal.value.code, refusal.value.field) == ("metering_note_missing", "note")
+    assert window().state == "gap"
+    assert blinking.name == "worker-1"
+
+
+@pytest.mark.parametrize("state", ["open", "collected", "reconciled"])
+def test_only_what_waits_is_decided_on(state: str, frank: Actor) -> None:
+    made = MeteringWindow.objects.create(
+        cluster=make_cluster(), start_at=HOUR, not_before=OLD, state=state
+    )
+
+    with pytest.raises(WindowStateError) as refusal:
+        release_gap(
+            window_id=made.id, decision=GapDecision.ACCEPT, note="Why not.", actor=frank, at=OLD
+        )
+
+    assert refusal.value.facts == {"state": state}
+    assert window().state == state
+    assert not AuditEntry.objects.exists()
+
+
+@pytest.mark.parametrize("state", ["open", "collected", "reconciled", "gap", "quarantined"])
+def test_any_window_that_is_not_sealed_can_be_metered_again(state: str, frank: Actor) -> None:
+    made = MeteringWindow.objects.create(
+        cluster=make_cluster(), start_at=HOUR, not_before=OLD, state=state, attempt=9, failures=4
+    )
+
+    retry_window(window_id=made.id, note="Bound now.", actor=frank, at=OLD - timedelta(hours=1))
+
+    again = window()
+    assert (again.state, again.attempt, again.failures) == ("open", 0, 0)
+    assert again.not_before == OLD - timedelta(hours=1)
+    assert AuditEntry.objects.get().facts["state_before"] == state
+
+
+def test_a_window_that_is_being_collected_is_left_alone(frank: Actor) -> None:
+    made = MeteringWindow.objects.create(
+        cluster=make_cluster(),
+        start_at=HOUR,
+        not_before=OLD,
+        state="collecting",
+        lease_until=OLD,
+    )
+
+    with pytest.raises(WindowStateError):
+        retry_window(window_id=made.id, actor=frank, at=OLD)
+
+    assert window().state == "collecting"
+
+
+def test_a_sealed_window_is_metered_and_decided_no_more(frank: Actor) -> None:
+    make_cluster(metered_from=HOUR)
+    meter_due(worker=worker(), at=HOUR + timedelta(seconds=3600 + LATER))
+    assert window().state == "sealed"
+
+    with pytest.raises(WindowSealedError):
+        retry_window(window_id=window().id, actor=frank, at=OLD)
+    with pytest.raises(WindowSealedError):
+        release_gap(
+            window_id=window().id, decision=GapDecision.WAIVE, note="x", actor=frank, at=OLD
+        )
+
+    assert window().state == "sealed"
+
+
+def test_a_window_that_does_not_exist_is_not_found(frank: Actor) -> None:
+    with pytest.raises(WindowNotFoundError):
+        retry_window(window_id=0, actor=frank, at=OLD)

@@ -1,0 +1,194 @@
+"""Windows come from the clock and the clusters, and each claim is one worker's."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from metering.domain.policy import MeteringPolicy
+from metering.models import MeteringWindow
+from metering.protocols import ClusterTarget
+from metering.services.windows import claim_windows, open_due_windows
+from tests.builders import make_cluster
+from tests.metering.seen import HOUR, LATER, moment
+
+pytestmark = pytest.mark.django_db
+
+DUE = moment(3600 + LATER)
+
+
+def starts() -> list[tuple[str, int]]:
+    rows = MeteringWindow.objects.order_by("cluster__slug", "start_at")
+    return [
+        (slug, int((start - HOUR) / timedelta(hours=1)))
+        for slug, start in rows.values_list("cluster__slug", "start_at")
+    ]
+
+
+# ---------------------------------------------------------------- opening
+
+
+def test_every_hour_that_is_due_is_opened_once() -> None:
+    make_cluster(metered_from=HOUR)
+    at = DUE + timedelta(hours=2)
+
+    assert open_due_windows(at=at) == 3
+    assert open_due_windows(at=at) == 0
+    assert starts() == [("hopper", 0), ("hopper", 1), ("hopper", 2)]
+    assert MeteringWindow.objects.earliest("start_at").not_before == DUE
+
+
+def test_an_hour_is_not_opened_before_it_is_due() -> None:
+    make_cluster(metered_from=HOUR)
+
+    assert open_due_windows(at=DUE - timedelta(seconds=1)) == 0
+
+
+def test_a_slowly_scraped_cluster_is_due_four_scrapes_after_the_hour() -> None:
+    make_cluster(metered_from=HOUR, scrape_interval_seconds=300)
+
+    assert open_due_windows(at=moment(3600 + 1199)) == 0
+    assert open_due_windows(at=moment(3600 + 1200)) == 1
+
+
+def test_the_first_window_is_the_first_whole_hour() -> None:
+    make_cluster(metered_from=moment(1))
+
+    open_due_windows(at=DUE + timedelta(hours=1))
+
+    assert starts() == [("hopper", 1)]
+
+
+def test_a_closed_cluster_gets_no_new_windows() -> None:
+    make_cluster(metered_from=HOUR, state="closed")
+
+    assert open_due_windows(at=DUE) == 0
+
+
+def test_metering_from_an_earlier_hour_fills_in_what_is_missing() -> None:
+    cluster = make_cluster(metered_from=HOUR)
+    open_due_windows(at=DUE)
+    cluster.metered_from = HOUR - timedelta(hours=2)
+    cluster.save(update_fields=["metered_from"])
+
+    assert open_due_windows(at=DUE) == 2
+    assert starts() == [("hopper", -2), ("hopper", -1), ("hopper", 0)]
+
+
+def test_opening_makes_the_months_partitions() -> None:
+    make_cluster(metered_from=HOUR.replace(year=2024, month=11))
+
+    assert open_due_windows(at=DUE.replace(year=2025, month=1)) > 1400
+
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_inherits WHERE inhparent = 'metering_usagerecord'::regclass"
+            " AND inhrelid::regclass::text BETWEEN 'metering_usagerecord_2024_11'"
+            " AND 'metering_usagerecord_2025_01'"
+        )
+        assert cursor.fetchone() == (3,)
+
+
+def test_one_statement_opens_the_windows_of_any_number_of_clusters() -> None:
+    def count() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            open_due_windows(at=DUE)
+        return len(queries)
+
+    make_cluster("first", metered_from=HOUR)
+    few = count()
+    for index in range(20):
+        make_cluster(f"more-{index}", metered_from=HOUR)
+
+    assert count() == few
+    assert len(starts()) == 21
+
+
+# ---------------------------------------------------------------- claiming
+
+
+def test_a_claim_takes_the_oldest_windows_first_and_raises_the_fence() -> None:
+    make_cluster("b", metered_from=HOUR)
+    make_cluster("a", metered_from=HOUR + timedelta(hours=1))
+    at = DUE + timedelta(hours=2)
+    open_due_windows(at=at)
+
+    claimed = claim_windows(worker="worker-1", limit=3, at=at)
+
+    assert [c.start_at for c in claimed] == [HOUR, *[HOUR + timedelta(hours=1)] * 2]
+    assert {(c.fence, c.attempt, c.failures) for c in claimed} == {(1, 1, 0)}
+    rows = MeteringWindow.objects.filter(state="collecting")
+    assert set(rows.values_list("lease_owner", flat=True)) == {"worker-1"}
+
+
+def test_a_claim_brings_what_a_source_needs_to_know() -> None:
+    make_cluster(
+        metered_from=HOUR,
+        user_label="billing.example.com/user",
+        label_aliases={"hostname": ["hostname", "Hostname"]},
+    )
+    open_due_windows(at=DUE)
+
+    [claimed] = claim_windows(worker="w", limit=1, at=DUE)
+
+    assert claimed.end_at == moment(3600)
+    assert claimed.target == ClusterTarget(
+        slug="hopper",
+        prometheus_url="http://127.0.0.1:9/",
+        scrape_interval_seconds=30,
+        user_label="billing_example_com_user",
+        label_aliases={"hostname": ("hostname", "Hostname")},
+    )
+
+
+def test_a_claimed_window_is_not_claimed_again_while_its_lease_lasts() -> None:
+    make_cluster(metered_from=HOUR)
+    open_due_windows(at=DUE)
+
+    assert len(claim_windows(worker="one", limit=9, at=DUE)) == 1
+    assert claim_windows(worker="two", limit=9, at=DUE) == []
+
+
+def test_a_dead_workers_window_is_taken_over_with_a_higher_fence() -> None:
+    make_cluster(metered_from=HOUR)
+    open_due_windows(at=DUE)
+    claim_windows(worker="dead", limit=1, at=DUE, policy=MeteringPolicy(lease_seconds=-1))
+
+    [claimed] = claim_windows(worker="alive", limit=1, at=DUE)
+
+    assert (claimed.fence, claimed.attempt) == (2, 2)
+
+
+def test_a_window_that_kills_every_worker_is_quarantined() -> None:
+    make_cluster(metered_from=HOUR)
+    open_due_windows(at=DUE)
+    expired = MeteringPolicy(lease_seconds=-1)
+    for _ in range(8):
+        assert len(claim_windows(worker="w", limit=1, at=DUE, policy=expired)) == 1
+
+    assert claim_windows(worker="w", limit=1, at=DUE, policy=expired) == []
+
+    window = MeteringWindow.objects.get()
+    assert (window.state, window.lease_until, window.lease_owner) == ("quarantined", None, "")
+    assert window.last_error == "No worker that claimed this window ever reported back."
+    assert claim_windows(worker="w", limit=1, at=DUE, policy=expired) == []
+
+
+def test_a_claim_can_be_narrowed_to_a_cluster_and_to_windows() -> None:
+    first, second = make_cluster("a", metered_from=HOUR), make_cluster("b", metered_from=HOUR)
+    open_due_windows(at=DUE)
+
+    [of_second] = claim_windows(worker="w", limit=9, cluster_id=second.id, at=DUE)
+    assert of_second.cluster_id == second.id
+    assert claim_windows(worker="w", limit=9, window_ids=[of_second.id], at=DUE) == []
+    [of_first] = claim_windows(worker="w", limit=9, window_ids=None, at=DUE)
+    assert of_first.cluster_id == first.id
+
+
+def test_a_window_is_not_claimed_before_its_retry_is_due() -> None:
+    make_cluster(metered_from=HOUR)
+    open_due_windows(at=DUE)
+    MeteringWindow.objects.update(not_before=DUE + timedelta(seconds=1))
+
+    assert claim_windows(worker="w", limit=1, at=DUE) == []
