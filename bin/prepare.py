@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -132,6 +133,10 @@ def _environment() -> dict[str, str]:
     """Return the environment for uv: no Python is downloaded, and no home is needed."""
     given = {**os.environ, "UV_PYTHON_DOWNLOADS": "never"}
     given.setdefault("UV_HTTP_TIMEOUT", "120")
+    if ssl.get_default_verify_paths().cafile or ssl.get_default_verify_paths().capath:
+        # What the machine trusts, as pip does; a company's own authority stands only there.
+        given.setdefault("UV_SYSTEM_CERTS", "true")
+        given.setdefault("UV_NATIVE_TLS", "true")
     home = Path(given.get("HOME") or "/nonexistent")
     if not os.access(home, os.W_OK):
         given.setdefault("UV_CACHE_DIR", str(TOOLS / "uv-cache"))
