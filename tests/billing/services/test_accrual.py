@@ -2,19 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from decimal import Decimal
-from typing import Any
 
 import pytest
-from django.db import connection, transaction
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from django.db import connection
 from pytest_django import DjangoAssertNumQueries
 
-from billing.domain.price_book import PriceSpan
-from billing.domain.rating import BookSpan, ChargeKey, Missing, MissingKey, UsageFact, rate_usage
-from billing.models import AccrualException, AccruedWindow, BillingPeriod, Charge, Price
+from billing.models import AccrualException, AccruedWindow, BillingPeriod, Charge
 from billing.services.accrual import WINDOWS_PER_CALL_MAX, AccrualResult, accrue_windows
 from billing.services.pricing import assign_price_book, set_price
 from metering.models import MeteringWindow
@@ -24,10 +18,8 @@ from tests.billing.ledger import (
     HOUR,
     SMALL_GROUP,
     TICK,
-    Ledger,
     Use,
     add_usage,
-    assign,
     charged,
     make_book,
     make_ledger,
@@ -36,7 +28,7 @@ from tests.billing.ledger import (
     seal,
     sealed_window,
 )
-from tests.builders import AT, MONTH_START, bind, make_cluster, make_organization, make_project
+from tests.builders import AT, MONTH_START, make_cluster, make_organization, make_project
 
 NOTHING = AccrualResult(windows=0, complete=0, charges=0, unit_seconds=0, exceptions=0)
 
@@ -338,130 +330,3 @@ def test_a_worker_killed_between_statements_leaves_nothing() -> None:
 
     assert statements > 10
     assert (result.charges, result.exceptions) == (1, 1)
-
-
-# ---------------------------------------------------------------- the reference in plain Python
-
-GROUPS = ("H100/whole", "A100/1of4")
-HOURS = 6
-hours = st.integers(0, HOURS)
-uses = st.lists(
-    st.tuples(
-        st.integers(0, HOURS - 1),
-        st.sampled_from(["acme", "umbrella"]),
-        st.sampled_from(["", "carol"]),
-        st.sampled_from(["small", "large"]),
-        st.sampled_from(GROUPS),
-        st.integers(0, 3600),
-    ),
-    min_size=1,
-    max_size=10,
-)
-price_starts = st.dictionaries(
-    st.tuples(st.sampled_from(["small", "large"]), st.sampled_from([*GROUPS, "*"])),
-    st.lists(hours, unique=True, min_size=1, max_size=3).map(sorted),
-    max_size=5,
-)
-
-
-def ledger_for(prices: dict[tuple[str, str], list[int]], book_from: int) -> dict[str, Ledger]:
-    ledgers = {}
-    for slug, begin in (("acme", 0), ("umbrella", book_from)):
-        organization = make_organization(slug)
-        project = make_project(organization)
-        cluster = make_cluster(f"of-{slug}")
-        bind(cluster, "ns", project)
-        book = make_book(slug)
-        assign(organization, book, begin_at=MONTH_START + begin * HOUR)
-        for (size, group), starts in prices.items():
-            for start, end in zip(starts, [*starts[1:], None], strict=True):
-                make_price(
-                    book,
-                    size=size,
-                    price_group=group,
-                    begin_at=MONTH_START + start * HOUR,
-                    end_at=None if end is None else MONTH_START + end * HOUR,
-                )
-        ledgers[slug] = Ledger(organization, project, project, cluster, book)
-    return ledgers
-
-
-def expected(facts: list[UsageFact], book_from: int) -> tuple[dict[Any, int], dict[Any, int]]:
-    prices = [
-        PriceSpan(
-            id=str(p.pk),
-            book=p.price_book.slug,
-            size=p.size,
-            price_group=p.price_group,
-            unit_price=p.unit_price,
-            begin_at=p.valid.lower,
-            end_at=p.valid.upper,
-        )
-        for p in Price.objects.select_related("price_book")
-    ]
-    books = [
-        BookSpan("acme", "acme", MONTH_START, None),
-        BookSpan("umbrella", "umbrella", MONTH_START + timedelta(hours=book_from), None),
-    ]
-    rating = rate_usage(facts, books=books, prices=prices)
-    return rating.charged, rating.unpriced
-
-
-@pytest.mark.django_db
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(used=uses, prices=price_starts, book_from=hours)
-def test_the_statement_charges_what_the_reference_charges(
-    used: list[tuple[int, str, str, str, str, int]],
-    prices: dict[tuple[str, str], list[int]],
-    book_from: int,
-) -> None:
-    with transaction.atomic():
-        ledgers = ledger_for(prices, book_from)
-        windows: dict[tuple[str, int], MeteringWindow] = {}
-        facts = []
-        for hour, slug, owner, size, group, seconds in used:
-            ledger = ledgers[slug]
-            key = (slug, hour)
-            if key not in windows:
-                windows[key] = make_window(ledger.cluster, MONTH_START + hour * HOUR)
-            facts.append(
-                UsageFact(
-                    window_id=windows[key].pk,
-                    window_start=windows[key].start_at,
-                    organization=slug,
-                    project=str(ledger.llm.pk),
-                    owner=owner,
-                    size=size,
-                    price_group=group,
-                    unit_seconds=seconds,
-                )
-            )
-        for key, window in windows.items():
-            own = [u for u in used if (u[1], u[0]) == key]
-            add_usage(
-                window,
-                [
-                    Use(ledgers[u[1]].llm, u[5], owner=u[2], size=u[3], price_group=u[4])
-                    for u in own
-                ],
-            )
-            seal(window)
-
-        accrue(*windows.values())
-
-        charges = {
-            ChargeKey(
-                c.window_id, str(c.project_id), c.owner, c.size, c.price_group, str(c.price_id)
-            ): c.unit_seconds
-            for c in Charge.objects.all()
-        }
-        missing = {
-            MissingKey(
-                e.window_id, str(e.project_id), e.size, e.price_group, Missing(e.code)
-            ): e.unit_seconds
-            for e in AccrualException.objects.all()
-        }
-        assert (charges, missing) == expected(facts, book_from)
-        transaction.set_rollback(True)

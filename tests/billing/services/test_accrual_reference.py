@@ -1,0 +1,152 @@
+"""The one SQL statement charges what the reference in plain Python charges, book by book."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import transaction
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from billing.domain.price_book import PriceSpan
+from billing.domain.rating import BookSpan, ChargeKey, Missing, MissingKey, UsageFact, rate_usage
+from billing.models import AccrualException, Charge, Price
+from billing.services.accrual import accrue_windows
+from metering.models import MeteringWindow
+from tests.billing.ledger import (
+    HOUR,
+    TICK,
+    Ledger,
+    Use,
+    add_usage,
+    assign,
+    make_book,
+    make_price,
+    make_window,
+    seal,
+)
+from tests.builders import AT, MONTH_START, bind, make_cluster, make_organization, make_project
+
+GROUPS = ("H100/whole", "A100/1of4")
+HOURS = 6
+hours = st.integers(0, HOURS)
+uses = st.lists(
+    st.tuples(
+        st.integers(0, HOURS - 1),
+        st.sampled_from(["acme", "umbrella"]),
+        st.sampled_from(["", "carol"]),
+        st.sampled_from(["small", "large"]),
+        st.sampled_from(GROUPS),
+        st.integers(0, 3600),
+    ),
+    min_size=1,
+    max_size=10,
+)
+price_starts = st.dictionaries(
+    st.tuples(st.sampled_from(["small", "large"]), st.sampled_from([*GROUPS, "*"])),
+    st.lists(hours, unique=True, min_size=1, max_size=3).map(sorted),
+    max_size=5,
+)
+
+
+def ledger_for(prices: dict[tuple[str, str], list[int]], book_from: int) -> dict[str, Ledger]:
+    ledgers = {}
+    for slug, begin in (("acme", 0), ("umbrella", book_from)):
+        organization = make_organization(slug)
+        project = make_project(organization)
+        cluster = make_cluster(f"of-{slug}")
+        bind(cluster, "ns", project)
+        book = make_book(slug)
+        assign(organization, book, begin_at=MONTH_START + begin * HOUR)
+        for (size, group), starts in prices.items():
+            for start, end in zip(starts, [*starts[1:], None], strict=True):
+                make_price(
+                    book,
+                    size=size,
+                    price_group=group,
+                    begin_at=MONTH_START + start * HOUR,
+                    end_at=None if end is None else MONTH_START + end * HOUR,
+                )
+        ledgers[slug] = Ledger(organization, project, project, cluster, book)
+    return ledgers
+
+
+def expected(facts: list[UsageFact], book_from: int) -> tuple[dict[Any, int], dict[Any, int]]:
+    prices = [
+        PriceSpan(
+            id=str(p.pk),
+            book=p.price_book.slug,
+            size=p.size,
+            price_group=p.price_group,
+            unit_price=p.unit_price,
+            begin_at=p.valid.lower,
+            end_at=p.valid.upper,
+        )
+        for p in Price.objects.select_related("price_book")
+    ]
+    books = [
+        BookSpan("acme", "acme", MONTH_START, None),
+        BookSpan("umbrella", "umbrella", MONTH_START + timedelta(hours=book_from), None),
+    ]
+    rating = rate_usage(facts, books=books, prices=prices)
+    return rating.charged, rating.unpriced
+
+
+@pytest.mark.django_db
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(used=uses, prices=price_starts, book_from=hours)
+def test_the_statement_charges_what_the_reference_charges(
+    used: list[tuple[int, str, str, str, str, int]],
+    prices: dict[tuple[str, str], list[int]],
+    book_from: int,
+) -> None:
+    with transaction.atomic():
+        ledgers = ledger_for(prices, book_from)
+        windows: dict[tuple[str, int], MeteringWindow] = {}
+        facts = []
+        for hour, slug, owner, size, group, seconds in used:
+            ledger = ledgers[slug]
+            key = (slug, hour)
+            if key not in windows:
+                windows[key] = make_window(ledger.cluster, MONTH_START + hour * HOUR)
+            facts.append(
+                UsageFact(
+                    window_id=windows[key].pk,
+                    window_start=windows[key].start_at,
+                    organization=slug,
+                    project=str(ledger.llm.pk),
+                    owner=owner,
+                    size=size,
+                    price_group=group,
+                    unit_seconds=seconds,
+                )
+            )
+        for key, window in windows.items():
+            own = [u for u in used if (u[1], u[0]) == key]
+            add_usage(
+                window,
+                [
+                    Use(ledgers[u[1]].llm, u[5], owner=u[2], size=u[3], price_group=u[4])
+                    for u in own
+                ],
+            )
+            seal(window)
+
+        accrue_windows(window_ids=[w.pk for w in windows.values()], actor=TICK, at=AT)
+
+        charges = {
+            ChargeKey(
+                c.window_id, str(c.project_id), c.owner, c.size, c.price_group, str(c.price_id)
+            ): c.unit_seconds
+            for c in Charge.objects.all()
+        }
+        missing = {
+            MissingKey(
+                e.window_id, str(e.project_id), e.size, e.price_group, Missing(e.code)
+            ): e.unit_seconds
+            for e in AccrualException.objects.all()
+        }
+        assert (charges, missing) == expected(facts, book_from)
+        transaction.set_rollback(True)

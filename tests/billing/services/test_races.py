@@ -1,0 +1,226 @@
+"""Two callers at once: whoever comes second waits, looks again, and changes nothing twice."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from decimal import Decimal
+from typing import TypeVar
+
+import pytest
+from django.db import connection, connections, transaction
+
+from billing.domain.errors import (
+    AssignmentInUseError,
+    DraftStaleError,
+    PeriodNotReadyError,
+    PriceInUseError,
+)
+from billing.models import AccruedWindow, BillingPeriod, Charge, Invoice, InvoiceLine, Price
+from billing.services.accrual import AccrualResult, accrue_windows
+from billing.services.finalizing import finalize_invoice
+from billing.services.invoicing import draft_invoice
+from billing.services.periods import open_period
+from billing.services.pricing import assign_price_book, set_price
+from tenants.models import AuditEntry
+from tests.billing.ledger import (
+    DORA,
+    ERIC,
+    HOUR,
+    TICK,
+    Use,
+    make_book,
+    make_ledger,
+    month_of_use,
+    sealed_window,
+)
+from tests.builders import AT, MONTH_START
+
+pytestmark = pytest.mark.usefixtures("committed_db")
+Result = TypeVar("Result")
+WAIT_SECONDS = 10
+WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+
+
+def apart(pool: ThreadPoolExecutor, call: Callable[[], Result]) -> "Future[Result]":
+    """Call in another thread, whose connection is closed after it."""
+
+    def closed() -> Result:
+        try:
+            return call()
+        finally:
+            connections.close_all()
+
+    return pool.submit(closed)
+
+
+def wait_until_blocked() -> None:
+    """Return once another connection waits for a lock of this one."""
+    for _ in range(WAIT_SECONDS * 20):
+        with connection.cursor() as cursor:
+            cursor.execute(WAITING)
+            if cursor.fetchone()[0]:
+                return
+        time.sleep(0.05)
+    pytest.fail("Nobody waits for a lock.")
+
+
+def second_while(first: Callable[[], object], second: Callable[[], Result]) -> Result:
+    """Return what the second does that begins while the first has not committed yet."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        with transaction.atomic():
+            first()
+            waiting = apart(pool, second)
+            wait_until_blocked()
+        return waiting.result(WAIT_SECONDS)
+
+
+def test_a_window_accrued_twice_at_once_is_charged_once() -> None:
+    ledger = make_ledger()
+    open_period(organization=ledger.organization, label="2026-10", actor=DORA, at=AT)
+    open_period(organization=ledger.organization, label="2026-11", actor=DORA, at=AT)
+    window = sealed_window(ledger.cluster, [Use(ledger.llm), Use(ledger.vision)])
+
+    def accrue() -> AccrualResult:
+        return accrue_windows(window_ids=[window.pk], actor=TICK, at=AT)
+
+    second = second_while(accrue, accrue)
+
+    assert second.windows == 0
+    assert Charge.objects.count() == 2
+    assert AccruedWindow.objects.get().is_complete
+    assert AuditEntry.objects.filter(action="billing:charge:accrue").count() == 1
+
+
+def test_many_workers_over_the_same_windows_charge_each_once() -> None:
+    ledger = make_ledger()
+    windows = [
+        sealed_window(
+            ledger.cluster,
+            [Use(ledger.llm, owner=f"user-{n}") for n in range(5)],
+            start_at=MONTH_START + hour * HOUR,
+        ).pk
+        for hour in range(12)
+    ]
+
+    def accrue(turn: int) -> None:
+        order = windows[turn:] + windows[:turn]
+        for first in range(0, 12, 4):
+            accrue_windows(window_ids=order[first : first + 4], actor=TICK, at=AT)
+
+    with ThreadPoolExecutor(max_workers=6) as pool:
+        for done in [apart(pool, lambda turn=turn: accrue(turn)) for turn in range(6)]:  # type: ignore[misc]
+            done.result(WAIT_SECONDS)
+
+    assert Charge.objects.count() == 60
+    assert AccruedWindow.objects.filter(is_complete=True).count() == 12
+    assert BillingPeriod.objects.count() == 2
+
+
+def test_a_price_set_while_its_hours_are_charged_waits_and_is_refused() -> None:
+    ledger = make_ledger()
+    window = sealed_window(ledger.cluster, [Use(ledger.llm)])
+
+    def price() -> Price:
+        return set_price(
+            price_book=ledger.book,
+            size="small",
+            price_group="H100/1g.10gb",
+            unit_price=Decimal(9),
+            valid_from=MONTH_START,
+            actor=DORA,
+            at=AT,
+        )
+
+    with pytest.raises(PriceInUseError):
+        second_while(lambda: accrue_windows(window_ids=[window.pk], actor=TICK, at=AT), price)
+
+    assert Price.objects.count() == 1
+    assert Charge.objects.get().unit_price == Decimal(2)
+
+
+def test_a_book_assigned_while_hours_are_charged_waits_and_is_refused() -> None:
+    ledger = make_ledger()
+    other = make_book("other")
+    window = sealed_window(ledger.cluster, [Use(ledger.llm)], start_at=MONTH_START + 5 * HOUR)
+
+    with pytest.raises(AssignmentInUseError):
+        second_while(
+            lambda: accrue_windows(window_ids=[window.pk], actor=TICK, at=AT),
+            lambda: assign_price_book(
+                organization=ledger.organization,
+                price_book=other,
+                valid_from=MONTH_START + HOUR,
+                actor=DORA,
+                at=AT,
+            ),
+        )
+
+    assert ledger.organization.price_book_assignments.count() == 1
+
+
+def test_charges_priced_while_a_price_is_set_have_the_new_price() -> None:
+    ledger = make_ledger()
+    window = sealed_window(ledger.cluster, [Use(ledger.llm)])
+
+    second_while(
+        lambda: set_price(
+            price_book=ledger.book,
+            size="small",
+            price_group="H100/1g.10gb",
+            unit_price=Decimal(9),
+            valid_from=MONTH_START,
+            actor=DORA,
+            at=AT,
+        ),
+        lambda: accrue_windows(window_ids=[window.pk], actor=TICK, at=AT),
+    )
+
+    assert Charge.objects.get().unit_price == Decimal(9)
+
+
+def test_a_charge_that_arrives_while_the_period_is_closed_stops_the_closing() -> None:
+    ledger = month_of_use([("llm", 3600)])
+    period = BillingPeriod.objects.get(label="2026-10")
+    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
+    late = sealed_window(ledger.cluster, [Use(ledger.llm)], start_at=MONTH_START + 9 * HOUR)
+
+    with pytest.raises(DraftStaleError):
+        second_while(
+            lambda: accrue_windows(window_ids=[late.pk], actor=TICK, at=AT),
+            lambda: finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT),
+        )
+
+    assert Invoice.objects.get().state == "draft"
+    assert set(Charge.objects.values_list("period__label", "line")) == {("2026-10", None)}
+
+
+def test_a_charge_that_arrives_behind_the_closing_goes_to_the_next_period() -> None:
+    ledger = month_of_use([("llm", 3600)])
+    period = BillingPeriod.objects.get(label="2026-10")
+    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
+    late = sealed_window(ledger.cluster, [Use(ledger.vision)], start_at=MONTH_START + 9 * HOUR)
+    with pytest.raises(PeriodNotReadyError):
+        finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+
+    accrue_windows(window_ids=[late.pk], actor=TICK, at=AT)
+    again = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
+    finalize_invoice(invoice_id=again.pk, actor=ERIC, at=AT)
+    later = sealed_window(ledger.cluster, [Use(ledger.llm)], start_at=MONTH_START + 10 * HOUR)
+    accrue_windows(window_ids=[later.pk], actor=TICK, at=AT)
+
+    assert InvoiceLine.objects.count() == 2
+    posted = Charge.objects.order_by("window_start").values_list("period__label", flat=True)
+    assert list(posted) == ["2026-10", "2026-10", "2026-11"]
+
+
+def test_two_drafters_at_once_make_one_draft() -> None:
+    month_of_use([("llm", 3600)])
+    period = BillingPeriod.objects.get(label="2026-10")
+
+    second = second_while(
+        lambda: draft_invoice(period_id=period.pk, actor=DORA, at=AT),
+        lambda: draft_invoice(period_id=period.pk, actor=ERIC, at=AT),
+    )
+
+    assert (second.version, second.drafted_by) == (2, "eric")
+    assert (Invoice.objects.count(), InvoiceLine.objects.count()) == (1, 1)
