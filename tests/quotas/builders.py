@@ -1,6 +1,8 @@
-"""Builders of quotas: limits and open allocations, made directly."""
+"""Builders of quotas: limits, open allocations and kubeconfigs, made directly."""
 
+import json
 from datetime import datetime
+from pathlib import Path
 
 from django.contrib.auth.models import User
 
@@ -103,3 +105,20 @@ def window_fields(start: datetime) -> dict[str, object]:
 def audit_actions() -> list[str]:
     """Return the actions in the audit trail, oldest first."""
     return list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
+
+
+def write_kubeconfig(folder: Path, url: str, token: str = "sesame") -> Path:  # noqa: S107 - Throw-away.
+    path = folder / "kubeconfig"
+    path.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "it",
+                "clusters": [{"name": "it", "cluster": {"server": url}}],
+                "users": [{"name": "it", "user": {"token": token}}],
+                "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+            }
+        )
+    )
+    return path

@@ -15,6 +15,7 @@ from quotas.adapters import kubernetes as adapter
 from quotas.adapters.kubernetes import KubernetesQuotaEnforcer
 from quotas.protocols import DesiredQuota, EnforcementEndpoint, QuotaConflictError
 from tenants.domain.errors import SourceUnavailableError
+from tests.quotas.builders import write_kubeconfig
 
 GPU = "requests.nvidia.com/gpu"
 DESIRED = DesiredQuota("llm", {GPU: 8}, generation=3)
@@ -90,23 +91,6 @@ def endpoint(told: Told, tmp_path: Path) -> Iterator[EnforcementEndpoint]:
     server.shutdown()
     server.server_close()
     thread.join()
-
-
-def write_kubeconfig(folder: Path, url: str, token: str = "sesame") -> Path:  # noqa: S107 - Throw-away.
-    path = folder / "kubeconfig"
-    path.write_text(
-        json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "current-context": "it",
-                "clusters": [{"name": "it", "cluster": {"server": url}}],
-                "users": [{"name": "it", "user": {"token": token}}],
-                "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-            }
-        )
-    )
-    return path
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from quotas.adapters.kubernetes_credentials import configuration_of
 from quotas.protocols import EnforcementEndpoint
 from tenants.domain.errors import SourceUnavailableError
-from tests.quotas.adapters.test_kubernetes import write_kubeconfig
+from tests.quotas.builders import write_kubeconfig
 
 URL = "https://kubernetes.example.test:6443/"
 

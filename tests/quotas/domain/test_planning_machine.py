@@ -1,0 +1,106 @@
+"""Planning while messages are late, lost or overtaken: the limit is never admitted twice."""
+
+from uuid import UUID
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from metering.domain.gpu_sizes import GPUSize
+from quotas.domain.division import Place
+from quotas.domain.planning import GrantedLimit, PlaceFacts, ceiling_of, plan_quotas
+
+ACME, LLM = UUID(int=1), UUID(int=11)
+RESOURCE, KEY = "nvidia.com/gpu", "requests.nvidia.com/gpu"
+PLACES = tuple(Place("hopper", name) for name in "abcd")
+CHOICES = st.sampled_from(PLACES)
+UNITS = st.integers(min_value=0, max_value=12)
+
+
+class PlanningMachine(RuleBasedStateMachine):
+    """One project's limit over four namespaces, and a cluster that answers when it likes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limit = 8
+        self.allowed = 8
+        self.used = dict.fromkeys(PLACES, 0)
+        self.desired: dict[Place, dict[str, int]] = {}
+        self.ceiling: dict[Place, dict[str, int]] = {place: {} for place in PLACES}
+        self.said: dict[Place, int] = dict.fromkeys(PLACES, 0)
+        self.sent: dict[Place, list[int]] = {place: [] for place in PLACES}
+
+    @rule(units=UNITS)
+    def change_the_limit(self, units: int) -> None:
+        self.limit = units
+        self.allowed = max(units, sum(self.most(place) for place in PLACES))
+
+    @rule(place=CHOICES, units=UNITS)
+    def use(self, place: Place, units: int) -> None:
+        self.used[place] = units
+
+    @rule()
+    def plan(self) -> None:
+        facts = [
+            PlaceFacts(
+                place=place,
+                project_id=LLM,
+                organization_id=ACME,
+                offered=(RESOURCE,),
+                sizes={RESOURCE: GPUSize.LARGE},
+                used={GPUSize.LARGE: self.used[place]},
+                desired=self.desired.get(place),
+                ceiling=self.ceiling[place],
+            )
+            for place in PLACES
+        ]
+        limits = [GrantedLimit(ACME, LLM, GPUSize.LARGE, self.limit)]
+        for place, hard in plan_quotas(facts, limits).items():
+            self.ceiling[place] = ceiling_of(self.ceiling[place], hard)
+            self.desired[place] = hard
+
+    @precondition(lambda self: self.desired)
+    @rule(place=CHOICES)
+    def send(self, place: Place) -> None:
+        self.sent[place].append(self.desired[place][KEY])
+
+    @rule(place=CHOICES)
+    def arrive(self, place: Place) -> None:
+        """The cluster takes the newest of what was sent; older ones are refused as stale."""
+        if self.sent[place]:
+            self.said[place] = self.sent[place][-1]
+            self.sent[place] = []
+
+    @rule(place=CHOICES)
+    def read_back(self, place: Place) -> None:
+        """Nothing is under way and the cluster says what is desired: the ceiling comes down."""
+        desired = self.desired.get(place)
+        if desired and not self.sent[place] and self.said[place] == desired[KEY]:
+            self.ceiling[place] = dict(desired)
+
+    def most(self, place: Place) -> int:
+        return self.ceiling[place].get(KEY, 0)
+
+    @invariant()
+    def the_cluster_never_says_more_than_the_ledger_thinks_possible(self) -> None:
+        assert all(self.said[place] <= self.most(place) for place in PLACES)
+
+    @invariant()
+    def the_limit_is_admitted_once(self) -> None:
+        possible = sum(self.most(place) for place in PLACES)
+        assert possible <= self.allowed
+        self.allowed = max(self.limit, possible)
+
+    def teardown(self) -> None:
+        """Once messages arrive again, the limit is divided in full."""
+        for _ in range(4):
+            self.plan()
+            for place in PLACES:
+                self.send(place)
+                self.arrive(place)
+                self.read_back(place)
+        assert sum(self.said.values()) == self.limit
+
+
+TestPlanning = PlanningMachine.TestCase
+TestPlanning.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

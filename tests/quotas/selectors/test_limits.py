@@ -1,0 +1,61 @@
+"""Limits read as a tree, and rows locked in the one order."""
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+from pytest_django import DjangoAssertNumQueries
+
+from metering.domain.gpu_sizes import GPUSize
+from quotas.domain.hierarchy import LimitTree
+from quotas.selectors.limits import limit_tree, project_limit_units
+from quotas.selectors.locks import lock_limit_path, lock_request
+from tenants.domain.identifiers import new_id
+from tests.cast import Cast
+from tests.quotas.builders import make_limit
+
+
+def test_the_tree_holds_one_organization_and_one_size(
+    cast: Cast, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    make_limit(cast.acme, units=10)
+    make_limit(cast.acme, cast.llm, units=6)
+    make_limit(cast.acme, cast.llm, cast.carol, units=2)
+    make_limit(cast.acme, cast.llm, size="small", units=1)
+    make_limit(cast.umbrella, cast.virus, units=3)
+
+    with django_assert_num_queries(1):
+        tree = limit_tree(organization_id=cast.acme.pk, size=GPUSize.LARGE)
+
+    assert tree == LimitTree(GPUSize.LARGE, 10, {"llm": 6}, {("llm", "carol"): 2})
+
+
+def test_a_projects_own_limit_is_told_apart_from_its_users(cast: Cast) -> None:
+    make_limit(cast.acme, cast.llm, cast.carol, units=2)
+
+    assert project_limit_units(project_id=cast.llm.pk, size="large") is None
+    make_limit(cast.acme, cast.llm, units=0)
+    assert project_limit_units(project_id=cast.llm.pk, size="large") == 0
+    assert project_limit_units(project_id=cast.llm.pk, size="small") is None
+
+
+def test_the_path_is_locked_organization_project_user(cast: Cast) -> None:
+    with CaptureQueriesContext(connection) as captured, transaction.atomic():
+        lock_limit_path(organization_id=cast.acme.pk, project_id=cast.llm.pk, user_id=cast.carol.pk)
+
+    locked = [q["sql"].split('FROM "')[1].split('"')[0] for q in captured if "UPDATE" in q["sql"]]
+    assert locked == ["tenants_organization", "tenants_project", "auth_user"]
+
+
+def test_nothing_is_locked_outside_a_transaction(cast: Cast) -> None:
+    connection.in_atomic_block, before = False, connection.in_atomic_block
+    try:
+        with pytest.raises(RuntimeError, match="inside a transaction"):
+            lock_limit_path(organization_id=cast.acme.pk, project_id=None, user_id=None)
+    finally:
+        connection.in_atomic_block = before
+
+
+@pytest.mark.django_db
+def test_a_request_that_is_not_there_locks_nothing() -> None:
+    with transaction.atomic():
+        assert lock_request(new_id()) is None

@@ -1,0 +1,150 @@
+"""Used against limit, told at every scope."""
+
+from datetime import timedelta
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from metering.domain.gpu_sizes import GPUSize
+from quotas.selectors.board import quota_board
+from quotas.selectors.use import (
+    UseKey,
+    units_by_namespace,
+    use_against_limits,
+    used_units,
+)
+from tenants.models import Cluster, Project
+from tests.builders import AT, MONTH_START, bind, make_cluster
+from tests.cast import Cast
+from tests.quotas.builders import hold, make_limit
+
+LARGE, SMALL = GPUSize.LARGE, GPUSize.SMALL
+
+
+@pytest.fixture
+def hopper(cast: Cast) -> Cluster:
+    cluster = make_cluster("hopper")
+    bind(cluster, "llm", cast.llm)
+    bind(cluster, "llm-serve", cast.llm)
+    bind(cluster, "virus", cast.virus)
+    return cluster
+
+
+def test_units_of_open_allocations_add_up_by_namespace_and_size(hopper: Cluster) -> None:
+    other = make_cluster("ampere")
+    hold(hopper, "llm", units=2, owner="carol")
+    hold(hopper, "llm", units=1, owner="bob")
+    hold(hopper, "llm", units=5, size="small")
+    hold(hopper, "llm", units=9, end_at=AT)
+    hold(other, "llm", units=4)
+
+    assert units_by_namespace() == {
+        (hopper.pk, "llm"): {LARGE: 3, SMALL: 5},
+        (other.pk, "llm"): {LARGE: 4},
+    }
+
+
+def test_use_counts_at_organization_project_and_owner(hopper: Cluster, cast: Cast) -> None:
+    hold(hopper, "llm", units=2, owner="carol")
+    hold(hopper, "llm-serve", units=3)
+    hold(hopper, "virus", units=1)
+
+    used = used_units(at=AT)
+
+    assert used == {
+        UseKey(cast.acme.pk, None, None, LARGE): 5,
+        UseKey(cast.acme.pk, cast.llm.pk, None, LARGE): 5,
+        UseKey(cast.acme.pk, cast.llm.pk, "carol", LARGE): 2,
+        UseKey(cast.umbrella.pk, None, None, LARGE): 1,
+        UseKey(cast.umbrella.pk, cast.virus.pk, None, LARGE): 1,
+    }
+
+
+def test_use_follows_the_binding_in_force(cast: Cast) -> None:
+    cluster = make_cluster()
+    bind(cluster, "moved", cast.llm, end_at=AT)
+    bind(cluster, "moved", cast.vision, begin_at=AT)
+    hold(cluster, "moved", units=2)
+
+    before = used_units(at=AT - timedelta(hours=1))
+    after = used_units(at=AT)
+
+    assert before[UseKey(cast.acme.pk, cast.llm.pk, None, LARGE)] == 2
+    assert after[UseKey(cast.acme.pk, cast.llm.pk, None, LARGE)] == 0
+    assert after[UseKey(cast.acme.pk, cast.vision.pk, None, LARGE)] == 2
+
+
+def test_what_nobody_is_bound_to_counts_nowhere(hopper: Cluster) -> None:
+    hold(hopper, "nobodys", units=7)
+
+    assert used_units(at=AT) == {}
+    assert used_units(at=MONTH_START - timedelta(days=1)) == {}
+
+
+def test_rows_come_for_limits_without_use_and_use_without_limits(
+    hopper: Cluster, cast: Cast
+) -> None:
+    limit = make_limit(cast.acme, units=4)
+    hold(hopper, "llm", units=5, owner="carol")
+
+    rows = use_against_limits(at=AT, organization_ids=[cast.acme.pk])
+
+    told = [
+        (row.key.project_id, row.key.username, row.limit_id, row.headroom.over_units)
+        for row in rows
+    ]
+    assert told == [
+        (None, None, limit.pk, 1),
+        (cast.llm.pk, None, None, 0),
+        (cast.llm.pk, "carol", None, 0),
+    ]
+
+
+def test_only_the_organizations_asked_for_are_told(hopper: Cluster, cast: Cast) -> None:
+    hold(hopper, "llm")
+    hold(hopper, "virus")
+    make_limit(cast.acme)
+    make_limit(cast.umbrella)
+
+    every = use_against_limits(at=AT)
+    own = use_against_limits(at=AT, organization_ids=[cast.umbrella.pk])
+
+    assert {row.key.organization_id for row in every} == {cast.acme.pk, cast.umbrella.pk}
+    assert {row.key.organization_id for row in own} == {cast.umbrella.pk}
+
+
+def test_the_board_has_every_size_of_every_project_in_order(hopper: Cluster, cast: Cast) -> None:
+    hold(hopper, "llm", units=2, owner="carol")
+    hold(hopper, "llm", units=1, owner="bob", size="small")
+    make_limit(cast.acme, cast.llm, units=8)
+
+    board = quota_board([cast.umbrella, cast.acme], projects=Project.objects.all(), at=AT)
+
+    umbrella, acme = board
+    assert (umbrella.slug, [p.slug for p in umbrella.projects]) == ("umbrella", ["virus"])
+    assert [p.slug for p in acme.projects] == ["llm", "vision"]
+    llm, vision = acme.projects
+    assert [use.size for use in llm.sizes] == list(GPUSize)
+    assert [(use.headroom.used_units, use.headroom.limit_units) for use in llm.sizes] == [
+        (1, None),
+        (0, None),
+        (2, 8),
+    ]
+    assert [(user.username, len(user.sizes)) for user in llm.users] == [("bob", 1), ("carol", 1)]
+    assert (vision.users, len(vision.sizes)) == ((), 3)
+
+
+def test_the_board_costs_four_statements_however_much_is_used(
+    hopper: Cluster, cast: Cast, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for number in range(12):
+        hold(hopper, "llm", owner=f"user-{number}")
+        hold(hopper, "virus", owner=f"user-{number}")
+
+    with django_assert_num_queries(4):
+        quota_board([cast.acme, cast.umbrella], projects=Project.objects.all(), at=AT)
+
+
+def test_nothing_is_a_board_of_nothing(cast: Cast) -> None:
+    assert quota_board([], projects=Project.objects.all(), at=AT) == ()
+    assert cast.acme.slug == "acme"

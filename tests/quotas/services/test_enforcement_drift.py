@@ -1,0 +1,95 @@
+"""What was applied is read again, and repaired or reported."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from quotas.adapters.simulated import SimulatedCluster, SimulatedQuotaEnforcer
+from quotas.selectors.enforcement import DRIFT_CHECK_EVERY, unread_target_ids
+from quotas.services.enforcement import check_target
+from tenants.models import AuditEntry
+from tests.builders import AT
+from tests.quotas.builders import audit_actions
+from tests.quotas.services.enforcing import GPU, LATER, MIG, SYSTEM, apply, refresh, target_of
+
+
+def check(*, at: datetime = LATER) -> str:
+    return check_target(
+        target_id=target_of().pk,
+        enforcer=SimulatedQuotaEnforcer(),
+        actor=SYSTEM,
+        at=at,
+    )
+
+
+@pytest.mark.usefixtures("hopper")
+def test_a_quota_that_holds_is_only_looked_at(live: SimulatedCluster) -> None:
+    refresh()
+    apply()
+    live.use("llm", {GPU: 5})
+    when = AT + DRIFT_CHECK_EVERY
+
+    due = (
+        unread_target_ids(at=when - timedelta(seconds=1), limit=9),
+        unread_target_ids(at=when, limit=9),
+    )
+    state = check(at=when)
+
+    assert due == ([], [target_of().pk])
+    assert state == "applied"
+    assert (target_of().checked_at, target_of().live_used[GPU]) == (when, 5)
+    assert unread_target_ids(at=when, limit=9) == []
+    assert audit_actions()[-1] == "quotas:enforcement:apply"
+
+
+@pytest.mark.usefixtures("hopper")
+def test_a_deleted_quota_is_restored_with_an_audit_entry(live: SimulatedCluster) -> None:
+    refresh()
+    apply()
+    live.delete_by_hand("llm")
+
+    assert check() == "applied"
+
+    assert live.quotas["llm"].hard == {GPU: 8, MIG: 0}
+    assert target_of().drifted_at is None
+    entry = AuditEntry.objects.latest("pk")
+    assert entry.action == "quotas:enforcement:drift_corrected"
+    assert (entry.facts["before"], entry.facts["after"]) == ({}, {GPU: 8, MIG: 0})
+
+
+@pytest.mark.usefixtures("hopper")
+def test_a_quota_edited_by_hand_is_reported_with_its_editor(live: SimulatedCluster) -> None:
+    refresh()
+    apply()
+    live.edit_by_hand("llm", {GPU: 64}, manager="kubectl-edit")
+
+    assert check() == "conflict"
+
+    target = target_of()
+    assert (target.drifted_at, target.live_hard[GPU], target.ceiling_hard[GPU]) == (LATER, 64, 64)
+    assert live.quotas["llm"].hard[GPU] == 64
+    assert audit_actions()[-1] == "quotas:enforcement:conflict"
+
+
+@pytest.mark.usefixtures("hopper")
+def test_a_cluster_that_cannot_be_read_keeps_its_state_and_says_why(
+    live: SimulatedCluster,
+) -> None:
+    refresh()
+    apply()
+    live.failure = "unreachable"
+
+    assert check() == "applied"
+
+    assert target_of().last_error == "unreachable: The cluster did not answer."
+    assert target_of().checked_at == LATER
+
+
+@pytest.mark.usefixtures("hopper")
+def test_a_target_that_is_not_applied_is_not_checked(live: SimulatedCluster) -> None:
+    refresh()
+    live.failure = "unreachable"
+
+    assert check() == "pending"
+
+    assert target_of().checked_at is None
