@@ -125,7 +125,7 @@ def refuse_last_platform_admin(*, leaving: int | None, actor: Actor) -> None:
     admins = User.objects.filter(held, is_active=True)
     lock_rows(User.objects.filter(pk__in=admins.values("pk")))
     # Counted by a statement of its own: the one that waited still sees roles as they were before.
-    if not admins.exclude(pk=leaving).exists():
+    if not admins.exclude(pk__in=[leaving]).exists():
         raise LastPlatformAdminError(
             "The last platform admin cannot go.", facts={"actor": actor.label}
         )

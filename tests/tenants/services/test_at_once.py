@@ -63,9 +63,7 @@ def at_once(*calls: Callable[[], object]) -> list[str]:
 def test_two_platform_admins_do_not_take_each_other_away() -> None:
     held = [grant(make_user(name), Role.PLATFORM_ADMIN) for name in ("frank", "fiona")]
 
-    answers = at_once(
-        *(lambda m=m: revoke_role(membership=m, actor=SEED, at=AT) for m in held)  # type: ignore[misc]
-    )
+    answers = at_once(*(lambda m=m: revoke_role(membership=m, actor=SEED, at=AT) for m in held))
 
     assert answers == ["done", "last_platform_admin"]
     assert Membership.objects.count() == 1
@@ -77,7 +75,7 @@ def test_two_changes_from_the_same_version_are_one_change_and_one_refusal() -> N
 
     answers = at_once(
         *(
-            lambda name=name: update_organization(  # type: ignore[misc]
+            lambda name=name: update_organization(
                 organization=acme, changes={"name": name}, expected_version=1, actor=SEED, at=AT
             )
             for name in ("A", "B")
@@ -106,7 +104,7 @@ def test_a_namespace_is_bound_by_one_of_two() -> None:
 
     answers = at_once(
         *(
-            lambda project=project: bind_namespace(  # type: ignore[misc]
+            lambda project=project: bind_namespace(
                 cluster=cluster,
                 namespace="shared",
                 project=project,
@@ -140,7 +138,7 @@ def test_duties_stay_apart_when_both_are_given_at_once() -> None:
 
     answers = at_once(
         *(
-            lambda role=role: grant_role(role=role, user=dora, actor=SEED, at=AT)  # type: ignore[misc]
+            lambda role=role: grant_role(role=role, user=dora, actor=SEED, at=AT)
             for role in (Role.FINANCE_ADMIN, Role.PLATFORM_ADMIN)
         )
     )
