@@ -4,8 +4,14 @@ A sum above what was offered proves that something was counted twice, beyond wha
 the node and the bounded ends of pods can explain.
 """
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
+
+from metering.domain.timeline import gap_between
+from metering.domain.window import seconds_between
 
 EDGE_SCRAPES: Final = 2
 """A node's first and last sight each lie up to one scrape off."""
@@ -16,7 +22,8 @@ class Offer:
     """What a node offered of one resource, and what was seen in use of it.
 
     Attributes:
-        covered_seconds: Seconds of the window in which the node was seen to offer it.
+        covered_seconds: Seconds of the window in which the node was seen to offer it, or in
+            which nobody saw anything.
         slack_unit_seconds: By how much the usage's uncertain ends may overstate it.
         units_in_use_max: The most units one pod held of it.
     """
@@ -64,3 +71,25 @@ def balance_of(offer: Offer, *, scrape_interval_seconds: int, window_seconds: in
     if offer.allocatable_units == 0:
         return Balance(used, idle_unit_seconds=0, is_unseen=True)
     return Balance(seen, idle_unit_seconds=seen - used, is_over_capacity=True)
+
+
+def blind_seconds(
+    ticks: Sequence[datetime],
+    *,
+    start_at: datetime,
+    end_at: datetime,
+    scrape_interval_seconds: int,
+) -> int:
+    """Return the whole seconds of [start_at, end_at) that lie in holes between two scrapes.
+
+    A pod seen on both sides of a hole held its devices throughout, so its node offered them
+    throughout. A scrape speaks for half an interval to each side; time before the first and after
+    the last scrape is no hole.
+    """
+    gap = gap_between(scrape_interval_seconds)
+    half = timedelta(seconds=scrape_interval_seconds) / 2
+    return sum(
+        seconds_between(max(earlier + half, start_at), min(later - half, end_at))
+        for earlier, later in itertools.pairwise(ticks)
+        if later - earlier > gap
+    )

@@ -98,13 +98,18 @@ def life_of(
     if pod.scheduled_at is None:
         return None
     begin_at = whole_second(pod.scheduled_at)
-    gap = timedelta(seconds=scrape_interval_seconds) * _GAP_NUMERATOR / _GAP_DENOMINATOR
+    gap = gap_between(scrape_interval_seconds)
     if pod.terminal_seen_at is not None:
         return _ended(pod, begin_at=begin_at, ticks=ticks, gap=gap)
     after = bisect_right(ticks, pod.last_seen_at)
     if after == len(ticks):
         return Life(begin_at=begin_at, end_at=None, end_kind=EndKind.OPEN)
     return _vanished(begin_at=begin_at, last=pod.last_seen_at, seen_gone_at=ticks[after], gap=gap)
+
+
+def gap_between(scrape_interval_seconds: int) -> timedelta:
+    """Return how far two scrapes may be apart without a hole between them."""
+    return timedelta(seconds=scrape_interval_seconds) * _GAP_NUMERATOR / _GAP_DENOMINATOR
 
 
 def _ended(

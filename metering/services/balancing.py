@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from metering.domain.capacity import Balance, Offer, balance_of
+from metering.domain.capacity import Balance, Offer, balance_of, blind_seconds
 from metering.domain.catalogue import Sized
 from metering.domain.exceptions import ExceptionKind, Finding
 from metering.domain.resource_names import resource_of
@@ -62,6 +62,12 @@ def balance_nodes(
     """Return one row per node and resource, by name, and what does not add up."""
     nodes = {node.node: node for node in observation.nodes}
     billed_at, held_at = _by_place(billed), _by_place(held)
+    unseen_seconds = blind_seconds(
+        observation.ticks,
+        start_at=observation.start_at,
+        end_at=observation.end_at,
+        scrape_interval_seconds=scrape_interval_seconds,
+    )
     places = {
         (node.node, resource)
         for node in observation.nodes
@@ -76,6 +82,7 @@ def balance_nodes(
             billed=billed_at.get(place, ()),
             held=held_at.get(place, ()),
             window_seconds=seconds_between(observation.start_at, observation.end_at),
+            unseen_seconds=unseen_seconds,
             scrape_interval_seconds=scrape_interval_seconds,
         )
         node = nodes.get(place[0])
@@ -92,19 +99,20 @@ def _by_place(uses: Sequence[NodeUse]) -> Mapping[_Place, Sequence[NodeUse]]:
     return grouped
 
 
-def _balance_place(
+def _balance_place(  # noqa: PLR0913 - What a place is balanced from; private to this module.
     place: _Place,
     *,
     node: NodeObservation | None,
     billed: Sequence[NodeUse],
     held: Sequence[NodeUse],
     window_seconds: int,
+    unseen_seconds: int,
     scrape_interval_seconds: int,
 ) -> tuple[CapacityRow, Finding | None]:
     uses = [*billed, *held]
     offer = Offer(
         allocatable_units=node.allocatable.get(place[1], 0) if node else 0,
-        covered_seconds=node.covered_seconds if node else 0,
+        covered_seconds=node.covered_seconds + unseen_seconds if node else 0,
         billed_unit_seconds=sum(use.unit_seconds for use in billed),
         held_unit_seconds=sum(use.unit_seconds for use in held),
         slack_unit_seconds=sum(use.units * use.slack_seconds for use in uses),

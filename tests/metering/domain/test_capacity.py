@@ -1,10 +1,15 @@
 """Billed, held and idle add up to what a node offered, and too much is told."""
 
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.capacity import Balance, Offer, balance_of
+from metering.domain.capacity import Balance, Offer, balance_of, blind_seconds
+
+HOUR_START = datetime(2026, 10, 5, 12, tzinfo=UTC)
 
 
 def balance(offer: Offer) -> Balance:
@@ -61,3 +66,32 @@ def test_shares_of_one_device_and_idle_are_one_device(replicas: int, seconds: li
     found = balance(Offer(replicas, 3600, sum(used), 0))
 
     assert found.idle_unit_seconds + sum(used) == replicas * 3600
+
+
+def _ticks(*minutes: int) -> list[datetime]:
+    return [HOUR_START + timedelta(minutes=minute) for minute in minutes]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "seconds"),
+    [
+        (range(-2, 64), 0),
+        ((*range(-2, 11), *range(35, 64)), 24 * 60),
+        ((*range(-30, -10), *range(20, 64)), 20 * 60 - 30),
+        ((*range(-2, 50), *range(90, 95)), 10 * 60 + 30),
+        (range(20, 64), 0),
+        ((), 0),
+    ],
+    ids=["no hole", "inside", "over the begin", "over the end", "begins late", "never"],
+)
+def test_blind_seconds_are_those_in_holes_between_scrapes(
+    minutes: Iterable[int], seconds: int
+) -> None:
+    found = blind_seconds(
+        _ticks(*minutes),
+        start_at=HOUR_START,
+        end_at=HOUR_START + timedelta(hours=1),
+        scrape_interval_seconds=60,
+    )
+
+    assert found == seconds
