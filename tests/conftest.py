@@ -7,6 +7,7 @@ the migrated database, for what must really commit: locks, workers, triggers at 
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,23 +24,26 @@ TEST_DATABASE = "gpu_ledger_test"
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
-    """Start a server of our own, migrate a template as the owner, and copy it for the tests."""
-    folder = tmp_path_factory.mktemp("postgres", numbered=True)
-    for parent in (folder, *folder.parents[:3]):
-        if parent.stat().st_uid == os.geteuid() and str(parent) not in {"/", "/tmp"}:
-            parent.chmod(0o755)
-    server = EmbeddedPostgres(folder / "state", is_durable=False)
-    server.start()
-    try:
-        with psycopg.connect(_superuser_url(server), autocommit=True) as connection:
-            server.create_database(connection, TEMPLATE)
-        _migrate(server)
-        with psycopg.connect(_superuser_url(server), autocommit=True) as connection:
-            server.create_database(connection, TEST_DATABASE, template=TEMPLATE)
-        yield server
-    finally:
-        server.stop()
+def postgres() -> Iterator[EmbeddedPostgres]:
+    """Start a server of our own, migrate a template as the owner, and copy it for the tests.
+
+    It lives outside pytest's own folder: every session that begins takes the rights of others away
+    from that one, and with them those of a server that runs as another user.
+    """
+    with tempfile.TemporaryDirectory(prefix="gpu-ledger-tests-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        server = EmbeddedPostgres(folder / "state", is_durable=False)
+        server.start()
+        try:
+            with psycopg.connect(_superuser_url(server), autocommit=True) as connection:
+                server.create_database(connection, TEMPLATE)
+            _migrate(server)
+            with psycopg.connect(_superuser_url(server), autocommit=True) as connection:
+                server.create_database(connection, TEST_DATABASE, template=TEMPLATE)
+            yield server
+        finally:
+            server.stop()
 
 
 def _superuser_url(server: EmbeddedPostgres) -> str:
