@@ -24,6 +24,8 @@ MARGIN: Final = timedelta(days=1)
 """A scenario is grown when less than this is left: pods may be created before they are seen."""
 REQUEST_TIMEOUT_SECONDS: Final = 10
 _PATH_PARTS: Final = 3
+_POLL_SECONDS: Final = 0.05
+"""How soon a stop is noticed."""
 
 
 class GrowingScenario:
@@ -106,7 +108,10 @@ class LiveExporter:
     def start(self) -> None:
         """Start answering, in a thread of its own."""
         self._thread = threading.Thread(
-            target=self._server.serve_forever, name="live-exporter", daemon=True
+            target=self._server.serve_forever,
+            args=(_POLL_SECONDS,),
+            name="live-exporter",
+            daemon=True,
         )
         self._thread.start()
 

@@ -17,6 +17,8 @@ OBJECT_JOB: Final = "kube-state-metrics"
 DEVICE_JOB: Final = "dcgm-exporter"
 OBJECT_PATH: Final = "kube-state-metrics"
 DEVICE_PATH: Final = "dcgm"
+TIMEOUT_SECONDS: Final = 10
+"""Of a scrape; Prometheus wants it no longer than the interval."""
 DROPPED_LABELS: Final = (
     "DCGM_FI_DRIVER_VERSION",
     "container_id",
@@ -75,22 +77,23 @@ def scrape_configs(
         exporter: Its "host:port".
         interval_seconds: How often; None for each cluster's own interval.
     """
+    steps = {one.slug: interval_seconds or one.scrape_interval_seconds for one in clusters}
     return [
         {
-            "job_name": f"{cluster.slug}-{job}",
+            "job_name": f"{slug}-{job}",
             "honor_labels": job == OBJECT_JOB,
-            "scrape_interval": f"{interval_seconds or cluster.scrape_interval_seconds}s",
-            "scrape_timeout": "10s",
-            "metrics_path": f"/{cluster.slug}/{path}/metrics",
+            "scrape_interval": f"{step}s",
+            "scrape_timeout": f"{min(step, TIMEOUT_SECONDS)}s",
+            "metrics_path": f"/{slug}/{path}/metrics",
             "static_configs": [{"targets": [exporter], "labels": dict(target)}],
             "metric_relabel_configs": [
                 {"action": "labeldrop", "regex": "|".join(DROPPED_LABELS)},
             ],
         }
-        for cluster in clusters
+        for slug, step in steps.items()
         for job, path, target in (
-            (OBJECT_JOB, OBJECT_PATH, object_target(cluster.slug)),
-            (DEVICE_JOB, DEVICE_PATH, device_target(cluster.slug)),
+            (OBJECT_JOB, OBJECT_PATH, object_target(slug)),
+            (DEVICE_JOB, DEVICE_PATH, device_target(slug)),
         )
     ]
 

@@ -8,6 +8,7 @@ It touches only namespaces it makes itself, which carry the label `gpu-ledger.io
 and deletes them again.
 """
 
+import json
 import os
 import time
 import uuid
@@ -26,6 +27,10 @@ APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
+Core = Any
+"""The core API. Its generated types want models; bodies go out here as kubectl sends them."""
+Client = Any
+Answer = Any
 SERVERS = ["simulated", *(["cluster"] if os.environ.get("KUBECONFIG") else [])]
 
 
@@ -39,19 +44,19 @@ def kubeconfig(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def api_client(kubeconfig: str) -> client.ApiClient:
+def api_client(kubeconfig: str) -> Client:
     """Return the official client."""
-    return config.new_client_from_config(config_file=kubeconfig)
+    return config.new_client_from_config(config_file=kubeconfig)  # type: ignore[no-untyped-call]
 
 
 @pytest.fixture(scope="session")
-def core(api_client: client.ApiClient) -> client.CoreV1Api:
+def core(api_client: Client) -> Core:
     """Return the core API of the server under test."""
     return client.CoreV1Api(api_client)
 
 
 @pytest.fixture
-def namespace(core: client.CoreV1Api) -> Iterator[str]:
+def namespace(core: Core) -> Iterator[str]:
     """Return a namespace of the test's own."""
     name = new_name()
     core.create_namespace({"metadata": {"name": name, "labels": {LABEL: "true"}}})
@@ -83,13 +88,13 @@ def hard_body(hard: dict[str, str], name: str = "gpus", **metadata: object) -> d
 
 
 def apply_quota(
-    core: client.CoreV1Api,
+    core: Core,
     namespace: str,
     body: dict[str, Any],
     *,
     manager: str = "gpu-ledger",
     force: bool = False,
-) -> client.V1ResourceQuota:
+) -> Answer:
     return core.patch_namespaced_resource_quota(
         body["metadata"]["name"],
         namespace,
@@ -108,19 +113,15 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def status_of(
-    core: client.CoreV1Api, namespace: str, name: str = "gpus"
-) -> client.V1ResourceQuotaStatus:
+def status_of(core: Core, namespace: str, name: str = "gpus") -> Answer:
     return core.read_namespaced_resource_quota(name, namespace).status
 
 
-def wait_for_hard(
-    core: client.CoreV1Api, namespace: str, hard: dict[str, str], name: str = "gpus"
-) -> None:
+def wait_for_hard(core: Core, namespace: str, hard: dict[str, str], name: str = "gpus") -> None:
     wait_for(lambda: status_of(core, namespace, name).hard == hard)
 
 
-def wait_for_used(core: client.CoreV1Api, namespace: str, used: str) -> None:
+def wait_for_used(core: Core, namespace: str, used: str) -> None:
     wait_for(lambda: (status_of(core, namespace).used or {}).get(GPU_KEY) == used)
 
 
@@ -129,3 +130,9 @@ def refusal(call: Callable[[], object]) -> ApiException:
     with pytest.raises(ApiException) as caught:
         call()
     return caught.value
+
+
+def status_body(error: ApiException) -> dict[str, Any]:
+    """Return the Status object of a refusal."""
+    found: dict[str, Any] = json.loads(error.body or "{}")
+    return found

@@ -1,13 +1,12 @@
 """Lists in pages and by selectors; watches that miss nothing between a list and now."""
 
-import json
 import threading
 from typing import Any
 
 import pytest
-from kubernetes import client, watch
+from kubernetes import watch
 
-from tests.contract.kubernetes.conftest import pod_body, refusal
+from tests.contract.kubernetes.conftest import Answer, Core, pod_body, refusal, status_body
 
 
 def labelled(name: str, **labels: str) -> dict[str, Any]:
@@ -17,7 +16,7 @@ def labelled(name: str, **labels: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def five(core: client.CoreV1Api, namespace: str) -> str:
+def five(core: Core, namespace: str) -> str:
     for name, labels in (
         ("a", {"tier": "gold", "app": "llm"}),
         ("b", {"tier": "gold"}),
@@ -29,16 +28,16 @@ def five(core: client.CoreV1Api, namespace: str) -> str:
     return namespace
 
 
-def names(pods: client.V1PodList) -> list[str]:
+def names(pods: Answer) -> list[str]:
     return [pod.metadata.name for pod in pods.items]
 
 
-def token_of(pods: client.V1PodList) -> str:
+def token_of(pods: Answer) -> str:
     """Return where the next page begins; the client hides it behind an underscore."""
     return getattr(pods.metadata, "_continue") or ""  # noqa: B009 - See above.
 
 
-def test_a_list_says_its_version_and_is_in_order(core: client.CoreV1Api, five: str) -> None:
+def test_a_list_says_its_version_and_is_in_order(core: Core, five: str) -> None:
     found = core.list_namespaced_pod(five)
 
     assert names(found) == ["a", "b", "c", "d", "e"]
@@ -47,7 +46,7 @@ def test_a_list_says_its_version_and_is_in_order(core: client.CoreV1Api, five: s
     )
 
 
-def test_pages_together_are_the_list_as_it_was_at_first(core: client.CoreV1Api, five: str) -> None:
+def test_pages_together_are_the_list_as_it_was_at_first(core: Core, five: str) -> None:
     first = core.list_namespaced_pod(five, limit=2)
     core.create_namespaced_pod(five, pod_body("cc"))
     core.delete_namespaced_pod("e", five)
@@ -61,7 +60,7 @@ def test_pages_together_are_the_list_as_it_was_at_first(core: client.CoreV1Api, 
     assert third.metadata.resource_version == first.metadata.resource_version
 
 
-def test_a_page_token_that_is_none_is_refused(core: client.CoreV1Api, five: str) -> None:
+def test_a_page_token_that_is_none_is_refused(core: Core, five: str) -> None:
     error = refusal(lambda: core.list_namespaced_pod(five, limit=2, _continue="none"))
 
     assert error.status == 400
@@ -80,16 +79,12 @@ def test_a_page_token_that_is_none_is_refused(core: client.CoreV1Api, five: str)
         ("tier in (gold,silver),!app", ["b"]),
     ],
 )
-def test_labels_select(
-    core: client.CoreV1Api, five: str, selector: str, expected: list[str]
-) -> None:
+def test_labels_select(core: Core, five: str, selector: str, expected: list[str]) -> None:
     assert names(core.list_namespaced_pod(five, label_selector=selector)) == expected
 
 
 @pytest.mark.parametrize("selector", ["tier in gold", "=gold", "a b"])
-def test_a_label_selector_that_is_none_is_refused(
-    core: client.CoreV1Api, five: str, selector: str
-) -> None:
+def test_a_label_selector_that_is_none_is_refused(core: Core, five: str, selector: str) -> None:
     assert refusal(lambda: core.list_namespaced_pod(five, label_selector=selector)).status == 400
 
 
@@ -103,20 +98,18 @@ def test_a_label_selector_that_is_none_is_refused(
         ("spec.nodeName=", ["a", "b", "c", "d", "e"]),
     ],
 )
-def test_fields_select(
-    core: client.CoreV1Api, five: str, selector: str, expected: list[str]
-) -> None:
+def test_fields_select(core: Core, five: str, selector: str, expected: list[str]) -> None:
     assert names(core.list_namespaced_pod(five, field_selector=selector)) == expected
 
 
-def test_a_field_that_cannot_be_asked_is_refused(core: client.CoreV1Api, five: str) -> None:
+def test_a_field_that_cannot_be_asked_is_refused(core: Core, five: str) -> None:
     error = refusal(lambda: core.list_namespaced_pod(five, field_selector="spec.hostname=x"))
 
     assert error.status == 400
-    assert "field label not supported" in json.loads(error.body)["message"]
+    assert "field label not supported" in status_body(error)["message"]
 
 
-def test_a_list_of_all_namespaces_has_what_each_has(core: client.CoreV1Api, five: str) -> None:
+def test_a_list_of_all_namespaces_has_what_each_has(core: Core, five: str) -> None:
     everywhere = core.list_pod_for_all_namespaces()
 
     assert {(five, name) for name in "abcde"} <= {
@@ -124,20 +117,22 @@ def test_a_list_of_all_namespaces_has_what_each_has(core: client.CoreV1Api, five
     }
 
 
-def test_deleting_a_collection_obeys_its_selector(core: client.CoreV1Api, five: str) -> None:
+def test_deleting_a_collection_obeys_its_selector(core: Core, five: str) -> None:
     core.delete_collection_namespaced_pod(five, label_selector="tier=gold")
 
     assert names(core.list_namespaced_pod(five)) == ["c", "d", "e"]
 
 
-def happenings(core: client.CoreV1Api, namespace: str, **options: object) -> list[tuple[str, str]]:
-    events = watch.Watch().stream(core.list_namespaced_pod, namespace, timeout_seconds=1, **options)
+def watcher() -> Any:  # noqa: ANN401 - The client does not type its watch.
+    return watch.Watch()  # type: ignore[no-untyped-call]
+
+
+def happenings(core: Core, namespace: str, **options: object) -> list[tuple[str, str]]:
+    events = watcher().stream(core.list_namespaced_pod, namespace, timeout_seconds=1, **options)
     return [(event["type"], event["object"].metadata.name) for event in events]
 
 
-def test_a_watch_from_a_list_tells_everything_since_in_order(
-    core: client.CoreV1Api, five: str
-) -> None:
+def test_a_watch_from_a_list_tells_everything_since_in_order(core: Core, five: str) -> None:
     version = core.list_namespaced_pod(five).metadata.resource_version
     core.create_namespaced_pod(five, pod_body("f"))
     core.patch_namespaced_pod("f", five, {"metadata": {"labels": {"x": "y"}}})
@@ -148,13 +143,11 @@ def test_a_watch_from_a_list_tells_everything_since_in_order(
     assert told == [("ADDED", "f"), ("MODIFIED", "f"), ("DELETED", "f")]
 
 
-def test_a_watch_without_a_version_begins_with_what_is_there(
-    core: client.CoreV1Api, five: str
-) -> None:
+def test_a_watch_without_a_version_begins_with_what_is_there(core: Core, five: str) -> None:
     assert happenings(core, five) == [("ADDED", name) for name in "abcde"]
 
 
-def test_a_watch_tells_what_happens_while_it_is_open(core: client.CoreV1Api, five: str) -> None:
+def test_a_watch_tells_what_happens_while_it_is_open(core: Core, five: str) -> None:
     version = core.list_namespaced_pod(five).metadata.resource_version
     later = threading.Timer(0.2, lambda: core.create_namespaced_pod(five, pod_body("late")))
     later.start()
@@ -165,9 +158,7 @@ def test_a_watch_tells_what_happens_while_it_is_open(core: client.CoreV1Api, fiv
     assert told == [("ADDED", "late")]
 
 
-def test_an_object_that_stops_fitting_is_deleted_for_the_watcher(
-    core: client.CoreV1Api, five: str
-) -> None:
+def test_an_object_that_stops_fitting_is_deleted_for_the_watcher(core: Core, five: str) -> None:
     version = core.list_namespaced_pod(five).metadata.resource_version
     core.patch_namespaced_pod("a", five, {"metadata": {"labels": {"tier": "silver"}}})
     core.patch_namespaced_pod("d", five, {"metadata": {"labels": {"tier": "gold"}}})
@@ -177,12 +168,12 @@ def test_an_object_that_stops_fitting_is_deleted_for_the_watcher(
     assert told == [("DELETED", "a"), ("ADDED", "d")]
 
 
-def test_a_deletion_carries_the_version_of_its_own(core: client.CoreV1Api, five: str) -> None:
+def test_a_deletion_carries_the_version_of_its_own(core: Core, five: str) -> None:
     before = core.list_namespaced_pod(five)
     core.delete_namespaced_pod("a", five)
 
     events = list(
-        watch.Watch().stream(
+        watcher().stream(
             core.list_namespaced_pod,
             five,
             resource_version=before.metadata.resource_version,
@@ -196,7 +187,7 @@ def test_a_deletion_carries_the_version_of_its_own(core: client.CoreV1Api, five:
     assert last.status.phase == "Pending"
 
 
-def test_a_watch_in_one_namespace_is_silent_about_others(core: client.CoreV1Api, five: str) -> None:
+def test_a_watch_in_one_namespace_is_silent_about_others(core: Core, five: str) -> None:
     version = core.list_namespaced_pod(five).metadata.resource_version
     core.create_namespaced_resource_quota(
         five, {"metadata": {"name": "noise"}, "spec": {"hard": {"pods": "99"}}}

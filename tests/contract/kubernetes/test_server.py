@@ -4,22 +4,24 @@ import pytest
 import urllib3
 from kubernetes import client
 
+from tests.contract.kubernetes.conftest import Client
 
-def ask(api_client: client.ApiClient, path: str, **headers: str) -> urllib3.BaseHTTPResponse:
+
+def ask(api_client: Client, path: str, **headers: str) -> urllib3.BaseHTTPResponse:
     """Ask without the client's own token."""
     settings = api_client.configuration
     pool = urllib3.PoolManager(ca_certs=settings.ssl_ca_cert)
     return pool.request("GET", settings.host + path, headers=headers, timeout=5)
 
 
-def test_the_version_is_told(api_client: client.ApiClient) -> None:
+def test_the_version_is_told(api_client: Client) -> None:
     version = client.VersionApi(api_client).get_code()
 
     assert version.major == "1"
     assert version.git_version.startswith("v1.")
 
 
-def test_the_core_group_and_its_resources_are_discovered(api_client: client.ApiClient) -> None:
+def test_the_core_group_and_its_resources_are_discovered(api_client: Client) -> None:
     versions = client.CoreApi(api_client).get_api_versions()
     resources = client.CoreV1Api(api_client).get_api_resources()
 
@@ -31,25 +33,25 @@ def test_the_core_group_and_its_resources_are_discovered(api_client: client.ApiC
     assert {"pods/status", "pods/binding", "resourcequotas/status"} <= served.keys()
 
 
-def test_groups_are_listed(api_client: client.ApiClient) -> None:
+def test_groups_are_listed(api_client: Client) -> None:
     assert client.ApisApi(api_client).get_api_versions().kind == "APIGroupList"
 
 
-def test_an_unknown_token_is_unauthorized(api_client: client.ApiClient) -> None:
+def test_an_unknown_token_is_unauthorized(api_client: Client) -> None:
     answer = ask(api_client, "/api/v1/namespaces", Authorization="Bearer wrong")
 
     assert answer.status == 401
     assert answer.json()["reason"] == "Unauthorized"
 
 
-def test_nobody_may_list_without_a_token(api_client: client.ApiClient) -> None:
+def test_nobody_may_list_without_a_token(api_client: Client) -> None:
     answer = ask(api_client, "/api/v1/namespaces")
 
     assert answer.status in {401, 403}
     assert answer.json()["kind"] == "Status"
 
 
-def test_an_unknown_path_is_not_found(api_client: client.ApiClient) -> None:
+def test_an_unknown_path_is_not_found(api_client: Client) -> None:
     token = next(iter(api_client.configuration.api_key.values()))
 
     answer = ask(api_client, "/api/v1/gadgets", Authorization=token)
@@ -59,7 +61,7 @@ def test_an_unknown_path_is_not_found(api_client: client.ApiClient) -> None:
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
-def test_it_says_that_it_lives(api_client: client.ApiClient, path: str) -> None:
+def test_it_says_that_it_lives(api_client: Client, path: str) -> None:
     token = next(iter(api_client.configuration.api_key.values()))
 
     answer = ask(api_client, path, Authorization=token)
@@ -67,7 +69,7 @@ def test_it_says_that_it_lives(api_client: client.ApiClient, path: str) -> None:
     assert (answer.status, answer.data) == (200, b"ok")
 
 
-def test_a_client_that_trusts_others_is_not_served(api_client: client.ApiClient) -> None:
+def test_a_client_that_trusts_others_is_not_served(api_client: Client) -> None:
     pool = urllib3.PoolManager(retries=False)
 
     with pytest.raises(urllib3.exceptions.SSLError):

@@ -1,35 +1,35 @@
 """Server-side apply: a manager's whole intent, and what happens when two managers meet."""
 
-import json
 from typing import Any
-
-from kubernetes import client
 
 from tests.contract.kubernetes.conftest import (
     APPLY,
     GPU_KEY,
     MERGE,
+    Answer,
+    Core,
     apply_quota,
     hard_body,
     refusal,
+    status_body,
 )
 
 MIG_KEY = "requests.nvidia.com/mig-1g.10gb"
 
 
-def edit(core: client.CoreV1Api, namespace: str, hard: dict[str, Any], manager: str) -> None:
+def edit(core: Core, namespace: str, hard: dict[str, Any], manager: str) -> None:
     """Edit as a person does, by another manager."""
     core.patch_namespaced_resource_quota(
         "gpus", namespace, {"spec": {"hard": hard}}, field_manager=manager, _content_type=MERGE
     )
 
 
-def hard_of(core: client.CoreV1Api, namespace: str) -> dict[str, str]:
+def hard_of(core: Core, namespace: str) -> dict[str, str]:
     found: dict[str, str] = core.read_namespaced_resource_quota("gpus", namespace).spec.hard
     return found
 
 
-def owned(quota: client.V1ResourceQuota, manager: str, operation: str = "Apply") -> set[str]:
+def owned(quota: Answer, manager: str, operation: str = "Apply") -> set[str]:
     """Return the keys of spec.hard a manager owns."""
     entries = [
         one
@@ -44,7 +44,7 @@ def owned(quota: client.V1ResourceQuota, manager: str, operation: str = "Apply")
     }
 
 
-def test_applying_makes_what_is_not_there(core: client.CoreV1Api, namespace: str) -> None:
+def test_applying_makes_what_is_not_there(core: Core, namespace: str) -> None:
     made = apply_quota(core, namespace, hard_body({GPU_KEY: "8"}, labels={"by": "us"}))
 
     assert made.spec.hard == {GPU_KEY: "8"}
@@ -52,7 +52,7 @@ def test_applying_makes_what_is_not_there(core: client.CoreV1Api, namespace: str
     assert owned(made, "gpu-ledger") == {GPU_KEY}
 
 
-def test_applying_the_same_again_changes_nothing(core: client.CoreV1Api, namespace: str) -> None:
+def test_applying_the_same_again_changes_nothing(core: Core, namespace: str) -> None:
     first = apply_quota(core, namespace, hard_body({GPU_KEY: "8"}))
 
     second = apply_quota(core, namespace, hard_body({GPU_KEY: "8"}))
@@ -61,7 +61,7 @@ def test_applying_the_same_again_changes_nothing(core: client.CoreV1Api, namespa
     assert second.spec.hard == {GPU_KEY: "8"}
 
 
-def test_a_key_that_is_not_sent_any_more_is_removed(core: client.CoreV1Api, namespace: str) -> None:
+def test_a_key_that_is_not_sent_any_more_is_removed(core: Core, namespace: str) -> None:
     apply_quota(core, namespace, hard_body({GPU_KEY: "8", MIG_KEY: "4"}))
 
     apply_quota(core, namespace, hard_body({GPU_KEY: "8"}))
@@ -69,7 +69,7 @@ def test_a_key_that_is_not_sent_any_more_is_removed(core: client.CoreV1Api, name
     assert hard_of(core, namespace) == {GPU_KEY: "8"}
 
 
-def test_a_key_of_somebody_else_stays(core: client.CoreV1Api, namespace: str) -> None:
+def test_a_key_of_somebody_else_stays(core: Core, namespace: str) -> None:
     apply_quota(core, namespace, hard_body({GPU_KEY: "8"}))
     edit(core, namespace, {"pods": "10"}, "kubectl-edit")
 
@@ -79,13 +79,13 @@ def test_a_key_of_somebody_else_stays(core: client.CoreV1Api, namespace: str) ->
 
 
 def test_what_another_manager_applied_is_a_conflict_that_names_it(
-    core: client.CoreV1Api, namespace: str
+    core: Core, namespace: str
 ) -> None:
     apply_quota(core, namespace, hard_body({GPU_KEY: "8"}), manager="another")
 
     error = refusal(lambda: apply_quota(core, namespace, hard_body({GPU_KEY: "2"})))
 
-    status = json.loads(error.body)
+    status = status_body(error)
     assert (error.status, status["reason"]) == (409, "Conflict")
     assert status["details"]["causes"] == [
         {
@@ -98,26 +98,24 @@ def test_what_another_manager_applied_is_a_conflict_that_names_it(
     assert hard_of(core, namespace) == {GPU_KEY: "8"}
 
 
-def test_a_hand_edit_takes_the_key_over_and_stands_in_the_way(
-    core: client.CoreV1Api, namespace: str
-) -> None:
+def test_a_hand_edit_takes_the_key_over_and_stands_in_the_way(core: Core, namespace: str) -> None:
     apply_quota(core, namespace, hard_body({GPU_KEY: "8"}))
     edit(core, namespace, {GPU_KEY: "64"}, "kubectl-edit")
 
     error = refusal(lambda: apply_quota(core, namespace, hard_body({GPU_KEY: "8"})))
 
-    cause = json.loads(error.body)["details"]["causes"][0]
+    cause = status_body(error)["details"]["causes"][0]
     assert error.status == 409
     assert cause["message"].startswith('conflict with "kubectl-edit" using v1')
     assert hard_of(core, namespace) == {GPU_KEY: "64"}
 
 
-def test_several_conflicts_are_told_together(core: client.CoreV1Api, namespace: str) -> None:
+def test_several_conflicts_are_told_together(core: Core, namespace: str) -> None:
     apply_quota(core, namespace, hard_body({GPU_KEY: "8", MIG_KEY: "8"}), manager="another")
 
     error = refusal(lambda: apply_quota(core, namespace, hard_body({GPU_KEY: "2", MIG_KEY: "2"})))
 
-    status = json.loads(error.body)
+    status = status_body(error)
     assert status["message"].startswith("Apply failed with 2 conflicts: conflicts with")
     assert {one["field"] for one in status["details"]["causes"]} == {
         f".spec.hard.{GPU_KEY}",
@@ -125,7 +123,7 @@ def test_several_conflicts_are_told_together(core: client.CoreV1Api, namespace: 
     }
 
 
-def test_force_takes_over(core: client.CoreV1Api, namespace: str) -> None:
+def test_force_takes_over(core: Core, namespace: str) -> None:
     apply_quota(core, namespace, hard_body({GPU_KEY: "8"}), manager="another")
 
     taken = apply_quota(core, namespace, hard_body({GPU_KEY: "2"}), force=True)
@@ -135,7 +133,7 @@ def test_force_takes_over(core: client.CoreV1Api, namespace: str) -> None:
     assert owned(taken, "another") == set()
 
 
-def test_the_same_value_is_owned_together(core: client.CoreV1Api, namespace: str) -> None:
+def test_the_same_value_is_owned_together(core: Core, namespace: str) -> None:
     apply_quota(core, namespace, hard_body({GPU_KEY: "8"}), manager="another")
 
     shared = apply_quota(core, namespace, hard_body({GPU_KEY: "8"}))
@@ -143,9 +141,7 @@ def test_the_same_value_is_owned_together(core: client.CoreV1Api, namespace: str
     assert owned(shared, "gpu-ledger") == owned(shared, "another") == {GPU_KEY}
 
 
-def test_what_is_owned_together_stays_when_one_lets_go(
-    core: client.CoreV1Api, namespace: str
-) -> None:
+def test_what_is_owned_together_stays_when_one_lets_go(core: Core, namespace: str) -> None:
     apply_quota(core, namespace, hard_body({GPU_KEY: "8"}), manager="another")
     apply_quota(core, namespace, hard_body({GPU_KEY: "8", MIG_KEY: "1"}))
 
@@ -155,9 +151,7 @@ def test_what_is_owned_together_stays_when_one_lets_go(
     assert owned(left, "gpu-ledger") == {MIG_KEY}
 
 
-def test_the_same_name_by_apply_and_by_update_is_two_managers(
-    core: client.CoreV1Api, namespace: str
-) -> None:
+def test_the_same_name_by_apply_and_by_update_is_two_managers(core: Core, namespace: str) -> None:
     apply_quota(core, namespace, hard_body({GPU_KEY: "8"}))
     edit(core, namespace, {GPU_KEY: "64"}, "gpu-ledger")
 
@@ -167,9 +161,7 @@ def test_the_same_name_by_apply_and_by_update_is_two_managers(
     assert hard_of(core, namespace) == {GPU_KEY: "64"}
 
 
-def test_a_patch_without_the_content_type_is_no_apply(
-    core: client.CoreV1Api, namespace: str
-) -> None:
+def test_a_patch_without_the_content_type_is_no_apply(core: Core, namespace: str) -> None:
     apply_quota(core, namespace, hard_body({GPU_KEY: "8", MIG_KEY: "4"}))
 
     core.patch_namespaced_resource_quota(
@@ -179,7 +171,7 @@ def test_a_patch_without_the_content_type_is_no_apply(
     assert hard_of(core, namespace) == {GPU_KEY: "8", MIG_KEY: "4"}
 
 
-def test_an_apply_says_who_applies(core: client.CoreV1Api, namespace: str) -> None:
+def test_an_apply_says_who_applies(core: Core, namespace: str) -> None:
     error = refusal(
         lambda: core.patch_namespaced_resource_quota(
             "gpus", namespace, hard_body({GPU_KEY: "8"}), _content_type=APPLY
@@ -190,22 +182,20 @@ def test_an_apply_says_who_applies(core: client.CoreV1Api, namespace: str) -> No
     assert core.list_namespaced_resource_quota(namespace).items == []
 
 
-def test_an_apply_on_an_old_version_is_a_conflict_of_versions(
-    core: client.CoreV1Api, namespace: str
-) -> None:
+def test_an_apply_on_an_old_version_is_a_conflict_of_versions(core: Core, namespace: str) -> None:
     old = apply_quota(core, namespace, hard_body({GPU_KEY: "8"}))
     apply_quota(core, namespace, hard_body({GPU_KEY: "9"}))
     body = hard_body({GPU_KEY: "7"}, resourceVersion=old.metadata.resource_version)
 
     error = refusal(lambda: apply_quota(core, namespace, body))
 
-    status = json.loads(error.body)
+    status = status_body(error)
     assert (error.status, status["reason"]) == (409, "Conflict")
     assert "causes" not in (status.get("details") or {})
     assert hard_of(core, namespace) == {GPU_KEY: "9"}
 
 
-def test_the_status_is_not_applied(core: client.CoreV1Api, namespace: str) -> None:
+def test_the_status_is_not_applied(core: Core, namespace: str) -> None:
     body = hard_body({GPU_KEY: "8"})
     body["status"] = {"hard": {GPU_KEY: "1"}, "used": {GPU_KEY: "77"}}
 
@@ -215,7 +205,7 @@ def test_the_status_is_not_applied(core: client.CoreV1Api, namespace: str) -> No
     assert (status.used or {}).get(GPU_KEY, "0") == "0"
 
 
-def test_annotations_are_owned_one_by_one(core: client.CoreV1Api, namespace: str) -> None:
+def test_annotations_are_owned_one_by_one(core: Core, namespace: str) -> None:
     apply_quota(core, namespace, hard_body({GPU_KEY: "8"}, annotations={"ours/generation": "1"}))
     core.patch_namespaced_resource_quota(
         "gpus", namespace, {"metadata": {"annotations": {"theirs": "kept"}}}, field_manager="them"

@@ -20,6 +20,7 @@ from metering.adapters.simulated_cluster.kubernetes_api.fields import (
     printed_path,
     read_claims,
     set_path,
+    value_at,
     with_claims,
 )
 
@@ -45,7 +46,7 @@ def apply_intent(live: JSON, intent: JSON, *, manager: str, time: str, is_forced
     mine = Claim(manager=manager, operation=APPLY, time=time, paths=frozenset(wanted))
     before = next((one for one in claims if one.is_of(mine)), None)
     others = [one for one in claims if not one.is_of(mine)]
-    contested = _contested(leaves(live), wanted, others)
+    contested = _contested(live, wanted, others)
     if contested and not is_forced:
         raise apply_conflict((claim.printed(), printed_path(path)) for claim, path in contested)
     lost = {path for _, path in contested}
@@ -55,19 +56,26 @@ def apply_intent(live: JSON, intent: JSON, *, manager: str, time: str, is_forced
     for path in (before.paths if before else frozenset()) - wanted.keys() - owned_by_others:
         drop_path(merged, path)
     for path, value in wanted.items():
-        set_path(merged, path, value)
+        if not _is_there(merged, path, value):
+            set_path(merged, path, value)
     if before is not None and before.paths == mine.paths and leaves(merged) == leaves(live):
         return live
     return with_claims(merged, [*others, mine])
 
 
 def _contested(
-    live: dict[Path, Any], wanted: dict[Path, Any], others: list[Claim]
+    live: JSON, wanted: dict[Path, Any], others: list[Claim]
 ) -> list[tuple[Claim, Path]]:
     """Return what others own and would change, by path."""
     return [
         (claim, path)
         for path, value in sorted(wanted.items())
         for claim in others
-        if path in claim.paths and live.get(path) != value
+        if path in claim.paths and not _is_there(live, path, value)
     ]
+
+
+def _is_there(obj: JSON, path: Path, value: object) -> bool:
+    """Whether a value stands at a path already; an empty map asks only that there be a map."""
+    found = value_at(obj, path)
+    return isinstance(found, dict) if value == {} else found == value

@@ -136,6 +136,14 @@ def claim_changes(before: JSON | None, after: JSON, claim: Claim) -> JSON:
     return with_claims(after, [*others, taken])
 
 
+def value_at(obj: JSON, path: Path) -> Any:  # noqa: ANN401 - JSON is any value.
+    """Return what stands at a path, None when nothing does."""
+    value: Any = obj
+    for part in path:
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
 def set_path(obj: JSON, path: Path, value: object) -> None:
     """Put a value at a path, making maps on the way."""
     target = obj
@@ -147,7 +155,7 @@ def set_path(obj: JSON, path: Path, value: object) -> None:
 
 
 def drop_path(obj: JSON, path: Path) -> None:
-    """Remove a leaf, and the maps that become empty by it."""
+    """Remove a leaf, and the maps that become empty by it, but for those at the top."""
     target, trail = obj, []
     for part in path[:-1]:
         if not isinstance(target.get(part), dict):
@@ -155,7 +163,7 @@ def drop_path(obj: JSON, path: Path) -> None:
         trail.append((target, part))
         target = target[part]
     target.pop(path[-1], None)
-    for parent, part in reversed(trail):
+    for parent, part in reversed(trail[1:]):
         if parent[part]:
             return
         del parent[part]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from metering.adapters.simulated_cluster.kubernetes_api.answering import Answerer
 from metering.adapters.simulated_cluster.kubernetes_api.handler import APIServer
@@ -25,6 +25,9 @@ from metering.adapters.simulated_cluster.kubernetes_api.tls import HOST, make_id
 from metering.adapters.simulated_cluster.kubernetes_api.writing import Writer
 from metering.adapters.simulated_cluster.object_series import QuotaSight
 from metering.adapters.simulated_cluster.scenario import SimulatedCluster
+
+_POLL_SECONDS: Final = 0.05
+"""How soon a stop is noticed."""
 
 
 def wall_clock() -> datetime:
@@ -95,7 +98,10 @@ class KubernetesAPI:
         self._quotas.start()
         self._namespaces.start()
         self._thread = threading.Thread(
-            target=self._server.serve_forever, name="kubernetes-api", daemon=True
+            target=self._server.serve_forever,
+            args=(_POLL_SECONDS,),
+            name="kubernetes-api",
+            daemon=True,
         )
         self._thread.start()
 

@@ -1,0 +1,342 @@
+"""The embedded Prometheus: found or fetched, started, scraping, killed, and given a history."""
+
+import os
+import shutil
+import signal
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import requests
+
+from config.embedded.ports import free_port
+from config.embedded.programs import EmbeddedServerError, wait_until
+from config.embedded.prometheus import EmbeddedPrometheus
+from config.embedded.prometheus_history import import_history
+from config.embedded.prometheus_programs import PROGRAM, TOOL, find_prometheus
+from config.embedded.supervisor import Supervisor
+from metering.adapters.simulated_cluster.demo_scenario import demo_scenario
+from metering.adapters.simulated_cluster.exporter import GrowingScenario, LiveExporter
+from metering.adapters.simulated_cluster.scraping import scrape_configs
+
+ROOT = Path(__file__).resolve().parents[3]
+MONTH = datetime(2026, 10, 1, tzinfo=UTC)
+LIVED_THROUGH_MIN = 50
+"""Of the sixty pods alive, few are younger than a minute."""
+SMALL = """# TYPE demo gauge
+demo{job="x"} 1 1790812800
+demo{job="x"} 2 1790812860
+# EOF
+"""
+
+
+@pytest.fixture(scope="session")
+def programs() -> Path:
+    """Return Prometheus' programs, fetched once into the checkout when they are nowhere."""
+    found = find_prometheus(ROOT / ".tools")
+    if found.folder is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(found.reason)
+        pytest.skip(found.reason)
+    return found.folder
+
+
+@pytest.fixture
+def server(state: Path, programs: Path) -> EmbeddedPrometheus:
+    """Give a server that is not started yet."""
+    return EmbeddedPrometheus(state / "prometheus", programs=programs)
+
+
+def ask(server: EmbeddedPrometheus, query: str, at: float) -> list[dict[str, object]]:
+    answer = requests.get(
+        f"{server.url()}/api/v1/query", params={"query": query, "time": str(at)}, timeout=10
+    ).json()
+    assert answer["status"] == "success"
+    result: list[dict[str, object]] = answer["data"]["result"]
+    return result
+
+
+def fake_tool(folder: Path, name: str, script: str) -> None:
+    """Put a program of our own on a PATH."""
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+def test_programs_on_path_are_taken(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (PROGRAM, TOOL):
+        fake_tool(state / "bin", name, "exit 0")
+    monkeypatch.setenv("PATH", str(state / "bin"))
+
+    assert find_prometheus(state / "tools").folder == state / "bin"
+
+
+def test_half_of_the_programs_on_path_are_none(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_tool(state / "bin", PROGRAM, "exit 0")
+    monkeypatch.setenv("PATH", str(state / "bin"))
+
+    found = find_prometheus(state / "tools", is_fetched=False)
+
+    assert (found.folder, found.reason) == (None, "Prometheus is not on PATH.")
+
+
+def test_a_failed_download_is_told_in_one_line(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_tool(state / "bin", "apt-get", "echo 'W: first' >&2; echo 'E: No network' >&2; exit 100")
+    fake_tool(state / "bin", "dpkg", "exit 0")
+    monkeypatch.setenv("PATH", f"{state / 'bin'}")
+
+    found = find_prometheus(state / "tools")
+
+    assert found.folder is None
+    assert found.reason == "Prometheus is not here: E: No network."
+    assert list((state / "tools").iterdir()) == []
+
+
+def test_without_apt_the_reason_is_told(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (state / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(state / "bin"))
+
+    found = find_prometheus(state / "tools")
+
+    assert found.folder is None
+    assert "without apt-get it cannot be fetched" in found.reason
+    assert "\n" not in found.reason
+
+
+def test_a_package_without_the_programs_is_refused(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_tool(state / "bin", "apt-get", "/usr/bin/touch prometheus_1_amd64.deb")
+    fake_tool(state / "bin", "dpkg", "exit 0")
+    monkeypatch.setenv("PATH", str(state / "bin"))
+
+    found = find_prometheus(state / "tools")
+
+    assert found.reason == "Prometheus is not here: the package holds no program for this machine."
+
+
+def test_fetched_programs_are_kept(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_tool(state / "bin", "apt-get", "/usr/bin/touch prometheus_1_amd64.deb")
+    unpack = "/bin/mkdir -p root/usr/bin; for n in prometheus promtool; do"
+    unpack += " echo x > root/usr/bin/$n; /bin/chmod 755 root/usr/bin/$n; done"
+    fake_tool(state / "bin", "dpkg", unpack)
+    monkeypatch.setenv("PATH", str(state / "bin"))
+
+    first = find_prometheus(state / "tools")
+    shutil.rmtree(state / "bin")
+    second = find_prometheus(state / "tools", is_fetched=False)
+
+    assert first.folder == second.folder == state / "tools" / PROGRAM
+    assert sorted(path.name for path in (state / "tools").iterdir()) == [PROGRAM]
+
+
+def test_it_answers_on_a_port_of_its_own(server: EmbeddedPrometheus) -> None:
+    server.start()
+
+    flags = requests.get(f"{server.url()}/api/v1/status/flags", timeout=5).json()["data"]
+    assert flags["storage.tsdb.path"] == str(server.data)
+    assert flags["storage.tsdb.retention.time"] == "400d"
+    assert flags["web.listen-address"] == f"127.0.0.1:{server.port}"
+    server.stop()
+    assert not server.is_ready()
+
+
+def test_two_run_side_by_side(
+    server: EmbeddedPrometheus, second_state: Path, programs: Path
+) -> None:
+    other = EmbeddedPrometheus(second_state / "prometheus", programs=programs)
+    server.start()
+    other.start()
+
+    assert server.port != other.port
+    other.port, server.port = server.port, other.port
+    assert not server.is_ready()
+    assert not other.is_ready()
+    other.port, server.port = server.port, other.port
+    server.stop()
+    other.stop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="Only root changes accounts.")
+def test_root_hands_it_to_nobody(server: EmbeddedPrometheus) -> None:
+    server.start()
+    assert server.process is not None
+
+    owner = Path(f"/proc/{server.process.pid}").stat().st_uid
+
+    assert owner == server.account.uid != 0
+    server.stop()
+
+
+def test_a_text_becomes_samples(server: EmbeddedPrometheus, state: Path) -> None:
+    text = state / "history.txt"
+    text.write_text(SMALL, encoding="utf-8")
+
+    server.import_openmetrics(text, name="small")
+
+    server.start()
+    (series,) = ask(server, 'demo{job="x"}[1h]', 1790812900)
+    assert series["values"] == [[1790812800, "1"], [1790812860, "2"]]
+    server.stop()
+
+
+def test_a_text_is_imported_once(server: EmbeddedPrometheus, state: Path) -> None:
+    text = state / "history.txt"
+    text.write_text(SMALL, encoding="utf-8")
+    server.import_openmetrics(text, name="small")
+    blocks = sorted(path.name for path in server.data.iterdir())
+
+    server.import_openmetrics(text, name="small")
+
+    assert server.has_imported("small")
+    assert not server.has_imported("other")
+    assert sorted(path.name for path in server.data.iterdir()) == blocks
+
+
+def test_a_broken_text_is_refused_and_leaves_nothing(
+    server: EmbeddedPrometheus, state: Path
+) -> None:
+    text = state / "history.txt"
+    text.write_text("demo{ 1\n", encoding="utf-8")
+
+    with pytest.raises(EmbeddedServerError, match="promtool refused"):
+        server.import_openmetrics(text, name="broken")
+
+    assert not server.has_imported("broken")
+    assert not server.data.exists()
+
+
+def test_an_import_that_was_cut_is_done_again(server: EmbeddedPrometheus, state: Path) -> None:
+    text = state / "history.txt"
+    text.write_text(SMALL, encoding="utf-8")
+    left_over = server.folder / "import-small.partial"
+    (left_over / "01HALFMADE").mkdir(parents=True)
+
+    server.import_openmetrics(text, name="small")
+
+    assert not left_over.exists()
+    assert len([path for path in server.data.iterdir() if path.name.startswith("01")]) == 1
+
+
+def test_it_survives_being_killed(server: EmbeddedPrometheus, state: Path) -> None:
+    text = state / "history.txt"
+    text.write_text(SMALL, encoding="utf-8")
+    server.import_openmetrics(text, name="small")
+    server.start()
+    assert server.process is not None
+
+    server.process.send_signal(signal.SIGKILL)
+    server.process.wait()
+    server.start()
+
+    assert len(ask(server, "demo[1h]", 1790812900)) == 1
+    server.stop()
+
+
+def test_one_that_was_left_behind_is_ended_first(
+    server: EmbeddedPrometheus, programs: Path
+) -> None:
+    server.start()
+    stale = server.process
+    assert stale is not None
+
+    twin = EmbeddedPrometheus(server.folder, programs=programs)
+    twin.start()
+
+    assert stale.wait(5) is not None
+    assert twin.is_ready()
+    twin.stop()
+
+
+def test_a_supervisor_keeps_it_alive(state: Path, programs: Path) -> None:
+    with Supervisor(state) as supervisor:
+        server = EmbeddedPrometheus(
+            state / "prometheus", programs=programs, port=free_port(), mark=state
+        )
+        supervisor.start(server)
+        first = supervisor.pids()["prometheus"]
+
+        os.kill(first, signal.SIGKILL)
+
+        assert wait_until(
+            lambda: supervisor.pids().get("prometheus", first) != first and server.is_ready(),
+            timeout_seconds=30,
+        )
+
+
+def test_a_configuration_it_cannot_read_is_told(state: Path, programs: Path) -> None:
+    server = EmbeddedPrometheus(
+        state / "prometheus", programs=programs, scrape_configs=[{"no_such_key": 1}]
+    )
+
+    with pytest.raises(EmbeddedServerError, match="no_such_key"):
+        server.start()
+
+
+def wall_clock() -> datetime:
+    return datetime.now(UTC)
+
+
+def test_history_and_live_scrapes_are_the_same_series(state: Path, programs: Path) -> None:
+    now = wall_clock().replace(microsecond=0)
+    month = now - timedelta(days=1)
+    until = now - timedelta(minutes=1)
+    scenario = demo_scenario(3, month, until + timedelta(days=1), scrape_interval_seconds=60)
+    growing = GrowingScenario(lambda horizon: demo_scenario(3, month, horizon))
+    told: list[tuple[int, int]] = []
+    with LiveExporter(growing, clock=wall_clock) as exporter:
+        server = EmbeddedPrometheus(
+            state / "prometheus",
+            programs=programs,
+            scrape_configs=scrape_configs(scenario.clusters, exporter.address, interval_seconds=1),
+        )
+        figures = import_history(
+            server,
+            scenario,
+            begin_at=until - timedelta(hours=1),
+            until=until,
+            on_progress=lambda done, total: told.append((done, total)),
+        )
+        server.start()
+        is_continued = wait_until(
+            lambda: _lived_through(server, until) > LIVED_THROUGH_MIN, timeout_seconds=20
+        )
+        server.stop()
+
+    assert figures.samples > 10_000
+    assert told[0][0] == 0
+    assert told[-1][0] == told[-1][1]
+    assert is_continued
+
+
+def _lived_through(server: EmbeddedPrometheus, until: datetime) -> int:
+    """Return how many series of pods have samples of both sides, the imported and the scraped."""
+    both = 0
+    for series in ask(server, "kube_pod_info[20m]", time.time()):
+        times = [at for at, _ in series["values"]]  # type: ignore[attr-defined]
+        both += times[0] < until.timestamp() < times[-1]
+    return both
+
+
+def test_a_history_is_brought_in_once(server: EmbeddedPrometheus) -> None:
+    scenario = demo_scenario(3, MONTH, MONTH + timedelta(hours=3))
+    until = MONTH + timedelta(hours=2)
+    first = import_history(server, scenario, begin_at=MONTH, until=until)
+
+    second = import_history(server, scenario, begin_at=MONTH, until=until)
+
+    server.start()
+    at = (MONTH + timedelta(hours=1)).timestamp()
+    (alive,) = ask(server, 'count(kube_pod_info{cluster="hopper"})', at)
+    expected = len(scenario.cluster("hopper").objects(MONTH + timedelta(hours=1)))
+    assert first.samples > 0
+    assert (second.samples, second.size_bytes) == (0, 0)
+    assert abs(int(str(alive["value"][1])) - expected) <= 2  # type: ignore[index]
+    assert list(server.folder.glob("history-*")) == []
+    server.stop()
