@@ -52,9 +52,11 @@ def apply_intent(live: JSON, intent: JSON, *, manager: str, time: str, is_forced
     lost = {path for _, path in contested}
     others = [replace(one, paths=one.paths - lost) for one in others]
     merged = copy.deepcopy(live)
-    owned_by_others = {path for one in others for path in one.paths}
-    for path in (before.paths if before else frozenset()) - wanted.keys() - owned_by_others:
-        drop_path(merged, path)
+    kept = {*wanted, *(path for one in others for path in one.paths)}
+    for path in before.paths if before else ():
+        # An empty map that was applied once stays while anybody has something in it.
+        if not any(other[: len(path)] == path for other in kept):
+            drop_path(merged, path)
     for path, value in wanted.items():
         if not _is_there(merged, path, value):
             set_path(merged, path, value)
