@@ -27,8 +27,8 @@ TEST_DATABASE = "gpu_ledger_test"
 def postgres() -> Iterator[EmbeddedPostgres]:
     """Start a server of our own, migrate a template as the owner, and copy it for the tests.
 
-    It lives outside pytest's own folder: every session that begins takes the rights of others away
-    from that one, and with them those of a server that runs as another user.
+    Its folder is none of pytest's: each session of pytest closes the parent of all of them to
+    others, and a root caller's server runs as another account.
     """
     with tempfile.TemporaryDirectory(prefix="gpu-ledger-tests-") as name:
         folder = Path(name)
