@@ -4,15 +4,19 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
+import psycopg
 import pytest
 from django.db import connection, connections
 
-from quotas.domain.errors import QuotaHierarchyBrokenError
+from config.embedded.postgres import APP, EmbeddedPostgres
+from quotas.domain.errors import QuotaHierarchyBrokenError, QuotaRequestDecidedError
 from quotas.models import QuotaLimit, QuotaRequest
-from quotas.services.limits import set_limit
-from quotas.services.requests import approve_request, submit_request
+from quotas.services.enforcement import REFRESH_LOCK, refresh_targets
+from quotas.services.limits import remove_limit, set_limit
+from quotas.services.requests import approve_request, cancel_request, submit_request
 from tenants.domain.actors import Actor, system_actor
-from tests.builders import AT
+from tenants.domain.errors import NotFoundError
+from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast, make_cast
 from tests.quotas.builders import actor_of, audit_actions, make_limit
 
@@ -106,3 +110,66 @@ def test_the_organization_is_locked_before_anything_is_read_to_be_judged() -> No
     first_read = next(i for i, sql in enumerate(statements) if 'FROM "quotas_quotalimit"' in sql)
     assert tables == ["tenants_organization", "tenants_project"]
     assert statements.index(locked[-1]) < first_read
+
+
+def test_one_plan_at_a_time_is_enough(postgres: EmbeddedPostgres, committed_db: str) -> None:
+    cast = make_cast()
+    bind(make_cluster(), "llm", cast.llm)
+    make_limit(cast.acme, cast.llm)
+
+    with psycopg.connect(postgres.url(role=APP, database=committed_db)) as other:
+        other.execute("SELECT pg_advisory_xact_lock(%s)", [REFRESH_LOCK])
+        meanwhile = refresh_targets(at=AT, actor=system_actor("tests"))
+    afterwards = refresh_targets(at=AT, actor=system_actor("tests"))
+
+    assert (meanwhile, afterwards) == (0, 1)
+
+
+def test_two_removals_at_once_remove_one() -> None:
+    cast = make_cast()
+    limit = make_limit(cast.acme, cast.llm)
+
+    def remove() -> object:
+        try:
+            return remove_limit(limit_id=limit.pk, actor=system_actor("tests"), at=AT)
+        except NotFoundError as error:
+            return error.code
+
+    results = at_once(remove, remove)
+
+    assert sorted(results, key=str) == [None, "not_found"]
+    assert audit_actions() == ["quotas:limit:remove"]
+
+
+def test_a_request_is_approved_or_cancelled_but_never_both() -> None:
+    cast = make_cast()
+    request = submit_request(
+        project=cast.llm,
+        size="large",
+        requested_units=8,
+        justification="A bigger model.",
+        actor=actor_of(cast.bob),
+        at=AT,
+    )
+    bob = actor_of(cast.bob)
+
+    def cancel() -> object:
+        try:
+            return cancel_request(request_id=request.pk, actor=bob, at=AT).state
+        except QuotaRequestDecidedError as error:
+            return error.code
+
+    def grant_it() -> object:
+        try:
+            return approve(request, actor_of(cast.alice))()
+        except QuotaRequestDecidedError as error:
+            return error.code
+
+    results = at_once(cancel, grant_it)
+
+    request.refresh_from_db()
+    assert sorted(results, key=str) in (
+        ["approved", "quota_request_decided"],
+        ["cancelled", "quota_request_decided"],
+    )
+    assert QuotaLimit.objects.exists() is (request.state == "approved")
