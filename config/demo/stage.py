@@ -30,6 +30,7 @@ from config.embedded.stack import ROOT, Stack
 from metering.adapters.simulated_cluster.scraping import scrape_configs
 
 SIMULATOR_SECONDS_MAX = 60
+WIDTH_WITHOUT_TERMINAL = 110
 
 
 class Stage:
@@ -78,7 +79,7 @@ class Stage:
         process = subprocess.Popen(  # noqa: S603 - Our own program and arguments.
             [*program.command, *arguments],
             cwd=program.cwd,
-            env={**program.environment, MARK: str(program.state)},
+            env={"LOG_LEVEL": "WARNING", **program.environment, MARK: str(program.state)},
         )
         try:
             return process.wait()
@@ -150,6 +151,16 @@ class Stage:
         with self.console.status(f"{what} …"):
             yield
         self.console.print(f"[green]✓[/green] {what}")
+
+
+def console_on(*, is_stderr: bool) -> Console:
+    """Return the console the demo tells on; where no terminal tells its width, a wide one."""
+    console = Console(stderr=is_stderr, highlight=False)
+    return (
+        console
+        if console.is_terminal
+        else Console(stderr=is_stderr, highlight=False, width=WIDTH_WITHOUT_TERMINAL)
+    )
 
 
 def progress_on(console: Console) -> Progress:

@@ -17,7 +17,6 @@ from metering.models import CapacityRecord, MeteringException, MeteringWindow, U
 
 SIZES = ("small", "medium", "large")
 SECONDS_PER_HOUR = 3600
-UNKNOWABLE_SHOWN_MAX = 6
 
 
 @dataclass

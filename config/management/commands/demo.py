@@ -6,9 +6,8 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from rich.console import Console
 
-from config.demo.stage import Stage
+from config.demo.stage import Stage, console_on
 from config.embedded.programs import EmbeddedServerError
 from config.embedded.stack import ROOT, Stack
 
@@ -30,7 +29,7 @@ class Command(BaseCommand):
         Raises:
             CommandError: A server does not start, or the invoices differ from the oracle's.
         """
-        console = Console(stderr=options["json"])
+        console = console_on(is_stderr=options["json"])
         signal.signal(signal.SIGTERM, _interrupt)
         try:
             with Stack(ROOT / "var") as stack:

@@ -24,7 +24,7 @@ from config.demo.month import (
 from config.demo.oracle import judge
 from config.demo.plan import FINANCE_ADMIN, PLATFORM_ADMIN, PRICE_BOOKS, QUOTA_REQUEST
 from config.demo.seeding import seed
-from config.demo.stage import progress_on
+from config.demo.stage import console_on, progress_on
 from config.demo.world import World
 from config.embedded.stack import ROOT
 from tenants.domain.errors import DomainError
@@ -76,7 +76,7 @@ def _seed(world: World) -> None:
 
 
 def _play(world: World, *, is_json: bool, notes: list[str]) -> telling.Summary:
-    console, clock = Console(stderr=is_json), StepClock()
+    console, clock = console_on(is_stderr=is_json), StepClock()
     with progress_on(console) as progress:
         with clock.step("metering"):
             meter_month(world, progress)
@@ -127,10 +127,10 @@ def _print_doors(
     console.rule("[bold]Look around")
     console.print(f"Documents  {', '.join(files)}")
     console.print(f"Admin      {settings.PUBLIC_URL}/admin/")
-    console.print(
-        f"           sign in as {FINANCE_ADMIN} (finance) or {PLATFORM_ADMIN} (platform),"
-    )
-    console.print(f"           password [bold]{world.password}[/bold]")
+    console.print(f"           sign in as {FINANCE_ADMIN} (finance) or {PLATFORM_ADMIN} (platform)")
+    console.print(f"           with the password {world.password}")
     console.print(f"API        {settings.PUBLIC_URL}/api/v1/docs/")
-    console.print(f"           token of {asker} (leads a project)       {tokens[asker]}")
-    console.print(f"           token of {approver} (administers Northwind)  {tokens[approver]}")
+    console.print(f"           token of {asker}, who leads a project:")
+    console.print(f"           {tokens[asker]}", soft_wrap=True)
+    console.print(f"           token of {approver}, who administers its organization:")
+    console.print(f"           {tokens[approver]}", soft_wrap=True)

@@ -1,0 +1,114 @@
+"""Metering a month of one cluster from a real Prometheus: windows a second, statements a window."""
+
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+from bench.harness import ROOT, Bound, Figure, figure, ledger_database, measured
+
+MONTH_START = datetime(2026, 10, 1, tzinfo=UTC)
+WINDOWS = 720
+AT = MONTH_START + timedelta(hours=WINDOWS, minutes=20)
+SEED = 7
+WINDOWS_PER_SECOND_MIN = 20
+
+
+def run() -> Iterator[Figure]:
+    """Yield the figures of metering."""
+    with ledger_database(), tempfile.TemporaryDirectory(prefix="gpu-ledger-bench-") as folder:
+        Path(folder).chmod(0o755)
+        yield from _measure(Path(folder))
+
+
+def _measure(folder: Path) -> Iterator[Figure]:
+    from django.db import connection  # noqa: PLC0415 - Django is set up by now.
+    from django.test.utils import CaptureQueriesContext  # noqa: PLC0415
+
+    from metering.adapters import usage_source  # noqa: PLC0415
+    from metering.models import UsageRecord  # noqa: PLC0415
+    from metering.services.sweeping import Worker, meter_due  # noqa: PLC0415
+    from tenants.domain.actors import system_actor  # noqa: PLC0415
+
+    server, seconds = _prometheus(folder)
+    try:
+        yield figure("metering.history_import", seconds, "s", Bound.AT_MOST, 120)
+        _tenants(server.url())
+        worker = Worker(
+            name="bench",
+            source=usage_source(
+                {"BACKEND": "metering.adapters.prometheus.PrometheusUsageSource", "OPTIONS": {}}
+            ),
+            actor=system_actor("bench"),
+        )
+        with measured() as watch:
+            sweep = meter_due(worker=worker, at=AT)
+        assert sweep.sealed == WINDOWS, sweep
+        rate = Decimal(sweep.sealed) / watch.seconds
+        yield figure(
+            "metering.windows_per_second", rate, "1/s", Bound.AT_LEAST, WINDOWS_PER_SECOND_MIN
+        )
+        records = UsageRecord.objects.count() / Decimal(WINDOWS)
+        yield figure("metering.records_per_window", records, "rows", Bound.AT_LEAST, 1)
+        with CaptureQueriesContext(connection) as captured:
+            meter_due(worker=worker, at=AT + timedelta(hours=1))
+        yield figure(
+            "metering.statements_per_window", len(captured), "statements", Bound.AT_MOST, 40
+        )
+    finally:
+        server.stop()
+
+
+def _prometheus(folder: Path):  # noqa: ANN202 - A server and the seconds its history took.
+    from config.embedded.prometheus import EmbeddedPrometheus  # noqa: PLC0415 - Starts servers.
+    from config.embedded.prometheus_history import import_history  # noqa: PLC0415
+    from config.embedded.prometheus_programs import find_prometheus  # noqa: PLC0415
+    from metering.adapters.simulated_cluster.demo_scenario import demo_scenario  # noqa: PLC0415
+
+    programs = find_prometheus(ROOT / ".tools")
+    if programs.folder is None:
+        raise SystemExit(f"This bench needs Prometheus: {programs.reason}")
+    until = AT + timedelta(hours=2)
+    scenario = demo_scenario(SEED, MONTH_START, until, outages=())
+    server = EmbeddedPrometheus(folder / "prometheus", programs=programs.folder)
+    with measured() as watch:
+        import_history(server, scenario, begin_at=MONTH_START - timedelta(hours=2), until=until)
+    server.start()
+    return server, watch.seconds
+
+
+def _tenants(prometheus_url: str) -> None:
+    """Make one organization and the cluster "hopper", with every namespace bound."""
+    from metering.adapters.simulated_cluster.demo_tenancy import (  # noqa: PLC0415 - As above.
+        HOPPER,
+        namespaces_of,
+    )
+    from tenants.domain.actors import system_actor  # noqa: PLC0415
+    from tenants.services.clusters import register_cluster  # noqa: PLC0415
+    from tenants.services.namespaces import bind_namespace  # noqa: PLC0415
+    from tenants.services.organizations import create_organization  # noqa: PLC0415
+    from tenants.services.projects import create_project  # noqa: PLC0415
+
+    by = {"actor": system_actor("bench"), "at": MONTH_START}
+    organization = create_organization(slug="bench", name="Bench", billing_currency="EUR", **by)
+    project = create_project(organization=organization, slug="bench", name="Bench", **by)
+    cluster = register_cluster(
+        slug=HOPPER,
+        name="Hopper",
+        metered_from=MONTH_START,
+        prometheus_url=prometheus_url,
+        selector_label="cluster",
+        selector_value=HOPPER,
+        scrape_interval_seconds=120,
+        user_label="billing_example_com_user",
+        **by,
+    )
+    for namespace in namespaces_of(HOPPER):
+        bind_namespace(
+            cluster=cluster,
+            namespace=namespace.name,
+            project=project,
+            valid_from=MONTH_START,
+            **by,
+        )
