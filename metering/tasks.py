@@ -9,10 +9,12 @@ import socket
 from datetime import datetime
 from functools import cache
 
+import structlog
 from celery import shared_task
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from kombu.exceptions import OperationalError
 
 from metering.adapters import usage_source
 from metering.domain.policy import MeteringPolicy
@@ -23,6 +25,8 @@ from metering.services.partitions import MONTHS_AHEAD, ensure_partitions
 from metering.services.sweeping import Progress, Sweep, Worker, meter_due, meter_one
 from metering.services.windows import open_due_windows
 from tenants.domain.actors import Actor, system_actor
+
+logger = structlog.get_logger(__name__)
 
 ACTOR = system_actor("metering.tick")
 
@@ -37,7 +41,7 @@ def tick_windows() -> int:
             return 0
         open_due_windows(at=at, policy=policy)
         due = due_window_ids(at=at)
-        transaction.on_commit(lambda: _hint(due), robust=True)
+        transaction.on_commit(lambda: _hint(due))
     return len(due)
 
 
@@ -72,19 +76,22 @@ def worker_from_settings(*, actor: Actor = ACTOR) -> Worker:
     """Return this process as a worker, with the source the settings name."""
     return Worker(
         name=f"{socket.gethostname()[:40]}/{os.getpid()}",
-        source=_source(),
+        source=process_source(),
         actor=actor,
         policy=policy_from_settings(),
     )
 
 
 @cache
-def _source() -> UsageSource:
+def process_source() -> UsageSource:
     """Return the process's one source: it keeps connections open between windows."""
     return usage_source(settings.USAGE_SOURCE)
 
 
 def _hint(window_ids: list[int]) -> None:
     """Send a message for each window; a broker that is away only makes them wait for a tick."""
-    for window_id in window_ids:
-        collect_window.delay(window_id)
+    try:
+        for window_id in window_ids:
+            collect_window.delay(window_id)
+    except OperationalError as error:
+        logger.warning("metering.hint.not_sent", windows=len(window_ids), reason=str(error))

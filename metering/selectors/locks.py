@@ -7,8 +7,9 @@ from uuid import UUID
 
 from django.db import connection
 
-_LEDGER_LOCK_CLASS = 0x6D650001
-_TICK_LOCK_CLASS = 0x6D650002
+LEDGER_LOCK_CLASS = 0x6D650001
+TICK_LOCK_CLASS = 0x6D650002
+"""First keys of our advisory locks, so that they meet nobody else's."""
 
 
 def holds_claim(window_id: int, *, fence: int) -> bool:
@@ -30,7 +31,7 @@ def lock_cluster_ledger(cluster_id: UUID) -> None:
     """
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [_LEDGER_LOCK_CLASS, str(cluster_id)]
+            "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [LEDGER_LOCK_CLASS, str(cluster_id)]
         )
 
 
@@ -38,6 +39,6 @@ def try_tick_lock(name: str) -> bool:
     """Return whether this transaction may do a tick's work; False when another does it now."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT pg_try_advisory_xact_lock(%s, hashtext(%s))", [_TICK_LOCK_CLASS, name]
+            "SELECT pg_try_advisory_xact_lock(%s, hashtext(%s))", [TICK_LOCK_CLASS, name]
         )
         return bool(cursor.fetchone()[0])

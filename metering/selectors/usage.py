@@ -110,19 +110,17 @@ def _totals(rows: QuerySet[UsageRecord], *, groups: Sequence[UsageGroup]) -> tup
         F("busy_ratio") * F("unit_seconds"),
         output_field=DecimalField(max_digits=38, decimal_places=6),
     )
-    summed = (
-        rows.order_by(*columns)
-        .values(*columns)
-        .annotate(
-            records=Count("id"),
-            total=Sum("unit_seconds"),
-            busy_known=Sum("unit_seconds", filter=known),
-            busy_weighted=Sum(weighted, filter=known),
-            energy=Sum("energy_millijoules"),
-        )
-    )
+    sums = {
+        "records": Count("id"),
+        "total": Sum("unit_seconds"),
+        "busy_known": Sum("unit_seconds", filter=known),
+        "busy_weighted": Sum(weighted, filter=known),
+        "energy": Sum("energy_millijoules"),
+    }
     if not columns:
-        summed = summed.filter(records__gt=0)
+        whole = rows.aggregate(**sums)
+        return (_total(whole, columns=columns),) if whole["records"] else ()
+    summed = rows.order_by(*columns).values(*columns).annotate(**sums)
     return tuple(_total(row, columns=columns) for row in summed)
 
 

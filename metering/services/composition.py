@@ -162,12 +162,13 @@ def _compose_resource(
         into.seen_again.append(SeenAgain(known, stay.life, stay.pod.last_seen_at))
     if stay.interval is None or units == 0:
         return
-    if not is_believable(units):
+    settled = known or sizer.size(resource, node=stay.pod.node, labels=stay.pod.node_labels)
+    # What a unit of an unknown device is, nobody can say; so nor how many are too many.
+    if not isinstance(settled, Unsized) and not is_believable(units):
         into.findings.append(invalid_request(stay.pod, resource=resource, units=units))
         return
     if known is not None and known.units != units:
         into.findings.append(changed_request(stay.pod, known=known, units=units))
-    settled = known or sizer.size(resource, node=stay.pod.node, labels=stay.pod.node_labels)
     _compose_settled(stay, resource=resource, units=units, settled=settled, given=given, into=into)
 
 

@@ -12,8 +12,10 @@ from metering.models import (
 
 Rows = dict[str, list[tuple[object, ...]]]
 
-_COUNTERS = frozenset({"id", "window", "fence", "attempt", "lease_owner", "lease_until"})
-"""Surrogate keys, and what only counts how often work was begun."""
+_COUNTERS = frozenset(
+    {"id", "window", "fence", "attempt", "lease_owner", "lease_until", "sealed_at"}
+)
+"""Surrogate keys, and what only tells how often and when work was done."""
 
 
 def everything() -> Rows:

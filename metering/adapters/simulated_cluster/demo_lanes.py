@@ -154,7 +154,7 @@ def ampere_lanes() -> tuple[Lane, ...]:
         )),
         *_lanes("va", virtual, slots_of(virtual), hardware.UNMAPPED, (
             _Use(_SERVICE, (_LABEL_API,), containers=(
-                Container("server", requests={hardware.UNMAPPED_RESOURCE: 10240}),
+                Container("server", requests={hardware.UNMAPPED_RESOURCE: 50}),
             )),
         )),
     )  # fmt: skip

@@ -15,8 +15,8 @@ H100: Final = "NVIDIA H100 80GB HBM3"
 A100: Final = "NVIDIA A100-SXM4-80GB"
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 SHARED_RESOURCE: Final = "nvidia.com/gpu.shared"
-UNMAPPED_RESOURCE: Final = "nvidia.com/gpumem"
-"""Memory of a virtual GPU, as HAMi offers it: no size exists for it."""
+UNMAPPED_RESOURCE: Final = "nvidia.com/gpumem-percentage"
+"""A percentage of a GPU's memory, as HAMi offers it: no size exists for it."""
 _BUSES: Final = ("18", "2A", "3A", "5D", "9A", "AB", "BA", "DB")
 _NAMES: Final = uuid.UUID("5f8b7a52-3c0e-4d67-9c1f-6a7d1f0c9e21")
 _MEMORY_MIB: Final = {"1g.10gb": "9984", "2g.20gb": "20096", "3g.40gb": "40448"}
@@ -110,7 +110,7 @@ def virtual_node(name: str, *, address: str) -> Node:
         name=name,
         address=address,
         labels=_machine_labels(name, _a100_labels(1)),
-        allocatable={"cpu": 96, UNMAPPED_RESOURCE: 81920},
+        allocatable={"cpu": 96, UNMAPPED_RESOURCE: 200},
         gpus=(_gpu(name, 0, A100),),
         replicas=2,
     )

@@ -1,6 +1,6 @@
 """Billed, held and idle add up to what a node offered, and too much is told."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metering.domain.capacity import Balance, Offer, balance_of, blind_seconds
+
+HOUR = datetime(2026, 10, 5, 13, tzinfo=UTC)
 
 HOUR_START = datetime(2026, 10, 5, 12, tzinfo=UTC)
 
@@ -95,3 +97,29 @@ def test_blind_seconds_are_those_in_holes_between_scrapes(
     )
 
     assert found == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (range(-30, 3700, 30), 0),
+        ((-30, 0, 600, 3600), 570 + 2970),
+        ((0, 75, 3600), 3495),
+        ((-600, 600), 585),
+        ((3000, 4000), 585),
+        ((-900, -600, 4000, 9000), 3600),
+        ((0,), 0),
+        ((), 0),
+    ],
+)
+def test_a_hole_between_two_scrapes_is_time_nobody_saw(
+    seconds: Sequence[int], expected: int
+) -> None:
+    found = blind_seconds(
+        [HOUR + timedelta(seconds=second) for second in seconds],
+        start_at=HOUR,
+        end_at=HOUR + timedelta(hours=1),
+        scrape_interval_seconds=30,
+    )
+
+    assert found == expected

@@ -4,10 +4,13 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 
+import psycopg
 import pytest
 from django.db import connections
 
+from metering import tasks
 from metering.models import MeteringWindow, UsageRecord
+from metering.selectors import locks
 from metering.services.sweeping import Sweep, meter_due
 from metering.services.windows import claim_windows, open_due_windows
 from tests.builders import bind, make_cluster, make_organization, make_project
@@ -80,3 +83,16 @@ def test_sweeps_at_once_over_the_same_pods_bill_every_hour_once() -> None:
     assert sum(sweep.failed for sweep in sweeps) == 0
     assert UsageRecord.objects.count() == 24 * 5
     assert set(UsageRecord.objects.values_list("unit_seconds", flat=True)) == {3600}
+
+
+def test_a_tick_that_another_process_makes_is_left_to_it(superuser_url: str) -> None:
+    make_cluster(metered_from=HOUR)
+
+    with psycopg.connect(superuser_url) as other:
+        other.execute(
+            "SELECT pg_advisory_xact_lock(%s, hashtext(%s))",
+            [locks.TICK_LOCK_CLASS, "metering.tick_windows"],
+        )
+        assert tasks.tick_windows() == 0
+
+    assert not MeteringWindow.objects.exists()

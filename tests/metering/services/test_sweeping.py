@@ -1,13 +1,58 @@
-"""Sweeping: what is due is metered and sealed, and nothing else."""
+"""Sweeping: what is due is metered and sealed, one bad window stops no other."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import pytest
 
 from metering.models import CapacityRecord, MeteringWindow, PodAllocation, UsageRecord
-from metering.services.sweeping import meter_due
+from metering.protocols import ClusterTarget, Observation
+from metering.selectors.due import sealable_window_ids
+from metering.services import sweeping
+from metering.services.sealing import seal_window
+from metering.services.sweeping import Sweep, Worker, meter_due, meter_one, seal_settled
 from tests.builders import bind, make_cluster, make_organization, make_project
-from tests.metering.seen import HOUR, moment, observation, pod, worker
+from tests.metering.seen import (
+    ACTOR,
+    HOUR,
+    LATER,
+    ReplayedSource,
+    moment,
+    observation,
+    pod,
+    worker,
+)
 
 pytestmark = pytest.mark.django_db
+
+DUE = moment(3600 + LATER)
+
+
+@dataclass
+class BrokenSource(ReplayedSource):
+    """A source with a mistake in it, which shows in one hour only."""
+
+    broken_hour: datetime = HOUR
+
+    def observe(
+        self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
+    ) -> Observation:
+        """Crash in the broken hour; see protocols.UsageSource."""
+        if start_at == self.broken_hour:
+            raise KeyError("uid")
+        return super().observe(target, start_at=start_at, end_at=end_at, as_of=as_of)
+
+
+@dataclass
+class OvertakenSource(ReplayedSource):
+    """A source so slow that another worker takes the window over meanwhile."""
+
+    def observe(
+        self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
+    ) -> Observation:
+        """Raise the fence, as another worker's claim does; see protocols.UsageSource."""
+        MeteringWindow.objects.update(fence=99)
+        return super().observe(target, start_at=start_at, end_at=end_at, as_of=as_of)
 
 
 def test_a_due_hour_is_metered_and_sealed() -> None:
@@ -15,7 +60,7 @@ def test_a_due_hour_is_metered_and_sealed() -> None:
     project = make_project(make_organization())
     bind(cluster, "team-nlp", project)
 
-    sweep = meter_due(worker=worker(observation(pod(units=2))), at=moment(3600 + 900))
+    sweep = meter_due(worker=worker(observation(pod(units=2))), at=DUE)
 
     assert (sweep.opened, sweep.sealed, sweep.retried, sweep.failed) == (1, 1, 0, 0)
     record = UsageRecord.objects.get()
@@ -29,3 +74,74 @@ def test_a_due_hour_is_metered_and_sealed() -> None:
     assert PodAllocation.objects.get().resource == "nvidia.com/gpu"
     capacity = CapacityRecord.objects.get()
     assert (capacity.capacity_unit_seconds, capacity.idle_unit_seconds) == (28800, 21600)
+
+
+def test_an_hour_that_crashes_the_source_stops_no_other() -> None:
+    make_cluster(metered_from=HOUR)
+    broken = Worker(name="w", source=BrokenSource(), actor=ACTOR)
+
+    sweep = meter_due(worker=broken, at=DUE + timedelta(hours=2))
+
+    assert sweep == Sweep(opened=3, sealed=2, failed=1)
+    first = MeteringWindow.objects.get(start_at=HOUR)
+    assert (first.state, first.attempt) == ("collecting", 1)
+
+
+def test_an_overtaken_worker_leaves_the_window_to_the_other() -> None:
+    bind(make_cluster(metered_from=HOUR), "team-nlp", make_project(make_organization()))
+    slow = Worker(name="w", source=OvertakenSource({HOUR: observation(pod())}), actor=ACTOR)
+
+    assert meter_due(worker=slow, at=DUE) == Sweep(opened=1)
+
+    assert MeteringWindow.objects.get().state == "collecting"
+    assert not UsageRecord.objects.exists()
+
+
+def test_progress_is_told_after_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeping, "BATCH", 2)
+    make_cluster(metered_from=HOUR)
+    told: list[int] = []
+
+    meter_due(
+        worker=worker(),
+        at=DUE + timedelta(hours=4),
+        progress=lambda sweep: told.append(sweep.sealed),
+    )
+
+    assert told == [2, 4, 5]
+
+
+def test_a_sweep_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeping, "BATCH", 1)
+    monkeypatch.setattr(sweeping, "BATCHES_MAX", 2)
+    make_cluster(metered_from=HOUR)
+
+    assert meter_due(worker=worker(), at=DUE + timedelta(hours=4)).sealed == 2
+
+
+def test_one_window_is_metered_on_its_own() -> None:
+    make_cluster(metered_from=HOUR)
+    sweeping.open_due_windows(at=DUE + timedelta(hours=1))
+    first, second = MeteringWindow.objects.order_by("start_at")
+
+    assert meter_one(window_id=second.id, worker=worker(), at=DUE) == Sweep()
+    assert meter_one(window_id=first.id, worker=worker(), at=DUE) == Sweep(sealed=1)
+
+
+def test_a_window_somebody_else_sealed_meanwhile_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = MeteringWindow.objects.create(
+        cluster=make_cluster(), start_at=HOUR, not_before=DUE, state="reconciled", as_of=DUE
+    )
+    told = sealable_window_ids()
+    assert told == [made.id]
+    seal_window(window_id=made.id, actor=ACTOR, at=DUE)
+    monkeypatch.setattr(sweeping, "sealable_window_ids", lambda **_: told)
+
+    assert seal_settled(worker=worker(), at=DUE) == Sweep()
+
+
+def test_idle_means_that_nothing_was_done() -> None:
+    assert Sweep().is_idle
+    assert not Sweep(retried=1).is_idle

@@ -228,8 +228,10 @@ def test_the_traps_of_the_scenario_are_shown(
     (request,) = named(waiting, "kube_pod_container_resource_requests", pod=PENDING_NAME)
     assert (request["node"], request.value) == ("", "8")
     assert len(named(refused, "kube_pod_status_reason", pod=REFUSED_NAME)) == 1
-    unmapped = named(refused, "kube_pod_container_resource_requests", resource="nvidia_com_gpumem")
-    assert [line.value for line in unmapped] == ["10240"]
+    unmapped = named(
+        refused, "kube_pod_container_resource_requests", resource="nvidia_com_gpumem_percentage"
+    )
+    assert [line.value for line in unmapped] == ["50"]
 
 
 @pytest.mark.parametrize(
