@@ -1,0 +1,106 @@
+"""Rows of every list of the API: one set after another, each of an organization of its own."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+from billing.models import BillingPeriod, Invoice
+from billing.services.accrual import accrue_windows
+from metering.models import CapacityRecord, ExceptionKind, MeteringException, MeteringWindow
+from quotas.models import EnforcementTarget, QuotaRequest
+from tenants.domain.actors import system_actor
+from tenants.domain.roles import Role
+from tenants.services.service_accounts import create_service_account
+from tenants.services.tokens import issue_token
+from tests.billing.ledger import TICK, Ledger, Use, make_ledger, sealed_window
+from tests.builders import AT, MONTH_START, grant, make_user
+from tests.quotas.builders import hold, make_limit
+
+SEED = system_actor("seed")
+
+
+def make_set(number: int) -> None:
+    """Make at least one row of every list; no two sets share any."""
+    ledger = make_ledger(f"org-{number}", cluster_slug=f"cluster-{number}")
+    uses = [Use(ledger.llm), Use(ledger.vision, size="large", price_group="H100/whole")]
+    window = sealed_window(ledger.cluster, uses)
+    accrue_windows(window_ids=[window.pk], actor=TICK, at=AT)
+    _make_people(ledger, number)
+    _make_metering(window)
+    _make_quotas(ledger, number)
+    _make_invoice(ledger)
+
+
+def _make_people(ledger: Ledger, number: int) -> None:
+    grant(make_user(f"member-{number}"), Role.MEMBER, project=ledger.llm)
+    account = create_service_account(
+        organization=ledger.organization, slug=f"bot-{number}", name="Bot", actor=SEED, at=AT
+    )
+    issue_token(
+        name="nightly",
+        expires_at=AT + timedelta(days=30),
+        service_account=account,
+        actor=SEED,
+        at=AT,
+    )
+
+
+def _make_metering(window: MeteringWindow) -> None:
+    MeteringException.objects.create(
+        cluster=window.cluster,
+        window=window,
+        window_start=window.start_at,
+        kind=ExceptionKind.UNKNOWN_DEVICE,
+        subject="pod",
+        summary="No rule knows it.",
+        remedy="Add one.",
+        created_at=AT,
+    )
+    CapacityRecord.objects.create(
+        window=window,
+        window_start=window.start_at,
+        cluster=window.cluster,
+        node="node-1",
+        resource="nvidia_com_gpu",
+        size="large",
+        price_group="H100/whole",
+        allocatable_units=8,
+        capacity_unit_seconds=28_800,
+        billed_unit_seconds=3_600,
+        held_unit_seconds=0,
+        idle_unit_seconds=25_200,
+    )
+
+
+def _make_quotas(ledger: Ledger, number: int) -> None:
+    make_limit(ledger.organization)
+    make_limit(ledger.organization, ledger.llm)
+    hold(ledger.cluster, f"{ledger.organization.slug}-llm", units=2)
+    QuotaRequest.objects.create(
+        organization=ledger.organization,
+        project=ledger.llm,
+        size="large",
+        requested_units=4,
+        justification="Training.",
+        requested_by=make_user(f"asker-{number}"),
+        created_at=AT,
+    )
+    EnforcementTarget.objects.create(
+        cluster=ledger.cluster,
+        namespace=f"{ledger.organization.slug}-llm",
+        project=ledger.llm,
+        not_before=MONTH_START,
+    )
+
+
+def _make_invoice(ledger: Ledger) -> None:
+    period = BillingPeriod.objects.get(organization=ledger.organization, label="2026-10")
+    Invoice.objects.create(
+        organization=ledger.organization,
+        period=period,
+        series="GL",
+        currency="EUR",
+        total=Decimal("2.00"),
+        drafted_by="dora",
+        drafted_by_id="7",
+        drafted_at=AT,
+    )
