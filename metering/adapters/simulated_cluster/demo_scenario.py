@@ -1,6 +1,7 @@
 """The standard scenario: three organizations, two clusters, some sixty pods alive at a time."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -59,50 +60,64 @@ def demo_scenario(
         scrape_interval_seconds: How often both clusters are scraped.
     """
     holes = (standard_outage(month_start),) if outages is None else outages
-    hopper_extra = [incidents.pending_pod(seed, month_start)]
-    if holes:
-        node = HOPPER_NODES[0]
-        slot = slots_of(node)[INCIDENT_SLOT]
-        hopper_extra += incidents.outage_pods(seed, holes[0], node.name, slot)
-    ampere_extra = [incidents.refused_pod(seed, month_start, AMPERE_NODES[0].name)]
 
-    def live(lanes: Iterable[Lane], extra: Iterable[Pod]) -> tuple[Pod, ...]:
+    def lived(lanes: Iterable[Lane], extra: Iterable[Pod]) -> tuple[Pod, ...]:
         ours = [pod for pod in extra if pod.created_at < until]
         for lane in lanes:
             ours += pods_of(lane, seed=seed, begin_at=month_start, until=until)
         return tuple(sorted(ours, key=lambda pod: (pod.created_at, pod.uid)))
 
+    hopper = replace(
+        _HOPPER,
+        pods=lived(hopper_lanes(), _hopper_incidents(seed, month_start, holes)),
+        outages=holes,
+        scrape_interval_seconds=scrape_interval_seconds,
+    )
+    refused = incidents.refused_pod(seed, month_start, AMPERE_NODES[0].name)
+    ampere = replace(
+        _AMPERE,
+        pods=lived(ampere_lanes(), [refused]),
+        scrape_interval_seconds=scrape_interval_seconds,
+    )
     return Scenario(
         seed=seed,
         begin_at=month_start,
         until=until,
         organizations=ORGANIZATIONS,
-        clusters=(
-            SimulatedCluster(
-                slug=HOPPER,
-                name="Hopper (H100)",
-                nodes=HOPPER_NODES,
-                namespaces=namespaces_of(HOPPER),
-                pods=live(hopper_lanes(), hopper_extra),
-                offered_resources=(
-                    hardware.GPU_RESOURCE,
-                    hardware.SMALL_H100.resource,
-                    hardware.TWO_H100.resource,
-                    hardware.THREE_H100.resource,
-                ),
-                scrape_interval_seconds=scrape_interval_seconds,
-                scrape_offset_seconds=7,
-                outages=holes,
-            ),
-            SimulatedCluster(
-                slug=AMPERE,
-                name="Ampere (A100)",
-                nodes=AMPERE_NODES,
-                namespaces=namespaces_of(AMPERE),
-                pods=live(ampere_lanes(), ampere_extra),
-                offered_resources=(hardware.GPU_RESOURCE, hardware.SHARED_RESOURCE),
-                scrape_interval_seconds=scrape_interval_seconds,
-                scrape_offset_seconds=23,
-            ),
-        ),
+        clusters=(hopper, ampere),
     )
+
+
+def _hopper_incidents(seed: int, month_start: datetime, holes: tuple[Outage, ...]) -> Iterator[Pod]:
+    yield incidents.pending_pod(seed, month_start)
+    if holes:
+        node = HOPPER_NODES[0]
+        slot = slots_of(node)[INCIDENT_SLOT]
+        yield from incidents.outage_pods(seed, holes[0], node.name, slot)
+
+
+_HOPPER: Final = SimulatedCluster(
+    slug=HOPPER,
+    name="Hopper (H100)",
+    nodes=HOPPER_NODES,
+    namespaces=namespaces_of(HOPPER),
+    pods=(),
+    offered_resources=(
+        hardware.GPU_RESOURCE,
+        hardware.SMALL_H100.resource,
+        hardware.TWO_H100.resource,
+        hardware.THREE_H100.resource,
+    ),
+    scrape_interval_seconds=SCRAPE_INTERVAL_SECONDS,
+    scrape_offset_seconds=7,
+)
+_AMPERE: Final = SimulatedCluster(
+    slug=AMPERE,
+    name="Ampere (A100)",
+    nodes=AMPERE_NODES,
+    namespaces=namespaces_of(AMPERE),
+    pods=(),
+    offered_resources=(hardware.GPU_RESOURCE, hardware.SHARED_RESOURCE),
+    scrape_interval_seconds=SCRAPE_INTERVAL_SECONDS,
+    scrape_offset_seconds=23,
+)
