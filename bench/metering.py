@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from bench.harness import ROOT, Bound, Figure, figure, ledger_database, measured
+from config.embedded.prometheus import EmbeddedPrometheus
 
 MONTH_START = datetime(2026, 10, 1, tzinfo=UTC)
 WINDOWS = 720
@@ -60,8 +61,8 @@ def _measure(folder: Path) -> Iterator[Figure]:
         server.stop()
 
 
-def _prometheus(folder: Path):  # noqa: ANN202 - A server and the seconds its history took.
-    from config.embedded.prometheus import EmbeddedPrometheus  # noqa: PLC0415 - Starts servers.
+def _prometheus(folder: Path) -> tuple[EmbeddedPrometheus, Decimal]:
+    """Return a server with the month in it, and the seconds the import took."""
     from config.embedded.prometheus_history import import_history  # noqa: PLC0415
     from config.embedded.prometheus_programs import find_prometheus  # noqa: PLC0415
     from metering.adapters.simulated_cluster.demo_scenario import demo_scenario  # noqa: PLC0415
@@ -90,9 +91,13 @@ def _tenants(prometheus_url: str) -> None:
     from tenants.services.organizations import create_organization  # noqa: PLC0415
     from tenants.services.projects import create_project  # noqa: PLC0415
 
-    by = {"actor": system_actor("bench"), "at": MONTH_START}
-    organization = create_organization(slug="bench", name="Bench", billing_currency="EUR", **by)
-    project = create_project(organization=organization, slug="bench", name="Bench", **by)
+    actor = system_actor("bench")
+    organization = create_organization(
+        slug="bench", name="Bench", billing_currency="EUR", actor=actor, at=MONTH_START
+    )
+    project = create_project(
+        organization=organization, slug="bench", name="Bench", actor=actor, at=MONTH_START
+    )
     cluster = register_cluster(
         slug=HOPPER,
         name="Hopper",
@@ -102,7 +107,8 @@ def _tenants(prometheus_url: str) -> None:
         selector_value=HOPPER,
         scrape_interval_seconds=120,
         user_label="billing_example_com_user",
-        **by,
+        actor=actor,
+        at=MONTH_START,
     )
     for namespace in namespaces_of(HOPPER):
         bind_namespace(
@@ -110,5 +116,6 @@ def _tenants(prometheus_url: str) -> None:
             namespace=namespace.name,
             project=project,
             valid_from=MONTH_START,
-            **by,
+            actor=actor,
+            at=MONTH_START,
         )

@@ -16,7 +16,8 @@ import pytest
 from django.conf import settings
 from django.db import connections
 
-from config.embedded.postgres import APP, OWNER, SUPERUSER, EmbeddedPostgres
+from config.embedded.postgres import APP, OWNER, EmbeddedPostgres
+from config.embedded.postgres_data import SUPERUSER
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE = "gpu_ledger_template"
@@ -91,7 +92,7 @@ def django_db_setup(postgres: EmbeddedPostgres) -> Iterator[None]:
 @pytest.fixture
 def committed_db(
     postgres: EmbeddedPostgres,
-    django_db_setup: None,
+    django_db_setup: None,  # noqa: ARG001 - The template comes first.
     django_db_blocker: pytest.FixtureRequest,
     request: pytest.FixtureRequest,
 ) -> Iterator[str]:

@@ -47,24 +47,25 @@ def month_of(moment: datetime) -> datetime:
 def build_dashboard(begin_at: datetime, *, at: datetime) -> dict[str, Any]:
     """Return everything the page shows of one UTC month."""
     end_at = month_of(begin_at + timedelta(days=32))
-    span = {"begin_at": begin_at, "end_at": end_at}
-    costs = cost_by_organization(**span)
+    costs = cost_by_organization(begin_at=begin_at, end_at=end_at)
     requests = QuotaRequest.objects.filter(state=RequestState.SUBMITTED.value).count()
-    exceptions = open_exception_totals(**span)
+    exceptions = open_exception_totals(begin_at=begin_at, end_at=end_at)
     invoices = invoices_of_month(f"{begin_at:%Y-%m}")
-    capacity = capacity_totals(**span)
+    capacity = capacity_totals(begin_at=begin_at, end_at=end_at)
     return {
         "month_name": f"{begin_at:%B %Y}",
         "months": _tabs(begin_at, at=at),
         "cards": parts.cards(costs, capacity=capacity),
-        "cost_charts": parts.cost_charts(cost_by_day(**span), begin_at=begin_at, end_at=end_at),
+        "cost_charts": parts.cost_charts(
+            cost_by_day(begin_at=begin_at, end_at=end_at), begin_at=begin_at, end_at=end_at
+        ),
         "organizations": parts.organization_table(
-            costs, sizes=cost_by_size(**span), invoices=invoices
+            costs, sizes=cost_by_size(begin_at=begin_at, end_at=end_at), invoices=invoices
         ),
         "capacity": parts.capacity_bars(capacity, names=_cluster_names()),
         "waiting": parts.waiting_table(
             exceptions,
-            progress=cluster_progress(**span),
+            progress=cluster_progress(begin_at=begin_at, end_at=end_at),
             unpriced=unpriced_use(),
             drafts=[invoice for invoice in invoices if invoice.state == "draft"],
             requests=requests,

@@ -176,7 +176,9 @@ def _seed_clusters(
                 scrape_interval_seconds=simulated.scrape_interval_seconds,
                 user_label=sanitise(USER_LABEL),
                 offered_resources=simulated.offered_resources,
-                **reach,
+                prometheus_url=place.prometheus_url,
+                kubernetes_url=place.kubernetes_url,
+                credential_reference=place.credential_reference,
                 actor=actor,
                 at=at,
             )
