@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from metering.models import ExceptionKind, MeteringException, MeteringWindow, WindowState
 from quotas.models import EnforcementTarget
+from tenants.models import Cluster
 from tests.builders import MONTH_START, make_cluster, make_organization, make_project
 
 QUERIES = 6
@@ -29,7 +30,7 @@ def scrape() -> dict[Sample, float]:
     }
 
 
-def make_window(cluster: object, hour: int, **fields: object) -> MeteringWindow:
+def make_window(cluster: Cluster, hour: int, **fields: object) -> MeteringWindow:
     start_at = MONTH_START + timedelta(hours=hour)
     defaults: dict[str, object] = {"not_before": start_at + timedelta(hours=1)}
     return MeteringWindow.objects.create(

@@ -16,10 +16,10 @@ from config.embedded.postgres import (
     DATABASE,
     OWNER,
     RUNTIME,
-    SUPERUSER,
     EmbeddedPostgres,
     binary_folder,
 )
+from config.embedded.postgres_data import SUPERUSER
 from config.embedded.programs import start_program, stop_program, wait_until
 from tests.deploy.files import ROOT
 

@@ -11,7 +11,8 @@ import pytest
 
 from config.embedded.account import MOVED_TO
 from config.embedded.ports import free_port
-from config.embedded.postgres import APP, DATABASE, OWNER, SUPERUSER, EmbeddedPostgres
+from config.embedded.postgres import APP, DATABASE, OWNER, EmbeddedPostgres
+from config.embedded.postgres_data import SUPERUSER
 from config.embedded.programs import EmbeddedServerError, command_of, wait_until
 
 

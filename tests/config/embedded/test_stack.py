@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -70,6 +71,10 @@ def pids(state: Path) -> dict[str, int]:
     return found
 
 
+def is_another(state: Path, name: str, before: int) -> bool:
+    return pids(state).get(name, before) != before
+
+
 def count_migrations(url: str) -> int:
     with psycopg.connect(url) as connection:
         found = connection.execute("SELECT count(*) FROM django_migrations").fetchone()
@@ -107,8 +112,7 @@ def test_the_whole_stack_outlives_every_kill_beside_another(
         before = pids(state)
         os.kill(before[name], signal.SIGKILL)
         assert wait_until(
-            lambda name=name, before=before: pids(state).get(name, before[name]) != before[name],
-            timeout_seconds=BACK_SECONDS,
+            partial(is_another, state, name, before[name]), timeout_seconds=BACK_SECONDS
         ), name
         assert wait_until(
             lambda: fetch(f"{first.web_url}/readyz")[0] == 200, timeout_seconds=BACK_SECONDS

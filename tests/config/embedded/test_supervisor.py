@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,10 @@ def driver(state: Path) -> Iterator[subprocess.Popen[str]]:
     process.stdout.close()
 
 
+def says_up(log: Path) -> bool:
+    return log.exists() and "up" in log.read_text()
+
+
 def pids(state: Path) -> dict[str, int]:
     found: dict[str, int] = json.loads((state / "pids.json").read_text())
     return found
@@ -98,13 +104,8 @@ def test_children_end_in_reverse_order(state: Path) -> None:
     with Supervisor(state) as supervisor:
         for name in ("a", "b", "c"):
             plain = service(state, name, code).program
-            command = (*plain.command, name)
-            supervisor.start(
-                PlainService(
-                    Program(name, command, plain.log, state, plain.environment),
-                    answers=lambda log=plain.log: log.exists() and "up" in log.read_text(),
-                )
-            )
+            program = replace(plain, command=(*plain.command, name))
+            supervisor.start(PlainService(program, answers=partial(says_up, plain.log)))
 
     assert (state / "ended").read_text() == "cba"
 

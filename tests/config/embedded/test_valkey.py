@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import redis
-from kombu import Connection
+from kombu.connection import Connection
 from pydantic import TypeAdapter
 
 from config.embedded.ports import free_port
@@ -29,7 +29,7 @@ def test_celery_reaches_it_over_tcp_and_over_its_socket(valkey: EmbeddedValkey) 
 
     for url in (valkey.url(), valkey.socket_url()):
         accepted = str(TypeAdapter(RedisUrl).validate_python(url))
-        with Connection(accepted) as connection:
+        with Connection(accepted) as connection:  # type: ignore[no-untyped-call]
             queue = connection.SimpleQueue("doorbell")
             queue.put({"window": 7})
             message = queue.get(timeout=5)
