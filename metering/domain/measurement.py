@@ -4,6 +4,8 @@ from typing import Final
 
 UNITS_MAX: Final = 10_000
 """More units of one resource than any node offers; a larger request is a broken sample."""
+UNKNOWN_UNITS_MAX: Final = 10**12
+"""More of anything than a pod asks for, memory in bytes included; an hour of it can be counted."""
 
 
 def unit_seconds(*, units: int, seconds: int) -> int:
@@ -17,6 +19,9 @@ def unit_seconds(*, units: int, seconds: int) -> int:
     return units * seconds
 
 
-def is_believable(units: int) -> bool:
-    """Whether a request can be what a pod holds: a positive, bounded whole number."""
-    return 1 <= units <= UNITS_MAX
+def is_believable(units: int, *, is_sized: bool = True) -> bool:
+    """Whether a request can be what a pod holds: a positive, bounded whole number.
+
+    What a unit of an unknown device is, nobody can say, so many more of them are believed.
+    """
+    return 1 <= units <= (UNITS_MAX if is_sized else UNKNOWN_UNITS_MAX)

@@ -163,8 +163,7 @@ def _compose_resource(
     if stay.interval is None or units == 0:
         return
     settled = known or sizer.size(resource, node=stay.pod.node, labels=stay.pod.node_labels)
-    # What a unit of an unknown device is, nobody can say; so nor how many are too many.
-    if not isinstance(settled, Unsized) and not is_believable(units):
+    if not is_believable(units, is_sized=not isinstance(settled, Unsized)):
         into.findings.append(invalid_request(stay.pod, resource=resource, units=units))
         return
     if known is not None and known.units != units:

@@ -6,6 +6,7 @@ late, it cannot make a hole.
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -162,12 +163,26 @@ def claim_windows(
                     "lease": policy.lease_seconds,
                 },
             )
-            rows = sorted(cursor.fetchall(), key=lambda row: (row[3], row[1]))
+            rows = sorted(cursor.fetchall(), key=lambda row: (row[3], row[2]))
         crashpoint("claim.before_commit")
     crashpoint("claim.after_commit")
-    claimed = [row[1:] for row in rows if row[0] == WindowState.COLLECTING]
-    targets = _targets({row[1] for row in claimed})
-    return [ClaimedWindow(*row, targets[row[1]]) for row in claimed]
+    claimed = [row for row in rows if row[0] == WindowState.COLLECTING]
+    targets = _targets({row[2] for row in claimed})
+    return [_claimed(row, target=targets[row[2]]) for row in claimed]
+
+
+def _claimed(row: tuple[Any, ...], *, target: ClusterTarget) -> ClaimedWindow:
+    _, window_id, cluster_id, start_at, fence, attempt, failures, accepts_low_coverage = row
+    return ClaimedWindow(
+        id=window_id,
+        cluster_id=cluster_id,
+        start_at=start_at,
+        fence=fence,
+        attempt=attempt,
+        failures=failures,
+        accepts_low_coverage=accepts_low_coverage,
+        target=target,
+    )
 
 
 def _targets(cluster_ids: set[UUID]) -> dict[UUID, ClusterTarget]:

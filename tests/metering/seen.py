@@ -108,7 +108,7 @@ def ended_pod(uid: str, begin: int, end: int, **fields: object) -> PodObservatio
         first_seen_at=moment(begin),
         finished_at=moment(end),
         terminal_seen_at=moment(end + 5),
-        **fields,
+        **fields,  # type: ignore[arg-type]
     )
 
 

@@ -29,3 +29,11 @@ def test_less_than_nothing_is_a_mistake(units: int, seconds: int) -> None:
 )
 def test_a_request_is_believable_within_bounds(units: int, *, expected: bool) -> None:
     assert is_believable(units) is expected
+
+
+@pytest.mark.parametrize(
+    ("units", "expected"),
+    [(-1, False), (0, False), (40_960, True), (10**12, True), (10**12 + 1, False)],
+)
+def test_of_an_unknown_device_many_more_are_believed(units: int, *, expected: bool) -> None:
+    assert is_believable(units, is_sized=False) is expected

@@ -48,7 +48,7 @@ def test_workers_at_once_claim_disjoint_windows() -> None:
             claimed.id for _ in range(5) for claimed in claim_windows(worker=name, limit=3, at=at)
         ]
 
-    at_once(*(lambda name=f"w{index}": work(name) for index in range(4)))  # type: ignore[misc]
+    at_once(*(lambda name=f"w{index}": work(name) for index in range(4)))
 
     taken = [window_id for ids in claims.values() for window_id in ids]
     assert len(taken) == len(set(taken)) == 60

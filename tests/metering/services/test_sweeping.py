@@ -11,6 +11,7 @@ from metering.selectors.due import sealable_window_ids
 from metering.services import sweeping
 from metering.services.sealing import seal_window
 from metering.services.sweeping import Sweep, Worker, meter_due, meter_one, seal_settled
+from metering.services.windows import open_due_windows
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.seen import (
     ACTOR,
@@ -121,7 +122,7 @@ def test_a_sweep_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_one_window_is_metered_on_its_own() -> None:
     make_cluster(metered_from=HOUR)
-    sweeping.open_due_windows(at=DUE + timedelta(hours=1))
+    open_due_windows(at=DUE + timedelta(hours=1))
     first, second = MeteringWindow.objects.order_by("start_at")
 
     assert meter_one(window_id=second.id, worker=worker(), at=DUE) == Sweep()

@@ -1,0 +1,77 @@
+"""`manage.py tick`: the ticks of every app without Celery."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.test import override_settings
+
+from config.management.commands import tick as command
+from metering import tasks
+from metering.domain.window import window_containing
+from metering.models import MeteringWindow
+from tests.builders import make_cluster
+from tests.metering.test_tasks import EmptySource
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def empty_source() -> Iterator[None]:
+    """Let the settings name a source that saw empty hours."""
+    tasks.process_source.cache_clear()
+    backend = f"{EmptySource.__module__}.{EmptySource.__qualname__}"
+    with override_settings(USAGE_SOURCE={"BACKEND": backend, "OPTIONS": {}}):
+        yield
+    tasks.process_source.cache_clear()
+
+
+def run(*arguments: str) -> list[str]:
+    out = StringIO()
+    call_command("tick", *arguments, stdout=out)
+    return out.getvalue().splitlines()
+
+
+def test_it_works_until_nothing_is_due_and_tells_a_line_per_app() -> None:
+    make_cluster(metered_from=window_containing(datetime.now(tz=UTC) - timedelta(hours=4)))
+
+    metering, quotas, billing = run()
+
+    windows = MeteringWindow.objects.count()
+    assert windows in {3, 4}
+    assert set(MeteringWindow.objects.values_list("state", flat=True)) == {"sealed"}
+    assert metering.startswith(f"metering: opened {windows}, sealed {windows}")
+    assert quotas.startswith("quotas: ")
+    assert re.match(rf"billing: windows {windows}\b", billing)
+
+
+def test_with_nothing_due_it_makes_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds: list[object] = []
+
+    def tick(**given: object) -> int:
+        rounds.append(given["actor"])
+        return 0
+
+    monkeypatch.setattr(command, "TICKS", (("one", tick),))
+
+    assert run() == ["one: done 0"]
+    assert rounds == [command.ACTOR]
+
+
+def test_rounds_go_on_while_something_is_done_and_once_makes_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = [2, 1, 0, 2, 1, 0]
+    monkeypatch.setattr(command, "TICKS", (("one", lambda **_: left.pop(0)),))
+
+    assert run() == ["one: done 3"]
+    assert run("--once") == ["one: done 2"]
+
+
+def test_work_that_never_ends_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "TICKS", (("one", lambda **_: 1),))
+
+    assert run() == [f"one: done {command.ROUNDS_MAX}"]

@@ -1,0 +1,167 @@
+"""Admin pages of metering: who looks, and that buttons call services with a reason."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from metering.models import ExceptionState, MeteringException, MeteringWindow, UsageRecord
+from metering.services.sweeping import meter_due
+from tenants.models import AuditEntry
+from tests.builders import bind, make_cluster
+from tests.cast import Cast, make_cast
+from tests.metering.seen import HOUR, LATER, moment, observation, pod, ticks, worker
+
+pytestmark = pytest.mark.django_db
+
+TABLES = (
+    "usagerecord",
+    "podallocation",
+    "capacityrecord",
+    "meteringwindow",
+    "meteringexception",
+    "catalogueversion",
+)
+
+
+@pytest.fixture
+def cast() -> Cast:
+    """Everybody, let into the admin site, after an hour and one that was hardly seen."""
+    people = make_cast()
+    User.objects.update(is_staff=True)
+    bind(make_cluster(metered_from=HOUR), "llm", people.llm)
+    second = HOUR + timedelta(hours=1)
+    metering = worker(
+        observation(pod("a", namespace="llm"), pod("b", namespace="stray")),
+        observation(
+            start_at=second,
+            end_at=second + timedelta(hours=1),
+            ticks=ticks(begin=1800, start_at=second),
+        ),
+    )
+    meter_due(worker=metering, at=moment(2 * 3600 + LATER))
+    return people
+
+
+def enter(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def press(client: Client, table: str, action: str, pk: int, note: str = "") -> str:
+    """Press a button for one row; return the page that follows."""
+    answer = client.post(
+        f"/admin/metering/{table}/",
+        {"action": action, "_selected_action": str(pk), "note": note, "index": "0"},
+        follow=True,
+    )
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_table_is_listed_searched_and_opened(cast: Cast, table: str) -> None:
+    client = enter(cast.frank)
+
+    page = client.get(f"/admin/metering/{table}/")
+
+    assert page.status_code == 200
+    assert client.get(f"/admin/metering/{table}/?q=pod").status_code in {200, 302}
+    first = page.context["cl"].result_list[0]
+    assert client.get(f"/admin/metering/{table}/{first.pk}/change/").status_code == 200
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_nothing_metered_is_added_changed_or_deleted_here(cast: Cast, table: str) -> None:
+    client = enter(cast.frank)
+    first = client.get(f"/admin/metering/{table}/").context["cl"].result_list[0]
+
+    assert client.get(f"/admin/metering/{table}/add/").status_code == 403
+    assert client.post(f"/admin/metering/{table}/{first.pk}/change/", {}).status_code == 403
+    assert client.post(f"/admin/metering/{table}/{first.pk}/delete/", {}).status_code == 403
+    assert UsageRecord.objects.count() == 1
+
+
+@pytest.mark.parametrize("name", ["alice", "bob", "carol", "mallory"])
+def test_a_role_of_one_organization_opens_no_page(cast: Cast, name: str) -> None:
+    client = enter(getattr(cast, name))
+
+    for table in TABLES:
+        assert client.get(f"/admin/metering/{table}/").status_code == 403
+
+
+def test_the_queue_shows_cause_and_remedy(cast: Cast) -> None:
+    page = enter(cast.ann).get("/admin/metering/meteringexception/?state__exact=open")
+
+    text = page.content.decode()
+    assert "Namespace stray belongs to no project at that time." in text
+    assert "Bind the namespace to a project for this hour" in text
+    assert 'value="resolve_exceptions"' not in text
+
+
+def test_an_exception_is_resolved_with_a_reason_as_the_signed_in_person(cast: Cast) -> None:
+    found = MeteringException.objects.get(kind="unbound_namespace")
+
+    page = press(
+        enter(cast.frank), "meteringexception", "resolve_exceptions", found.pk, "Only a test."
+    )
+
+    assert "is resolved." in page
+    found.refresh_from_db()
+    assert (found.state, found.resolution) == (ExceptionState.RESOLVED, "Only a test.")
+    assert found.resolved_by == cast.frank
+    assert AuditEntry.objects.get(action="metering:exception:resolve").actor_label == "frank"
+
+
+def test_without_a_reason_nothing_is_resolved(cast: Cast) -> None:
+    found = MeteringException.objects.get(kind="unbound_namespace")
+
+    page = press(enter(cast.frank), "meteringexception", "resolve_exceptions", found.pk)
+
+    assert "The decision has no reason. Say in a sentence why." in page
+    found.refresh_from_db()
+    assert found.state == ExceptionState.OPEN
+
+
+@pytest.mark.parametrize(
+    ("button", "state_before", "state_after"),
+    [
+        ("retry_windows", "open", "open"),
+        ("retry_windows", "gap", "open"),
+        ("accept_windows", "gap", "open"),
+        ("waive_windows", "gap", "reconciled"),
+        ("waive_windows", "quarantined", "reconciled"),
+    ],
+)
+def test_a_window_that_waits_is_decided_on(
+    cast: Cast, button: str, state_before: str, state_after: str
+) -> None:
+    window = MeteringWindow.objects.get(state="open")
+    MeteringWindow.objects.filter(pk=window.pk).update(state=state_before)
+
+    press(enter(cast.frank), "meteringwindow", button, window.pk, "The outage of Monday.")
+
+    window.refresh_from_db()
+    assert window.state == state_after
+    entry = AuditEntry.objects.filter(object_kind="metering_window").latest("id")
+    assert (entry.actor_label, entry.facts["note"]) == ("frank", "The outage of Monday.")
+
+
+def test_a_sealed_window_says_no(cast: Cast) -> None:
+    window = MeteringWindow.objects.get(state="sealed")
+
+    page = press(enter(cast.frank), "meteringwindow", "waive_windows", window.pk, "x")
+
+    assert "The window is sealed." in page
+    window.refresh_from_db()
+    assert window.state == "sealed"
+
+
+def test_an_auditor_has_no_buttons(cast: Cast) -> None:
+    window = MeteringWindow.objects.get(state="open")
+
+    press(enter(cast.ann), "meteringwindow", "retry_windows", window.pk, "x")
+
+    assert not AuditEntry.objects.filter(action="metering:window:retry").exists()

@@ -1,0 +1,168 @@
+"""Usage over REST: whoever reads a project reads its usage, and nobody else does."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from tests.cast import Cast
+from tests.metering.api.doors import API, RANGE, Door, results
+
+# ---------------------------------------------------------------- usage
+
+
+@pytest.mark.parametrize(
+    ("name", "pods"),
+    [
+        ("frank", {"a", "b", "c"}),
+        ("ann", {"a", "b", "c"}),
+        ("dora", {"a", "b", "c"}),
+        ("alice", {"a", "b"}),
+        ("bob", {"a"}),
+        ("carol", {"a"}),
+        ("mallory", {"c"}),
+    ],
+)
+def test_everybody_sees_the_usage_of_their_own_projects(
+    cast: Cast, door: Door, name: str, pods: set[str]
+) -> None:
+    client = door(getattr(cast, name))
+
+    assert {row["pod_uid"] for row in results(client, "usage-records")} == pods
+    answer = client.get(f"{API}/usage-summary/", {**RANGE, "group_by": "project"})
+    totals = answer.json()["totals"]
+    seconds = {"a": 7200, "b": 3600, "c": 3600}
+    assert sum(row["unit_seconds"] for row in totals) == sum(seconds[uid] for uid in pods)
+
+
+def test_a_usage_record_tells_whole_numbers(cast: Cast, door: Door) -> None:
+    [record] = results(door(cast.bob), "usage-records")
+
+    assert (record["units"], record["seconds"], record["unit_seconds"]) == (2, 3600, 7200)
+    assert (record["owner"], record["price_group"]) == ("carol", "H100/whole")
+    assert record["window_start"] == "2026-10-05T13:00:00Z"
+    one = door(cast.bob).get(f"{API}/usage-records/{record['id']}/")
+    assert one.json() == record
+
+
+def test_somebody_elses_record_does_not_exist(cast: Cast, door: Door) -> None:
+    [record] = results(door(cast.mallory), "usage-records")
+
+    answer = door(cast.alice).get(f"{API}/usage-records/{record['id']}/")
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("query", "pods"),
+    [
+        ({"size": "small"}, {"b"}),
+        ({"size": "large"}, {"a", "c"}),
+        ({"owner": "carol"}, {"a"}),
+        ({"namespace": "virus"}, {"c"}),
+        ({"price_group": "H100/1g.10gb"}, {"b"}),
+        ({"window_start_from": "2026-10-05T14:00:00Z"}, set()),
+        ({"window_start_before": "2026-10-05T14:00:00Z"}, {"a", "b", "c"}),
+    ],
+)
+def test_usage_is_filtered(cast: Cast, door: Door, query: dict[str, str], pods: set[str]) -> None:
+    found = results(door(cast.frank), "usage-records", **query)
+
+    assert {row["pod_uid"] for row in found} == pods
+
+
+def test_usage_is_filtered_by_project_and_organization(cast: Cast, door: Door) -> None:
+    client = door(cast.frank)
+
+    by_project = results(client, "usage-records", project=str(cast.vision.pk))
+    by_organization = results(client, "usage-records", organization=str(cast.umbrella.pk))
+
+    assert [row["pod_uid"] for row in by_project] == ["b"]
+    assert [row["pod_uid"] for row in by_organization] == ["c"]
+
+
+def test_a_misspelt_filter_is_refused(cast: Cast, door: Door) -> None:
+    answer = door(cast.frank).get(f"{API}/usage-records/", {"sizes": "small"})
+
+    assert answer.status_code == 422
+    assert answer.json()["problems"][0]["code"] == "unknown_filter"
+
+
+def test_usage_comes_in_pages(cast: Cast, door: Door) -> None:
+    client = door(cast.frank)
+    first = client.get(f"{API}/usage-records/", {"page_size": "2"}).json()
+    second = client.get(first["next"]).json()
+
+    uids = [row["pod_uid"] for row in first["results"] + second["results"]]
+    assert sorted(uids) == ["a", "b", "c"]
+    assert second["next"] is None
+
+
+def test_a_list_takes_a_fixed_number_of_statements(cast: Cast, door: Door) -> None:
+    client = door(cast.frank)
+    client.get(f"{API}/usage-records/")
+    for path, statements in (
+        ("usage-records", 4),
+        ("metering-windows", 4),
+        ("metering-exceptions", 4),
+        ("capacity-records", 4),
+    ):
+        with CaptureQueriesContext(connection) as queries:
+            assert results(client, path)
+        assert len(queries) == statements, path
+
+
+# ---------------------------------------------------------------- summary
+
+
+def test_the_summary_adds_up_by_what_is_asked(cast: Cast, door: Door) -> None:
+    answer = door(cast.frank).get(
+        f"{API}/usage-summary/", {**RANGE, "group_by": "organization,size,hour"}
+    )
+
+    totals = [
+        (row["organization"], row["size"], row["bucket_at"], row["unit_seconds"], row["records"])
+        for row in answer.json()["totals"]
+    ]
+    acme, umbrella = str(cast.acme.pk), str(cast.umbrella.pk)
+    assert sorted(totals) == sorted(
+        [
+            (acme, "large", "2026-10-05T13:00:00Z", 7200, 1),
+            (acme, "small", "2026-10-05T13:00:00Z", 3600, 1),
+            (umbrella, "large", "2026-10-05T13:00:00Z", 3600, 1),
+        ]
+    )
+    assert answer.json()["totals"][0]["project"] is None
+
+
+def test_the_summary_is_narrowed_to_a_project(cast: Cast, door: Door) -> None:
+    query = {**RANGE, "group_by": "size", "project": str(cast.vision.pk)}
+
+    [total] = door(cast.frank).get(f"{API}/usage-summary/", query).json()["totals"]
+
+    assert (total["size"], total["unit_seconds"], total["busy_ratio"]) == ("small", 3600, None)
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "code"),
+    [
+        ({}, 422, "invalid_input"),
+        ({**RANGE, "group_by": "colour"}, 422, "invalid_input"),
+        ({**RANGE, "colour": "red"}, 422, "invalid_input"),
+        (
+            {**RANGE, "window_start_before": "2026-10-05T00:00:00Z"},
+            422,
+            "metering_summary_range",
+        ),
+        (
+            {**RANGE, "window_start_before": "2028-10-05T00:00:00Z"},
+            422,
+            "metering_summary_range",
+        ),
+    ],
+)
+def test_a_summary_that_cannot_be_is_refused(
+    cast: Cast, door: Door, query: dict[str, str], status: int, code: str
+) -> None:
+    answer = door(cast.frank).get(f"{API}/usage-summary/", query)
+
+    assert (answer.status_code, answer.json()["code"]) == (status, code)

@@ -1,0 +1,39 @@
+"""Collecting `HOUR` in a test: claim it, let a source tell what it saw, read what came of it."""
+
+from metering.models import ExceptionState, MeteringException, MeteringWindow, UsageRecord
+from metering.protocols import Observation
+from metering.services.collection import Collection, collect_window
+from metering.services.windows import ClaimedWindow, claim_windows
+from tests.metering.seen import ACTOR, LATER, moment, worker
+
+DUE = moment(3600 + LATER)
+
+
+def claim() -> ClaimedWindow:
+    """Make the one window due and claim it."""
+    MeteringWindow.objects.exclude(state="collecting").update(state="open", not_before=DUE)
+    [claimed] = claim_windows(worker="worker-1", limit=1, at=DUE)
+    return claimed
+
+
+def collect(seen: Observation) -> Collection:
+    """Meter the one window from what was seen of it."""
+    return collect_window(claimed=claim(), source=worker(seen).source, actor=ACTOR, at=DUE)
+
+
+def usage() -> list[tuple[object, ...]]:
+    """Return the records in short, by pod."""
+    return list(
+        UsageRecord.objects.order_by("pod_uid", "resource").values_list(
+            "pod_uid", "size", "price_group", "sharing_mode", "units", "seconds", "unit_seconds"
+        )
+    )
+
+
+def exceptions(state: str = ExceptionState.OPEN) -> list[tuple[str, str, int]]:
+    """Return kind, subject and held unit-seconds of the exceptions in a state."""
+    return list(
+        MeteringException.objects.filter(state=state)
+        .order_by("kind", "subject")
+        .values_list("kind", "subject", "held_unit_seconds")
+    )

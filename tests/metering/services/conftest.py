@@ -1,0 +1,24 @@
+"""The stage of most tests here: one cluster whose first hour is due, and one project in it."""
+
+import pytest
+
+from metering.services.windows import open_due_windows
+from tenants.models import Cluster, Project
+from tests.builders import bind, make_cluster, make_organization, make_project
+from tests.metering.collecting import DUE
+from tests.metering.seen import HOUR
+
+
+@pytest.fixture
+def cluster(db: None) -> Cluster:  # noqa: ARG001 - It is the transaction.
+    """A cluster that is metered from `HOUR`."""
+    return make_cluster(metered_from=HOUR)
+
+
+@pytest.fixture
+def project(cluster: Cluster) -> Project:
+    """The project that namespace `team-nlp` belongs to; the cluster's first window is open."""
+    project = make_project(make_organization())
+    bind(cluster, "team-nlp", project)
+    open_due_windows(at=DUE)
+    return project

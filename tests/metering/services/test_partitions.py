@@ -1,0 +1,63 @@
+"""Partitions are made ahead, once each, by a role that owns nothing."""
+
+from datetime import UTC, datetime
+
+import pytest
+from django.db import connection
+
+from metering.domain.errors import PartitionRangeError
+from metering.services.partitions import ensure_partitions, ensure_partitions_between
+
+pytestmark = pytest.mark.django_db
+
+
+def partitions() -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT inhrelid::regclass::text FROM pg_inherits"
+            " WHERE inhparent = 'metering_usagerecord'::regclass ORDER BY 1"
+        )
+        return [name for (name,) in cursor.fetchall()]
+
+
+def test_missing_months_are_made_once() -> None:
+    before = partitions()
+    march = datetime(2031, 3, 31, 23, tzinfo=UTC)
+
+    assert ensure_partitions(from_month=march, months=2) == 2
+    assert ensure_partitions(from_month=march, months=3) == 1
+    assert sorted(set(partitions()) - set(before)) == [
+        "metering_usagerecord_2031_03",
+        "metering_usagerecord_2031_04",
+        "metering_usagerecord_2031_05",
+    ]
+
+
+def test_every_month_between_two_moments_has_its_partition() -> None:
+    made = ensure_partitions_between(
+        first=datetime(2032, 11, 30, 23, tzinfo=UTC), last=datetime(2033, 2, 1, tzinfo=UTC)
+    )
+
+    assert made == 4
+
+
+@pytest.mark.parametrize("months", [0, -1, 121])
+def test_no_months_and_too_many_are_refused(months: int) -> None:
+    before = partitions()
+
+    with pytest.raises(PartitionRangeError) as refusal:
+        ensure_partitions(from_month=datetime(2031, 1, 1, tzinfo=UTC), months=months)
+
+    assert (refusal.value.code, refusal.value.field) == ("metering_partition_range", "months")
+    assert partitions() == before
+
+
+def test_every_partition_keeps_its_triggers_under_replication() -> None:
+    ensure_partitions(from_month=datetime(2031, 1, 1, tzinfo=UTC), months=1)
+
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT DISTINCT tgenabled FROM pg_trigger"
+            " WHERE tgrelid = 'metering_usagerecord_2031_01'::regclass AND NOT tgisinternal"
+        )
+        assert cursor.fetchall() == [("A",)]
