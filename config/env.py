@@ -42,6 +42,8 @@ class Environment(BaseSettings):
     LOG_LEVEL: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     LOG_FORMAT: Literal["json", "console"] = "json"
     USAGE_SOURCE: Literal["prometheus", "simulated"] = "prometheus"
+    USAGE_SOURCE_OPTIONS: dict[str, Any] = Field(default_factory=dict)
+    """JSON: what the usage source is made with, such as `{"ca_bundle": "/etc/ssl/own.pem"}`."""
     QUOTA_ENFORCER: Literal["kubernetes", "simulated"] = "kubernetes"
     WINDOW_LATENESS_SECONDS: int = Field(default=900, ge=60, le=86_400)
     """How long after its end a window is first collected; also the grace before an invoice."""

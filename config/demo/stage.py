@@ -4,6 +4,7 @@ The process that builds the stage supervises it. What needs the database runs as
 own (`manage.py demo_step`), which find everything through their environment.
 """
 
+import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,7 +66,7 @@ class Stage:
         world = self._start_prometheus(world, at=at)
         world = world.reached_at({slug: self._endpoints(slug) for slug in CLUSTERS})
         world.write(self.folder)
-        self.stack.environment["USAGE_SOURCE"] = world.source
+        self.stack.environment |= _usage_source(world)
         with self._doing("Making organizations, clusters, prices and limits"):
             self.stack.run_command("demo_step", "seed")
         with self._doing("Starting workers and web server"):
@@ -151,6 +152,14 @@ class Stage:
         with self.console.status(f"{what} …"):
             yield
         self.console.print(f"[green]✓[/green] {what}")
+
+
+def _usage_source(world: World) -> dict[str, str]:
+    """Return the variables that let the workers meter this world."""
+    if world.source == "prometheus":
+        return {"USAGE_SOURCE": "prometheus"}
+    options = {"seed": world.seed, "month_start": world.metered_from.isoformat()}
+    return {"USAGE_SOURCE": "simulated", "USAGE_SOURCE_OPTIONS": json.dumps(options)}
 
 
 def console_on(*, is_stderr: bool) -> Console:

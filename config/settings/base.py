@@ -66,7 +66,10 @@ def settings_from(env: Environment) -> dict[str, Any]:
         "PUBLIC_URL": str(env.PUBLIC_URL).rstrip("/"),
         "STATIC_ROOT": env.STATIC_ROOT,
         "LOGGING": logging_settings(level=env.LOG_LEVEL, form=env.LOG_FORMAT),
-        "USAGE_SOURCE": {"BACKEND": USAGE_SOURCES[env.USAGE_SOURCE], "OPTIONS": {}},
+        "USAGE_SOURCE": {
+            "BACKEND": USAGE_SOURCES[env.USAGE_SOURCE],
+            "OPTIONS": env.USAGE_SOURCE_OPTIONS,
+        },
         "QUOTA_ENFORCER": {"BACKEND": QUOTA_ENFORCERS[env.QUOTA_ENFORCER], "OPTIONS": {}},
         "WINDOW_LATENESS_SECONDS": env.WINDOW_LATENESS_SECONDS,
         "MINIMUM_COVERAGE": env.MINIMUM_COVERAGE,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from metering.protocols import UsageSource
@@ -15,7 +16,11 @@ def usage_source(setting: Mapping[str, Any]) -> UsageSource:
 
     Raises:
         ImportError: There is no such class.
+        ImproperlyConfigured: It cannot be made with these options.
     """
     backend = import_string(setting["BACKEND"])
-    source: UsageSource = backend(**setting.get("OPTIONS", {}))
+    try:
+        source: UsageSource = backend(**setting.get("OPTIONS", {}))
+    except (TypeError, ValueError) as error:
+        raise ImproperlyConfigured(f"USAGE_SOURCE_OPTIONS: {error}") from error
     return source
