@@ -37,7 +37,7 @@ BEGIN
   END IF;
   RETURN NULL;
 END $$;
-"""  # noqa: S608 - Put together from constants only.
+"""
 
 # Prices of one key follow each other without a gap; looked at when the transaction commits.
 PRICE_FUNCTION = f"""
@@ -56,7 +56,7 @@ BEGIN
   END IF;
   RETURN NULL;
 END $$;
-"""  # noqa: S608 - As above.
+"""
 PRICE_KEPT = "(OLD.price_book_id, OLD.size, OLD.price_group, OLD.unit_price, lower(OLD.valid))"
 CHARGE_KEPT = (
     "(OLD.id, OLD.window_id, OLD.window_start, OLD.cluster_id, OLD.organization_id,"
