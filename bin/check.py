@@ -66,8 +66,8 @@ def lint_templates() -> Verdict:
     folders = [str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("*/templates"))]
     if not folders:
         return Verdict(is_clean=True, text="")
-    linted = command("djlint", *folders, "--lint", "--quiet")()
-    formatted = command("djlint", *folders, "--check", "--quiet")()
+    linted = command("djlint", *folders, "--lint")()
+    formatted = command("djlint", *folders, "--check")()
     return Verdict(linted.is_clean and formatted.is_clean, linted.text + formatted.text)
 
 

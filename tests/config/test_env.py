@@ -1,0 +1,79 @@
+"""The environment: every wrong variable is named at once, before anything starts."""
+
+import pytest
+
+from config.env import Environment, EnvironmentInvalidError
+
+GIVEN = {
+    "SECRET_KEY": "s" * 32,
+    "API_TOKEN_PEPPER": "p" * 32,
+    "DATABASE_URL": "postgresql://app:x@db/gpu_ledger",
+    "REDIS_URL": "redis://queue:6379/0",
+}
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away what this process was given."""
+    for name in Environment.model_fields:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(f"{name}_FILE", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SECRET_KEY", "short"),
+        ("API_TOKEN_PEPPER", ""),
+        ("DATABASE_URL", "sqlite:///db.sqlite3"),
+        ("DATABASE_OWNER_URL", "gpu_ledger"),
+        ("REDIS_URL", "amqp://queue"),
+        ("LOG_LEVEL", "LOUD"),
+        ("USAGE_SOURCE", "guess"),
+        ("QUOTA_ENFORCER", "hope"),
+        ("WINDOW_LATENESS_SECONDS", "5"),
+        ("MINIMUM_COVERAGE", "1.01"),
+        ("FOUR_EYES", "perhaps"),
+        ("INVOICE_SERIES", "lower case"),
+        ("PUBLIC_URL", "not a url"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    for given, right in GIVEN.items():
+        monkeypatch.setenv(given, right)
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(EnvironmentInvalidError, match=rf"\n  {name}: ") as caught:
+        Environment.read()
+
+    assert str(caught.value).count("\n") == 1
+
+
+def test_all_that_is_missing_is_told_at_once_and_no_value_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SECRET_KEY", "hunter2")
+
+    with pytest.raises(EnvironmentInvalidError) as caught:
+        Environment.read()
+
+    lines = str(caught.value).splitlines()
+    assert [line.split(":")[0].strip() for line in lines[1:]] == list(GIVEN)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_what_is_set_outside_wins_over_a_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOG_FORMAT", "json")
+
+    environment = Environment.read(**GIVEN, LOG_FORMAT="console", ALLOWED_HOSTS="a.example, b ,")
+
+    assert environment.LOG_FORMAT == "json"
+    assert environment.ALLOWED_HOSTS == ("a.example", "b")
+
+
+def test_a_socket_is_a_broker_too() -> None:
+    url = "redis+socket://:x@localhost/run/valkey.sock"
+
+    assert str(Environment.read(**{**GIVEN, "REDIS_URL": url}).REDIS_URL) == url
