@@ -44,9 +44,20 @@ class Module:
 
     @property
     def code_lines(self) -> int:
-        """Return how many lines are neither empty nor only a comment."""
-        stripped = (line.strip() for line in self.text.splitlines())
-        return sum(1 for line in stripped if line and not line.startswith("#"))
+        """Return how many lines are code: not empty, not only a comment, in no docstring."""
+        words = {line for first, last in self.docstrings() for line in range(first, last + 1)}
+        return sum(
+            1
+            for number, line in enumerate(map(str.strip, self.text.splitlines()), start=1)
+            if line and not line.startswith("#") and number not in words
+        )
+
+    def docstrings(self) -> Iterator[tuple[int, int]]:
+        """Yield first and last line of every string that stands as a statement of its own."""
+        for node in ast.walk(self.tree):
+            value = node.value if isinstance(node, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield value.lineno, value.end_lineno or value.lineno
 
     def functions(self) -> Iterator[Function]:
         """Yield every function, methods too."""
