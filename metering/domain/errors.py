@@ -21,7 +21,7 @@ class WindowSealedError(ConflictError):
     """A sealed window is not metered again."""
 
     code = "metering_window_sealed"
-    remedy = "What was wrong in a sealed window is corrected by a new record."
+    remedy = "A sealed window never changes; resolve its exceptions with a reason."
 
 
 class WindowStateError(ConflictError):

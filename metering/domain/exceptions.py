@@ -36,15 +36,18 @@ unbound namespace must not stop everybody's invoice.
 
 REMEDIES: Final[Mapping[ExceptionKind, str]] = {
     ExceptionKind.UNKNOWN_DEVICE: (
-        "Check the node's GPU labels and sharing settings, add a catalogue version if the device "
-        "is new, then meter the window again."
+        "Check the node's GPU labels and sharing settings, and add a catalogue version if the "
+        "device is new. Unsealed hours are then billed; what a sealed hour held stays off the "
+        "bill: resolve this with a reason."
     ),
     ExceptionKind.UNBOUND_NAMESPACE: (
-        "Bind the namespace to a project for this hour, then meter the window again."
+        "Bind the namespace to a project. Unsealed hours are then billed; what a sealed hour held "
+        "stays off the bill: resolve this with a reason."
     ),
     ExceptionKind.UNKNOWN_NODE: (
         "Let kube-state-metrics export the node's allocatable devices and GPU labels "
-        "(--metric-labels-allowlist=nodes=[nvidia.com/gpu.product,...]), then meter again."
+        "(--metric-labels-allowlist=nodes=[nvidia.com/gpu.product,...]). Unsealed hours are then "
+        "billed."
     ),
     ExceptionKind.INVALID_REQUEST: (
         "Look at the pod's specification; a request for a GPU is a whole number and never changes."
