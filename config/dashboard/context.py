@@ -18,11 +18,13 @@ from tenants.admin.base import actor_of_request
 from tenants.models import Cluster
 
 MONTHS_SHOWN = 3
+YEARS = range(2000, 3000)
 NEEDED = ("billing:charge:read", "metering:usage:read")
 
 
 def dashboard_context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Add the dashboard to the index page's context; nothing for those who may not see it."""
+    context["title"] = "Dashboard"
     actor = actor_of_request(request)
     if all(actor.may(capability) for capability in NEEDED):
         at = timezone.now()
@@ -34,9 +36,10 @@ def dashboard_context(request: HttpRequest, context: dict[str, Any]) -> dict[str
 def shown_month(wanted: str, *, at: datetime) -> datetime:
     """Return the begin of the asked month, or of the present one for none or nonsense."""
     try:
-        return datetime.strptime(wanted, "%Y-%m").replace(tzinfo=UTC)
+        begin_at = datetime.strptime(wanted, "%Y-%m").replace(tzinfo=UTC)
     except ValueError:
         return month_of(at)
+    return begin_at if begin_at.year in YEARS else month_of(at)
 
 
 def month_of(moment: datetime) -> datetime:
@@ -65,6 +68,7 @@ def build_dashboard(begin_at: datetime, *, at: datetime) -> dict[str, Any]:
         "capacity": parts.capacity_bars(capacity, names=_cluster_names()),
         "waiting": parts.waiting_table(
             exceptions,
+            begin_at=begin_at,
             progress=cluster_progress(begin_at=begin_at, end_at=end_at),
             unpriced=unpriced_use(),
             drafts=[invoice for invoice in invoices if invoice.state == "draft"],

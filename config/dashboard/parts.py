@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
+from urllib.parse import urlencode
+from uuid import UUID
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.urls import reverse
 
+from billing.domain.money import Money
 from billing.selectors.costs import CostFact, UnpricedFact
 from billing.selectors.invoices import InvoiceFact
 from metering.domain.exceptions import ExceptionKind
@@ -39,11 +42,12 @@ BAR_OPTIONS: Final = {
         "y": {"stacked": True, "beginAtZero": True, "ticks": {"display": True}},
     },
 }
-CAPACITY_CLASSES: Final = {
-    "billed": "bg-primary-600!",
-    "held": "bg-orange-500!",
-    "idle": "bg-base-300! dark:bg-base-600!",
+PART_COLORS: Final = {
+    "billed": "bg-primary-600 dark:bg-primary-500",
+    "held": "bg-orange-500",
+    "idle": "",
 }
+"""Classes that unfold's stylesheet holds; idle is the bar's own ground."""
 
 
 def unit_hours(unit_seconds: int) -> str:
@@ -60,7 +64,7 @@ def cards(costs: Sequence[CostFact], *, capacity: Sequence[CapacityTotal]) -> li
     made = [
         {
             "title": f"Cost in {currency}",
-            "value": f"{amount:,.2f} {currency}",
+            "value": money(Money(amount, currency)),
             "note": "Charged so far, before rounding by line.",
             "link": charges,
         }
@@ -75,12 +79,13 @@ def cards(costs: Sequence[CostFact], *, capacity: Sequence[CapacityTotal]) -> li
             "link": reverse("admin:metering_usagerecord_changelist"),
         }
     )
-    offered = sum(total.capacity_unit_seconds for total in capacity)
-    idle = sum(total.idle_unit_seconds for total in capacity)
+    sized = [total for total in capacity if total.size]
+    offered = sum(total.capacity_unit_seconds for total in sized)
+    idle = sum(total.idle_unit_seconds for total in sized)
     made.append(
         {
             "title": "Idle capacity",
-            "value": f"{100 * idle // offered} %" if offered else "none offered",
+            "value": f"{_percent(idle, of=offered)} %" if offered else "none offered",
             "note": f"{unit_hours(idle)} of {unit_hours(offered)} unit-hours.",
             "link": reverse("admin:metering_capacityrecord_changelist"),
         }
@@ -124,61 +129,99 @@ def cost_charts(
     ]
 
 
+def cell(text: str, *, link: str = "", is_number: bool = False) -> dict[str, Any]:
+    """Return one cell of a table, as its template takes it."""
+    return {"text": text, "link": link, "is_number": is_number}
+
+
+def number(text: str) -> dict[str, Any]:
+    """Return a cell that stands at the right."""
+    return cell(text, is_number=True)
+
+
+def page_of(table: str, **filters: object) -> str:
+    """Return the address of a table of the admin, showing only some of its rows."""
+    return f"{reverse(f'admin:{table}_changelist')}?{urlencode(filters)}"
+
+
 def organization_table(
     costs: Iterable[CostFact], *, sizes: Iterable[CostFact], invoices: Iterable[InvoiceFact]
 ) -> dict[str, Any]:
     """Return unit-hours by size, cost and invoice of each organization, by slug."""
-    hours = {(fact.organization_id, fact.size): fact.unit_seconds for fact in sizes}
-    by_organization = {invoice.organization_id: invoice for invoice in invoices}
+    hours: dict[tuple[object, str, str], int] = {
+        (fact.organization_id, fact.cost.currency, fact.size): fact.unit_seconds for fact in sizes
+    }
+    by_organization = {(one.organization_id, one.total.currency): one for one in invoices}
     return {
         "headers": [
-            "Organization",
-            *(f"{size.value.capitalize()} unit-hours" for size in GPUSize),
-            "Cost",
-            "Invoice",
+            cell("Organization"),
+            *(number(f"{size.value.capitalize()} unit-hours") for size in GPUSize),
+            number("Cost"),
+            cell("Invoice"),
+            number("Invoiced"),
         ],
         "rows": [
             [
-                fact.organization_name or fact.organization,
-                *(unit_hours(hours.get((fact.organization_id, size.value), 0)) for size in GPUSize),
-                f"{fact.cost.amount:,.2f} {fact.cost.currency}",
-                _invoice_words(by_organization.get(fact.organization_id)),
+                cell(fact.organization_name or fact.organization),
+                *(
+                    number(unit_hours(hours.get((*_payer(fact), size.value), 0)))
+                    for size in GPUSize
+                ),
+                number(money(fact.cost)),
+                *_invoice_cells(by_organization.get(_payer(fact))),
             ]
             for fact in costs
         ],
     }
 
 
-def _invoice_words(invoice: InvoiceFact | None) -> str:
+def money(value: Money) -> str:
+    """Return an amount with its currency, for people."""
+    return f"{value.amount:,} {value.currency}"
+
+
+def _payer(fact: CostFact) -> tuple[UUID, str]:
+    return fact.organization_id, fact.cost.currency
+
+
+def _invoice_cells(invoice: InvoiceFact | None) -> list[dict[str, Any]]:
     if invoice is None:
-        return "not yet"
-    return f"{invoice.reference}: {invoice.total.amount:,.2f} {invoice.total.currency}"
+        return [cell("not yet"), number("")]
+    link = reverse("admin:billing_invoice_change", args=[invoice.id])
+    return [cell(invoice.reference, link=link), number(money(invoice.total))]
 
 
 def capacity_bars(
     totals: Iterable[CapacityTotal], *, names: Mapping[object, str]
 ) -> list[dict[str, Any]]:
-    """Return a bar per cluster and price group: which part was billed, held and idle."""
-    return [
-        {
-            "title": f"{names[total.cluster_id]}: {total.price_group or 'devices no rule knows'}",
-            "note": f"{unit_hours(total.capacity_unit_seconds)} unit-hours",
-            "items": [
-                {
-                    "title": name.capitalize(),
-                    "value": _percent(part, of=total.capacity_unit_seconds),
-                    "progress_class": CAPACITY_CLASSES[name],
-                }
-                for name, part in (
-                    ("billed", total.billed_unit_seconds),
-                    ("held", total.held_unit_seconds),
-                    ("idle", total.idle_unit_seconds),
-                )
-            ],
-        }
-        for total in totals
-        if total.capacity_unit_seconds
-    ]
+    """Return a bar per cluster and price group: which part was billed, held and idle.
+
+    What no rule could size has no bar: its units are not comparable with those of any size.
+    """
+    offered = [total for total in totals if total.capacity_unit_seconds]
+    offered.sort(key=lambda total: (names[total.cluster_id], not total.size, total.price_group))
+    return [_bar(total, name=names[total.cluster_id]) for total in offered]
+
+
+def _bar(total: CapacityTotal, *, name: str) -> dict[str, Any]:
+    if not total.size:
+        return {"title": f"{name}: devices no rule knows", "note": "not counted", "parts": []}
+    return {
+        "title": f"{name}: {total.price_group}",
+        "note": f"{unit_hours(total.capacity_unit_seconds)} {total.size} unit-hours",
+        "parts": [
+            {
+                "title": part.capitalize(),
+                "percent": _percent(unit_seconds, of=total.capacity_unit_seconds),
+                "color": PART_COLORS[part],
+            }
+            for part, unit_seconds in (
+                ("billed", total.billed_unit_seconds),
+                ("held", total.held_unit_seconds),
+                ("idle", total.idle_unit_seconds),
+            )
+        ],
+    }
 
 
 def _percent(part: int, *, of: int) -> str:
@@ -188,33 +231,70 @@ def _percent(part: int, *, of: int) -> str:
 def waiting_table(
     exceptions: Iterable[ExceptionTotal],
     *,
+    begin_at: datetime,
     progress: Iterable[ClusterProgress],
     unpriced: Iterable[UnpricedFact],
     drafts: Sequence[InvoiceFact],
     requests: int,
 ) -> dict[str, Any]:
     """Return what a person has to look at, what it is about, and how much of it there is."""
-    rows: list[list[str]] = [
-        [
+    year, month = begin_at.year, begin_at.month
+    rows = [
+        _waiting(
             f"Exception: {ExceptionKind(total.kind).value.replace('_', ' ')}",
-            f"{unit_hours(total.held_unit_seconds)} unit-hours held",
-            str(total.exceptions),
-        ]
+            _held_words(total),
+            total.exceptions,
+            link=page_of(
+                "metering_meteringexception",
+                state__exact="open",
+                kind__exact=total.kind,
+                window_start__year=year,
+                window_start__month=month,
+            ),
+        )
         for total in exceptions
     ]
+    hours = page_of(
+        "metering_meteringwindow",
+        state__in="gap,quarantined",
+        start_at__year=year,
+        start_at__month=month,
+    )
     gaps = sum(one.waiting for one in progress)
-    if gaps:
-        rows.append(["Hours that stayed blind", "accept or waive each", str(gaps)])
+    rows.append(_waiting("Hours that stayed blind", "accept or waive each", gaps, link=hours))
     rows += [
-        [
+        _waiting(
             f"No price: {fact.organization}",
             f"{unit_hours(fact.unit_seconds)} unit-hours",
-            str(fact.exceptions),
-        ]
+            fact.exceptions,
+            link=page_of(
+                "billing_accrualexception",
+                organization__id__exact=fact.organization_id,
+                resolved_at__isempty=1,
+            ),
+        )
         for fact in unpriced
     ]
-    if drafts:
-        rows.append(["Invoices to finalize", "by another than who drafted", str(len(drafts))])
-    if requests:
-        rows.append(["Quota requests", "approve or reject", str(requests)])
-    return {"headers": ["What", "About", "Count"], "rows": rows}
+    invoices = page_of("billing_invoice", state__exact="draft", period__label=f"{begin_at:%Y-%m}")
+    asked = page_of("quotas_quotarequest", state__exact="submitted")
+    rows += [
+        _waiting("Invoices to finalize", "by another than who drafted", len(drafts), link=invoices),
+        _waiting("Quota requests", "approve or reject", requests, link=asked),
+    ]
+    return {
+        "headers": [cell("What"), cell("About"), number("Count")],
+        "rows": [row for row in rows if row],
+    }
+
+
+def _waiting(what: str, about: str, count: int, *, link: str) -> list[dict[str, Any]]:
+    """Return a row that leads to what waits, or none when nothing does."""
+    return [cell(what, link=link), cell(about), number(f"{count:,}")] if count else []
+
+
+def _held_words(total: ExceptionTotal) -> str:
+    if not total.held_unit_seconds:
+        return "nothing held"
+    if total.kind == ExceptionKind.UNKNOWN_DEVICE.value:
+        return "held, in units no rule knows"
+    return f"{unit_hours(total.held_unit_seconds)} unit-hours held"

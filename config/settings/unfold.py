@@ -1,7 +1,12 @@
 """How the admin looks and what its sidebar offers, for people who look rather than read."""
 
+from collections.abc import Callable
 from typing import Any
 
+from django.apps import apps
+from django.contrib import admin
+from django.http import HttpRequest
+from django.templatetags.static import static
 from django.urls import reverse_lazy
 
 
@@ -14,7 +19,17 @@ def _group(title: str, *entries: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(title: str, icon: str, model: str) -> dict[str, Any]:
-    return _entry(title, icon, f"admin:{model}_changelist")
+    """Return a table's entry, offered only to those its page opens for."""
+    entry = _entry(title, icon, f"admin:{model}_changelist")
+    return {**entry, "permission": _may_see(model)}
+
+
+def _may_see(model: str) -> Callable[[HttpRequest], bool]:
+    def may_see(request: HttpRequest) -> bool:
+        page = admin.site.get_model_admin(apps.get_model(*model.split("_", 1)))
+        return page.has_view_permission(request)
+
+    return may_see
 
 
 UNFOLD: dict[str, Any] = {
@@ -22,6 +37,13 @@ UNFOLD: dict[str, Any] = {
     "SITE_HEADER": "GPU Ledger",
     "SITE_SUBHEADER": "Quota, metering, chargeback",
     "SITE_SYMBOL": "memory",
+    "SITE_FAVICONS": [
+        {
+            "rel": "icon",
+            "type": "image/svg+xml",
+            "href": lambda _: static("gpu_ledger/favicon.svg"),
+        }
+    ],
     "SITE_URL": None,
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,

@@ -1,0 +1,1 @@
+"""How the admin writes dates: as logs, documents and the API do, never with names and noon."""
