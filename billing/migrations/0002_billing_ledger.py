@@ -12,8 +12,10 @@ ACCRUED = "billing_accruedwindow"
 ISSUED = "the invoice is final"
 
 # A line belongs to its invoice: once that is final, lines neither come, change nor go.
+# The path is fixed, so that no temporary table of a session's own stands in for a ledger.
 LINE_FUNCTION = f"""
-CREATE FUNCTION billing_keep_final_lines() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION billing_keep_final_lines() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE invoice uuid;
 BEGIN
   FOREACH invoice IN ARRAY CASE TG_OP
@@ -27,7 +29,8 @@ BEGIN
   END LOOP;
   RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
 END $$;
-CREATE FUNCTION billing_keep_billed_charges() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION billing_keep_billed_charges() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
   IF EXISTS (SELECT FROM (SELECT line_id FROM old_rows UNION SELECT line_id FROM new_rows) r
                JOIN {LINE} l ON l.id = r.line_id JOIN {INVOICE} i ON i.id = l.invoice_id
@@ -41,7 +44,8 @@ END $$;
 
 # Prices of one key follow each other without a gap; looked at when the transaction commits.
 PRICE_FUNCTION = f"""
-CREATE FUNCTION billing_refuse_price_gap() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION billing_refuse_price_gap() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE gap record;
 BEGIN
   SELECT * INTO gap FROM (

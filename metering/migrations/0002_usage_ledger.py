@@ -58,8 +58,10 @@ CREATE INDEX metering_usage_by_project ON {USAGE} (project_id, window_start);
 """
 
 # One look at the whole statement: the windows exist, agree with the rows, and are not sealed.
+# The path is fixed, so that no temporary table of a session's own stands in for a ledger.
 CHECK_FUNCTION = f"""
-CREATE FUNCTION metering_check_usage() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION metering_check_usage() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE offender record;
 BEGIN
   SELECT n.window_id, n.pod_uid, w.state, p.organization_id AS owner_organization
@@ -79,7 +81,8 @@ BEGIN
   END IF;
   RETURN NULL;
 END $$;
-CREATE FUNCTION metering_keep_sealed_usage() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION metering_keep_sealed_usage() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
   IF EXISTS (SELECT FROM {WINDOW} w WHERE w.id = OLD.window_id AND w.state = 'sealed') THEN
     RAISE EXCEPTION 'DELETE on usage is refused: {SEALED}'

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from django.db import DatabaseError, IntegrityError, connection, transaction
 
-from billing.models import Charge, Invoice
+from billing.models import Charge, Invoice, InvoiceLine
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from tests.billing.ledger import (
@@ -82,6 +82,21 @@ def test_a_superuser_is_refused_every_change(superuser: psycopg.Connection) -> N
                 superuser.execute(change)
 
     assert superuser.execute(COUNTED).fetchone() == before
+
+
+@pytest.mark.usefixtures("committed_db")
+@pytest.mark.parametrize("change", ["line amount", "line added", "charge unlinked"])
+def test_a_temporary_table_in_front_of_the_ledger_deceives_no_trigger(change: str) -> None:
+    issue_invoice()
+
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TEMP TABLE billing_invoice (id uuid, state text)")
+        with pytest.raises(DatabaseError, match="the invoice is final"), transaction.atomic():
+            cursor.execute(CHANGES[change])
+        cursor.execute("DROP TABLE pg_temp.billing_invoice")
+
+    assert InvoiceLine.objects.count() == 1
+    assert Charge.objects.get().line == InvoiceLine.objects.get()
 
 
 @pytest.mark.usefixtures("committed_db")

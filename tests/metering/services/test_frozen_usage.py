@@ -55,6 +55,20 @@ def test_the_runtime_role_cannot_change_what_is_sealed(change: str) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("table", ["metering_usagerecord", "metering_usagerecord_2026_10"])
+def test_a_temporary_table_in_front_of_the_windows_deceives_no_trigger(table: str) -> None:
+    meter()
+
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TEMP TABLE metering_meteringwindow (id bigint, state text)")
+        with pytest.raises(DatabaseError, match="the window is sealed"), transaction.atomic():
+            cursor.execute(f"DELETE FROM {table}")  # noqa: S608 - Fixed texts of this test.
+        cursor.execute("DROP TABLE pg_temp.metering_meteringwindow")
+
+    assert UsageRecord.objects.get().pod_uid == "a"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("table", ["metering_usagerecord", "metering_usagerecord_2026_10"])
 def test_the_runtime_role_cannot_add_to_what_is_sealed(table: str) -> None:
     meter()
 
