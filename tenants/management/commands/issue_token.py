@@ -50,7 +50,7 @@ class Command(BaseCommand):
         person = User.objects.filter(username=options["username"]).first()
         if person is None:
             raise CommandError(
-                f'There is no person "{options["username"]}". Add people under People in the admin,'
+                f'There is no person "{options["username"]}". Add people under Users in the admin,'
                 " or the first one with `manage.py createsuperuser`."
             )
         # A length no calendar has is refused like one that is merely too long.
