@@ -29,6 +29,9 @@ from tenants.domain.actors import Actor, system_actor
 logger = structlog.get_logger(__name__)
 
 ACTOR = system_actor("metering.tick")
+HINT_SECONDS_MAX = 120
+"""A hint older than two ticks is thrown away: every tick hints anew at what is still due, so that
+without an end a backlog would fill the queue with hints at hours that are sealed by then."""
 
 
 @shared_task(name="metering.tick_windows")
@@ -92,6 +95,6 @@ def _hint(window_ids: list[int]) -> None:
     """Send a message for each window; a broker that is away only makes them wait for a tick."""
     try:
         for window_id in window_ids:
-            collect_window.delay(window_id)
+            collect_window.apply_async((window_id,), expires=HINT_SECONDS_MAX)
     except OperationalError as error:
         logger.warning("metering.hint.not_sent", windows=len(window_ids), reason=str(error))

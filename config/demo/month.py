@@ -37,7 +37,8 @@ from tenants.selectors.actors import actor_of_user
 
 POLL_SECONDS = 0.25
 HINT_SECONDS = 5
-STALLED_SECONDS_MAX = 300
+STALLED_SECONDS_MAX = 600
+"""Longer than a lease: what a killed worker had claimed is free again only when that ends."""
 SETTLED = (WindowState.SEALED, WindowState.GAP, WindowState.QUARANTINED)
 GAP_NOTE = "Prometheus was down; what the neighbouring scrapes show is accepted."
 

@@ -56,9 +56,14 @@ def two_due(now: datetime) -> list[int]:
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the window ids for which a message was sent."""
+    """Return the window ids for which a message was sent, each with an end."""
     messages: list[int] = []
-    monkeypatch.setattr(tasks.collect_window, "delay", messages.append)
+
+    def send(args: tuple[int], *, expires: int) -> None:
+        assert expires == 120
+        messages.extend(args)
+
+    monkeypatch.setattr(tasks.collect_window, "apply_async", send)
     return messages
 
 
@@ -77,10 +82,10 @@ def test_a_tick_opens_what_is_due_and_hints_at_it(
 def test_a_broker_that_is_away_costs_a_tick_and_nothing_else(
     two_due: list[int], monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Capture
 ) -> None:
-    def refuse(_: int) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OperationalError("no broker")
 
-    monkeypatch.setattr(tasks.collect_window, "delay", refuse)
+    monkeypatch.setattr(tasks.collect_window, "apply_async", refuse)
 
     with django_capture_on_commit_callbacks(execute=True):
         assert tasks.tick_windows() == len(two_due)
