@@ -88,7 +88,14 @@ def month_hours(plan: OrganizationPlan, *, year: int, month: int) -> tuple[datet
     return floor[0], floor[1]
 
 
-def judge(scenario: Scenario, books: Iterable[PlannedBook], *, year: int, month: int) -> Verdict:
+def judge(
+    scenario: Scenario,
+    books: Iterable[PlannedBook],
+    *,
+    year: int,
+    month: int,
+    since: datetime | None = None,
+) -> Verdict:
     """Return what every invoice of a month must say, and what nobody could know.
 
     Args:
@@ -96,13 +103,15 @@ def judge(scenario: Scenario, books: Iterable[PlannedBook], *, year: int, month:
         books: Prices by currency.
         year: Of the month.
         month: 1 to 12.
+        since: First metered hour, when that is later than the month's; None when it is not.
     """
     by_currency = {book.currency: book for book in books}
     usages, unknowable = _know_everything(scenario)
     invoices = []
     spans = []
     for plan in scenario.organizations:
-        begin, end = month_hours(plan, year=year, month=month)
+        first_hour, end = month_hours(plan, year=year, month=month)
+        begin = max(first_hour, since or first_hour)
         spans.append((begin, end))
         own = (usage for usage in usages if usage.organization == plan.slug)
         book = by_currency[plan.billing_currency]

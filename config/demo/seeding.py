@@ -3,7 +3,7 @@
 Each step looks first whether its rows are there, so that a demo that was cut off goes on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -64,6 +64,7 @@ def seed(  # noqa: PLR0913 - What a world is made of; all but the first are keyw
     endpoints: Mapping[str, Endpoints],
     password: str,
     at: datetime,
+    books: Iterable[PlannedBook] = PRICE_BOOKS,
 ) -> None:
     """Make people, organizations, clusters, bindings, prices and limits, as far as missing.
 
@@ -75,6 +76,7 @@ def seed(  # noqa: PLR0913 - What a world is made of; all but the first are keyw
         endpoints: By cluster; kept up to date, because ports change from start to start.
         password: What every demo person signs in with.
         at: Now.
+        books: Prices, at most one book a currency.
     """
     actor = system_actor("demo.seed")
     _seed_platform_people(password, actor=actor, at=at)
@@ -82,7 +84,7 @@ def seed(  # noqa: PLR0913 - What a world is made of; all but the first are keyw
         _seed_organization(plan, password, actor=actor, at=at)
     _seed_clusters(scenario, endpoints, metered_from=metered_from, actor=actor, at=at)
     _seed_bindings(scenario, metered_from=metered_from, actor=actor, at=at)
-    for book in PRICE_BOOKS:
+    for book in books:
         _seed_prices(book, metered_from=metered_from, year=year, month=month, actor=actor, at=at)
     _seed_limits(actor=actor, at=at)
 
