@@ -1,0 +1,93 @@
+"""The admin as a person sees it: signed in by the form, read on the page, worked by buttons."""
+
+from tests.browser.conftest import Site, Visit
+
+OCTOBER = "/admin/?month=2026-10"
+HAS_DRAWN = """canvas => canvas.getContext("2d")
+    .getImageData(0, 0, canvas.width, canvas.height).data.some(value => value > 0)"""
+
+
+def test_the_dashboard_shows_organizations_and_a_chart_that_has_drawn(visit: Visit) -> None:
+    visit.sign_in("dora")
+    visit.go(OCTOBER)
+
+    assert visit.page.get_by_role("cell", name="Acme", exact=True).is_visible()
+    assert visit.page.get_by_role("cell", name="Umbrella", exact=True).is_visible()
+    canvas = visit.page.locator("canvas").first
+    visit.page.wait_for_function(f"({HAS_DRAWN})(document.querySelector('canvas'))")
+    assert canvas.evaluate(HAS_DRAWN)
+    assert visit.errors == []
+
+
+def test_a_capacity_bar_is_as_long_as_its_share_and_has_a_colour(visit: Visit) -> None:
+    visit.sign_in("dora")
+    visit.go(OCTOBER)
+
+    bar = visit.page.get_by_title("Billed: 75.0 %")
+
+    track = bar.locator("xpath=..").bounding_box()
+    drawn = bar.bounding_box()
+    assert track is not None
+    assert drawn is not None
+    assert round(100 * drawn["width"] / track["width"]) == 75
+    colors = visit.page.get_by_title("Held: 5.0 %").evaluate(
+        "held => [held, held.parentElement, held.previousElementSibling]"
+        ".map(element => getComputedStyle(element).backgroundColor)"
+    )
+    assert len(set(colors)) == 3
+
+
+def test_an_invoice_found_from_the_dashboard_opens_its_pdf(visit: Visit) -> None:
+    visit.sign_in("dora")
+    visit.go(OCTOBER)
+    visit.page.get_by_role("cell", name="draft", exact=True).get_by_role("link").click()
+
+    source = visit.page.locator("iframe").get_attribute("src")
+    answer = visit.page.context.request.get(f"{visit.url}{source}")
+
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "application/pdf"
+    assert answer.body().startswith(b"%PDF-")
+    assert visit.page.get_by_role("button", name="Finalize").is_visible()
+
+
+def test_an_exception_is_resolved_with_a_button_and_a_reason(visit: Visit, site: Site) -> None:
+    visit.sign_in("frank")
+    visit.go(OCTOBER)
+    visit.page.get_by_role("link", name="Exception: unbound namespace").click()
+
+    visit.press("Resolve", note="A test of the platform team.")
+
+    assert visit.page.get_by_text("is resolved.").is_visible()
+    assert site.fetch("SELECT state, resolution FROM metering_meteringexception") == [
+        ("resolved", "A test of the platform team.")
+    ]
+
+
+def test_a_quota_request_is_approved_with_a_button(visit: Visit, site: Site) -> None:
+    visit.sign_in("frank")
+    visit.go("/admin/quotas/quotarequest/")
+
+    visit.press("Approve")
+
+    assert visit.page.get_by_text("is approved.").is_visible()
+    assert site.fetch(
+        "SELECT request.state, l.limit_units FROM quotas_quotarequest request"
+        " JOIN quotas_quotalimit l ON l.project_id = request.project_id"
+    ) == [("approved", 6)]
+
+
+def test_no_page_of_the_menu_answers_with_an_error(visit: Visit) -> None:
+    for username, offers_tokens in (("dora", False), ("frank", True)):
+        visit.sign_in(username)
+        links = visit.page.eval_on_selector_all(
+            "a[href^='/admin/']", "links => links.map(link => link.getAttribute('href'))"
+        )
+        pages = {link for link in links if link.count("/") >= 4 and "?" not in link}
+
+        assert len(pages) > 20
+        assert ("/admin/tenants/apitoken/" in pages) is offers_tokens
+        if username == "frank":
+            assert {visit.go(page).status for page in sorted(pages)} == {200}
+        visit.page.context.clear_cookies()
+    assert visit.errors == []

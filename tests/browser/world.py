@@ -1,0 +1,83 @@
+"""A small world with something of everything the admin shows; figures are round on purpose."""
+
+from django.contrib.auth.models import User
+
+from billing.models import Invoice
+from billing.services.invoicing import draft_invoice
+from metering.domain.exceptions import ExceptionKind
+from metering.models import CapacityRecord, MeteringException, MeteringWindow
+from quotas.models import QuotaRequest
+from quotas.services.requests import submit_request
+from tenants.domain.actors import system_actor
+from tests.billing.api.office import Office, make_office
+from tests.billing.ledger import make_window
+from tests.builders import AT, make_cluster
+from tests.quotas.builders import actor_of, make_limit
+
+
+def make_world() -> Office:
+    """Return the office with a draft, a capacity, an exception and a request, let in as staff."""
+    office = make_office()
+    User.objects.update(is_staff=True)
+    draft_invoice_of(office)
+    window = make_window(make_cluster("ampere"))
+    add_capacity(window, "small", capacity=36_000, billed=27_000, held=1_800)
+    add_exception(window, ExceptionKind.UNBOUND_NAMESPACE, held=1_800)
+    ask_for_units(office)
+    return office
+
+
+def draft_invoice_of(office: Office) -> Invoice:
+    """Return Acme's draft of October."""
+    return draft_invoice(period_id=office.period.pk, actor=system_actor("tests"), at=AT)
+
+
+def ask_for_units(office: Office) -> QuotaRequest:
+    """Return what the lead of LLM asks for: six large units, of the eight that Acme may hold."""
+    make_limit(office.cast.acme, units=8)
+    return submit_request(
+        project=office.cast.llm,
+        size="large",
+        requested_units=6,
+        justification="A bigger model.",
+        actor=actor_of(office.cast.bob),
+        at=AT,
+    )
+
+
+def add_capacity(
+    window: MeteringWindow, size: str, *, capacity: int, billed: int, held: int = 0
+) -> CapacityRecord:
+    """Return what a node offered in a window, in unit-seconds; "" is a size that nobody knows."""
+    return CapacityRecord.objects.create(
+        window=window,
+        window_start=window.start_at,
+        cluster=window.cluster,
+        node=f"node-{size}",
+        resource="nvidia_com_gpu",
+        size=size,
+        price_group="A100/1of4" if size else "",
+        allocatable_units=10,
+        capacity_unit_seconds=capacity,
+        billed_unit_seconds=billed,
+        held_unit_seconds=held,
+        idle_unit_seconds=capacity - billed - held,
+    )
+
+
+def add_exception(
+    window: MeteringWindow, kind: ExceptionKind, *, held: int, subject: str = "pod-1"
+) -> MeteringException:
+    """Return an open exception of a window that holds so many unit-seconds."""
+    return MeteringException.objects.create(
+        cluster=window.cluster,
+        window=window,
+        window_start=window.start_at,
+        kind=kind.value,
+        subject=subject,
+        namespace="stray",
+        summary="Namespace stray belongs to no project at that time.",
+        remedy="Bind the namespace to a project for this hour, then meter the window again.",
+        held_unit_seconds=held,
+        created_at=AT,
+    )

@@ -1,0 +1,150 @@
+"""The dashboard's parts, from facts alone."""
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from uuid import UUID
+
+import pytest
+
+from billing.domain.money import Money
+from billing.selectors.costs import CostFact, UnpricedFact
+from config.dashboard import parts
+from metering.selectors.capacity import CapacityTotal
+from metering.selectors.windows import ClusterProgress
+
+ACME = UUID(int=1)
+CLUSTER = UUID(int=2)
+FEBRUARY = datetime(2028, 2, 1, tzinfo=UTC)
+MARCH = datetime(2028, 3, 1, tzinfo=UTC)
+
+
+def cost(amount: str, currency: str = "EUR", **fields: object) -> CostFact:
+    defaults: dict[str, object] = {
+        "organization_id": ACME,
+        "organization": "acme",
+        "unit_seconds": 3_600,
+        "cost": Money(Decimal(amount), currency),
+    }
+    return CostFact(**{**defaults, **fields})  # type: ignore[arg-type]
+
+
+def capacity(size: str, offered: int, billed: int, held: int = 0) -> CapacityTotal:
+    group = "H100/whole" if size else ""
+    return CapacityTotal(CLUSTER, size, group, offered, billed, held, offered - billed - held)
+
+
+@pytest.mark.parametrize(
+    ("unit_seconds", "text"),
+    [(0, "0.0"), (3_600, "1.0"), (179, "0.0"), (181, "0.1"), (3_600 * 1_234_567, "1,234,567.0")],
+)
+def test_unit_hours_are_told_to_a_tenth(unit_seconds: int, text: str) -> None:
+    assert parts.unit_hours(unit_seconds) == text
+
+
+def test_currencies_are_never_added() -> None:
+    made = parts.cards([cost("1.10"), cost("2.20", "USD"), cost("0.05")], capacity=[])
+
+    assert [card["value"] for card in made[:2]] == ["1.15 EUR", "2.20 USD"]
+    assert made[2]["value"] == "3.0 unit-hours"
+
+
+def test_a_currency_keeps_its_own_digits() -> None:
+    assert parts.cards([cost("1234567", "JPY")], capacity=[])[0]["value"] == "1,234,567 JPY"
+
+
+def test_a_chart_has_every_day_of_its_month_and_nothing_where_nothing_was_charged() -> None:
+    (chart,) = parts.cost_charts(
+        [
+            cost("5.00", day=date(2028, 2, 29), organization_name="Acme"),
+            cost("7.50", day=date(2028, 2, 1), organization_name="Umbrella"),
+        ],
+        begin_at=FEBRUARY,
+        end_at=MARCH,
+    )
+
+    data = json.loads(chart["data"])
+    assert data["labels"] == [str(day) for day in range(1, 30)]
+    assert [one["label"] for one in data["datasets"]] == ["Acme", "Umbrella"]
+    assert data["datasets"][0]["data"] == ["0"] * 28 + ["5.00"]
+    assert data["datasets"][1]["data"] == ["7.50"] + ["0"] * 28
+    assert len({one["backgroundColor"] for one in data["datasets"]}) == 2
+
+
+def test_a_chart_shows_what_its_bars_are_worth() -> None:
+    (chart,) = parts.cost_charts(
+        [cost("1.00", day=date(2028, 2, 1))], begin_at=FEBRUARY, end_at=MARCH
+    )
+
+    assert chart["title"] == "Cost a day by organization, EUR"
+    assert json.loads(chart["options"])["scales"]["y"]["ticks"]["display"] is True
+
+
+def test_each_currency_has_a_chart() -> None:
+    charts = parts.cost_charts(
+        [cost("1.00", "USD", day=date(2028, 2, 1)), cost("1.00", day=date(2028, 2, 1))],
+        begin_at=FEBRUARY,
+        end_at=MARCH,
+    )
+
+    assert [chart["title"][-3:] for chart in charts] == ["EUR", "USD"]
+
+
+def test_an_organization_that_changed_its_currency_is_told_apart() -> None:
+    table = parts.organization_table(
+        [cost("1.00"), cost("2.00", "USD")],
+        sizes=[
+            cost("1.00", size="large", unit_seconds=7_200),
+            cost("2.00", "USD", size="large", unit_seconds=36_000),
+        ],
+        invoices=[],
+    )
+
+    assert [[row[3]["text"], row[4]["text"]] for row in table["rows"]] == [
+        ["2.0", "1.00 EUR"],
+        ["10.0", "2.00 USD"],
+    ]
+
+
+def test_more_held_than_offered_is_told_as_negative_idle() -> None:
+    (bar,) = parts.capacity_bars(
+        [capacity("large", 1_000, billed=1_100)], names={CLUSTER: "Hopper"}
+    )
+
+    assert [part["percent"] for part in bar["parts"]] == ["110.0", "0.0", "-10.0"]
+
+
+def test_what_offered_nothing_has_no_bar() -> None:
+    assert parts.capacity_bars([capacity("large", 0, billed=0)], names={CLUSTER: "H"}) == []
+
+
+def test_every_colour_is_in_the_stylesheet_that_is_served() -> None:
+    from django.contrib.staticfiles import finders  # noqa: PLC0415 - Needs the apps.
+
+    found = finders.find("unfold/css/styles.css")
+    assert found is not None
+    with open(found, encoding="utf-8") as file:  # noqa: PTH123 - A path of the finder.
+        styles = file.read()
+
+    classes = " ".join(parts.PART_COLORS.values()).split()
+    assert [one for one in classes if f".{one.replace(':', chr(92) + ':')}" not in styles] == []
+
+
+def test_hours_that_wait_are_added_over_clusters_and_usage_without_price_is_named() -> None:
+    progress = ClusterProgress(CLUSTER, 744, 740, 2, 0, None, FEBRUARY, None)
+
+    table = parts.waiting_table(
+        [],
+        begin_at=FEBRUARY,
+        progress=[progress, progress],
+        unpriced=[UnpricedFact(ACME, "acme", 3, 5_400)],
+        drafts=[],
+        requests=0,
+    )
+
+    assert [[cell["text"] for cell in row] for row in table["rows"]] == [
+        ["Hours that stayed blind", "accept or waive each", "4"],
+        ["No price: acme", "1.5 unit-hours", "3"],
+    ]
+    assert "start_at__year=2028&start_at__month=2" in table["rows"][0][0]["link"]
+    assert f"organization__id__exact={ACME}" in table["rows"][1][0]["link"]
