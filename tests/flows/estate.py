@@ -1,0 +1,203 @@
+"""Two organizations with a row in every list of the API, for the matrix of who reaches what.
+
+Everything of Acme is named by words that stand nowhere else, and so is everything of Umbrella: a
+word of the one in an answer to the other is a leak, wherever it stands.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.contrib.auth.models import User
+
+from billing.models import (
+    AccrualException,
+    BillingPeriod,
+    Charge,
+    Price,
+    PriceBookAssignment,
+)
+from billing.services.invoicing import draft_invoice
+from metering.models import ExceptionKind, MeteringException, MeteringWindow, UsageRecord
+from quotas.models import EnforcementTarget, QuotaRequest
+from tenants.domain.actors import system_actor
+from tenants.domain.roles import Role
+from tenants.models import AuditEntry, Cluster, Membership, Organization, Project, ServiceAccount
+from tenants.services.memberships import grant_role
+from tenants.services.service_accounts import create_service_account
+from tenants.services.tokens import issue_token
+from tests.billing.ledger import (
+    BOUND_HOURS,
+    HOUR,
+    Use,
+    accrue_everything,
+    assign,
+    make_book,
+    make_price,
+    make_window,
+    seal_rest_of_month,
+    sealed_window,
+)
+from tests.builders import AT, MONTH_END, MONTH_START, bind, make_cluster
+from tests.cast import Cast, make_cast
+from tests.quotas.builders import make_limit, see_size
+
+SEED = system_actor("seed")
+WORDS_OF_ACME: Final = ("acme", "llm", "alice", "bob", "carol", "robot")
+WORDS_OF_UMBRELLA: Final = ("umbrella", "virus", "mallory", "hive")
+PLACES: Final = ("own", "other", "nonexistent")
+NOBODY: Final = UUID(int=0)
+
+
+@dataclass(frozen=True)
+class Estate:
+    """The cast, the cluster both share, and what each organization has."""
+
+    cast: Cast
+    robot: ServiceAccount
+    places: dict[str, dict[str, Any]]
+    """By place: own is Acme's LLM, other is Umbrella's Virus, nonexistent is nobody's."""
+
+
+def make_estate() -> Estate:
+    """Return both organizations with a drafted October, use without a price, and quotas."""
+    cast = make_cast()
+    hopper = make_cluster()
+    told = ((cast.acme, cast.llm, cast.carol), (cast.umbrella, cast.virus, cast.mallory))
+    for organization, project, _ in told:
+        bind(hopper, project.slug, project, end_at=MONTH_START + BOUND_HOURS * HOUR)
+        book = make_book(f"book-of-{organization.slug}")
+        assign(organization, book)
+        make_price(book)
+    first = sealed_window(hopper, [Use(p, 3600, owner=o.username) for _, p, o in told])
+    unpriced = [Use(p, 60, owner=o.username, size="large") for _, p, o in told]
+    sealed_window(hopper, unpriced, start_at=MONTH_END)
+    seal_rest_of_month(hopper, hours=BOUND_HOURS)
+    accrue_everything()
+    open_window = make_window(hopper, MONTH_END + HOUR)
+    see_size(hopper, "nvidia_com_gpu", "large")
+    accounts = [
+        create_service_account(organization=o, slug=slug, name=slug, actor=SEED, at=AT)
+        for o, slug in ((cast.acme, "robot"), (cast.umbrella, "hive"))
+    ]
+    grant_role(
+        role=Role.ORGANIZATION_ADMIN,
+        service_account=accounts[0],
+        organization=cast.acme,
+        actor=SEED,
+        at=AT,
+    )
+    own, other = (
+        _rows(organization, project, owner, account, windows=(first, open_window))
+        for (organization, project, owner), account in zip(told, accounts, strict=True)
+    )
+    return Estate(
+        cast=cast,
+        robot=accounts[0],
+        places={"own": own, "other": other, "nonexistent": _nothing(own)},
+    )
+
+
+def _rows(
+    organization: Organization,
+    project: Project,
+    owner: User,
+    account: ServiceAccount,
+    *,
+    windows: tuple[MeteringWindow, MeteringWindow],
+) -> dict[str, Any]:
+    """Make what is missing of one organization, and return the keys of all it has."""
+    period = BillingPeriod.objects.get(organization=organization, label="2026-10")
+    cluster = windows[0].cluster
+    drafted = draft_invoice(period_id=period.pk, actor=SEED, at=AT)
+    assignment = PriceBookAssignment.objects.get(organization=organization)
+    return {
+        "organizations": organization.pk,
+        "projects": project.pk,
+        "memberships": Membership.objects.filter(user=owner).get().pk,
+        "clusters": cluster.pk,
+        "namespace-bindings": project.bindings.get().pk,
+        "service-accounts": account.pk,
+        "api-tokens": _token(account),
+        "audit-entries": AuditEntry.objects.filter(
+            organization_id=organization.pk, action="billing:invoice:draft"
+        )
+        .get()
+        .pk,
+        "usage-records": UsageRecord.objects.filter(project=project).earliest("pk").pk,
+        "metering-windows": windows[1].pk,
+        "metering-exceptions": _exception(project, windows[0]),
+        "quota-limits": _limits(organization, project),
+        "quota-requests": _request(organization, project, owner),
+        "enforcement-targets": _target(cluster, project),
+        "price-books": assignment.price_book_id,
+        "prices": Price.objects.get(price_book=assignment.price_book_id).pk,
+        "price-book-assignments": assignment.pk,
+        "billing-periods": period.pk,
+        "charges": Charge.objects.get(project=project).pk,
+        "accrual-exceptions": AccrualException.objects.get(project=project).pk,
+        "invoices": drafted.pk,
+        "user": owner.username,
+        "namespace": project.slug,
+    }
+
+
+def _nothing(own: dict[str, Any]) -> dict[str, Any]:
+    """Return keys of the same kinds that nothing has."""
+    return {
+        noun: NOBODY if isinstance(key, UUID) else 10**9 if isinstance(key, int) else "nobody"
+        for noun, key in own.items()
+    }
+
+
+def _token(account: ServiceAccount) -> UUID:
+    issued = issue_token(
+        name=f"of-{account.slug}",
+        expires_at=AT + timedelta(days=1),
+        service_account=account,
+        actor=SEED,
+        at=AT,
+    )
+    return issued.token.pk
+
+
+def _exception(project: Project, window: MeteringWindow) -> int:
+    made = MeteringException.objects.create(
+        cluster=window.cluster,
+        window=window,
+        window_start=window.start_at,
+        kind=ExceptionKind.UNKNOWN_DEVICE,
+        subject=f"{project.slug}/pod",
+        namespace=project.slug,
+        summary=f"No rule knows a device of {project.slug}.",
+        remedy="Add one.",
+        created_at=AT,
+    )
+    return int(made.pk)
+
+
+def _limits(organization: Organization, project: Project) -> UUID:
+    make_limit(organization, units=16)
+    return make_limit(organization, project, units=8).pk
+
+
+def _request(organization: Organization, project: Project, owner: User) -> UUID:
+    made = QuotaRequest.objects.create(
+        organization=organization,
+        project=project,
+        size="large",
+        requested_units=9,
+        units_before=8,
+        justification=f"For {project.slug}.",
+        requested_by=owner,
+        created_at=AT,
+    )
+    return made.pk
+
+
+def _target(cluster: Cluster, project: Project) -> int:
+    made = EnforcementTarget.objects.create(
+        cluster=cluster, namespace=project.slug, project=project, not_before=MONTH_START
+    )
+    return int(made.pk)

@@ -1,0 +1,151 @@
+"""Cursor pages: what was there at the start is told exactly once, whatever comes in between."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from tenants.domain.actors import system_actor
+from tenants.domain.roles import Role
+from tenants.services.audit import record
+from tenants.services.service_accounts import create_service_account
+from tests.builders import AT, bind, grant, make_cluster, make_organization, make_project, make_user
+from tests.cast import Cast
+from tests.tenants.api.doors import open_door, problem
+
+SEED = system_actor("seed")
+ROWS = 7
+Maker = Callable[[Cast, int], object]
+
+
+def note(cast: Cast, number: int) -> None:
+    record(
+        actor=SEED,
+        at=AT,
+        action="tenants:test:note",
+        object_kind="note",
+        object_id=number,
+        organization_id=cast.acme.pk,
+    )
+
+
+MAKERS: dict[str, Maker] = {
+    "organizations": lambda _, n: make_organization(f"org-{n:03}"),
+    "projects": lambda cast, n: make_project(cast.acme, f"project-{n:03}"),
+    "clusters": lambda _, n: make_cluster(f"cluster-{n:03}"),
+    "memberships": lambda cast, n: grant(make_user(f"user-{n}"), Role.MEMBER, project=cast.llm),
+    "service-accounts": lambda cast, n: create_service_account(
+        organization=cast.acme, slug=f"bot-{n:03}", name="Bot", actor=SEED, at=AT
+    ),
+    "namespace-bindings": lambda cast, n: bind(make_cluster(f"c-{n:03}"), "ns", cast.llm),
+    "audit-entries": note,
+}
+
+
+def page(client: APIClient, address: str) -> tuple[list[str], str | None, str | None]:
+    answer = client.get(address)
+    assert answer.status_code == 200, answer.content
+    body: dict[str, Any] = answer.json()
+    return [str(row["id"]) for row in body["results"]], body["next"], body["previous"]
+
+
+@pytest.mark.parametrize("noun", sorted(MAKERS))
+@pytest.mark.parametrize("first", [0, 500], ids=["behind", "before"])
+def test_rows_that_come_in_between_neither_hide_nor_repeat_another(
+    cast: Cast, noun: str, first: int
+) -> None:
+    make, client = MAKERS[noun], open_door(cast.frank)
+    for number in range(100, 100 + ROWS):
+        make(cast, number)
+    there = set(page(client, f"/api/v1/{noun}/?page_size=200")[0])
+
+    seen: list[str] = []
+    address: str | None = f"/api/v1/{noun}/?page_size=2"
+    for step in range(first, first + 40):
+        if address is None:
+            break
+        found, address, _ = page(client, address)
+        assert len(found) <= 2
+        seen += found
+        make(cast, step)
+        if len(seen) >= len(there) + 8:
+            break
+
+    assert len(seen) == len(set(seen))
+    assert there - set(seen) == set()
+
+
+@pytest.mark.parametrize("noun", sorted(MAKERS))
+def test_walking_back_tells_the_same_rows_in_the_same_order(cast: Cast, noun: str) -> None:
+    client = open_door(cast.frank)
+    for number in range(100, 100 + ROWS):
+        MAKERS[noun](cast, number)
+    address: str | None = f"/api/v1/{noun}/?page_size=3"
+    forth, pages, back = [], [], []
+    while address is not None:
+        found, address, behind = page(client, address)
+        forth += found
+        pages.append(behind)
+    behind = pages[-1]
+    last = len(found)
+    while behind is not None:
+        found, _, behind = page(client, behind)
+        back = found + back
+
+    assert forth == page(client, f"/api/v1/{noun}/?page_size=200")[0]
+    assert back == forth[:-last]
+
+
+@pytest.mark.parametrize("cursor", ["x", "bzE9", "cD0x", "%00", "cj0xJnA9eHl6", "é"])
+@pytest.mark.parametrize("noun", ["projects", "audit-entries", "memberships"])
+def test_a_cursor_of_nowhere_is_refused_or_a_page_and_never_a_crash(
+    cast: Cast, noun: str, cursor: str
+) -> None:
+    answer = open_door(cast.frank).get(f"/api/v1/{noun}/", {"cursor": cursor})
+
+    if answer.status_code != 200:
+        assert problem(answer) == (422, "invalid_input")
+        assert answer.json()["field"] == "cursor"
+
+
+@pytest.mark.parametrize(
+    ("noun", "query", "told"),
+    [
+        ("projects", "slug=llm", ["llm"]),
+        ("projects", "slug=LLM", []),
+        ("projects", "state=closed", []),
+        ("organizations", "slug=umbrella&state=active", ["umbrella"]),
+        ("organizations", "slug=acme&state=closed", []),
+        ("projects", "organization={umbrella}", ["virus"]),
+        ("projects", "organization={umbrella}&slug=llm", []),
+    ],
+)
+def test_filters_are_exact_and_all_of_them_hold(
+    cast: Cast, noun: str, query: str, told: list[str]
+) -> None:
+    address = f"/api/v1/{noun}/?{query.format(umbrella=cast.umbrella.pk)}"
+
+    rows = open_door(cast.frank).get(address).json()["results"]
+
+    assert [row["slug"] for row in rows] == told
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("organization=acme", "organization"),
+        ("state=gone", "state"),
+        ("name=llm", "name"),
+        ("organisation=x", "organisation"),
+        ("slug__startswith=l", "slug__startswith"),
+        ("ordering=-slug", "ordering"),
+    ],
+)
+def test_a_filter_that_cannot_be_used_is_refused_and_never_widens_the_list(
+    cast: Cast, query: str, field: str
+) -> None:
+    answer = open_door(cast.frank).get(f"/api/v1/projects/?{query}")
+
+    assert problem(answer) == (422, "invalid_input")
+    assert [found["field"] for found in answer.json()["problems"]] == [field]
