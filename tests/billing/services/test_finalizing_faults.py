@@ -1,0 +1,122 @@
+"""Whatever fails while an invoice is drafted or finalized, nothing of it stays."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+from django.test.utils import CaptureQueriesContext
+
+from billing.models import BillingPeriod, Invoice, InvoiceSeries
+from billing.services.finalizing import finalize_invoice
+from billing.services.invoicing import discard_draft, draft_invoice
+from billing.services.periods import open_period
+from billing.services.pricing import assign_price_book, create_price_book, set_price
+from tests.billing.ledger import DORA, ERIC, HOUR, Ledger, make_book, month_of_use
+from tests.builders import AT
+from tests.digest import ledger_digest
+
+pytestmark = pytest.mark.django_db
+Deed = Callable[[], object]
+
+
+class Failure:
+    """Lets the database refuse one statement, counted from the first."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def __call__(self, execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:  # noqa: ANN401 - Django's wrapper.
+        self.left -= 1
+        if self.left == 0:
+            raise OperationalError("the connection was cut")
+        return execute(sql, params, many, context)
+
+
+@contextmanager
+def failing_at(number: int) -> Iterator[None]:
+    with connection.execute_wrapper(Failure(number)), pytest.raises(OperationalError):
+        yield
+
+
+def statements_of(deed: Deed) -> int:
+    """Return how many statements a deed takes; it stays done."""
+    with CaptureQueriesContext(connection) as told:
+        deed()
+    return len(told)
+
+
+def period_of(ledger: Ledger) -> BillingPeriod:
+    return BillingPeriod.objects.get(organization=ledger.organization, label="2026-10")
+
+
+def test_finalizing_that_fails_anywhere_takes_no_number_and_changes_nothing() -> None:
+    ledgers = [month_of_use([("llm", 3600), ("vision", 60)], slug) for slug in ("acme", "umbrella")]
+    probe, draft = (
+        draft_invoice(period_id=period_of(ledger).pk, actor=DORA, at=AT) for ledger in ledgers
+    )
+    statements = statements_of(lambda: finalize_invoice(invoice_id=probe.pk, actor=ERIC, at=AT))
+    before = ledger_digest()
+
+    for number in range(1, statements + 1):
+        with failing_at(number):
+            finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+        assert InvoiceSeries.objects.get().next_number == 2, number
+        assert ledger_digest() == before, number
+
+    final = finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+    assert statements >= 12
+    assert (final.number, final.reference) == (2, "GL-2026-000002")
+    assert InvoiceSeries.objects.get().next_number == 3
+
+
+def test_drafting_that_fails_anywhere_leaves_the_earlier_draft() -> None:
+    ledger = month_of_use([("llm", 3600), ("vision", 60)])
+    period = period_of(ledger)
+    first = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
+    statements = statements_of(lambda: draft_invoice(period_id=period.pk, actor=DORA, at=AT))
+    before = ledger_digest()
+
+    for number in range(1, statements + 1):
+        with failing_at(number):
+            draft_invoice(period_id=period.pk, actor=ERIC, at=AT + HOUR)
+        assert ledger_digest() == before, number
+
+    again = draft_invoice(period_id=period.pk, actor=ERIC, at=AT + HOUR)
+    assert (again.pk, again.version, again.drafted_by) == (first.pk, 3, "eric")
+
+
+def test_every_other_write_of_money_that_fails_anywhere_changes_nothing() -> None:
+    ledger = month_of_use([("llm", 3600)])
+    draft = draft_invoice(period_id=period_of(ledger).pk, actor=DORA, at=AT)
+    organization, book, spare = ledger.organization, ledger.book, make_book("spare")
+    soon = AT.replace(minute=0) + 48 * HOUR
+    deeds: dict[str, Callable[[int], object]] = {
+        "book": lambda n: create_price_book(
+            slug=f"b{n}", name="B", currency="EUR", actor=DORA, at=AT
+        ),
+        "price": lambda n: set_price(
+            price_book=book, size="small", unit_price=Decimal("1.5"), valid_from=soon + n * HOUR,
+            actor=DORA, at=AT,
+        ),
+        "assignment": lambda n: assign_price_book(
+            organization=organization, price_book=spare, valid_from=soon + n * HOUR,
+            actor=DORA, at=AT,
+        ),
+        "period": lambda n: open_period(
+            organization=organization, label=f"2027-{n + 1:02}", actor=DORA, at=AT
+        ),
+    }  # fmt: skip
+    for name, deed in deeds.items():
+        statements = statements_of(lambda deed=deed: deed(0))  # type: ignore[misc]
+        before = ledger_digest()
+        for number in range(1, statements + 1):
+            with failing_at(number):
+                deed(1)
+            assert ledger_digest() == before, (name, number)
+        deed(1)
+        assert ledger_digest() != before, name
+    discard_draft(invoice_id=draft.pk, actor=DORA, at=AT)
+    assert not Invoice.objects.exists()

@@ -1,0 +1,314 @@
+"""Every deed of every service: who does it, how, and the entries it leaves."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from billing.models import BillingPeriod, Invoice, PriceBook
+from billing.services import finalizing, invoicing, periods, pricing
+from metering.models import MeteringException
+from metering.services import decisions, exceptions
+from quotas.models import QuotaLimit
+from quotas.services import limits, requests
+from tenants.domain.actors import Actor
+from tenants.domain.roles import Role
+from tenants.models import (
+    ApiToken,
+    Cluster,
+    Membership,
+    NamespaceBinding,
+    Project,
+    ServiceAccount,
+)
+from tenants.selectors.actors import actor_of_user
+from tenants.services import (
+    clusters,
+    memberships,
+    namespaces,
+    organizations,
+    people,
+    projects,
+    service_accounts,
+    tokens,
+)
+from tests.builders import AT, make_cluster, make_organization, make_project, make_user
+from tests.flows.estate import Estate
+
+Does = Callable[[Estate, Any], object]
+SOON = AT.replace(minute=0) + timedelta(days=40)
+
+
+def frank(estate: Estate) -> Actor:
+    return actor_of_user(estate.cast.frank)
+
+
+def dora(estate: Estate) -> Actor:
+    return actor_of_user(estate.cast.dora)
+
+
+def bob(estate: Estate) -> Actor:
+    return actor_of_user(estate.cast.bob)
+
+
+def empty_project() -> Project:
+    return make_project(make_organization("fresh"), "fresh")
+
+
+def switched_off() -> User:
+    user = make_user("ghost")
+    user.is_active = False
+    user.save()
+    return user
+
+
+def open_binding(estate: Estate) -> NamespaceBinding:
+    """Return a binding without end, which nobody has told the trail of."""
+    binding = NamespaceBinding.objects.get(project=estate.cast.llm)
+    binding.pk, binding.namespace = None, "open"
+    binding.valid = type(binding.valid)(SOON, None)
+    binding._state.adding = True  # noqa: SLF001 - Django's documented way to copy a row.
+    binding.save()
+    return binding
+
+
+def request_of(estate: Estate) -> object:
+    return estate.places["own"]["quota-requests"]
+
+
+DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | None]]]] = {
+    "tenants.organizations.create_organization": (
+        frank,
+        lambda _, who: organizations.create_organization(
+            slug="new", name="New", billing_currency="EUR", **who
+        ),
+        [("tenants:organization:create", "new")],
+    ),
+    "tenants.organizations.update_organization": (
+        frank,
+        lambda e, who: organizations.update_organization(
+            organization=e.cast.acme, changes={"name": "Other"}, **who
+        ),
+        [("tenants:organization:update", "acme")],
+    ),
+    "tenants.organizations.close_organization": (
+        frank,
+        lambda _, who: organizations.close_organization(
+            organization=make_organization("fresh"), **who
+        ),
+        [("tenants:organization:close", "fresh")],
+    ),
+    "tenants.projects.create_project": (
+        frank,
+        lambda e, who: projects.create_project(
+            organization=e.cast.acme, slug="new", name="New", **who
+        ),
+        [("tenants:project:create", "acme")],
+    ),
+    "tenants.projects.update_project": (
+        frank,
+        lambda e, who: projects.update_project(
+            project=e.cast.llm, changes={"cost_center": "CC-9"}, **who
+        ),
+        [("tenants:project:update", "acme")],
+    ),
+    "tenants.projects.close_project": (
+        frank,
+        lambda _, who: projects.close_project(project=empty_project(), **who),
+        [("tenants:project:close", "fresh")],
+    ),
+    "tenants.clusters.register_cluster": (
+        frank,
+        lambda _, who: clusters.register_cluster(slug="new", name="New", metered_from=SOON, **who),
+        [("tenants:cluster:create", None)],
+    ),
+    "tenants.clusters.update_cluster": (
+        frank,
+        lambda _, who: clusters.update_cluster(
+            cluster=Cluster.objects.get(), changes={"name": "Other"}, **who
+        ),
+        [("tenants:cluster:update", None)],
+    ),
+    "tenants.clusters.close_cluster": (
+        frank,
+        lambda _, who: clusters.close_cluster(cluster=make_cluster("fresh"), **who),
+        [("tenants:cluster:close", None)],
+    ),
+    "tenants.namespaces.bind_namespace": (
+        frank,
+        lambda e, who: namespaces.bind_namespace(
+            cluster=Cluster.objects.get(),
+            namespace="new",
+            project=e.cast.llm,
+            valid_from=SOON,
+            **who,
+        ),
+        [("tenants:namespace_binding:create", "acme")],
+    ),
+    "tenants.namespaces.close_binding": (
+        frank,
+        lambda e, who: namespaces.close_binding(
+            binding=open_binding(e), valid_until=SOON + timedelta(hours=1), **who
+        ),
+        [("tenants:namespace_binding:close", "acme")],
+    ),
+    "tenants.memberships.grant_role": (
+        frank,
+        lambda e, who: memberships.grant_role(
+            role=Role.MEMBER, user=e.cast.ann, project=e.cast.vision, **who
+        ),
+        [("tenants:membership:create", "acme")],
+    ),
+    "tenants.memberships.revoke_role": (
+        frank,
+        lambda e, who: memberships.revoke_role(
+            membership=Membership.objects.get(user=e.cast.carol), **who
+        ),
+        [("tenants:membership:delete", "acme")],
+    ),
+    "tenants.service_accounts.create_service_account": (
+        frank,
+        lambda e, who: service_accounts.create_service_account(
+            organization=e.cast.acme, slug="new", name="New", **who
+        ),
+        [("tenants:service_account:create", "acme")],
+    ),
+    "tenants.service_accounts.close_service_account": (
+        frank,
+        lambda _, who: service_accounts.close_service_account(
+            account=ServiceAccount.objects.get(slug="hive"), **who
+        ),
+        [("tenants:service_account:close", "umbrella")],
+    ),
+    "tenants.tokens.issue_token": (
+        frank,
+        lambda e, who: tokens.issue_token(
+            name="ci", expires_at=SOON, service_account=e.robot, **who
+        ),
+        [("tenants:api_token:create", "acme")],
+    ),
+    "tenants.tokens.revoke_token": (
+        frank,
+        lambda _, who: tokens.revoke_token(token=ApiToken.objects.get(name="of-hive"), **who),
+        [("tenants:api_token:revoke", "umbrella")],
+    ),
+    "tenants.people.deactivate_user": (
+        frank,
+        lambda e, who: people.deactivate_user(user=e.cast.bob, **who),
+        [("tenants:user:deactivate", None)],
+    ),
+    "tenants.people.activate_user": (
+        frank,
+        lambda _, who: people.activate_user(user=switched_off(), **who),
+        [("tenants:user:activate", None)],
+    ),
+    "billing.pricing.create_price_book": (
+        dora,
+        lambda _, who: pricing.create_price_book(slug="new", name="New", currency="EUR", **who),
+        [("billing:price_book:create", None)],
+    ),
+    "billing.pricing.set_price": (
+        dora,
+        lambda _, who: pricing.set_price(
+            price_book=PriceBook.objects.earliest("pk"),
+            size="small",
+            unit_price=Decimal(3),
+            valid_from=SOON,
+            **who,
+        ),
+        [("billing:price:set", None)],
+    ),
+    "billing.pricing.assign_price_book": (
+        dora,
+        lambda e, who: pricing.assign_price_book(
+            organization=e.cast.acme,
+            price_book=PriceBook.objects.latest("pk"),
+            valid_from=SOON,
+            **who,
+        ),
+        [("billing:price_book:assign", "acme")],
+    ),
+    "billing.periods.open_period": (
+        dora,
+        lambda e, who: periods.open_period(organization=e.cast.acme, label="2027-03", **who),
+        [("billing:period:open", "acme")],
+    ),
+    "billing.invoicing.draft_invoice": (
+        dora,
+        lambda e, who: invoicing.draft_invoice(
+            period_id=BillingPeriod.objects.get(organization=e.cast.acme, label="2026-10").pk,
+            **who,
+        ),
+        [("billing:invoice:draft", "acme")],
+    ),
+    "billing.invoicing.discard_draft": (
+        dora,
+        lambda e, who: invoicing.discard_draft(
+            invoice_id=Invoice.objects.get(organization=e.cast.umbrella).pk, **who
+        ),
+        [("billing:invoice:discard", "umbrella")],
+    ),
+    "billing.finalizing.finalize_invoice": (
+        dora,
+        lambda e, who: finalizing.finalize_invoice(
+            invoice_id=Invoice.objects.get(organization=e.cast.acme).pk, **who
+        ),
+        [("billing:invoice:finalize", "acme")],
+    ),
+    "quotas.limits.set_limit": (
+        frank,
+        lambda e, who: limits.set_limit(
+            scope="project",
+            organization=e.cast.acme,
+            project=e.cast.vision,
+            size="large",
+            limit_units=1,
+            **who,
+        ),
+        [("quotas:limit:set", "acme")],
+    ),
+    "quotas.limits.remove_limit": (
+        frank,
+        lambda e, who: limits.remove_limit(
+            limit_id=QuotaLimit.objects.get(project=e.cast.virus).pk, **who
+        ),
+        [("quotas:limit:remove", "umbrella")],
+    ),
+    "quotas.requests.submit_request": (
+        bob,
+        lambda e, who: requests.submit_request(
+            project=e.cast.llm, size="small", requested_units=1, justification="More.", **who
+        ),
+        [("quotas:request:submit", "acme")],
+    ),
+    "quotas.requests.approve_request": (
+        frank,
+        lambda e, who: requests.approve_request(request_id=request_of(e), **who),  # type: ignore[arg-type]
+        [("quotas:limit:set", "acme"), ("quotas:request:approve", "acme")],
+    ),
+    "quotas.requests.reject_request": (
+        frank,
+        lambda e, who: requests.reject_request(request_id=request_of(e), **who),  # type: ignore[arg-type]
+        [("quotas:request:reject", "acme")],
+    ),
+    "quotas.requests.cancel_request": (
+        bob,
+        lambda e, who: requests.cancel_request(request_id=request_of(e), **who),  # type: ignore[arg-type]
+        [("quotas:request:cancel", "acme")],
+    ),
+    "metering.exceptions.resolve_exception": (
+        frank,
+        lambda _, who: exceptions.resolve_exception(
+            exception_id=MeteringException.objects.earliest("pk").pk, note="Seen.", **who
+        ),
+        [("metering:exception:resolve", None)],
+    ),
+    "metering.decisions.retry_window": (
+        frank,
+        lambda e, who: decisions.retry_window(window_id=e.places["own"]["metering-windows"], **who),
+        [("metering:window:retry", None)],
+    ),
+}
+"""Who does what, and the entries it leaves: action, and the organization whose trail it is."""

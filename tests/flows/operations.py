@@ -1,0 +1,192 @@
+"""Every operation of the API, read from its URL patterns, and what each is sent in the matrix."""
+
+import io
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any, Final
+
+from django.http import HttpResponse
+from django.urls import URLPattern, URLResolver, get_resolver
+from pypdf import PdfReader
+from rest_framework.test import APIClient
+
+PREFIX: Final = "api/v1/"
+RANGE: Final = "window_start_from=2026-10-01T00:00:00Z&window_start_before=2026-12-01T00:00:00Z"
+FILTERS: Final = {
+    **dict.fromkeys(
+        (
+            "projects",
+            "memberships",
+            "service-accounts",
+            "audit-entries",
+            "quota-limits",
+            "quota-requests",
+            "quota-usage",
+            "price-book-assignments",
+            "billing-periods",
+            "charges",
+            "accrual-exceptions",
+            "invoices",
+        ),
+        "organization={organizations}",
+    ),
+    "usage-records": f"{RANGE}&organization={{organizations}}",
+    "usage-summary": f"{RANGE}&group_by=owner&organization={{organizations}}",
+    "api-tokens": "service_account={service-accounts}",
+    "namespace-bindings": "project={projects}",
+    "enforcement-targets": "project={projects}",
+    "prices": "price_book={price-books}",
+    "metering-exceptions": "namespace={namespace}",
+}
+"""How a list is narrowed to one place, where it can be."""
+HOUR_TEXT: Final = "2027-01-01T00:00:00Z"
+BODIES: Final[dict[str, dict[str, Any]]] = {
+    "POST organizations/": {"slug": "new", "name": "New", "billing_currency": "EUR"},
+    "PATCH organizations/pk/": {"name": "Renamed"},
+    "POST projects/": {"organization": "{organizations}", "slug": "new", "name": "New"},
+    "PATCH projects/pk/": {"name": "Renamed"},
+    "POST memberships/": {"role": "member", "user": "ann", "project": "{projects}"},
+    "POST clusters/": {"slug": "new", "name": "New", "metered_from": HOUR_TEXT},
+    "PATCH clusters/pk/": {"name": "Renamed"},
+    "POST namespace-bindings/": {
+        "cluster": "{clusters}",
+        "namespace": "new",
+        "project": "{projects}",
+        "valid_from": HOUR_TEXT,
+    },
+    "POST namespace-bindings/pk/close/": {"valid_until": "2026-10-01T03:00:00Z"},
+    "POST service-accounts/": {"organization": "{organizations}", "slug": "new", "name": "New"},
+    "POST api-tokens/": {
+        "name": "ci",
+        "expires_at": "{tomorrow}",
+        "service_account": "{service-accounts}",
+    },
+    "POST metering-windows/pk/retry/": {"note": "Again."},
+    "POST metering-windows/pk/decide/": {"decision": "waive", "note": "Lost."},
+    "POST metering-exceptions/pk/resolve/": {"note": "Looked at."},
+    "POST quota-limits/": {
+        "scope": "project",
+        "organization": "{organizations}",
+        "project": "{projects}",
+        "size": "small",
+        "limit_units": 3,
+    },
+    "PUT quota-limits/pk/": {"limit_units": 7},
+    "PATCH quota-limits/pk/": {"limit_units": 7},
+    "POST quota-requests/": {
+        "project": "{projects}",
+        "size": "small",
+        "requested_units": 2,
+        "justification": "More.",
+    },
+    "POST quota-requests/pk/approve/": {"note": "Fine."},
+    "POST quota-requests/pk/reject/": {"note": "No."},
+    "POST quota-requests/pk/cancel/": {},
+    "POST price-books/": {"slug": "new", "name": "New", "currency": "EUR"},
+    "POST prices/": {
+        "price_book": "{price-books}",
+        "size": "medium",
+        "unit_price": "3.5",
+        "valid_from": HOUR_TEXT,
+    },
+    "POST price-book-assignments/": {
+        "organization": "{organizations}",
+        "price_book": "{price-books}",
+        "valid_from": HOUR_TEXT,
+    },
+    "POST billing-periods/": {"organization": "{organizations}", "label": "2027-03"},
+    "POST invoices/": {"period": "{billing-periods}"},
+}
+"""What an operation is sent beside its address; the others are sent nothing."""
+_KEYS = count()
+
+
+def operations() -> list[str]:
+    """Return every operation as method and path, such as "GET invoices/pk/pdf/"."""
+    return sorted(
+        f"{method.upper()} {_plain(route)}"
+        for route, pattern in _routes(get_resolver())
+        if route.startswith(PREFIX) and "rest" not in route
+        for method in _methods(pattern)
+    )
+
+
+def send(client: APIClient, operation: str, place: dict[str, Any], **headers: str) -> HttpResponse:
+    """Send an operation at a place with a fresh key and the first version, and return the answer.
+
+    Args:
+        client: Who calls.
+        operation: One of `operations()`.
+        place: Keys of that place by noun, as the estate has them.
+        headers: Replace what is sent by default; an empty one is not sent.
+    """
+    method, path = operation.split(" ")
+    noun = path.split("/")[0]
+    known = {**place, "tomorrow": _tomorrow()}
+    query = FILTERS.get(noun, "") if path == f"{noun}/" and method == "GET" else ""
+    given = {"Idempotency-Key": f"key-{next(_KEYS)}", "If-Match": '"1"', **headers}
+    body = {name: _filled(value, known) for name, value in BODIES.get(operation, {}).items()}
+    answer: HttpResponse = client.generic(
+        method,
+        f"/{PREFIX}{path.replace('/pk/', f'/{place.get(noun)}/')}?{query.format(**known)}",
+        json.dumps(body) if method != "GET" else "",
+        "application/json",
+        headers={name: text for name, text in given.items() if text},
+    )
+    return answer
+
+
+def told(answer: HttpResponse) -> str:
+    """Return every word of an answer, in lower case: headers and body, a PDF's text too."""
+    content = answer.content
+    if answer.get("Content-Type") == "application/pdf":
+        reader = PdfReader(io.BytesIO(content))
+        pages = [page.extract_text() for page in reader.pages]
+        body = "\n".join([*pages, str(reader.metadata)])
+    else:
+        body = content.decode()
+    return f"{dict(answer.headers)}\n{body}".lower()
+
+
+def _routes(resolver: URLResolver, prefix: str = "") -> Iterator[tuple[str, URLPattern]]:
+    for pattern in resolver.url_patterns:
+        if isinstance(pattern, URLResolver):
+            yield from _routes(pattern, prefix + str(pattern.pattern))
+        else:
+            yield prefix + str(pattern.pattern), pattern
+
+
+def _methods(pattern: URLPattern) -> list[str]:
+    """Return what a pattern answers; a view that has answered once knows "head" as well."""
+    actions = getattr(pattern.callback, "actions", None)
+    return [method for method in actions if method != "head"] if actions else ["get"]
+
+
+def _plain(route: str) -> str:
+    path = route.removeprefix(PREFIX)
+    for kind in ("uuid", "int"):
+        path = path.replace(f"<{kind}:pk>", "pk")
+    return path
+
+
+def _filled(value: object, known: dict[str, Any]) -> object:
+    return value.format(**known) if isinstance(value, str) else value
+
+
+def handler_of(operation: str) -> Any:  # noqa: ANN401 - A function that carries marks.
+    """Return the function that answers an operation, with the marks of its decorators."""
+    method, path = operation.split(" ")
+    for route, pattern in _routes(get_resolver()):
+        if route.startswith(PREFIX) and _plain(route) == path:
+            view: Any = pattern.callback
+            name = getattr(view, "actions", {}).get(method.lower(), method.lower())
+            handler = getattr(view.cls, name, None)
+            if handler is not None:
+                return handler
+    raise LookupError(operation)
+
+
+def _tomorrow() -> str:
+    return (datetime.now(UTC) + timedelta(days=1)).isoformat()

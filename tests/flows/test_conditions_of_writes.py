@@ -1,0 +1,145 @@
+"""Every change names the version it was made from, and every POST for money or quota a key."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from django.db import transaction
+from rest_framework.test import APIClient
+
+from tenants.models import AuditEntry
+from tests.digest import ledger_digest
+from tests.flows.estate import Estate, make_estate
+from tests.flows.operations import handler_of, operations, send
+from tests.tenants.api.doors import open_door, problem
+
+BY_IF_MATCH = {
+    "DELETE invoices/pk/",
+    "DELETE quota-limits/pk/",
+    "PATCH clusters/pk/",
+    "PATCH organizations/pk/",
+    "PATCH projects/pk/",
+    "PATCH quota-limits/pk/",
+    "POST clusters/pk/close/",
+    "POST namespace-bindings/pk/close/",
+    "POST organizations/pk/close/",
+    "POST projects/pk/close/",
+    "PUT quota-limits/pk/",
+}
+BY_KEY = {
+    "POST billing-periods/",
+    "POST invoices/",
+    "POST invoices/pk/finalize/",
+    "POST price-book-assignments/",
+    "POST price-books/",
+    "POST prices/",
+    "POST quota-limits/",
+    "POST quota-requests/",
+}
+BY_KEY_IF_GIVEN = {
+    "POST clusters/",
+    "POST memberships/",
+    "POST namespace-bindings/",
+    "POST organizations/",
+    "POST projects/",
+    "POST quota-requests/pk/approve/",
+    "POST quota-requests/pk/cancel/",
+    "POST quota-requests/pk/reject/",
+    "POST service-accounts/",
+}
+ENTRIES = {"POST quota-requests/pk/approve/": 2}
+"""An approval is told, and so is the limit it sets."""
+LEADS = {"POST quota-requests/", "POST quota-requests/pk/cancel/"}
+"""What takes somebody of the tenant; all else here is the platform's."""
+
+
+@pytest.fixture
+def estate(db: None) -> Iterator[Estate]:  # noqa: ARG001 - It is the transaction.
+    """Both organizations, and no line logged for each refusal."""
+    logging.disable(logging.WARNING)
+    yield make_estate()
+    logging.disable(logging.NOTSET)
+
+
+@pytest.fixture
+def clients(estate: Estate) -> dict[str, APIClient]:
+    """A client that may do it, for each operation of the tables above."""
+    frank, dora, bob = (open_door(getattr(estate.cast, n)) for n in ("frank", "dora", "bob"))
+    money = ("billing-periods", "invoices", "price-book-assignments", "price-books", "prices")
+    return {
+        operation: bob
+        if operation in LEADS
+        else dora
+        if operation.split(" ")[1].startswith(money)
+        else frank
+        for operation in BY_IF_MATCH | BY_KEY | BY_KEY_IF_GIVEN
+    }
+
+
+def marked(mark: str, value: object) -> set[str]:
+    return {o for o in operations() if getattr(handler_of(o), mark, None) is value}
+
+
+def test_the_tables_are_what_the_doors_say() -> None:
+    assert marked("requires_if_match", value=True) == BY_IF_MATCH
+    assert marked("idempotency_key_is_required", value=True) == BY_KEY
+    assert marked("idempotency_key_is_required", value=False) == BY_KEY_IF_GIVEN
+    assert {o for o in operations() if o.startswith(("PUT", "PATCH"))} <= BY_IF_MATCH
+
+
+def test_a_change_without_a_usable_version_is_refused(
+    estate: Estate, clients: dict[str, APIClient]
+) -> None:
+    before = ledger_digest()
+    for operation in sorted(BY_IF_MATCH):
+        for etag in ("", "*", 'W/"1"', "1", '"1", "2"', '"0"', '"one"'):
+            answer = send(clients[operation], operation, estate.places["own"], **{"If-Match": etag})
+
+            assert problem(answer) == (428, "precondition_required"), (operation, etag)
+    assert ledger_digest() == before
+
+
+def test_a_change_of_another_version_is_refused(
+    estate: Estate, clients: dict[str, APIClient]
+) -> None:
+    before = ledger_digest()
+    for operation in sorted(BY_IF_MATCH | {"POST invoices/pk/finalize/"}):
+        answer = send(clients[operation], operation, estate.places["own"], **{"If-Match": '"7"'})
+
+        assert problem(answer) == (412, "stale_version"), operation
+    assert ledger_digest() == before
+
+
+def test_a_post_for_money_or_quota_without_a_key_is_refused(
+    estate: Estate, clients: dict[str, APIClient]
+) -> None:
+    before = ledger_digest()
+    for operation in sorted(BY_KEY):
+        answer = send(
+            clients[operation], operation, estate.places["own"], **{"Idempotency-Key": ""}
+        )
+
+        assert problem(answer) == (400, "idempotency_key_required"), operation
+    assert ledger_digest() == before
+
+
+def test_the_same_key_takes_effect_once_and_never_for_something_else(
+    estate: Estate, clients: dict[str, APIClient]
+) -> None:
+    own, key = estate.places["own"], {"Idempotency-Key": "again"}
+    for operation in sorted(BY_KEY | BY_KEY_IF_GIVEN):
+        client, begin = clients[operation], transaction.savepoint()
+        entries = AuditEntry.objects.count()
+
+        first = send(client, operation, own, **key)
+        after = ledger_digest()
+        again = send(client, operation, own, **key)
+
+        assert first.status_code in {200, 201}, (operation, first.content)
+        assert AuditEntry.objects.count() == entries + ENTRIES.get(operation, 1), operation
+        assert (again.status_code, again.json()) == (first.status_code, first.json()), operation
+        assert (again["Idempotent-Replayed"], again.get("ETag")) == ("true", first.get("ETag"))
+        another = "POST prices/" if operation != "POST prices/" else "POST price-books/"
+        assert problem(send(client, another, own, **key)) == (422, "idempotency_key_reused")
+        assert ledger_digest() == after, operation
+        transaction.savepoint_rollback(begin)
