@@ -5,6 +5,7 @@ Buttons post to services as the signed-in person; following a link changes nothi
 
 from collections.abc import Callable
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views.decorators.clickjacking import xframe_options_sameorigin
 from django.views.decorators.http import require_POST, require_safe
+from unfold.decorators import display
 
 from billing.access import READ_INVOICE, WRITE_INVOICE, access_invoice
 from billing.adapters.csv_export import render_csv
@@ -42,7 +44,14 @@ class InvoiceAdmin(LedgerAdmin):
     write_capability = WRITE_INVOICE
     hint = "Drafts are made from billing periods. A final invoice is frozen by the database."
     change_form_outer_before_template = "admin/billing/invoice/document.html"
-    list_display = ("reference", "organization", "period_label", "state", "total_text", "issued")
+    list_display = (
+        "reference",
+        "organization",
+        "period_label",
+        "state_label",
+        "total_text",
+        "issued",
+    )
     list_filter = ("state", "period__label", "organization", "currency")
     list_select_related = ("organization", "period")
     search_fields = ("number", "organization__name", "organization__slug", "period__label")
@@ -66,7 +75,12 @@ class InvoiceAdmin(LedgerAdmin):
     @admin.display(description="total", ordering="total")
     def total_text(self, invoice: Invoice) -> str:
         """Return the total as printed."""
-        return f"{invoice.document['total']['amount']} {invoice.currency}"
+        return f"{Decimal(invoice.document['total']['amount']):,} {invoice.currency}"
+
+    @display(description="state", ordering="state", label={"draft": "warning", "final": "success"})
+    def state_label(self, invoice: Invoice) -> str:
+        """Return the state, coloured."""
+        return str(invoice.state)
 
     @admin.display(description="finalized", ordering="finalized_at")
     def issued(self, invoice: Invoice) -> datetime | None:

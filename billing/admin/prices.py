@@ -8,10 +8,13 @@ from django import forms
 from django.contrib import admin
 from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
+from billing.domain.document import price_text
+from billing.domain.money import MINOR_DIGITS
 from billing.models import Price, PriceBook, PriceBookAssignment
 from billing.services.pricing import assign_price_book, create_price_book, set_price
 from tenants.admin.base import ServiceAdmin, ServiceForm
 from tenants.domain.actors import Actor
+from tenants.domain.hours import hours_words
 
 
 class FromHourForm(ServiceForm):
@@ -49,16 +52,22 @@ class PriceAdmin(ServiceAdmin):
     write_capability = "billing:price:write"
     hint = "A price is never edited: add the next one, and the one before it ends there."
     add_fields = ("price_book", "size", "price_group", "unit_price", "valid_from")
-    list_display = ("price_book", "size", "price_group", "unit_price", "currency", "valid")
+    list_display = ("price_book", "size", "price_group", "price_with_currency", "valid_hours")
     list_filter = ("price_book", "size", "price_group")
     list_select_related = ("price_book",)
     search_fields = ("price_book__name", "size", "price_group")
     autocomplete_fields = ("price_book",)
 
-    @admin.display(description="currency")
-    def currency(self, price: Price) -> str:
-        """Return the book's currency."""
-        return price.price_book.currency
+    @admin.display(description="price of a unit-hour", ordering="unit_price")
+    def price_with_currency(self, price: Price) -> str:
+        """Return the price as printed, in the book's currency."""
+        currency = price.price_book.currency
+        return f"{price_text(price.unit_price, digits=MINOR_DIGITS.get(currency, 0))} {currency}"
+
+    @admin.display(description="valid (UTC)", ordering="valid")
+    def valid_hours(self, price: Price) -> str:
+        """Return the hours it is for."""
+        return hours_words(price.valid.lower, price.valid.upper)
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> Price:
         """Set a price."""
@@ -74,11 +83,16 @@ class PriceBookAssignmentAdmin(ServiceAdmin):
     write_capability = "billing:price:write"
     hint = "A new assignment ends the one before it; charged hours keep their book."
     add_fields = ("organization", "price_book", "valid_from")
-    list_display = ("organization", "price_book", "valid")
+    list_display = ("organization", "price_book", "valid_hours")
     list_filter = ("price_book", "organization")
     list_select_related = ("organization", "price_book")
     search_fields = ("organization__name", "price_book__name")
     autocomplete_fields = ("organization", "price_book")
+
+    @admin.display(description="valid (UTC)", ordering="valid")
+    def valid_hours(self, assignment: PriceBookAssignment) -> str:
+        """Return the hours it is for."""
+        return hours_words(assignment.valid.lower, assignment.valid.upper)
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> PriceBookAssignment:
         """Assign a price book."""

@@ -6,6 +6,7 @@ from django.http import HttpRequest
 from unfold.decorators import display
 
 from metering.admin.notes import NoteActionForm, note_of
+from metering.domain.words import unit_hours_words
 from metering.models import ExceptionState, MeteringException
 from metering.services.exceptions import resolve_exception
 from tenants.admin.base import LedgerAdmin
@@ -32,7 +33,7 @@ class MeteringExceptionAdmin(LedgerAdmin):
         "namespace",
         "summary",
         "remedy",
-        "held_unit_seconds",
+        "held_unit_hours",
     )
     list_filter = ("state", "kind", "cluster", "window_start")
     list_select_related = ("cluster",)
@@ -45,6 +46,11 @@ class MeteringExceptionAdmin(LedgerAdmin):
     def state_label(self, row: MeteringException) -> str:
         """Return the state, coloured."""
         return str(row.state)
+
+    @admin.display(description="held unit-hours", ordering="held_unit_seconds")
+    def held_unit_hours(self, row: MeteringException) -> str:
+        """Return what is not billed while it is open."""
+        return unit_hours_words(row.held_unit_seconds)
 
     @admin.action(description="Resolve", permissions=["write"])
     def resolve_exceptions(self, request: HttpRequest, rows: QuerySet[MeteringException]) -> None:

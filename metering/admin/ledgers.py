@@ -2,6 +2,7 @@
 
 from django.contrib import admin
 
+from metering.domain.words import percent_words, unit_hours_words
 from metering.models import CapacityRecord, CatalogueVersion, PodAllocation, UsageRecord
 from tenants.admin.base import LedgerAdmin
 
@@ -21,9 +22,9 @@ class UsageRecordAdmin(LedgerAdmin):
         "size",
         "price_group",
         "units",
-        "seconds",
         "unit_seconds",
-        "busy_ratio",
+        "unit_hours",
+        "busy_percent",
     )
     list_filter = ("size", "sharing_mode", "organization", "cluster", "window_start")
     list_select_related = ("organization", "project")
@@ -35,6 +36,16 @@ class UsageRecordAdmin(LedgerAdmin):
     def owner_name(self, record: UsageRecord) -> str:
         """Return who it is attributed to."""
         return record.owner or "unattributed"
+
+    @admin.display(description="unit-hours", ordering="unit_seconds")
+    def unit_hours(self, record: UsageRecord) -> str:
+        """Return units x time, rounded for reading."""
+        return unit_hours_words(record.unit_seconds)
+
+    @admin.display(description="busy", ordering="busy_ratio")
+    def busy_percent(self, record: UsageRecord) -> str:
+        """Return how busy the device was, where that was measured."""
+        return percent_words(record.busy_ratio)
 
 
 @admin.register(PodAllocation)
@@ -66,7 +77,7 @@ class CapacityRecordAdmin(LedgerAdmin):
     """What each node offered in each hour."""
 
     view_capability = "metering:capacity:read"
-    hint = "Capacity = billed + held + idle, in unit-seconds; negative idle is over capacity."
+    hint = "Capacity = billed + held + idle, in unit-hours; negative idle is over capacity."
     list_display = (
         "window_start",
         "cluster",
@@ -74,15 +85,36 @@ class CapacityRecordAdmin(LedgerAdmin):
         "resource",
         "size",
         "allocatable_units",
-        "capacity_unit_seconds",
-        "billed_unit_seconds",
-        "held_unit_seconds",
-        "idle_unit_seconds",
+        "capacity_hours",
+        "billed_hours",
+        "held_hours",
+        "idle_hours",
     )
     list_filter = ("size", "cluster", "window_start")
     list_select_related = ("cluster",)
     search_fields = ("node", "resource")
     date_hierarchy = "window_start"
+    ordering = ("-window_start", "node", "resource")
+
+    @admin.display(description="capacity", ordering="capacity_unit_seconds")
+    def capacity_hours(self, record: CapacityRecord) -> str:
+        """Return what was offered."""
+        return unit_hours_words(record.capacity_unit_seconds)
+
+    @admin.display(description="billed", ordering="billed_unit_seconds")
+    def billed_hours(self, record: CapacityRecord) -> str:
+        """Return what was billed."""
+        return unit_hours_words(record.billed_unit_seconds)
+
+    @admin.display(description="held", ordering="held_unit_seconds")
+    def held_hours(self, record: CapacityRecord) -> str:
+        """Return what was seen in use but not billed."""
+        return unit_hours_words(record.held_unit_seconds)
+
+    @admin.display(description="idle", ordering="idle_unit_seconds")
+    def idle_hours(self, record: CapacityRecord) -> str:
+        """Return what was left."""
+        return unit_hours_words(record.idle_unit_seconds)
 
 
 @admin.register(CatalogueVersion)

@@ -7,6 +7,7 @@ from unfold.decorators import display
 
 from metering.admin.notes import NoteActionForm, note_of
 from metering.domain.window_state import WindowState
+from metering.domain.words import percent_words
 from metering.models import MeteringWindow
 from metering.services.decisions import GapDecision, release_gap, retry_window
 from tenants.admin.base import LedgerAdmin
@@ -37,7 +38,7 @@ class MeteringWindowAdmin(LedgerAdmin):
         "start_at",
         "cluster",
         "state_label",
-        "coverage",
+        "coverage_percent",
         "record_count",
         "failures",
         "sealed_at",
@@ -54,6 +55,11 @@ class MeteringWindowAdmin(LedgerAdmin):
     def state_label(self, window: MeteringWindow) -> str:
         """Return the state, coloured."""
         return str(window.state)
+
+    @admin.display(description="coverage", ordering="coverage")
+    def coverage_percent(self, window: MeteringWindow) -> str:
+        """Return which part of the expected scrapes was seen."""
+        return percent_words(window.coverage)
 
     @admin.action(description="Meter again", permissions=["write"])
     def retry_windows(self, request: HttpRequest, rows: QuerySet[MeteringWindow]) -> None:

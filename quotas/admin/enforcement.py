@@ -29,8 +29,6 @@ class EnforcementTargetAdmin(LedgerAdmin):
         "state_label",
         "desired_text",
         "live_text",
-        "desired_generation",
-        "applied_generation",
         "checked_at",
         "last_error",
     )

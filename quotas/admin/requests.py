@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from unfold.decorators import display
 
 from quotas.models import QuotaRequest
 from quotas.services.requests import approve_request, reject_request
@@ -26,7 +27,7 @@ class QuotaRequestAdmin(LedgerAdmin):
         "size",
         "units_before",
         "requested_units",
-        "state",
+        "state_label",
         "requested_by",
         "decided_by",
     )
@@ -35,6 +36,20 @@ class QuotaRequestAdmin(LedgerAdmin):
     search_fields = ("project__name", "project__slug", "requested_by__username", "justification")
     date_hierarchy = "created_at"
     actions = ("approve_requests", "reject_requests")
+
+    @display(
+        description="state",
+        ordering="state",
+        label={
+            "submitted": "warning",
+            "approved": "success",
+            "rejected": "danger",
+            "cancelled": "info",
+        },
+    )
+    def state_label(self, request: QuotaRequest) -> str:
+        """Return the state, coloured."""
+        return str(request.state)
 
     @admin.action(description="Approve", permissions=["write"])
     def approve_requests(self, request: HttpRequest, rows: QuerySet[QuotaRequest]) -> None:

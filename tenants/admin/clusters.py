@@ -12,7 +12,7 @@ from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
 from tenants.admin.base import ServiceAdmin, ServiceForm
 from tenants.domain.actors import Actor
-from tenants.domain.hours import floor_hour
+from tenants.domain.hours import floor_hour, hours_words
 from tenants.models import Cluster, NamespaceBinding
 from tenants.services import clusters, namespaces
 
@@ -74,12 +74,17 @@ class NamespaceBindingAdmin(ServiceAdmin):
     write_capability = "tenants:namespace:write"
     hint = "A binding is ended at an hour, never edited: hours already begun keep their project."
     add_fields = ("cluster", "namespace", "project", "valid_from", "valid_until", "default_owner")
-    list_display = ("namespace", "cluster", "project", "valid", "default_owner")
+    list_display = ("namespace", "cluster", "project", "valid_hours", "default_owner")
     list_filter = ("cluster", "project__organization")
     list_select_related = ("cluster", "project", "default_owner")
     search_fields = ("namespace", "cluster__slug", "project__name")
     autocomplete_fields = ("cluster", "project", "default_owner")
     actions = ("end_bindings",)
+
+    @admin.display(description="valid (UTC)", ordering="valid")
+    def valid_hours(self, binding: NamespaceBinding) -> str:
+        """Return the hours it is for."""
+        return hours_words(binding.valid.lower, binding.valid.upper)
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> NamespaceBinding:
         """Bind a namespace."""

@@ -21,3 +21,11 @@ def floor_hour(moment: datetime) -> datetime:
     if moment.tzinfo is None:
         raise ValueError("a time needs a zone")
     return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+
+
+def hours_words(begin_at: datetime, end_at: datetime | None) -> str:
+    """Return a range of hours as people read it, in UTC; without an end it lasts until told."""
+    begin = f"{begin_at.astimezone(UTC):%Y-%m-%d %H:%M}"
+    if end_at is None:
+        return f"since {begin}"
+    return f"{begin} to {end_at.astimezone(UTC):%Y-%m-%d %H:%M}"
