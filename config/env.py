@@ -4,7 +4,9 @@ A wrong value stops the process at start with the name of the variable; all wron
 at once. `X_FILE` variables, as container secrets use them, are read by `read_secret_files`.
 """
 
+import json
 import os
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -42,7 +44,7 @@ class Environment(BaseSettings):
     LOG_LEVEL: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     LOG_FORMAT: Literal["json", "console"] = "json"
     USAGE_SOURCE: Literal["prometheus", "simulated"] = "prometheus"
-    USAGE_SOURCE_OPTIONS: dict[str, Any] = Field(default_factory=dict)
+    USAGE_SOURCE_OPTIONS: Annotated[dict[str, Any], NoDecode] = Field(default_factory=dict)
     """JSON: what the usage source is made with, such as `{"ca_bundle": "/etc/ssl/own.pem"}`."""
     QUOTA_ENFORCER: Literal["kubernetes", "simulated"] = "kubernetes"
     WINDOW_LATENESS_SECONDS: int = Field(default=900, ge=60, le=86_400)
@@ -63,6 +65,12 @@ class Environment(BaseSettings):
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
+
+    @field_validator("USAGE_SOURCE_OPTIONS", mode="before")
+    @classmethod
+    def _read_json(cls, value: object) -> object:
+        """Read JSON here: what cannot be decoded outside hides every other wrong variable."""
+        return json.loads(value) if isinstance(value, str) else value
 
     @classmethod
     def read(cls, **defaults: object) -> Self:
@@ -86,17 +94,20 @@ def read_secret_files() -> None:
     """Fill `X` from the file named by `X_FILE` for every secret, as container secrets are given.
 
     Raises:
-        EnvironmentInvalidError: The named file cannot be read.
+        EnvironmentInvalidError: Named files cannot be read; the text names each.
     """
+    problems = []
     for name in SECRET_NAMES:
         path = os.environ.get(f"{name}_FILE")
         if path and name not in os.environ:
             try:
                 os.environ[name] = Path(path).read_text(encoding="utf-8").strip()
             except OSError as error:
-                raise EnvironmentInvalidError(
-                    f"{name}_FILE: cannot read {path}: {error.strerror}."
-                ) from error
+                problems.append(f"{name}_FILE: cannot read {path}: {error.strerror}.")
+            except UnicodeDecodeError:
+                problems.append(f"{name}_FILE: cannot read {path}: it is not UTF-8 text.")
+    if problems:
+        raise EnvironmentInvalidError(_told(problems))
 
 
 def _sentences(error: ValidationError) -> str:
@@ -104,4 +115,8 @@ def _sentences(error: ValidationError) -> str:
         f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
         for problem in error.errors(include_url=False, include_input=False)
     ]
-    return "The environment cannot be used:\n  " + "\n  ".join(lines)
+    return _told(lines)
+
+
+def _told(problems: Sequence[str]) -> str:
+    return "The environment cannot be used:\n  " + "\n  ".join(problems)
