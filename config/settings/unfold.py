@@ -25,8 +25,10 @@ def _table(title: str, icon: str, model: str) -> dict[str, Any]:
 
 
 def _may_see(model: str) -> Callable[[HttpRequest], bool]:
+    app, _, name = model.partition("_")
+
     def may_see(request: HttpRequest) -> bool:
-        page = admin.site.get_model_admin(apps.get_model(*model.split("_", 1)))
+        page = admin.site.get_model_admin(apps.get_model(app, name))
         return page.has_view_permission(request)
 
     return may_see
