@@ -1,7 +1,7 @@
 """Bad input end to end: told with cause and remedy, never zero, never a guess; then put right."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -63,7 +63,7 @@ class Site:
         found: list[dict[str, Any]] = answer.json()["results"]
         return found
 
-    def post(self, user: User, path: str, body: dict[str, object]) -> dict[str, Any]:
+    def post(self, user: User, path: str, body: Mapping[str, object]) -> dict[str, Any]:
         """Return what a POST that must work answers."""
         answer = self.door(user).post(f"{API}/{path}/", body, headers={"Idempotency-Key": path})
         assert answer.status_code in {200, 201}, answer.content

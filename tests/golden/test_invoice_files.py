@@ -23,6 +23,7 @@ from billing.domain.document import Document, InvoiceTerms, Party, canonical_byt
 from billing.models import BillingPeriod, Invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
+from tenants.models import Project
 from tests.billing.ledger import (
     BOUND_HOURS,
     DORA,
@@ -79,13 +80,12 @@ def finalized(customer: Customer) -> Invoice:
     make_price(ledger.book, "2.50", size="large", end_at=MONTH_START + HOUR)
     make_price(ledger.book, "2.7505", size="large", begin_at=MONTH_START + HOUR)
     make_price(ledger.book, "0.3109", price_group="A100/1of4")
-    whole = {"size": "large", "price_group": "H100/whole", "units": 2}
     first = [
-        Use(ledger.llm, 7200, **whole),
+        whole_gpus(ledger.llm, 7200),
         Use(ledger.llm, 1801),
         Use(ledger.vision, 9, owner="", price_group="A100/1of4"),
     ]
-    second = [Use(ledger.llm, 6000, **whole), Use(ledger.vision, 3599, owner="dave")]
+    second = [whole_gpus(ledger.llm, 6000), Use(ledger.vision, 3599, owner="dave")]
     sealed_window(ledger.cluster, first)
     sealed_window(ledger.cluster, second, start_at=MONTH_START + HOUR)
     seal_rest_of_month(ledger.cluster, hours=BOUND_HOURS)
@@ -93,6 +93,11 @@ def finalized(customer: Customer) -> Invoice:
     period = BillingPeriod.objects.get(organization=ledger.organization, label="2026-10")
     draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=TERMS)
     return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=ISSUED_AT, terms=TERMS)
+
+
+def whole_gpus(project: Project, unit_seconds: int) -> Use:
+    """Return the use of two whole GPUs."""
+    return Use(project, unit_seconds, size="large", price_group="H100/whole", units=2)
 
 
 def pretty(document: Document) -> bytes:
