@@ -49,6 +49,7 @@ class Stage:
         self.folder = stack.state / "demo"
         self.notes: list[str] = []
         self._prometheus_url = ""
+        self._ports: dict[str, int] = {}
 
     def build(self) -> World:
         """Start everything and return the world that is on.
@@ -93,8 +94,8 @@ class Stage:
         """Start the simulated clusters: a live exporter and one Kubernetes API each."""
         ready = self.folder / "simulator.ready"
         ready.unlink(missing_ok=True)
-        ports = [f"exporter={self.stack.take_port('exporter')}"]
-        ports += [f"{slug}={self.stack.take_port(f'kubernetes-{slug}')}" for slug in CLUSTERS]
+        self._ports = {name: self.stack.take_port(name) for name in ("exporter", *CLUSTERS)}
+        ports = [f"{name}={port}" for name, port in self._ports.items()]
         with self._doing("Starting the simulated clusters"):
             self.stack.start(
                 self.stack.python_program("simulator", "manage.py", "simulate", *ports)
@@ -105,10 +106,9 @@ class Stage:
                 )
 
     def _endpoints(self, slug: str) -> Endpoints:
-        port = self.stack.take_port(f"kubernetes-{slug}")
         return Endpoints(
             prometheus_url=self._prometheus_url,
-            kubernetes_url=f"https://127.0.0.1:{port}",
+            kubernetes_url=f"https://127.0.0.1:{self._ports[slug]}",
             credential_reference=f"kubeconfig:{self.folder / f'kubeconfig-{slug}'}",
         )
 
@@ -123,7 +123,7 @@ class Stage:
             self.stack.state / "prometheus",
             programs=programs.folder,
             scrape_configs=scrape_configs(
-                world.scenario(at).clusters, f"127.0.0.1:{self.stack.take_port('exporter')}"
+                world.scenario(at).clusters, f"127.0.0.1:{self._ports['exporter']}"
             ),
             port=self.stack.take_port("prometheus"),
             log=self.stack.log("prometheus"),
