@@ -47,10 +47,9 @@ CREATE TABLE {USAGE} (
   busy_coverage numeric(6,5) CHECK (busy_coverage BETWEEN 0 AND 1),
   energy_millijoules bigint CHECK (energy_millijoules >= 0),
   PRIMARY KEY (window_start, cluster_id, pod_uid, resource, revision),
-  CHECK (revision > 0 OR (
-    seconds BETWEEN 0 AND 3600
+  CHECK (seconds BETWEEN 0 AND 3600
     AND begin_at >= window_start AND end_at <= window_start + interval '1 hour'
-    AND extract(epoch FROM end_at - begin_at) = seconds))
+    AND extract(epoch FROM end_at - begin_at) = seconds)
 ) PARTITION BY RANGE (window_start);
 CREATE INDEX metering_usage_by_id ON {USAGE} (id);
 CREATE INDEX metering_usage_by_window ON {USAGE} (window_id);
@@ -69,7 +68,7 @@ BEGIN
     FROM new_rows n
     LEFT JOIN {WINDOW} w ON w.id = n.window_id
     LEFT JOIN tenants_project p ON p.id = n.project_id
-   WHERE w.id IS NULL OR (w.state = 'sealed' AND n.revision = 0)
+   WHERE w.id IS NULL OR w.state = 'sealed'
       OR w.start_at <> n.window_start OR w.cluster_id <> n.cluster_id
       OR p.organization_id IS DISTINCT FROM n.organization_id
    LIMIT 1;
@@ -77,7 +76,7 @@ BEGIN
     RAISE EXCEPTION 'INSERT on usage is refused: window % in state % does not take pod %',
       offender.window_id, offender.state, offender.pod_uid
       USING ERRCODE = 'restrict_violation',
-            HINT = 'Sealed windows take corrections only; window, cluster and project must agree.';
+            HINT = 'Sealed windows take no usage; window, cluster and project must agree.';
   END IF;
   RETURN NULL;
 END $$;
@@ -86,7 +85,7 @@ SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
   IF EXISTS (SELECT FROM {WINDOW} w WHERE w.id = OLD.window_id AND w.state = 'sealed') THEN
     RAISE EXCEPTION 'DELETE on usage is refused: {SEALED}'
-      USING ERRCODE = 'restrict_violation', HINT = 'Correct it by a new revision.';
+      USING ERRCODE = 'restrict_violation';
   END IF;
   RETURN OLD;
 END $$;
@@ -141,7 +140,7 @@ TRIGGERS = (
         f"{USAGE}_keeps_sealed",
         f"BEFORE DELETE ON {USAGE} FOR EACH ROW EXECUTE FUNCTION metering_keep_sealed_usage()",
     )
-    + refuse(USAGE, operation="UPDATE", reason="usage is replaced or corrected, never edited")
+    + refuse(USAGE, operation="UPDATE", reason="usage is replaced, never edited")
     + refuse(USAGE, operation="TRUNCATE", reason="usage is never truncated")
     + f"REVOKE UPDATE, TRUNCATE ON {USAGE} FROM {RUNTIME_ROLE};\n"
 )

@@ -11,7 +11,8 @@ class UsageRecord(models.Model):
 
     The table is partitioned by month of `window_start` and made by hand in a migration; its key is
     (window_start, cluster, pod_uid, resource, revision). Revision 0 is the metered record; higher
-    revisions are signed corrections. `unit_seconds` = units x seconds, always.
+    revisions are kept for corrections, which a later release brings. A sealed window takes no
+    record of any revision. `unit_seconds` = units x seconds, always.
     """
 
     id = models.BigAutoField(primary_key=True)

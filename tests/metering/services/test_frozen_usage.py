@@ -29,8 +29,8 @@ COPY_COLUMNS = (
     " begin_at, end_at, seconds, unit_seconds, end_kind, catalogue_version"
 )
 INSERT = (
-    f"INSERT INTO {{table}} ({COPY_COLUMNS}, pod_uid)"  # noqa: S608 - A fixed text of this test.
-    f" SELECT {COPY_COLUMNS}, 'smuggled' FROM metering_usagerecord LIMIT 1"
+    f"INSERT INTO {{table}} ({COPY_COLUMNS}, pod_uid, revision)"  # noqa: S608 - A fixed text.
+    f" SELECT {COPY_COLUMNS}, 'smuggled', {{revision}} FROM metering_usagerecord LIMIT 1"
 )
 
 
@@ -68,8 +68,9 @@ def test_a_temporary_table_in_front_of_the_windows_deceives_no_trigger(table: st
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("revision", [0, 1])
 @pytest.mark.parametrize("table", ["metering_usagerecord", "metering_usagerecord_2026_10"])
-def test_the_runtime_role_cannot_add_to_what_is_sealed(table: str) -> None:
+def test_the_runtime_role_cannot_add_to_what_is_sealed(table: str, revision: int) -> None:
     meter()
 
     with (
@@ -77,7 +78,7 @@ def test_the_runtime_role_cannot_add_to_what_is_sealed(table: str) -> None:
         transaction.atomic(),
         connection.cursor() as cursor,
     ):
-        cursor.execute(INSERT.format(table=table))
+        cursor.execute(INSERT.format(table=table, revision=revision))
 
     assert UsageRecord.objects.count() == 1
 
@@ -90,7 +91,9 @@ def test_a_superuser_cannot_change_what_is_sealed(
 ) -> None:
     meter()
     inserts = tuple(
-        INSERT.format(table=t) for t in ("metering_usagerecord", "metering_usagerecord_2026_10")
+        INSERT.format(table=table, revision=revision)
+        for table in ("metering_usagerecord", "metering_usagerecord_2026_10")
+        for revision in (0, 1)
     )
 
     with psycopg.connect(superuser_url, autocommit=True) as superuser:

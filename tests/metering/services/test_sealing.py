@@ -1,10 +1,9 @@
 """A sealed window never changes: not by the service, nor by the runtime role or a superuser."""
 
 import hashlib
-from datetime import timedelta
 
 import pytest
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 
 from metering.domain.errors import (
     WindowNotFoundError,
@@ -125,14 +124,15 @@ def test_over_capacity_is_sealed_only_after_a_person_accepted_it() -> None:
     assert window.state == "sealed"
 
 
-def test_a_correction_may_follow_the_seal() -> None:
-    window = meter(pod("a"))
-    record = UsageRecord.objects.get()
+@pytest.mark.parametrize("seconds", [-60, 3601])
+def test_no_revision_lies_outside_its_hour(seconds: int) -> None:
+    window = meter(pod("a", units=6), pod("b", units=6), nodes=(node(),))
+    record = UsageRecord.objects.filter(pod_uid="a").get()
     record.pk = None
-    record.revision, record.seconds, record.unit_seconds = 1, -60, -60
+    record.revision, record.seconds, record.unit_seconds = 1, seconds, 6 * seconds
 
-    record.save(force_insert=True)
+    with pytest.raises(IntegrityError, match="metering_usagerecord_2026_10"), transaction.atomic():
+        record.save(force_insert=True)
 
-    signed = UsageRecord.objects.order_by("revision").values_list("unit_seconds", flat=True)
-    assert list(signed) == [3600, -60]
-    assert window.start_at + timedelta(hours=1) == record.end_at
+    assert window.state == "collected"
+    assert list(UsageRecord.objects.values_list("revision", flat=True)) == [0, 0]
