@@ -7,6 +7,7 @@ Two beats may run; every tick is idempotent.
 import os
 
 from celery import Celery
+from kombu import Queue
 
 VISIBILITY_TIMEOUT_SECONDS = 600
 TASK_TIME_LIMIT_SECONDS = 240
@@ -16,6 +17,10 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.production")
 
 app = Celery("gpu_ledger")
 app.conf.update(
+    # Two queues, served in turn: a backlog of hours keeps no limit and no tick waiting.
+    task_queues=(Queue("celery"), Queue("metering")),
+    task_default_queue="celery",
+    task_routes={"metering.collect_window": {"queue": "metering"}},
     task_acks_late=True,
     task_reject_on_worker_lost=True,
     task_ignore_result=True,

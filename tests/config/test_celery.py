@@ -68,3 +68,10 @@ def test_retries_wait_in_the_tables_not_in_the_broker() -> None:
         source = (ROOT / name / "tasks.py").read_text(encoding="utf-8")
 
         assert not re.search(r"countdown|\beta=|\.retry\(|autoretry_for", source), name
+
+
+def test_hours_wait_in_a_queue_of_their_own_that_every_worker_serves_too() -> None:
+    assert {queue.name for queue in app.conf.task_queues} == {"celery", "metering"}
+    routes = app.amqp.router
+    assert routes.route({}, "metering.collect_window")["queue"].name == "metering"
+    assert routes.route({}, "quotas.tick_enforcement")["queue"].name == "celery"
