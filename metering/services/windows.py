@@ -55,7 +55,7 @@ INSERT INTO metering_meteringwindow (cluster_id, start_at, state, fence, attempt
 SELECT c.id, hour, 'open', 0, 0, 0, false, '', hour + interval '1 hour' + c.wait, '[]', '[]', 0,
        '', ''
   FROM (
-    SELECT cluster.id,
+    SELECT cluster.id, cluster.closed_at,
            make_interval(secs => GREATEST(%(lateness)s,
              %(scrapes)s * cluster.scrape_interval_seconds)) AS wait,
            date_trunc('hour', cluster.metered_from + interval '1 hour' - interval '1 microsecond',
@@ -64,10 +64,11 @@ SELECT c.id, hour, 'open', 0, 0, 0, false, '', hour + interval '1 hour' + c.wait
              WHERE w.cluster_id = cluster.id) AS oldest,
            (SELECT max(w.start_at) FROM metering_meteringwindow w
              WHERE w.cluster_id = cluster.id) AS newest
-      FROM tenants_cluster cluster WHERE cluster.state = 'active') c
+      FROM tenants_cluster cluster
+     WHERE cluster.state = 'active' OR cluster.closed_at IS NOT NULL) c
  CROSS JOIN LATERAL generate_series(
    CASE WHEN c.oldest <= c.first_hour THEN c.newest + interval '1 hour' ELSE c.first_hour END,
-   %(at)s - interval '1 hour' - c.wait,
+   LEAST(%(at)s - interval '1 hour' - c.wait, c.closed_at - interval '1 microsecond'),
    interval '1 hour') AS hour
  ORDER BY hour, c.id
  LIMIT %(limit)s
@@ -79,8 +80,9 @@ RETURNING start_at
 def open_due_windows(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) -> int:
     """Make the row of every hour that is due by now; return how many were new.
 
-    One statement over all active clusters. A cluster goes on after its newest window; when it is
-    to be metered from an earlier hour, the older windows are filled in.
+    One statement over all clusters. A cluster goes on after its newest window, a closed one until
+    the hour in which it was closed; when it is to be metered from an earlier hour, the older
+    windows are filled in.
     """
     with transaction.atomic():
         with connection.cursor() as cursor:

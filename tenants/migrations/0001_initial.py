@@ -125,6 +125,7 @@ class Migration(migrations.Migration):
                 ("metric_aliases", models.JSONField(blank=True, default=dict)),
                 ("offered_resources", models.JSONField(blank=True, default=list)),
                 ("metered_from", models.DateTimeField()),
+                ("closed_at", models.DateTimeField(blank=True, null=True)),
                 ("version", models.PositiveIntegerField(default=1)),
                 ("created_at", models.DateTimeField()),
             ],

@@ -43,6 +43,8 @@ class Cluster(models.Model):
     """Every GPU resource name the cluster offers, so that a quota can name each."""
     metered_from = models.DateTimeField()
     """The first hour that is metered; windows are made from here on."""
+    closed_at = models.DateTimeField(null=True, blank=True)
+    """When it was closed; hours that began before are metered."""
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField()
 

@@ -160,6 +160,8 @@ def close_cluster(
 ) -> Cluster:
     """Close a cluster: no namespace is bound any more. Closing twice is nothing.
 
+    The hours that began before are metered to their end.
+
     Raises:
         StaleVersionError: It was changed in the meantime.
         OpenBindingsError: A namespace of it is bound now or later.
@@ -175,7 +177,7 @@ def close_cluster(
         )
     return change_row(
         row=row,
-        changes={"state": LifecycleState.CLOSED.value},
+        changes={"state": LifecycleState.CLOSED.value, "closed_at": row.closed_at or at},
         verb="close",
         actor=actor,
         at=at,

@@ -1,6 +1,6 @@
 """Windows come from the clock and the clusters, and each claim is one worker's."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.db import connection
@@ -10,8 +10,9 @@ from metering.domain.policy import MeteringPolicy
 from metering.models import MeteringWindow
 from metering.protocols import ClusterTarget
 from metering.services.windows import claim_windows, open_due_windows
+from tenants.services.clusters import close_cluster
 from tests.builders import make_cluster
-from tests.metering.seen import HOUR, LATER, moment
+from tests.metering.seen import ACTOR, HOUR, LATER, moment
 
 pytestmark = pytest.mark.django_db
 
@@ -60,10 +61,28 @@ def test_the_first_window_is_the_first_whole_hour() -> None:
     assert starts() == [("hopper", 1)]
 
 
-def test_a_closed_cluster_gets_no_new_windows() -> None:
-    make_cluster(metered_from=HOUR, state="closed")
+@pytest.mark.parametrize(
+    ("closed_at", "hours"),
+    [(HOUR, []), (moment(1), [0]), (moment(3600), [0]), (moment(3601), [0, 1])],
+)
+def test_a_closed_cluster_is_metered_for_the_hours_begun_before(
+    closed_at: datetime, hours: list[int]
+) -> None:
+    make_cluster(metered_from=HOUR, state="closed", closed_at=closed_at)
 
-    assert open_due_windows(at=DUE) == 0
+    assert open_due_windows(at=DUE + timedelta(days=9)) == len(hours)
+    assert open_due_windows(at=DUE + timedelta(days=10)) == 0
+    assert starts() == [("hopper", hour) for hour in hours]
+
+
+def test_closing_a_cluster_strands_no_hour_that_is_not_due_yet() -> None:
+    cluster = make_cluster(metered_from=HOUR)
+    close_cluster(cluster=cluster, actor=ACTOR, at=moment(3700))
+
+    assert open_due_windows(at=DUE) == 1
+    assert open_due_windows(at=DUE + timedelta(hours=1)) == 1
+    assert open_due_windows(at=DUE + timedelta(hours=9)) == 0
+    assert starts() == [("hopper", 0), ("hopper", 1)]
 
 
 def test_metering_from_an_earlier_hour_fills_in_what_is_missing() -> None:

@@ -121,4 +121,14 @@ def test_a_cluster_closes_when_none_of_its_namespaces_is_bound() -> None:
     binding.delete()
     closed = close_cluster(cluster=cluster, expected_version=1, actor=SEED, at=AT)
 
-    assert (closed.state, closed.version) == ("closed", 2)
+    assert (closed.state, closed.closed_at, closed.version) == ("closed", AT, 2)
+
+
+def test_a_cluster_closed_again_keeps_when_it_was_closed() -> None:
+    cluster = make_cluster()
+    close_cluster(cluster=cluster, actor=SEED, at=AT)
+
+    again = close_cluster(cluster=cluster, actor=SEED, at=AT + timedelta(hours=1))
+
+    assert (again.closed_at, again.version) == (AT, 2)
+    assert AuditEntry.objects.filter(action="tenants:cluster:close").count() == 1
