@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from billing.domain.money import Money
 from billing.models import Invoice
 from config.demo.oracle import ExpectedInvoice, Verdict
 
@@ -69,7 +70,7 @@ def _compare(expected: ExpectedInvoice, invoice: Invoice) -> InvoiceComparison:
         organization=expected.organization,
         reference=invoice.reference,
         currency=invoice.currency,
-        invoiced_total=invoice.total,
+        invoiced_total=Money(invoice.total, invoice.currency).amount,
         expected_total=expected.total,
         invoiced_unit_seconds=dict(unit_seconds),
         expected_unit_seconds=expected.unit_seconds,

@@ -218,7 +218,7 @@ def _exception_table(summary: Summary) -> Table:
             str(row["kind"]).replace("_", " "),
             row["state"],
             str(row["count"]),
-            _hours(row["held_unit_seconds"]),
+            "no size" if row["kind"] == "unknown_device" else _hours(row["held_unit_seconds"]),
         )
     return table
 
