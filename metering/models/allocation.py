@@ -23,6 +23,7 @@ class PodAllocation(models.Model):
     pod_name = models.CharField(max_length=253)
     node = models.CharField(max_length=253)
     owner = models.CharField(max_length=150, blank=True, default="")
+    """Whom the pod's label names; a namespace's default owner belongs to the record instead."""
     priority_class = models.CharField(max_length=253, blank=True, default="")
     units = models.PositiveIntegerField()
     size = models.CharField(max_length=16)

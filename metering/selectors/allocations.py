@@ -15,6 +15,7 @@ class AllocationFact:
 
     Attributes:
         resource: Kubernetes' spelling.
+        owner: Whom the pod's label names, or "".
     """
 
     pod_uid: str

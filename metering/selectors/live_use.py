@@ -11,7 +11,7 @@ from metering.models import PodAllocation
 
 @dataclass(frozen=True)
 class HeldUnits:
-    """Units of one size held in one namespace by one owner; owner "" is nobody known."""
+    """Units of one size held in one namespace by whom a label names; owner "" is no label."""
 
     cluster_id: UUID
     namespace: str

@@ -60,6 +60,11 @@ class UsageRow:
     activity: Activity = field(default_factory=Activity)
 
     @property
+    def owner(self) -> str:
+        """Return the owning user's name, from whoever the namespace belonged to at the begin."""
+        return owner_of(label=self.fact.owner, default_owner=self.tenant.default_owner)
+
+    @property
     def unit_seconds(self) -> int:
         """Return what is billed."""
         return unit_seconds(units=self.fact.units, seconds=self.interval.seconds)
@@ -193,16 +198,14 @@ def _compose_settled(
         into.findings.append(unbound(stay.pod, use=use))
         return
     if isinstance(settled, Sized):
-        settled = _first_sight(stay, sized=settled, units=units, tenant=tenant, into=into)
+        settled = _first_sight(stay, sized=settled, units=units, into=into)
     row = UsageRow(fact=settled, tenant=tenant, interval=stay.interval)
     into.usage.append(row)
     if stay.interval.end_kind is EndKind.VANISHED_IN_GAP:
         into.findings.append(uncertain_end(row.fact, interval=row.interval))
 
 
-def _first_sight(
-    stay: _Stay, *, sized: Sized, units: int, tenant: Tenant, into: Composed
-) -> AllocationFact:
+def _first_sight(stay: _Stay, *, sized: Sized, units: int, into: Composed) -> AllocationFact:
     pod = stay.pod
     fact = AllocationFact(
         pod_uid=pod.uid,
@@ -210,7 +213,7 @@ def _first_sight(
         namespace=pod.namespace,
         pod_name=pod.name,
         node=pod.node,
-        owner=owner_of(label=pod.owner, default_owner=tenant.default_owner),
+        owner=pod.owner,
         units=units,
         size=sized.size.value,
         price_group=sized.price_group,

@@ -132,7 +132,7 @@ def _usage_values(claimed: ClaimedWindow, *, row: UsageRow) -> tuple[object, ...
         claimed.cluster_id,
         tenant.organization_id,
         tenant.project_id,
-        fact.owner,
+        row.owner,
         fact.namespace,
         fact.pod_name,
         fact.pod_uid,

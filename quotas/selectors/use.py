@@ -50,23 +50,33 @@ def units_by_namespace() -> dict[tuple[UUID, str], dict[GPUSize, int]]:
 
 
 def used_units(*, at: datetime) -> Counter[UseKey]:
-    """Return units held now at every scope: organization, project and owner; two statements."""
+    """Return units held now at every scope: organization, project and owner; two statements.
+
+    What no label claims is held by the default owner of the binding in force.
+    """
     bindings = {
-        (cluster_id, namespace): (organization_id, project_id)
-        for cluster_id, namespace, project_id, organization_id in NamespaceBinding.objects.filter(
-            valid__contains=at
-        ).values_list("cluster_id", "namespace", "project_id", "project__organization_id")
+        (cluster_id, namespace): (organization_id, project_id, default_owner or "")
+        for cluster_id, namespace, project_id, organization_id, default_owner in (
+            NamespaceBinding.objects.filter(valid__contains=at).values_list(
+                "cluster_id",
+                "namespace",
+                "project_id",
+                "project__organization_id",
+                "default_owner__username",
+            )
+        )
     }
     used: Counter[UseKey] = Counter()
     for held in held_units():
         bound = bindings.get((held.cluster_id, held.namespace))
         if bound is None:
             continue
-        organization_id, project_id = bound
+        organization_id, project_id, default_owner = bound
         used[UseKey(organization_id, None, None, held.size)] += held.units
         used[UseKey(organization_id, project_id, None, held.size)] += held.units
-        if held.owner:
-            used[UseKey(organization_id, project_id, held.owner, held.size)] += held.units
+        owner = held.owner or default_owner
+        if owner:
+            used[UseKey(organization_id, project_id, owner, held.size)] += held.units
     return used
 
 

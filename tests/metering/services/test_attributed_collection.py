@@ -15,17 +15,19 @@ from metering.models import (
 from metering.services.collection import collect_window
 from metering.services.windows import claim_windows, open_due_windows
 from tenants.models import Cluster, Project
-from tests.builders import bind, make_user
+from tests.builders import bind, make_organization, make_project, make_user
 from tests.metering.collecting import DUE, collect, exceptions, usage
 from tests.metering.seen import (
     ACTOR,
     HOUR,
+    LATER,
     SLICED_A100,
     device,
     moment,
     node,
     observation,
     pod,
+    ticks,
     worker,
 )
 
@@ -134,6 +136,36 @@ def test_the_label_owns_before_the_bindings_default_and_nobody_is_not_dropped(
 
     owners = dict(UsageRecord.objects.values_list("pod_uid", "owner"))
     assert owners == {"a": "carol", "b": "bob", "c": ""}
+
+
+def test_a_default_owner_stays_with_its_tenant_when_the_namespace_moves() -> None:
+    cluster = Cluster.objects.get()
+    noon = HOUR + timedelta(hours=1)
+    ours, theirs = (make_project(make_organization(slug), slug) for slug in ("ours", "theirs"))
+    bind(cluster, "moved", ours, end_at=noon, default_owner=make_user("bob"))
+    bind(cluster, "moved", theirs, begin_at=noon, default_owner=make_user("dan"))
+    last = moment(7200 + LATER)
+    pods = (
+        pod("a", namespace="moved", last_seen_at=last),
+        pod("b", namespace="moved", owner="carol", last_seen_at=last),
+    )
+    collect(observation(*pods))
+    open_due_windows(at=DUE + timedelta(hours=1))
+    [claimed] = claim_windows(worker="w", limit=1, at=DUE + timedelta(hours=1))
+    seen = observation(
+        *pods, start_at=noon, end_at=moment(7200), as_of=last, ticks=ticks(start_at=noon)
+    )
+
+    collect_window(claimed=claimed, source=worker(seen).source, actor=ACTOR, at=last)
+
+    owners = UsageRecord.objects.order_by("window_start", "pod_uid")
+    assert list(owners.values_list("project__slug", "pod_uid", "owner")) == [
+        ("ours", "a", "bob"),
+        ("ours", "b", "carol"),
+        ("theirs", "a", "dan"),
+        ("theirs", "b", "carol"),
+    ]
+    assert dict(PodAllocation.objects.values_list("pod_uid", "owner")) == {"a": "", "b": "carol"}
 
 
 # ---------------------------------------------------------------- snapshots

@@ -1,6 +1,6 @@
 """Used against limit, told at every scope."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
@@ -72,6 +72,22 @@ def test_use_follows_the_binding_in_force(cast: Cast) -> None:
     assert before[UseKey(cast.acme.pk, cast.llm.pk, None, LARGE)] == 2
     assert after[UseKey(cast.acme.pk, cast.llm.pk, None, LARGE)] == 0
     assert after[UseKey(cast.acme.pk, cast.vision.pk, None, LARGE)] == 2
+
+
+def test_what_no_label_claims_is_held_by_the_default_owner_of_the_binding_in_force(
+    cast: Cast,
+) -> None:
+    cluster = make_cluster()
+    bind(cluster, "moved", cast.llm, end_at=AT, default_owner=cast.carol)
+    bind(cluster, "moved", cast.virus, begin_at=AT, default_owner=cast.frank)
+    hold(cluster, "moved", units=2)
+    hold(cluster, "moved", units=1, owner="bob")
+
+    def owners(at: datetime) -> dict[str | None, int]:
+        return {key.username: units for key, units in used_units(at=at).items() if key.username}
+
+    assert owners(AT - timedelta(hours=1)) == {"carol": 2, "bob": 1}
+    assert owners(AT) == {"frank": 2, "bob": 1}
 
 
 def test_what_nobody_is_bound_to_counts_nowhere(hopper: Cluster) -> None:
