@@ -108,7 +108,7 @@ def close_binding(
 
     Args:
         binding: Which one.
-        valid_until: The first hour no longer bound: not before the hour of `at`.
+        valid_until: The first hour no longer bound: after `at`.
         expected_version: The version the caller saw; None when it does not matter.
         actor: Who ends it.
         at: When, UTC.
@@ -158,14 +158,14 @@ def _owner_problems(owner: User | None) -> tuple[FieldProblem, ...]:
 def _end_problems(
     row: NamespaceBinding, valid_until: datetime, at: datetime
 ) -> tuple[FieldProblem, ...]:
-    """Return what is wrong with a new end: it lies in (begin, end] and not in the past."""
+    """Return what is wrong with a new end: it lies in (begin, end] and in the future."""
     problems = hour_problems("valid_until", valid_until)
     if problems:
         return problems
-    earliest = max(floor_hour(at), row.valid.lower + timedelta(hours=1))
+    earliest = max(floor_hour(at), row.valid.lower) + timedelta(hours=1)
     latest = row.valid.upper
     if valid_until < earliest:
-        message = f"End at {earliest.isoformat()} or later: earlier hours have begun."
+        message = f"End at {earliest.isoformat()} or later: hours already begun keep their project."
         return (FieldProblem("valid_until", "too_early", message),)
     if latest is not None and valid_until > latest:
         message = f"End at {latest.isoformat()} or earlier, or bind the later hours anew."

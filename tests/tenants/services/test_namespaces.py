@@ -189,6 +189,7 @@ def test_a_binding_ends_at_an_hour_and_says_so_in_the_trail() -> None:
     [
         (AT + timedelta(minutes=30), "not_a_whole_hour"),
         (AT - HOUR, "too_early"),
+        (AT, "too_early"),
         (AT + 49 * HOUR, "too_late"),
     ],
 )
@@ -201,6 +202,33 @@ def test_hours_already_begun_or_beyond_the_end_stay(until: datetime, code: str) 
     assert [p.code for p in refusal.value.problems] == [code]
     binding.refresh_from_db()
     assert (binding.valid.upper, binding.version) == (AT + 48 * HOUR, 1)
+
+
+def test_a_binding_is_not_ended_at_the_begin_of_the_running_hour() -> None:
+    binding = bind(make_cluster(), "a", make_project(make_organization()))
+    late = AT + timedelta(minutes=50)
+
+    with pytest.raises(InvalidInputError) as refusal:
+        close_binding(binding=binding, valid_until=AT, actor=SEED, at=late)
+    ended = close_binding(binding=binding, valid_until=AT + HOUR, actor=SEED, at=late)
+
+    assert [(p.code, p.message) for p in refusal.value.problems] == [
+        (
+            "too_early",
+            "End at 2026-11-02T10:00:00+00:00 or later: hours already begun keep their project.",
+        )
+    ]
+    assert (ended.valid.upper, ended.version) == (AT + HOUR, 2)
+
+
+def test_a_binding_that_has_not_begun_keeps_at_least_its_first_hour() -> None:
+    binding = bind(make_cluster(), "a", make_project(make_organization()), begin_at=AT + 9 * HOUR)
+
+    with pytest.raises(InvalidInputError):
+        close_binding(binding=binding, valid_until=AT + 9 * HOUR, actor=SEED, at=AT)
+    ended = close_binding(binding=binding, valid_until=AT + 10 * HOUR, actor=SEED, at=AT)
+
+    assert ended.valid.upper == AT + 10 * HOUR
 
 
 def test_a_binding_of_the_past_is_not_ended_again() -> None:
