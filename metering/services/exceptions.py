@@ -32,7 +32,8 @@ ON CONFLICT (window_id, kind, subject) DO UPDATE
    SET namespace = EXCLUDED.namespace, summary = EXCLUDED.summary, remedy = EXCLUDED.remedy,
        held_unit_seconds = EXCLUDED.held_unit_seconds, details = EXCLUDED.details,
        state = 'open', resolved_at = NULL, resolved_by_id = NULL, resolution = ''
- WHERE NOT (e.state = 'resolved' AND e.resolution <> %(auto)s AND e.details = EXCLUDED.details)
+ WHERE NOT (e.state = 'resolved' AND e.resolution <> %(auto)s AND e.details = EXCLUDED.details
+            AND e.held_unit_seconds = EXCLUDED.held_unit_seconds)
 """
 _RESOLVE_GONE = """
 UPDATE metering_meteringexception

@@ -83,6 +83,14 @@ def test_what_a_person_resolved_stays_resolved_while_the_facts_do(
     assert (other.state, other.details) == ("open", {"units": 8})
 
 
+def test_what_holds_more_than_a_person_saw_opens_again(claimed: ClaimedWindow) -> None:
+    resolve(write(claimed, STRAY))
+
+    more = write(claimed, Finding(**{**vars(STRAY), "held_unit_seconds": 61}))
+
+    assert (more.state, more.held_unit_seconds, more.resolution) == ("open", 61, "")
+
+
 def test_a_resolution_is_in_the_audit_trail(claimed: ClaimedWindow) -> None:
     found = write(claimed, STRAY)
     resolve(found, "  A test.  ")
