@@ -108,7 +108,7 @@ BEGIN
     first_day := (date_trunc('month', from_month AT TIME ZONE 'UTC')
                   + make_interval(months => step)) AT TIME ZONE 'UTC';
     name := '{USAGE}_' || to_char(first_day AT TIME ZONE 'UTC', 'YYYY_MM');
-    CONTINUE WHEN to_regclass(name) IS NOT NULL;
+    CONTINUE WHEN to_regclass('public.' || name) IS NOT NULL;
     EXECUTE format(
       'CREATE TABLE %I PARTITION OF {USAGE} FOR VALUES FROM (%L) TO (%L)', name, first_day,
       (first_day AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC');

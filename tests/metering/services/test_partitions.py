@@ -33,6 +33,17 @@ def test_missing_months_are_made_once() -> None:
     ]
 
 
+def test_a_temporary_table_does_not_stand_in_for_a_partition() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TEMP TABLE metering_usagerecord_2031_03 (id bigint)")
+
+        made = ensure_partitions(from_month=datetime(2031, 3, 1, tzinfo=UTC), months=1)
+
+        cursor.execute("DROP TABLE pg_temp.metering_usagerecord_2031_03")
+    assert made == 1
+    assert "metering_usagerecord_2031_03" in partitions()
+
+
 def test_every_month_between_two_moments_has_its_partition() -> None:
     made = ensure_partitions_between(
         first=datetime(2032, 11, 30, 23, tzinfo=UTC), last=datetime(2033, 2, 1, tzinfo=UTC)
