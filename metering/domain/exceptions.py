@@ -19,6 +19,7 @@ class ExceptionKind(StrEnum):
     OVER_CAPACITY = "over_capacity"
     LOW_COVERAGE = "low_coverage"
     SOURCE_UNAVAILABLE = "source_unavailable"
+    QUARANTINED = "quarantined"
 
 
 BLOCKING_KINDS: Final = frozenset(
@@ -26,6 +27,7 @@ BLOCKING_KINDS: Final = frozenset(
         ExceptionKind.OVER_CAPACITY,
         ExceptionKind.LOW_COVERAGE,
         ExceptionKind.SOURCE_UNAVAILABLE,
+        ExceptionKind.QUARANTINED,
     }
 )
 """Causes that put the window as a whole in doubt and keep it from being sealed while open.
@@ -65,7 +67,13 @@ REMEDIES: Final[Mapping[ExceptionKind, str]] = {
     ExceptionKind.SOURCE_UNAVAILABLE: (
         "Look at the cluster's Prometheus; metering goes on by itself when it answers."
     ),
+    ExceptionKind.QUARANTINED: (
+        "Look for the workers' errors in the log, then meter the window again; waive the hour if "
+        "it can never be metered."
+    ),
 }
+
+QUARANTINED_SENTENCE: Final = "No worker that claimed this window ever reported back."
 
 _UNSIZED_SENTENCES: Final[Mapping[UnsizedCause, str]] = {
     UnsizedCause.UNKNOWN_RESOURCE: "No rule knows the resource.",

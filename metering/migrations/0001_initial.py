@@ -143,6 +143,7 @@ class Migration(migrations.Migration):
                             ("over_capacity", "Over capacity"),
                             ("low_coverage", "Low coverage"),
                             ("source_unavailable", "Source unavailable"),
+                            ("quarantined", "Quarantined"),
                         ],
                         max_length=32,
                     ),

@@ -38,6 +38,8 @@ _WAITING = (WindowState.GAP, WindowState.QUARANTINED)
 def retry_window(*, window_id: int, note: str = "", actor: Actor, at: datetime) -> MeteringWindow:
     """Make a window that is not sealed due now, with all its attempts before it.
 
+    What a person accepted before is to be accepted anew.
+
     Raises:
         WindowNotFoundError: There is no such window.
         WindowSealedError: It is sealed.
@@ -53,7 +55,14 @@ def retry_window(*, window_id: int, note: str = "", actor: Actor, at: datetime) 
             raise WindowStateError(
                 "A worker collects the window at the moment.", facts={"state": before.value}
             )
-        _update(window, state=WindowState.OPEN, not_before=at, attempt=0, failures=0)
+        _update(
+            window,
+            state=WindowState.OPEN,
+            accepts_low_coverage=False,
+            not_before=at,
+            attempt=0,
+            failures=0,
+        )
         _audit(window, verb="retry", before=before, note=note, actor=actor, at=at)
     return window
 
@@ -82,8 +91,8 @@ def release_gap(
                 "The window does not wait for a decision.", facts={"state": before.value}
             )
         if decision is GapDecision.ACCEPT:
-            _accept(window, at=at)
-            kinds = frozenset({ExceptionKind.LOW_COVERAGE})
+            _accept(window, before=before, at=at)
+            kinds = frozenset({ExceptionKind.LOW_COVERAGE, ExceptionKind.QUARANTINED})
         else:
             _waive(window, at=at)
             kinds = BLOCKING_KINDS
@@ -107,11 +116,12 @@ def _lock(window_id: int) -> MeteringWindow:
     return found[0]
 
 
-def _accept(window: MeteringWindow, *, at: datetime) -> None:
+def _accept(window: MeteringWindow, *, before: WindowState, at: datetime) -> None:
+    """Meter a window again; only of a gap does anybody know how little was seen."""
     _update(
         window,
         state=WindowState.OPEN,
-        accepts_low_coverage=True,
+        accepts_low_coverage=before is WindowState.GAP or window.accepts_low_coverage,
         not_before=at,
         attempt=0,
         failures=LOOK_AHEAD_DOUBLINGS_MAX,

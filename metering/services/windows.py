@@ -12,6 +12,7 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from metering.domain.crashpoints import crashpoint
+from metering.domain.exceptions import QUARANTINED_SENTENCE, REMEDIES, ExceptionKind
 from metering.domain.policy import DEFAULT_POLICY, MeteringPolicy
 from metering.domain.resource_names import sanitise
 from metering.domain.window import SCRAPES_AFTER_END, WINDOW
@@ -113,7 +114,8 @@ WITH due AS (
      AND (%(window_ids)s::bigint[] IS NULL OR id = ANY(%(window_ids)s))
    ORDER BY start_at, cluster_id
    LIMIT %(limit)s
-   FOR UPDATE SKIP LOCKED)
+   FOR UPDATE SKIP LOCKED),
+claimed AS (
 UPDATE metering_meteringwindow w
    SET fence = w.fence + 1,
        attempt = w.attempt + 1,
@@ -122,10 +124,20 @@ UPDATE metering_meteringwindow w
        lease_until = CASE WHEN w.attempt >= %(attempts_max)s THEN NULL
          ELSE clock_timestamp() + make_interval(secs => %(lease)s) END,
        last_error = CASE WHEN w.attempt >= %(attempts_max)s
-         THEN 'No worker that claimed this window ever reported back.' ELSE w.last_error END
+         THEN %(sentence)s ELSE w.last_error END
   FROM due WHERE w.id = due.id
 RETURNING w.state, w.id, w.cluster_id, w.start_at, w.fence, w.attempt, w.failures,
-          w.accepts_low_coverage
+          w.accepts_low_coverage),
+told AS (
+INSERT INTO metering_meteringexception AS e (cluster_id, window_id, window_start, kind, subject,
+  namespace, summary, remedy, held_unit_seconds, details, state, created_at, resolution)
+SELECT cluster_id, id, start_at, %(quarantined)s, '', '', %(sentence)s, %(remedy)s, 0,
+       jsonb_build_object('claims', attempt - 1), 'open', COALESCE(%(at)s, clock_timestamp()), ''
+  FROM claimed WHERE state = 'quarantined'
+ON CONFLICT (window_id, kind, subject) DO UPDATE
+   SET details = EXCLUDED.details, state = 'open', resolved_at = NULL, resolved_by_id = NULL,
+       resolution = '')
+SELECT * FROM claimed
 """
 
 
@@ -141,7 +153,7 @@ def claim_windows(
     """Claim due windows for a worker, oldest first, passing over what others hold.
 
     A claim lasts `policy.lease_seconds` by the database's clock. A window whose claims never
-    report back is quarantined instead of claimed once more.
+    report back is quarantined instead of claimed once more, and an exception tells so.
 
     Args:
         worker: Name of the worker, for people.
@@ -163,6 +175,9 @@ def claim_windows(
                     "attempts_max": policy.attempts_max,
                     "worker": worker[:64],
                     "lease": policy.lease_seconds,
+                    "quarantined": ExceptionKind.QUARANTINED.value,
+                    "sentence": QUARANTINED_SENTENCE,
+                    "remedy": REMEDIES[ExceptionKind.QUARANTINED],
                 },
             )
             rows = sorted(cursor.fetchall(), key=lambda row: (row[3], row[2]))

@@ -10,6 +10,7 @@ from metering.domain.errors import (
     WindowSealedError,
     WindowStateError,
 )
+from metering.domain.policy import MeteringPolicy
 from metering.models import (
     CapacityRecord,
     ExceptionState,
@@ -20,7 +21,7 @@ from metering.models import (
 from metering.services.collection import collect_window
 from metering.services.decisions import GapDecision, release_gap, retry_window
 from metering.services.sweeping import Worker, meter_due
-from metering.services.windows import claim_windows
+from metering.services.windows import claim_windows, open_due_windows
 from tenants.domain.actors import Actor, ActorKind
 from tenants.models import AuditEntry
 from tests.builders import bind, make_cluster, make_organization, make_project, make_user
@@ -118,6 +119,55 @@ def test_a_quarantined_window_that_was_never_asked_about_can_be_waived(frank: Ac
     meter_due(worker=worker(), at=HOUR)
 
     assert (window().state, window().as_of) == ("sealed", OLD)
+
+
+def quarantine() -> None:
+    """Let every worker that claims HOUR die."""
+    expired = MeteringPolicy(lease_seconds=-1)
+    for _ in range(expired.attempts_max + 1):
+        claim_windows(worker="dead", limit=1, at=OLD, policy=expired)
+    assert window().state == "quarantined"
+
+
+@pytest.mark.parametrize("decision", [None, *GapDecision])
+def test_a_quarantine_is_an_exception_until_it_is_decided_on_or_metered(
+    decision: GapDecision | None, frank: Actor
+) -> None:
+    make_cluster(metered_from=HOUR)
+    open_due_windows(at=HOUR + timedelta(seconds=3600 + LATER))
+    quarantine()
+
+    if decision is None:
+        retry_window(window_id=window().id, actor=frank, at=OLD)
+        assert MeteringException.objects.get().state == ExceptionState.OPEN
+    else:
+        release_gap(window_id=window().id, decision=decision, note="Why.", actor=frank, at=OLD)
+        assert MeteringException.objects.get().resolution == "Why."
+    assert not window().accepts_low_coverage
+    meter_due(worker=worker(), at=OLD)
+
+    assert (window().state, MeteringException.objects.get().state) == ("sealed", "resolved")
+
+
+def test_a_window_quarantined_again_is_an_open_exception_again(frank: Actor) -> None:
+    make_cluster(metered_from=HOUR)
+    open_due_windows(at=HOUR + timedelta(seconds=3600 + LATER))
+    for _ in range(2):
+        quarantine()
+        found = MeteringException.objects.get()
+        assert (found.state, found.resolved_by_id, found.resolution) == ("open", None, "")
+        release_gap(
+            window_id=window().id, decision=GapDecision.ACCEPT, note="x", actor=frank, at=OLD
+        )
+
+
+def test_metering_again_takes_an_acceptance_back(blinking: Worker, frank: Actor) -> None:
+    release_gap(window_id=window().id, decision=GapDecision.ACCEPT, note="x", actor=frank, at=OLD)
+
+    retry_window(window_id=window().id, actor=frank, at=OLD)
+    meter_due(worker=blinking, at=OLD)
+
+    assert (window().state, window().accepts_low_coverage) == ("gap", False)
 
 
 @pytest.mark.usefixtures("blinking")

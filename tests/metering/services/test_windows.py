@@ -6,8 +6,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from metering.domain.exceptions import REMEDIES, ExceptionKind
 from metering.domain.policy import MeteringPolicy
-from metering.models import MeteringWindow
+from metering.models import MeteringException, MeteringWindow
 from metering.protocols import ClusterTarget
 from metering.services.windows import claim_windows, open_due_windows
 from tenants.services.clusters import close_cluster
@@ -191,6 +192,17 @@ def test_a_window_that_kills_every_worker_is_quarantined() -> None:
     window = MeteringWindow.objects.get()
     assert (window.state, window.lease_until, window.lease_owner) == ("quarantined", None, "")
     assert window.last_error == "No worker that claimed this window ever reported back."
+    found = MeteringException.objects.get()
+    assert (found.window, found.window_start, found.kind, found.subject, found.state) == (
+        window,
+        HOUR,
+        "quarantined",
+        "",
+        "open",
+    )
+    assert (found.summary, found.details) == (window.last_error, {"claims": 8})
+    assert found.remedy == REMEDIES[ExceptionKind.QUARANTINED]
+    assert found.created_at == DUE
     assert claim_windows(worker="w", limit=1, at=DUE, policy=expired) == []
 
 
