@@ -124,7 +124,12 @@ def _ledger() -> None:
     )
     ensure_catalogue(actor=actor, at=at)
     ensure_partitions(from_month=MONTH_START, months=1)
-    values: dict[str, Any] = {"begin": MONTH_START, "hours": HOURS, "pods": PODS, "cluster": cluster.pk}
+    values: dict[str, Any] = {
+        "begin": MONTH_START,
+        "hours": HOURS,
+        "pods": PODS,
+        "cluster": cluster.pk,
+    }
     values |= {"organization": organization.pk, "project": project.pk}
     with connection.cursor() as cursor:
         for statement in (_WINDOWS, _USAGE, _SEAL):
