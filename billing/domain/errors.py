@@ -56,7 +56,7 @@ class PriceOverlapError(ConflictError):
     """The key has a price that begins at that hour or later."""
 
     code = "price_overlap"
-    remedy = "Let the new price begin after the newest one of its key."
+    remedy = "Let it begin after the newest price of its key, or before the earliest."
 
 
 class PriceInUseError(ConflictError):
@@ -70,7 +70,7 @@ class AssignmentOverlapError(ConflictError):
     """The organization has a price book assigned from that hour or later."""
 
     code = "price_book_assignment_overlap"
-    remedy = "Let the assignment begin after the newest one of the organization."
+    remedy = "Let it begin after the organization's newest assignment, or before its earliest."
 
 
 class AssignmentInUseError(ConflictError):

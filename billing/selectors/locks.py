@@ -6,6 +6,7 @@ takes shared locks, so that many windows accrue at once but none beside a closin
 """
 
 from collections.abc import Iterable
+from datetime import datetime
 from uuid import UUID
 
 from django.db import connection
@@ -91,3 +92,21 @@ def open_ended_assignment(organization: Organization) -> PriceBookAssignment | N
         .filter(organization=organization, valid__upper_inf=True)
         .first()
     )
+
+
+def earliest_price_begin(*, price_book: PriceBook, size: str, price_group: str) -> datetime | None:
+    """Return when the earliest price of a key begins; lock the book before."""
+    earliest = (
+        Price.objects.filter(price_book=price_book, size=size, price_group=price_group)
+        .order_by("valid")
+        .first()
+    )
+    return None if earliest is None else earliest.valid.lower
+
+
+def earliest_assignment_begin(organization: Organization) -> datetime | None:
+    """Return when an organization's earliest assignment begins; lock the organization before."""
+    earliest = (
+        PriceBookAssignment.objects.filter(organization=organization).order_by("valid").first()
+    )
+    return None if earliest is None else earliest.valid.lower

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 from django.db import transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
+from django.db.models import QuerySet
 
 from billing.domain.errors import (
     AssignmentInUseError,
@@ -19,6 +20,8 @@ from billing.domain.period import require_hour
 from billing.domain.price_book import ANY_GROUP, require_key, require_unit_price
 from billing.models import Charge, Price, PriceBook, PriceBookAssignment
 from billing.selectors.locks import (
+    earliest_assignment_begin,
+    earliest_price_begin,
     lock_organization,
     lock_price_book,
     open_ended_assignment,
@@ -73,7 +76,8 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
 ) -> Price:
     """Return a new price that is in force from an hour until it is succeeded.
 
-    The price before it ends where it begins, so prices of a key never overlap or leave a gap.
+    The price before it ends where it begins, so prices of a key never overlap or leave a gap. One
+    that begins before the earliest of its key lasts until that begins: so earlier use is priced.
 
     Args:
         price_book: The book.
@@ -88,31 +92,27 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
         PriceInvalidError: The price is negative, or finer than the ledger keeps.
         PriceKeyInvalidError: The size or the group is not known.
         NotOnTheHourError: `valid_from` is not a whole UTC hour.
-        PriceOverlapError: The newest price of the key begins at that hour or later.
-        PriceInUseError: Hours from then on are charged already.
+        PriceOverlapError: The key has a price at that hour, and a later one or one as old.
+        PriceInUseError: Hours it would cover are charged already.
     """
     require_key(size=size, price_group=price_group)
     require_unit_price(unit_price)
     begin_at = require_hour(valid_from, field="valid_from")
     with transaction.atomic():
         book = lock_price_book(price_book.pk)
-        previous = open_ended_price(price_book=book, size=size, price_group=price_group)
-        if previous is not None and previous.valid.lower >= begin_at:
-            raise PriceOverlapError(
-                "A price of this size and group begins at that hour or later.",
-                field="valid_from",
-                facts={"begins_at": previous.valid.lower.isoformat()},
-            )
-        _refuse_charged_hours(book, size=size, price_group=price_group, begin_at=begin_at)
-        if previous is not None:
-            previous.valid = DateTimeTZRange(previous.valid.lower, begin_at)
-            previous.save(update_fields=["valid"])
+        first_at = earliest_price_begin(price_book=book, size=size, price_group=price_group)
+        hours = _hours_from(begin_at, first_at=first_at)
+        previous = None
+        if hours.upper is None:
+            previous = open_ended_price(price_book=book, size=size, price_group=price_group)
+        _refuse_price(book, previous, size=size, price_group=price_group, hours=hours)
+        _end(previous, begin_at)
         price = Price.objects.create(
             price_book=book,
             size=size,
             price_group=price_group,
             unit_price=unit_price,
-            valid=DateTimeTZRange(begin_at, None),
+            valid=hours,
             created_at=at,
         )
         record(
@@ -127,7 +127,7 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
                 "price_group": price_group,
                 "unit_price": str(unit_price),
                 "was": None if previous is None else str(previous.unit_price),
-                "valid_from": begin_at.isoformat(),
+                **_told(hours),
             },
         )
     return price
@@ -143,11 +143,13 @@ def assign_price_book(
 ) -> PriceBookAssignment:
     """Return the assignment by which an organization is billed from an hour on.
 
+    One that begins before the earliest lasts until that begins.
+
     Raises:
         NotOnTheHourError: `valid_from` is not a whole UTC hour.
         CurrencyMismatchError: The book is not in the organization's billing currency.
-        AssignmentOverlapError: The newest assignment begins at that hour or later.
-        AssignmentInUseError: Hours from then on are charged already.
+        AssignmentOverlapError: One is in force at that hour, and it or a later one begins there.
+        AssignmentInUseError: Hours it would cover are charged already.
     """
     begin_at = require_hour(valid_from, field="valid_from")
     with transaction.atomic():
@@ -158,15 +160,14 @@ def assign_price_book(
                 field="price_book",
                 facts={"price_book": price_book.currency, "organization": payer.billing_currency},
             )
-        previous = open_ended_assignment(payer)
-        _refuse_assignment(payer, previous, begin_at=begin_at)
-        if previous is not None:
-            previous.valid = DateTimeTZRange(previous.valid.lower, begin_at)
-            previous.save(update_fields=["valid"])
+        hours = _hours_from(begin_at, first_at=earliest_assignment_begin(payer))
+        previous = open_ended_assignment(payer) if hours.upper is None else None
+        _refuse_assignment(payer, previous, hours=hours)
+        _end(previous, begin_at)
         assignment = PriceBookAssignment.objects.create(
             organization=payer,
             price_book=price_book,
-            valid=DateTimeTZRange(begin_at, None),
+            valid=hours,
             created_at=at,
         )
         record(
@@ -176,21 +177,56 @@ def assign_price_book(
             object_kind="price_book_assignment",
             object_id=assignment.pk,
             organization_id=payer.pk,
-            facts={"price_book": price_book.slug, "valid_from": begin_at.isoformat()},
+            facts={"price_book": price_book.slug, **_told(hours)},
         )
     return assignment
 
 
-def _refuse_charged_hours(
-    book: PriceBook, *, size: str, price_group: str, begin_at: datetime
+def _hours_from(begin_at: datetime, *, first_at: datetime | None) -> DateTimeTZRange:
+    """Return the hours of a new row: up to the earliest there is, or without an end after it."""
+    is_before_all = first_at is not None and begin_at < first_at
+    return DateTimeTZRange(begin_at, first_at if is_before_all else None)
+
+
+def _end(previous: Price | PriceBookAssignment | None, end_at: datetime) -> None:
+    if previous is not None:
+        previous.valid = DateTimeTZRange(previous.valid.lower, end_at)
+        previous.save(update_fields=["valid"])
+
+
+def _told(hours: DateTimeTZRange) -> dict[str, str]:
+    told = {"valid_from": hours.lower.isoformat()}
+    return told if hours.upper is None else {**told, "valid_until": hours.upper.isoformat()}
+
+
+def _last_charged_in(charges: QuerySet[Charge], hours: DateTimeTZRange) -> datetime | None:
+    charges = charges.filter(window_start__gte=hours.lower)
+    if hours.upper is not None:
+        charges = charges.filter(window_start__lt=hours.upper)
+    return charges.order_by("-window_start").values_list("window_start", flat=True).first()
+
+
+def _refuse_price(
+    book: PriceBook,
+    previous: Price | None,
+    *,
+    size: str,
+    price_group: str,
+    hours: DateTimeTZRange,
 ) -> None:
-    """Refuse a price for hours whose charges it would have priced otherwise."""
-    charged = Charge.objects.filter(price__price_book=book, size=size, window_start__gte=begin_at)
+    """Refuse a price within older ones, or for hours whose charges it would price otherwise."""
+    if previous is not None and previous.valid.lower >= hours.lower:
+        raise PriceOverlapError(
+            "A price of this size and group begins at that hour or later.",
+            field="valid_from",
+            facts={"begins_at": previous.valid.lower.isoformat()},
+        )
+    charged = Charge.objects.filter(price__price_book=book, size=size)
     if price_group == ANY_GROUP:
         charged = charged.filter(price__price_group=ANY_GROUP)
     else:
         charged = charged.filter(price_group=price_group)
-    last = charged.order_by("-window_start").values_list("window_start", flat=True).first()
+    last = _last_charged_in(charged, hours)
     if last is not None:
         raise PriceInUseError(
             "Hours the price would cover are charged already.",
@@ -200,20 +236,15 @@ def _refuse_charged_hours(
 
 
 def _refuse_assignment(
-    organization: Organization, previous: PriceBookAssignment | None, *, begin_at: datetime
+    organization: Organization, previous: PriceBookAssignment | None, *, hours: DateTimeTZRange
 ) -> None:
-    if previous is not None and previous.valid.lower >= begin_at:
+    if previous is not None and previous.valid.lower >= hours.lower:
         raise AssignmentOverlapError(
             "The organization has a price book assigned from that hour or later.",
             field="valid_from",
             facts={"begins_at": previous.valid.lower.isoformat()},
         )
-    last = (
-        Charge.objects.filter(organization=organization, window_start__gte=begin_at)
-        .order_by("-window_start")
-        .values_list("window_start", flat=True)
-        .first()
-    )
+    last = _last_charged_in(Charge.objects.filter(organization=organization), hours)
     if last is not None:
         raise AssignmentInUseError(
             "Hours the assignment would cover are charged already.",

@@ -250,6 +250,45 @@ class TestMissingPrices:
         assert AccrualException.objects.get().resolved_at == AT + HOUR
         assert AccruedWindow.objects.get().is_complete
 
+    def test_the_remedy_still_works_when_a_later_price_is_in_use(self) -> None:
+        ledger = make_ledger()
+        late = MONTH_START + HOUR
+        large = {"price_book": ledger.book, "size": "large", "actor": DORA, "at": AT}
+        set_price(**large, unit_price=Decimal("9.00"), valid_from=late)  # type: ignore[arg-type]
+        early = sealed_window(ledger.cluster, [Use(ledger.llm, 3600, size="large")])
+        later = sealed_window(ledger.cluster, [Use(ledger.llm, 3600, size="large")], start_at=late)
+        accrue(early, later)
+        assert AccrualException.objects.get().remedy.endswith("from that hour on.")
+
+        set_price(**large, unit_price=Decimal("8.00"), valid_from=MONTH_START)  # type: ignore[arg-type]
+        result = accrue(early, later)
+
+        assert (result.charges, result.unit_seconds) == (1, 3600)
+        assert list(
+            Charge.objects.order_by("window_start").values_list("window_start", "unit_price")
+        ) == [(MONTH_START, Decimal(8)), (late, Decimal(9))]
+        assert not AccrualException.objects.filter(resolved_at=None).exists()
+
+    def test_the_remedy_still_works_when_a_later_book_is_in_use(self) -> None:
+        ledger = make_ledger()
+        before = MONTH_START - HOUR
+        book = make_book("before")
+        make_price(book, "5.00", begin_at=before)
+        early = sealed_window(ledger.cluster, [Use(ledger.llm, 3600)], start_at=before)
+        later = sealed_window(ledger.cluster, [Use(ledger.llm, 3600)])
+        accrue(early, later)
+        assert AccrualException.objects.get().code == "no_price_book"
+
+        assign_price_book(
+            organization=ledger.organization, price_book=book, valid_from=before, actor=DORA, at=AT
+        )
+        accrue(early, later)
+
+        assert list(
+            Charge.objects.order_by("window_start").values_list("window_start", "unit_price")
+        ) == [(before, Decimal(5)), (MONTH_START, Decimal(2))]
+        assert not AccrualException.objects.filter(resolved_at=None).exists()
+
     def test_a_book_without_the_price_changes_the_cause(self) -> None:
         organization = make_organization("new")
         project = make_project(organization)

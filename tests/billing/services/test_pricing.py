@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from django.db import connection
 
 from billing.domain.errors import (
     AssignmentInUseError,
@@ -29,7 +30,6 @@ from tests.billing.ledger import (
     accrue_everything,
     make_book,
     make_ledger,
-    make_price,
     sealed_window,
 )
 from tests.builders import AT, MONTH_START, make_organization
@@ -106,16 +106,38 @@ def test_prices_of_other_groups_are_left_alone() -> None:
     ]
 
 
-@pytest.mark.parametrize("hours", [0, -1])
-def test_a_price_that_does_not_follow_the_newest_is_refused(hours: int) -> None:
+@pytest.mark.parametrize("hours", [0, 5, 10])
+def test_a_price_within_older_ones_is_refused(hours: int) -> None:
     book = make_book()
-    make_price(book, "2.00")
+    change = MONTH_START + 10 * HOUR
+    put(book, "2.00")
+    put(book, "3.00", valid_from=change)
 
     with pytest.raises(PriceOverlapError) as refused:
         put(book, valid_from=MONTH_START + hours * HOUR)
 
     assert refused.value.code == "price_overlap"
-    assert spans(book) == [("*", "2.00", MONTH_START, None)]
+    assert spans(book) == [("*", "2.00", MONTH_START, change), ("*", "3.00", change, None)]
+
+
+def test_a_price_before_the_earliest_lasts_until_that_begins() -> None:
+    book = make_book()
+    second, third = MONTH_START + 5 * HOUR, MONTH_START + 9 * HOUR
+    put(book, "2.00", valid_from=second)
+    put(book, "3.00", valid_from=third)
+
+    put(book, "1.00")
+
+    assert spans(book) == [
+        ("*", "1.00", MONTH_START, second),
+        ("*", "2.00", second, third),
+        ("*", "3.00", third, None),
+    ]
+    newest = AuditEntry.objects.first()
+    assert newest is not None
+    assert newest.facts["valid_until"] == second.isoformat()
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
 
 @pytest.mark.parametrize(
@@ -240,3 +262,21 @@ def test_an_assignment_inside_charged_hours_is_refused() -> None:
 
     assert refused.value.facts == {"last_charged_hour": "2026-10-01T05:00:00+00:00"}
     assert PriceBookAssignment.objects.get().valid.upper is None
+
+
+def test_an_assignment_before_the_earliest_lasts_until_that_begins() -> None:
+    ledger = make_ledger()
+    earlier = MONTH_START - 3 * HOUR
+
+    assign_price_book(
+        organization=ledger.organization,
+        price_book=make_book("earlier"),
+        valid_from=earlier,
+        actor=DORA,
+        at=AT,
+    )
+
+    assert [
+        (a.price_book.slug, a.valid.lower, a.valid.upper)
+        for a in PriceBookAssignment.objects.order_by("valid")
+    ] == [("earlier", earlier, MONTH_START), (ledger.book.slug, MONTH_START, None)]
