@@ -9,6 +9,8 @@ PERIOD = "billing_billingperiod"
 PRICE = "billing_price"
 ASSIGNMENT = "billing_pricebookassignment"
 ACCRUED = "billing_accruedwindow"
+BOOK = "billing_pricebook"
+SERIES = "billing_invoiceseries"
 ISSUED = "the invoice is final"
 
 # A line belongs to its invoice: once that is final, lines neither come, change nor go.
@@ -37,6 +39,16 @@ BEGIN
               WHERE i.state = 'final') THEN
     RAISE EXCEPTION 'UPDATE on charges is refused: {ISSUED}'
       USING ERRCODE = 'restrict_violation', HINT = 'Correct it by a credit note.';
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE FUNCTION billing_refuse_posted_charges() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+  IF EXISTS (SELECT FROM new_rows r LEFT JOIN {PERIOD} p ON p.id = r.period_id
+              WHERE r.line_id IS NOT NULL OR p.state IS DISTINCT FROM 'open') THEN
+    RAISE EXCEPTION 'INSERT on charges is refused: a charge comes unbilled, to an open period'
+      USING ERRCODE = 'restrict_violation', HINT = 'Post it to the next open period.';
   END IF;
   RETURN NULL;
 END $$;
@@ -98,6 +110,12 @@ TRIGGERS = (
         reason="only the link to a line changes",
         when=_changed(CHARGE_KEPT),
     )
+    + always(
+        CHARGE,
+        f"{CHARGE}_comes_unbilled",
+        f"AFTER INSERT ON {CHARGE} REFERENCING NEW TABLE AS new_rows "
+        "FOR EACH STATEMENT EXECUTE FUNCTION billing_refuse_posted_charges()",
+    )
     + refuse(CHARGE, operation="DELETE", reason="a charge is corrected by a new one")
     + refuse(CHARGE, operation="TRUNCATE", reason="charges are never truncated")
     + refuse(
@@ -135,7 +153,22 @@ TRIGGERS = (
         when="OLD.is_complete",
     )
     + refuse(ACCRUED, operation="DELETE", reason="accrual is never undone")
-    + f"REVOKE DELETE, TRUNCATE ON {CHARGE}, {ACCRUED} FROM {RUNTIME_ROLE};\n"
+    + refuse(ACCRUED, operation="TRUNCATE", reason="accrual is never undone")
+    + refuse(
+        BOOK,
+        operation="UPDATE",
+        reason="a price book keeps its currency",
+        when="OLD.currency IS DISTINCT FROM NEW.currency",
+    )
+    + refuse(
+        SERIES,
+        operation="UPDATE",
+        reason="numbers are taken one by one",
+        when="OLD.code <> NEW.code OR NEW.next_number <> OLD.next_number + 1",
+    )
+    + refuse(SERIES, operation="DELETE", reason="a number is never given twice")
+    + refuse(SERIES, operation="TRUNCATE", reason="a number is never given twice")
+    + f"REVOKE DELETE, TRUNCATE ON {CHARGE}, {ACCRUED}, {SERIES} FROM {RUNTIME_ROLE};\n"
 )
 
 
@@ -145,17 +178,28 @@ class Migration(migrations.Migration):
     operations = [
         migrations.RunSQL(
             LINE_FUNCTION,
-            "DROP FUNCTION billing_keep_final_lines();DROP FUNCTION billing_keep_billed_charges();",
+            "DROP FUNCTION billing_keep_final_lines();DROP FUNCTION billing_keep_billed_charges();"
+            "DROP FUNCTION billing_refuse_posted_charges();",
         ),
         migrations.RunSQL(PRICE_FUNCTION, "DROP FUNCTION billing_refuse_price_gap();"),
         migrations.RunSQL(
             TRIGGERS,
             "".join(
                 drop_refusals(table)
-                for table in (INVOICE, LINE, CHARGE, PERIOD, PRICE, ASSIGNMENT, ACCRUED)
+                for table in (
+                    INVOICE,
+                    LINE,
+                    CHARGE,
+                    PERIOD,
+                    PRICE,
+                    ASSIGNMENT,
+                    ACCRUED,
+                    BOOK,
+                    SERIES,
+                )
             )
             + drop_triggers(LINE, f"{LINE}_keeps_final")
-            + drop_triggers(CHARGE, f"{CHARGE}_keeps_billed")
+            + drop_triggers(CHARGE, f"{CHARGE}_keeps_billed", f"{CHARGE}_comes_unbilled")
             + drop_triggers(PRICE, f"{PRICE}_no_gap"),
         ),
     ]

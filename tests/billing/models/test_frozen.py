@@ -19,6 +19,19 @@ from tests.billing.ledger import (
 )
 from tests.builders import AT, MONTH_START
 
+
+def _added_charge(posting: str) -> str:
+    """Return SQL that adds a copy of a charge for somebody else, with this line and period."""
+    return f"""
+INSERT INTO billing_charge
+  (window_id, window_start, cluster_id, organization_id, project_id, owner, size, price_group,
+   tier, price_id, unit_price, currency, unit_seconds, line_id, period_id, created_at)
+SELECT window_id, window_start, cluster_id, organization_id, project_id, 'x', size, price_group,
+       tier, price_id, unit_price, currency, 1, {posting}, created_at
+  FROM billing_charge LIMIT 1
+"""  # noqa: S608 - Put together from constants of this file.
+
+
 # Each would change history; the first word after the table's name is the column it goes for.
 CHANGES = {
     "invoice total": "UPDATE billing_invoice SET total = 0",
@@ -48,12 +61,28 @@ CHANGES = {
     "assignment deleted": "DELETE FROM billing_pricebookassignment",
     "window accrued anew": "UPDATE billing_accruedwindow SET charged_unit_seconds = 0",
     "window forgotten": "DELETE FROM billing_accruedwindow",
+    "windows truncated": "TRUNCATE billing_accruedwindow CASCADE",
+    "charge added to a final line": _added_charge("line_id, period_id"),
+    "charge added to a closed period": _added_charge("NULL, period_id"),
+    "charge added to a line from an open period": _added_charge(
+        "line_id, (SELECT id FROM billing_billingperiod WHERE state = 'open' LIMIT 1)"
+    ),
+    "book in another currency": "UPDATE billing_pricebook SET currency = 'CHF'",
+    "number given again": "UPDATE billing_invoiceseries SET next_number = next_number - 1",
+    "number skipped": "UPDATE billing_invoiceseries SET next_number = next_number + 2",
+    "number kept": "UPDATE billing_invoiceseries SET next_number = next_number",
+    "series renamed": "UPDATE billing_invoiceseries SET code = 'X', next_number = next_number + 1",
+    "series deleted": "DELETE FROM billing_invoiceseries",
+    "series truncated": "TRUNCATE billing_invoiceseries CASCADE",
 }
 COUNTED = (
     "SELECT (SELECT md5(string_agg(i::text, '|' ORDER BY i.id)) FROM billing_invoice i),"
     " (SELECT md5(string_agg(l::text, '|' ORDER BY l.id)) FROM billing_invoiceline l),"
     " (SELECT md5(string_agg(c::text, '|' ORDER BY c.id)) FROM billing_charge c),"
-    " (SELECT md5(string_agg(p::text, '|' ORDER BY p.id)) FROM billing_price p)"
+    " (SELECT md5(string_agg(p::text, '|' ORDER BY p.id)) FROM billing_price p),"
+    " (SELECT md5(string_agg(s::text, '|' ORDER BY s.code)) FROM billing_invoiceseries s),"
+    " (SELECT md5(string_agg(b::text, '|' ORDER BY b.id)) FROM billing_pricebook b),"
+    " (SELECT md5(string_agg(w::text, '|' ORDER BY w.window_id)) FROM billing_accruedwindow w)"
 )
 
 
