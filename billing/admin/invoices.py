@@ -3,6 +3,7 @@
 Buttons post to services as the signed-in person; following a link changes nothing.
 """
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
@@ -31,9 +32,11 @@ from billing.services.invoicing import discard_draft, draft_invoice
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, ForbiddenError, NotFoundError
+from tenants.domain.refusals import PreconditionRequiredError
 
 LIST = "admin:billing_invoice_changelist"
 PAGE = "admin:billing_invoice_change"
+_VERSION = re.compile(r"[1-9][0-9]{0,8}")
 
 
 @admin.register(Invoice)
@@ -142,7 +145,6 @@ class InvoiceAdmin(LedgerAdmin):
     @method_decorator(require_POST)
     def finalize(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:
         """Finalize the draft that was looked at."""
-        version = _version(request)
         return self._perform(
             request,
             invoice_id,
@@ -151,7 +153,7 @@ class InvoiceAdmin(LedgerAdmin):
                 actor=actor,
                 at=at,
                 terms=invoice_terms(),
-                expected_version=version,
+                expected_version=_version(request),
             ),
             done="The invoice is final.",
         )
@@ -171,12 +173,11 @@ class InvoiceAdmin(LedgerAdmin):
     @method_decorator(require_POST)
     def discard(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:
         """Discard the draft that was looked at."""
-        version = _version(request)
         return self._perform(
             request,
             invoice_id,
             lambda row, actor, at: discard_draft(
-                invoice_id=row.pk, actor=actor, at=at, expected_version=version
+                invoice_id=row.pk, actor=actor, at=at, expected_version=_version(request)
             ),
             done="The draft was discarded.",
             then=reverse(LIST),
@@ -218,10 +219,16 @@ class InvoiceAdmin(LedgerAdmin):
             raise Http404 from error
 
 
-def _version(request: HttpRequest) -> int | None:
-    """Return the version the page showed, so that nothing newer is acted on unseen."""
-    shown = request.POST.get("version", "")
-    return int(shown) if shown.isascii() and shown.isdigit() else None
+def _version(request: HttpRequest) -> int:
+    """Return the version the page showed, so that nothing newer is acted on unseen.
+
+    Raises:
+        PreconditionRequiredError: The page did not send one.
+    """
+    shown = _VERSION.fullmatch(request.POST.get("version", ""))
+    if shown is None:
+        raise PreconditionRequiredError("The page does not say which version it showed.")
+    return int(shown[0])
 
 
 def _file(content: bytes, name: str, *, how: str) -> HttpResponse:

@@ -146,21 +146,18 @@ class InvoiceViewSet(ReadingViewSet):
 
     @extend_schema(request=EmptySerializer)
     @action(detail=True, methods=["post"])
+    @if_match
     @idempotent()
     def finalize(self, request: Request, pk: UUID) -> Response:
-        """Give a draft its number and freeze it; a final invoice is answered as it is.
-
-        With If-Match, only the draft that was looked at is finalized.
-        """
+        """Give the draft that was looked at its number; a final invoice is answered as it is."""
         self.read(EmptySerializer, request)
-        seen = expected_version(request) if "If-Match" in request.headers else None
         invoice = access_invoice(self.actor, pk, WRITE_INVOICE)
         finalized = finalize_invoice(
             invoice_id=invoice.pk,
             actor=self.actor,
             at=self.at,
             terms=invoice_terms(),
-            expected_version=seen,
+            expected_version=expected_version(request),
         )
         return self.answer(finalized)
 

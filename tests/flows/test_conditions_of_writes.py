@@ -21,6 +21,7 @@ BY_IF_MATCH = {
     "PATCH projects/pk/",
     "PATCH quota-limits/pk/",
     "POST clusters/pk/close/",
+    "POST invoices/pk/finalize/",
     "POST namespace-bindings/pk/close/",
     "POST organizations/pk/close/",
     "POST projects/pk/close/",
@@ -103,7 +104,7 @@ def test_a_change_of_another_version_is_refused(
     estate: Estate, clients: dict[str, APIClient]
 ) -> None:
     before = ledger_digest()
-    for operation in sorted(BY_IF_MATCH | {"POST invoices/pk/finalize/"}):
+    for operation in sorted(BY_IF_MATCH):
         answer = send(clients[operation], operation, estate.places["own"], **{"If-Match": '"7"'})
 
         assert problem(answer) == (412, "stale_version"), operation
@@ -137,7 +138,7 @@ def test_the_same_key_takes_effect_once_and_never_for_something_else(
 
         assert first.status_code in {200, 201}, (operation, first.content)
         assert AuditEntry.objects.count() == entries + ENTRIES.get(operation, 1), operation
-        assert (again.status_code, again.json()) == (first.status_code, first.json()), operation
+        assert (again.status_code, again.content) == (first.status_code, first.content), operation
         assert (again["Idempotent-Replayed"], again.get("ETag")) == ("true", first.get("ETag"))
         another = "POST prices/" if operation != "POST prices/" else "POST price-books/"
         assert problem(send(client, another, own, **key)) == (422, "idempotency_key_reused")

@@ -142,6 +142,21 @@ def test_a_draft_is_made_again_and_discarded_by_buttons(office: Office, draft: I
     assert not Invoice.objects.exists()
 
 
+@pytest.mark.parametrize("step", ["finalize/", "discard/"])
+@pytest.mark.parametrize("sent", [{}, {"version": ""}, {"version": "one"}, {"version": "9" * 5000}])
+def test_a_draft_nobody_says_to_have_seen_stays(
+    draft: Invoice, step: str, sent: dict[str, str]
+) -> None:
+    eric = make_user("eric", is_staff=True)
+    grant(eric, Role.FINANCE_ADMIN)
+
+    answer = enter(eric).post(page_of(draft, step), sent, follow=True)
+
+    assert "does not say which version" in answer.content.decode()
+    now = Invoice.objects.get()
+    assert (now.state, now.version) == ("draft", 1)
+
+
 @pytest.mark.parametrize("step", ["finalize/", "redraft/", "discard/"])
 def test_following_a_link_changes_nothing_and_an_auditor_has_no_buttons(
     office: Office, draft: Invoice, step: str

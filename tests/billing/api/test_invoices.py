@@ -56,7 +56,9 @@ def test_who_drafted_is_refused_as_finalizer(office: Office) -> None:
     dora = open_door(office.cast.dora)
     drafted = send(dora, PATH, {"period": str(office.period.pk)})
 
-    answer = send(dora, f"{drafted['Location']}finalize/", Idempotency_Key="k2")
+    answer = send(
+        dora, f"{drafted['Location']}finalize/", Idempotency_Key="k2", If_Match=drafted["ETag"]
+    )
 
     assert problem(answer) == (403, "invoice_needs_four_eyes")
     assert Invoice.objects.get().state == "draft"
@@ -65,7 +67,14 @@ def test_who_drafted_is_refused_as_finalizer(office: Office) -> None:
 def test_a_draft_made_again_is_not_finalized_unseen(office: Office, draft: Invoice) -> None:
     answer = send(open_door(office.cast.dora), f"{PATH}{draft.pk}/finalize/", If_Match='"7"')
 
-    assert problem(answer)[0] == 412
+    assert problem(answer) == (412, "stale_version")
+    assert Invoice.objects.get().state == "draft"
+
+
+def test_a_draft_nobody_says_to_have_seen_is_not_finalized(office: Office, draft: Invoice) -> None:
+    answer = send(open_door(office.cast.dora), f"{PATH}{draft.pk}/finalize/")
+
+    assert problem(answer) == (428, "precondition_required")
     assert Invoice.objects.get().state == "draft"
 
 
@@ -91,7 +100,7 @@ def test_nobody_else_writes_invoices(
 ) -> None:
     client = open_door(getattr(office.cast, name))
 
-    final = send(client, f"{PATH}{draft.pk}/finalize/")
+    final = send(client, f"{PATH}{draft.pk}/finalize/", If_Match='"1"')
     gone = client.delete(f"{PATH}{draft.pk}/", headers={"If-Match": '"1"'})
 
     assert (problem(final)[0], problem(gone)[0]) == (status, status)
