@@ -7,7 +7,7 @@ Two beats may run; every tick is idempotent.
 import os
 
 from celery import Celery
-from kombu import Queue
+from kombu.entity import Queue
 
 VISIBILITY_TIMEOUT_SECONDS = 600
 TASK_TIME_LIMIT_SECONDS = 240
@@ -18,7 +18,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.production")
 app = Celery("gpu_ledger")
 app.conf.update(
     # Two queues, served in turn: a backlog of hours keeps no limit and no tick waiting.
-    task_queues=(Queue("celery"), Queue("metering")),
+    task_queues=tuple(Queue(name) for name in ("celery", "metering")),  # type: ignore[no-untyped-call]
     task_default_queue="celery",
     task_routes={"metering.collect_window": {"queue": "metering"}},
     task_acks_late=True,

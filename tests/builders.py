@@ -37,9 +37,7 @@ def make_organization(slug: str = "acme", **fields: object) -> Organization:
 def make_project(organization: Organization, slug: str = "llm", **fields: object) -> Project:
     """Return a project of an organization."""
     defaults: dict[str, object] = {"name": slug.upper(), "created_at": AT}
-    return Project.objects.create(
-        organization=organization, slug=slug, **{**defaults, **fields}
-    )
+    return Project.objects.create(organization=organization, slug=slug, **{**defaults, **fields})
 
 
 def make_cluster(slug: str = "hopper", **fields: object) -> Cluster:

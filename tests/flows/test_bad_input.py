@@ -1,138 +1,32 @@
 """Bad input end to end: told with cause and remedy, never zero, never a guess; then put right."""
 
-import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Any
+from collections.abc import Callable
 
 import pytest
-from django.contrib.auth.models import User
-from rest_framework.test import APIClient
 
-from billing.models import Charge, PriceBook
-from billing.tasks import accrue_pending
-from metering.adapters.prometheus import PrometheusUsageSource
 from metering.domain.exceptions import REMEDIES, ExceptionKind
-from metering.models import CapacityRecord, MeteringWindow, PodAllocation, UsageRecord
-from metering.protocols import Observation, PodObservation, UsageSource
-from metering.services.sweeping import Sweep, Worker, meter_due
-from tenants.models import Cluster
-from tests.billing.ledger import assign, make_book, make_price
-from tests.builders import bind, make_cluster
-from tests.cast import Cast, make_cast
-from tests.metering.adapters.prometheus import canned
-from tests.metering.adapters.prometheus.canned import Reply, World, serving, sound_world
+from metering.models import CapacityRecord
+from metering.protocols import PodObservation
+from metering.services.sweeping import Sweep
+from tests.builders import bind
+from tests.flows.site import (
+    API,
+    DUE,
+    MINUTE,
+    NEXT_DUE,
+    NEXT_HOUR,
+    Site,
+    bind_stray,
+    next_hour,
+    nobody_acts,
+)
 from tests.metering.seen import (
-    ACTOR,
     HOUR,
-    LATER,
     ReplayedSource,
-    moment,
     node,
     observation,
     pod,
-    ticks,
 )
-
-API = "/api/v1"
-NEXT_HOUR = moment(3600)
-DUE, NEXT_DUE = moment(3600 + LATER), moment(2 * 3600 + LATER)
-MINUTE = timedelta(minutes=1)
-DAY = timedelta(days=1)
-
-
-@dataclass(frozen=True)
-class Site:
-    """Acme's project LLM has the namespace team-nlp on hopper, and a book to be billed by."""
-
-    cast: Cast
-    hopper: Cluster
-    book: PriceBook
-
-    def door(self, user: User) -> APIClient:
-        """Return a client signed in as somebody."""
-        caller = APIClient()
-        caller.force_login(user)
-        return caller
-
-    def listed(self, path: str) -> list[dict[str, Any]]:
-        """Return a list as an auditor, who reads everything, sees it."""
-        answer = self.door(self.cast.ann).get(f"{API}/{path}/")
-        assert answer.status_code == 200, answer.content
-        found: list[dict[str, Any]] = answer.json()["results"]
-        return found
-
-    def post(self, user: User, path: str, body: Mapping[str, object]) -> dict[str, Any]:
-        """Return what a POST that must work answers."""
-        answer = self.door(user).post(f"{API}/{path}/", body, headers={"Idempotency-Key": path})
-        assert answer.status_code in {200, 201}, answer.content
-        found: dict[str, Any] = answer.json()
-        return found
-
-    def run(self, source: UsageSource, at: datetime) -> Sweep:
-        """Meter and accrue whatever is due."""
-        sweep = meter_due(worker=Worker(name="w", source=source, actor=ACTOR), at=at)
-        accrue_pending(at=at, actor=ACTOR)
-        return sweep
-
-    def billed(self) -> dict[str, int]:
-        """Return charged unit-seconds by hour of the day, as REST tells them."""
-        found: dict[str, int] = {}
-        for charge in self.listed("charges"):
-            hour = charge["window_start"][11:16]
-            found[hour] = found.get(hour, 0) + charge["unit_seconds"]
-        return found
-
-
-@pytest.fixture
-def site(db: None) -> Site:  # noqa: ARG001 - It is the transaction.
-    cast = make_cast()
-    hopper = make_cluster(metered_from=HOUR)
-    bind(hopper, "team-nlp", cast.llm)
-    book = make_book()
-    assign(cast.acme, book)
-    make_price(book, size="small")
-    return Site(cast, hopper, book)
-
-
-@pytest.fixture
-def priced(site: Site) -> Site:
-    for size in ("medium", "large"):
-        make_price(site.book, size=size)
-    return site
-
-
-def nothing_written() -> bool:
-    tables = (UsageRecord, CapacityRecord, PodAllocation, Charge)
-    return not any(table._default_manager.exists() for table in tables)  # noqa: SLF001 - Django's documented model meta.
-
-
-def next_hour(*pods: PodObservation) -> Observation:
-    """Return the hour after HOUR with pods that ran through both."""
-    end = NEXT_HOUR + timedelta(hours=1)
-    late = tuple(replace(one, last_seen_at=end + timedelta(seconds=LATER)) for one in pods)
-    return observation(
-        *late, start_at=NEXT_HOUR, end_at=end, ticks=ticks(start_at=NEXT_HOUR), nodes=(node(),)
-    )
-
-
-# ------------------------------------------------- pods that cannot be sized or attributed
-
-
-def bind_stray(site: Site) -> None:
-    body = {
-        "cluster": str(site.hopper.pk),
-        "namespace": "stray",
-        "project": str(site.cast.llm.pk),
-        "valid_from": HOUR.isoformat(),
-    }
-    site.post(site.cast.frank, "namespace-bindings", body)
-
-
-def nobody_acts(_: Site) -> None:
-    """The cause goes away by itself, such as a node that gets its labels."""
-
 
 ODD = "nvidia_com_mig_9g_99gb"
 HELD: dict[str, tuple[ExceptionKind, PodObservation, PodObservation, Callable[[Site], None]]] = {
@@ -270,166 +164,3 @@ def test_usage_of_a_payer_without_a_book_waits_for_one(priced: Site) -> None:
 
 
 # ------------------------------------------------- a Prometheus that cannot be believed
-
-
-def rows_of(world: World) -> bytes:
-    assert isinstance(world.sights, list)
-    return json.dumps(canned.answer(world.sights, "matrix", warnings=["a store is away"])).encode()
-
-
-def with_value(value: str) -> World:
-    world = sound_world()
-    assert isinstance(world.sights, list)
-    world.sights[1]["values"][-1][1] = value
-    return world
-
-
-BROKEN: dict[str, tuple[Callable[[], World], str]] = {
-    "warnings": (lambda: World(sights=Reply(rows_of(sound_world()))), "partial_response"),
-    "NaN": (lambda: with_value("NaN"), "bad_sample"),
-    "infinity": (lambda: with_value("+Inf"), "bad_sample"),
-    "a negative request": (lambda: with_value("-1"), "bad_sample"),
-    "half an answer": (lambda: World(sights=Reply(b'{"status":"succ')), "truncated"),
-    "a server error": (lambda: World(sights=Reply(b"secret words", 500)), "server_error"),
-    "a login page": (lambda: World(sights=Reply(b"<html>Sign in")), "truncated"),
-    "half of it missing": (
-        lambda: replace(sound_world(), facts=Reply(b"", 503)),
-        "server_error",
-    ),
-}
-
-
-@pytest.fixture
-def scraped(priced: Site) -> Iterator[tuple[Site, World]]:
-    """The site, whose cluster has a Prometheus of its own on a real socket."""
-    world = World()
-    with serving(world) as url:
-        Cluster.objects.filter(pk=priced.hopper.pk).update(
-            prometheus_url=url, scrape_interval_seconds=canned.SCRAPE, metered_from=canned.HOUR
-        )
-        yield priced, world
-
-
-def become(world: World, other: World) -> None:
-    """Let the server answer as another world from now on."""
-    world.sights, world.facts = other.sights, other.facts
-    world.devices, world.details = other.devices, other.details
-
-
-@pytest.mark.parametrize("name", BROKEN)
-def test_an_answer_in_doubt_is_asked_for_again_and_writes_nothing(
-    scraped: tuple[Site, World], name: str
-) -> None:
-    site, world = scraped
-    broken, reason = BROKEN[name]
-    become(world, broken())
-    at = canned.HOUR + timedelta(hours=1, minutes=20)
-    source = PrometheusUsageSource()
-
-    assert site.run(source, at) == Sweep(opened=1, retried=1)
-
-    (window,) = site.listed("metering-windows")
-    assert (window["state"], window["failures"], window["sealed_at"]) == ("open", 1, None)
-    assert window["last_error"]
-    assert "secret" not in window["last_error"]
-    (told,) = site.listed("metering-exceptions")
-    assert (told["kind"], told["state"]) == ("source_unavailable", "open")
-    assert told["details"] == {"reason": reason}
-    assert told["remedy"] == REMEDIES[ExceptionKind.SOURCE_UNAVAILABLE]
-    assert nothing_written()
-
-    become(world, sound_world())
-    assert site.run(source, at + MINUTE) == Sweep(sealed=1)
-
-    assert site.billed() == {"10:00": 3600}
-    (told,) = site.listed("metering-exceptions")
-    assert told["state"] == "resolved"
-
-
-def test_a_prometheus_that_is_down_for_days_is_waited_for(priced: Site) -> None:
-    source = ReplayedSource({HOUR: observation(pod(units=2))}, down="unreachable")
-    at = DUE
-    for failures in range(1, 10):
-        assert priced.run(source, at).retried >= 1
-        window = MeteringWindow.objects.get(start_at=HOUR)
-        assert (window.state, window.failures) == ("open", failures)
-        at = window.not_before
-    assert nothing_written()
-    assert at > DUE + timedelta(hours=1)
-
-    source.down = ""
-    priced.run(source, at)
-
-    assert priced.billed() == {"13:00": 7200}
-    states = {row["state"] for row in priced.listed("metering-exceptions")}
-    assert states == {"resolved"}
-
-
-# ------------------------------------------------- an outage of the scrapes
-
-
-def blind(**fields: object) -> Observation:
-    """Return an answer that is empty because nothing was scraped."""
-    return observation(ticks=(), nodes=(), **fields)
-
-
-def test_an_empty_answer_during_an_outage_is_not_zero(priced: Site) -> None:
-    source = ReplayedSource({HOUR: blind()})
-
-    assert priced.run(source, DUE) == Sweep(opened=1, retried=1)
-
-    (window,) = priced.listed("metering-windows")
-    assert (window["state"], window["coverage"], window["record_count"]) == ("open", "0.00000", 0)
-    (told,) = priced.listed("metering-exceptions")
-    assert (told["kind"], told["state"]) == ("low_coverage", "open")
-    assert told["summary"] == "0 of 120 scrapes took place in this hour, and none after it."
-    assert told["remedy"] == REMEDIES[ExceptionKind.LOW_COVERAGE]
-    assert nothing_written()
-
-    source.seen[HOUR] = observation(pod(units=2))
-    assert priced.run(source, DUE + MINUTE) == Sweep(sealed=1)
-
-    assert priced.billed() == {"13:00": 7200}
-    (told,) = priced.listed("metering-exceptions")
-    assert told["state"] == "resolved"
-
-
-def test_an_hour_nobody_saw_becomes_a_persons_decision(priced: Site) -> None:
-    half = observation(pod(units=2), ticks=ticks(begin=1800))
-    source = ReplayedSource({HOUR: half})
-    late = DUE + DAY
-
-    assert priced.run(source, late).retried == 1
-    assert priced.run(source, late + DAY).retried == 0
-
-    window = MeteringWindow.objects.get(start_at=HOUR)
-    assert window.state == "gap"
-    assert not UsageRecord.objects.exists()
-    path = f"metering-windows/{window.pk}/decide"
-    refused = priced.door(priced.cast.frank).post(
-        f"{API}/{path}/", {"decision": "accept", "note": "  "}
-    )
-    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
-    window.refresh_from_db()
-    assert window.state == "gap"
-
-    decided = priced.post(priced.cast.frank, path, {"decision": "accept", "note": "Seen after."})
-    assert (decided["state"], decided["accepts_low_coverage"]) == ("open", True)
-    priced.run(source, decided_at(window))
-
-    assert priced.billed() == {"13:00": 7200}
-
-
-def decided_at(window: MeteringWindow) -> datetime:
-    """Return the moment from which the decided window is due: REST has the real clock."""
-    window.refresh_from_db()
-    return window.not_before
-
-
-def test_an_hour_that_was_seen_and_empty_is_truly_zero(priced: Site) -> None:
-    assert priced.run(ReplayedSource(), DUE) == Sweep(opened=1, sealed=1)
-
-    (capacity,) = priced.listed("capacity-records")
-    assert (capacity["billed_unit_seconds"], capacity["idle_unit_seconds"]) == (0, 8 * 3600)
-    assert priced.listed("metering-exceptions") == []
-    assert priced.billed() == {}

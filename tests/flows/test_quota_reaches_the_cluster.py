@@ -51,7 +51,9 @@ def signed_in(user: object) -> APIClient:
     }
 )
 def test_a_granted_request_is_true_in_the_cluster(
-    cast: Cast, kubeconfig: str, cluster_api: Any  # noqa: ANN401 - Untyped client.
+    cast: Cast,
+    kubeconfig: str,
+    cluster_api: Any,  # noqa: ANN401 - Untyped client.
 ) -> None:
     hopper = make_cluster("hopper", credential_reference=f"kubeconfig:{kubeconfig}")
     bind(hopper, "llm", cast.llm)

@@ -8,13 +8,13 @@ from argparse import ArgumentParser
 from datetime import timedelta
 from typing import Any, Final
 
-from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from tenants.domain.actors import system_actor
-from tenants.domain.errors import DomainError
+from tenants.domain.errors import DomainError, NotFoundError
 from tenants.domain.tokens import LIFETIME_MAX
+from tenants.selectors.people import user_named
 from tenants.services.tokens import issue_token
 
 ACTOR: Final = system_actor("manage.issue_token")
@@ -47,12 +47,13 @@ class Command(BaseCommand):
             CommandError: There is no such person, or the token is refused.
         """
         at = timezone.now()
-        person = User.objects.filter(username=options["username"]).first()
-        if person is None:
+        try:
+            person = user_named(options["username"])
+        except NotFoundError as error:
             raise CommandError(
                 f'There is no person "{options["username"]}". Add people under Users in the admin,'
                 " or the first one with `manage.py createsuperuser`."
-            )
+            ) from error
         # A length no calendar has is refused like one that is merely too long.
         days = min(options["days"], LIFETIME_MAX.days + 1)
         try:

@@ -81,10 +81,11 @@ def test_what_came_up_since_the_draft_is_told_and_nothing_is_changed(code: str) 
     happen(ledger)
     before = ledger_digest()
 
-    for deed in (
+    deeds: tuple[Callable[[], Invoice], ...] = (
         lambda: finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT),
         lambda: drafted(ledger),
-    ):
+    )
+    for deed in deeds:
         with pytest.raises(PeriodNotReadyError) as refused:
             deed()
         assert [(p.code, p.message) for p in refused.value.problems] == [(code, message)]

@@ -82,7 +82,9 @@ def test_walking_back_tells_the_same_rows_in_the_same_order(cast: Cast, noun: st
     for number in range(100, 100 + ROWS):
         MAKERS[noun](cast, number)
     address: str | None = f"/api/v1/{noun}/?page_size=3"
-    forth, pages, back = [], [], []
+    forth: list[str] = []
+    pages: list[str | None] = []
+    back: list[str] = []
     while address is not None:
         found, address, behind = page(client, address)
         forth += found

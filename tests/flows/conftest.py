@@ -1,0 +1,31 @@
+"""Fixtures of the flows: a site without prices, and one with."""
+
+import pytest
+
+from tests.billing.ledger import assign, make_book, make_price
+from tests.builders import bind, make_cluster
+from tests.cast import make_cast
+from tests.flows.site import (
+    Site,
+)
+from tests.metering.seen import (
+    HOUR,
+)
+
+
+@pytest.fixture
+def site(db: None) -> Site:  # noqa: ARG001 - It is the transaction.
+    cast = make_cast()
+    hopper = make_cluster(metered_from=HOUR)
+    bind(hopper, "team-nlp", cast.llm)
+    book = make_book()
+    assign(cast.acme, book)
+    make_price(book, size="small")
+    return Site(cast, hopper, book)
+
+
+@pytest.fixture
+def priced(site: Site) -> Site:
+    for size in ("medium", "large"):
+        make_price(site.book, size=size)
+    return site
