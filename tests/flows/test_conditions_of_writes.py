@@ -1,5 +1,6 @@
 """Every change names the version it was made from, and every POST for money or quota a key."""
 
+import json
 import logging
 from collections.abc import Iterator
 
@@ -138,7 +139,8 @@ def test_the_same_key_takes_effect_once_and_never_for_something_else(
 
         assert first.status_code in {200, 201}, (operation, first.content)
         assert AuditEntry.objects.count() == entries + ENTRIES.get(operation, 1), operation
-        assert (again.status_code, again.content) == (first.status_code, first.content), operation
+        assert again.status_code == first.status_code, operation
+        assert json.loads(again.content) == json.loads(first.content), operation
         assert (again["Idempotent-Replayed"], again.get("ETag")) == ("true", first.get("ETag"))
         another = "POST prices/" if operation != "POST prices/" else "POST price-books/"
         assert problem(send(client, another, own, **key)) == (422, "idempotency_key_reused")
