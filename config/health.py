@@ -23,12 +23,20 @@ BROKER_TIMEOUT_SECONDS = 1
 FUNCTION = "metering_ensure_partitions(timestamptz, integer)"
 """The function the runtime role must be able to call: without partitions no usage is stored."""
 FROZEN: dict[str, tuple[str, ...]] = {
-    "billing_accruedwindow": ("refuses_delete", "refuses_update"),
+    "billing_accruedwindow": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_billingperiod": ("refuses_update",),
-    "billing_charge": ("keeps_billed", "refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_charge": (
+        "comes_unbilled",
+        "keeps_billed",
+        "refuses_delete",
+        "refuses_truncate",
+        "refuses_update",
+    ),
     "billing_invoice": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_invoiceline": ("keeps_final", "refuses_truncate"),
     "billing_price": ("no_gap", "refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_invoiceseries": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_pricebook": ("refuses_update",),
     "billing_pricebookassignment": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "metering_catalogueversion": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "metering_meteringwindow": ("refuses_delete", "refuses_truncate", "refuses_update"),
