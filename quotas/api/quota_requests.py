@@ -123,7 +123,7 @@ class QuotaRequestViewSet(ReadingViewSet):
 
     @extend_schema(request=QuotaDecisionSerializer)
     @action(detail=True, methods=["post"])
-    @idempotent(is_required=False)
+    @idempotent()
     def approve(self, request: Request, pk: UUID) -> Response:
         """Grant a request: the project's limit becomes what was asked. Doing it twice is once."""
         return self._decide(approve_request, request, pk, capability=DECIDE_REQUEST)

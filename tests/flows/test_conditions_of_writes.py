@@ -37,6 +37,7 @@ BY_KEY = {
     "POST prices/",
     "POST quota-limits/",
     "POST quota-requests/",
+    "POST quota-requests/pk/approve/",
 }
 BY_KEY_IF_GIVEN = {
     "POST clusters/",
@@ -44,7 +45,6 @@ BY_KEY_IF_GIVEN = {
     "POST namespace-bindings/",
     "POST organizations/",
     "POST projects/",
-    "POST quota-requests/pk/approve/",
     "POST quota-requests/pk/cancel/",
     "POST quota-requests/pk/reject/",
     "POST service-accounts/",

@@ -68,7 +68,9 @@ def test_a_granted_request_is_true_in_the_cluster(
         },
         headers={"Idempotency-Key": "flow-1"},
     )
-    granted = signed_in(cast.alice).post(f"{REQUESTS}{asked.json()['id']}/approve/", {})
+    granted = signed_in(cast.alice).post(
+        f"{REQUESTS}{asked.json()['id']}/approve/", {}, headers={"Idempotency-Key": "flow-2"}
+    )
     tick(AT)
 
     quota = cluster_api.read_namespaced_resource_quota("gpu-ledger", "llm")

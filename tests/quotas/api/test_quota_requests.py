@@ -1,6 +1,7 @@
 """/api/v1/quota-requests/ through HTTP."""
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
@@ -29,7 +30,8 @@ def ask(client: APIClient, cast: Cast, *, key: str = "key-1", **further: object)
 
 
 def decide(client: APIClient, pk: object, verb: str, **body: object) -> Answer:
-    answer: Answer = client.post(f"{URL}{pk}/{verb}/", body, format="json")
+    key = {"Idempotency-Key": str(uuid4())}
+    answer: Answer = client.post(f"{URL}{pk}/{verb}/", body, format="json", headers=key)
     return answer
 
 
