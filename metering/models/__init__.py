@@ -7,16 +7,30 @@ from metering.models.capacity import CapacityRecord
 from metering.models.catalogue import CatalogueVersion
 from metering.models.exception import ExceptionState, MeteringException
 from metering.models.usage import UsageRecord
+from metering.models.watch import (
+    ClaimConsumer,
+    ClusterWatch,
+    NodeRecord,
+    QueuedPod,
+    WatchCursor,
+    WatchSpan,
+)
 from metering.models.window import MeteringWindow
 
 __all__ = [
     "CapacityRecord",
     "CatalogueVersion",
+    "ClaimConsumer",
+    "ClusterWatch",
     "ExceptionKind",
     "ExceptionState",
     "MeteringException",
     "MeteringWindow",
+    "NodeRecord",
     "PodAllocation",
+    "QueuedPod",
     "UsageRecord",
+    "WatchCursor",
+    "WatchSpan",
     "WindowState",
 ]

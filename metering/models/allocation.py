@@ -4,8 +4,9 @@ from django.db import models
 from django.db.models import F, Q
 
 from metering.domain.timeline import EndKind
-from tenants.models import Cluster
+from tenants.models import Cluster, Project
 
+SOURCE_CHOICES = [("kubernetes", "Kubernetes"), ("prometheus", "Prometheus")]
 END_KIND_CHOICES = [(kind.value, kind.value.replace("_", " ").capitalize()) for kind in EndKind]
 
 
@@ -14,6 +15,9 @@ class PodAllocation(models.Model):
 
     `units` is the effective request; `size` and its weight were settled by `catalogue_version`
     from the node's labels at bind. One unit is `share_numerator/share_denominator` of a device.
+    While `size` is "" no rule knew the device: it is settled once, from the labels kept here, by
+    the first catalogue version that does. A device claim has a row of its own: its `pod_uid` is
+    the claim's uid, its `pod_name` the claim's name, its resource `claim/<device class>`.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="allocations")
@@ -25,17 +29,30 @@ class PodAllocation(models.Model):
     owner = models.CharField(max_length=150, blank=True, default="")
     """Whom the pod's label names; a namespace's default owner belongs to the record instead."""
     priority_class = models.CharField(max_length=253, blank=True, default="")
+    priority = models.IntegerField(null=True, blank=True)
+    controller = models.CharField(max_length=320, blank=True, default="")
+    """The controlling owner as "Kind/name"; "" without one or when the source does not know."""
+    source = models.CharField(max_length=16, choices=SOURCE_CHOICES, default="prometheus")
+    """Who saw it first, and so whose begin and snapshot stand here."""
+    project = models.ForeignKey(
+        Project, on_delete=models.PROTECT, related_name="+", null=True, blank=True
+    )
+    """Whom the namespace belonged to at bind; a record's project is that of its own hour."""
     units = models.PositiveIntegerField()
-    size = models.CharField(max_length=16)
-    price_group = models.CharField(max_length=96)
-    sharing_mode = models.CharField(max_length=16)
+    size = models.CharField(max_length=16, blank=True, default="")
+    price_group = models.CharField(max_length=96, blank=True, default="")
+    sharing_mode = models.CharField(max_length=16, blank=True, default="")
     product = models.CharField(max_length=128, blank=True, default="")
-    share_numerator = models.PositiveIntegerField()
-    share_denominator = models.PositiveIntegerField()
-    catalogue_version = models.PositiveIntegerField()
+    share_numerator = models.PositiveIntegerField(default=1)
+    share_denominator = models.PositiveIntegerField(default=1)
+    catalogue_version = models.PositiveIntegerField(null=True, blank=True)
     node_labels = models.JSONField(default=dict)
     begin_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True, blank=True)
+    """When its first container ran; None when none did or the source does not know."""
     end_at = models.DateTimeField(null=True, blank=True)
+    end_slack_seconds = models.PositiveIntegerField(default=0)
+    """How far after `end_at` the true end may lie; 0 when exact."""
     end_kind = models.CharField(max_length=16, choices=END_KIND_CHOICES, default=EndKind.OPEN.value)
     last_seen_at = models.DateTimeField()
 
@@ -53,6 +70,10 @@ class PodAllocation(models.Model):
             models.CheckConstraint(
                 condition=Q(share_numerator__gte=1, share_denominator__gte=F("share_numerator")),
                 name="allocation_share_is_a_fraction",
+            ),
+            models.CheckConstraint(
+                condition=Q(size="") | Q(catalogue_version__isnull=False),
+                name="allocation_size_has_its_catalogue",
             ),
         ]
         indexes = [

@@ -35,6 +35,8 @@ class UsageRecord(models.Model):
     share_numerator = models.PositiveIntegerField()
     share_denominator = models.PositiveIntegerField()
     units = models.PositiveIntegerField()
+    split_among = models.PositiveIntegerField(default=1)
+    """Pods that shared the claim at once; above 1 `unit_seconds` is this pod's part."""
     begin_at = models.DateTimeField()
     end_at = models.DateTimeField()
     seconds = models.IntegerField()

@@ -35,6 +35,10 @@ class MeteringWindow(models.Model):
     expected_ticks = models.PositiveIntegerField(null=True, blank=True)
     observed_ticks = models.PositiveIntegerField(null=True, blank=True)
     coverage = models.DecimalField(max_digits=6, decimal_places=5, null=True, blank=True)
+    watch_coverage = models.DecimalField(max_digits=6, decimal_places=5, null=True, blank=True)
+    """Share of the hour the watch of the cluster's API saw; None without a watch."""
+    reconciliation = models.JSONField(default=dict, blank=True)
+    """How the sources compare: pods by verdict, and unit-seconds by source."""
     evidence = models.JSONField(default=list, blank=True)
     """One object per query: text, time, SHA-256 of the answer, samples read."""
     catalogue_version = models.PositiveIntegerField(null=True, blank=True)

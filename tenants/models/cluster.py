@@ -27,6 +27,8 @@ class Cluster(models.Model):
         max_length=16, choices=LifecycleState.choices, default=LifecycleState.ACTIVE
     )
     kubernetes_url = models.URLField(blank=True, default="")
+    is_watched = models.BooleanField(default=False)
+    """Whether `watch_cluster` keeps the allocation ledger from this cluster's API."""
     prometheus_url = models.URLField(blank=True, default="")
     credential_reference = models.CharField(max_length=200, blank=True, default="")
     selector_label = models.CharField(

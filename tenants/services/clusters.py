@@ -27,6 +27,7 @@ from tenants.services.changing import add_row, change_row, require_version
 EDITABLE: Final = (
     "name",
     "kubernetes_url",
+    "is_watched",
     "prometheus_url",
     "credential_reference",
     "selector_label",
@@ -47,6 +48,7 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
     name: str,
     metered_from: datetime,
     kubernetes_url: str = "",
+    is_watched: bool = False,
     prometheus_url: str = "",
     credential_reference: str = "",
     selector_label: str = "",
@@ -66,6 +68,7 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
         name: What people call it.
         metered_from: The first metered hour, the start of a UTC hour.
         kubernetes_url: Where its API answers, https.
+        is_watched: Whether the allocation ledger is kept from its API.
         prometheus_url: Where its series are.
         credential_reference: The name of a secret, never the secret.
         selector_label: With `selector_value`, which series of a shared Prometheus are its own.
@@ -87,6 +90,7 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
         name=name,
         metered_from=metered_from,
         kubernetes_url=kubernetes_url,
+        is_watched=is_watched,
         prometheus_url=prometheus_url,
         credential_reference=credential_reference,
         selector_label=selector_label,

@@ -1,0 +1,212 @@
+"""What metering needs from a cluster's API: a consistent list, then every change after it.
+
+Raw names: resources, labels and devices are spelled as Kubernetes spells them. All times are aware
+UTC datetimes. A state is one object as one answer of the API told it; nothing is remembered here.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+from metering.protocols import ContainerRequest
+
+
+@dataclass(frozen=True)
+class WatchTarget:
+    """One cluster, as a watch needs to know it.
+
+    Attributes:
+        slug: Our name of the cluster.
+        kubernetes_url: Where its API answers, https; "" takes that of the credentials.
+        credential_reference: The name of a secret, or "in-cluster"; never the secret.
+        user_label: Raw pod label that names the owning user; "" for none.
+    """
+
+    slug: str
+    kubernetes_url: str = ""
+    credential_reference: str = ""
+    user_label: str = ""
+
+
+class WatchedKind(StrEnum):
+    """What is watched, each with a resourceVersion of its own."""
+
+    PODS = "pods"
+    NODES = "nodes"
+    CLAIMS = "resourceclaims"
+    SLICES = "resourceslices"
+
+
+class Change(StrEnum):
+    """What an event says of its object; a bookmark carries no object, only a version."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+
+
+@dataclass(frozen=True)
+class PodState:
+    """One pod as the API told it.
+
+    Attributes:
+        node: "" while it is not bound.
+        phase: "Pending", "Running", "Succeeded", "Failed" or "Unknown".
+        reason: `status.reason`, such as "Evicted" or "UnexpectedAdmissionError"; "" for none.
+        requests: GPU requests of every container, raw resource names, init containers in order.
+        claims: Names of the ResourceClaims it uses, from `status.resourceClaimStatuses` and spec.
+        scheduled_at: lastTransitionTime of PodScheduled=True; None while it is not bound.
+        started_at: Earliest start of any container; None when none ever ran.
+        finished_at: Latest finishedAt over all containers, given only when every container that
+            has a status is terminated and the phase is terminal or the object is being deleted.
+        deletion_at: `metadata.deletionTimestamp`, which already includes the grace period.
+        owner: Value of the cluster's user label; "" without one.
+        controller: Controlling owner as "Kind/name"; "" without one.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    resource_version: str
+    node: str
+    phase: str
+    created_at: datetime
+    reason: str = ""
+    requests: tuple[ContainerRequest, ...] = ()
+    claims: tuple[str, ...] = ()
+    scheduled_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    deletion_at: datetime | None = None
+    owner: str = ""
+    controller: str = ""
+    priority_class: str = ""
+    priority: int | None = None
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """One node: raw labels, and whole allocatable units of extended GPU resources by raw name."""
+
+    uid: str
+    name: str
+    resource_version: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    allocatable: Mapping[str, int] = field(default_factory=dict)
+    is_ready: bool = True
+    is_schedulable: bool = True
+
+
+@dataclass(frozen=True)
+class ClaimedDevice:
+    """One device that a claim holds: its request's device class, and where the device is."""
+
+    device_class: str
+    driver: str
+    pool: str
+    device: str
+
+
+@dataclass(frozen=True)
+class ClaimState:
+    """One ResourceClaim (resource.k8s.io/v1).
+
+    Attributes:
+        devices: What it holds; empty while it is not allocated. Devices of `adminAccess` requests
+            are left out, since they keep nobody else away.
+        allocated_at: `status.allocation.allocationTimestamp` where the server tells it.
+        node: The one node its allocation selects; "" when it does not say.
+        consumers: Uid and name of every pod in `status.reservedFor`.
+        deletion_at: `metadata.deletionTimestamp`.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    resource_version: str
+    created_at: datetime
+    devices: tuple[ClaimedDevice, ...] = ()
+    allocated_at: datetime | None = None
+    node: str = ""
+    consumers: tuple[tuple[str, str], ...] = ()
+    deletion_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class SliceState:
+    """One ResourceSlice: what each of its devices is, attributes by name as plain text."""
+
+    uid: str
+    name: str
+    resource_version: str
+    driver: str
+    pool: str
+    node: str
+    devices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+ObjectState = PodState | NodeState | ClaimState | SliceState
+
+
+@dataclass(frozen=True)
+class ListPage:
+    """One page of a consistent list; `resource_version` is the list's, the same on every page."""
+
+    states: tuple[ObjectState, ...]
+    resource_version: str
+
+
+@dataclass(frozen=True)
+class WatchEvent:
+    """One line of a watch; `state` is None for a bookmark.
+
+    Attributes:
+        received_at: When it came in, by our clock. Only a deletion without any better evidence
+            uses it.
+    """
+
+    change: Change
+    resource_version: str
+    received_at: datetime
+    state: ObjectState | None = None
+
+
+class WatchExpiredError(Exception):
+    """Raised when the server no longer knows a version (410): list again and compare by uid."""
+
+
+class ClusterWatch(Protocol):
+    """A cluster's API. Implementations: Kubernetes, simulated."""
+
+    def serves(self, target: WatchTarget, kind: WatchedKind) -> bool:
+        """Whether the server knows this kind; old ones have no resource.k8s.io/v1.
+
+        Raises:
+            SourceUnavailableError: The server cannot be asked.
+        """
+        ...
+
+    def list(self, target: WatchTarget, kind: WatchedKind) -> Iterator[ListPage]:
+        """Yield a consistent list in pages: no resourceVersion is sent, so nothing is stale.
+
+        Raises:
+            WatchExpiredError: A continue token ran out half-way; what was yielded is no list.
+            SourceUnavailableError: The answer is missing or cannot be believed.
+        """
+        ...
+
+    def watch(
+        self, target: WatchTarget, kind: WatchedKind, *, resource_version: str, timeout_seconds: int
+    ) -> Iterator[WatchEvent]:
+        """Yield every change after a version, bookmarks too, until the server ends the stream.
+
+        A stream that ends is no error: it is resumed from the last version.
+
+        Raises:
+            WatchExpiredError: The version is too old, or the stream said so.
+            SourceUnavailableError: The stream broke, stalled, or said what cannot be believed.
+        """
+        ...
