@@ -9,8 +9,14 @@ from typing import Final
 
 from django.db.models import Exists, OuterRef, QuerySet
 
-from metering.models import CapacityRecord, MeteringException, MeteringWindow, UsageRecord
-from tenants.access import access_row, is_platform_wide, projects_visible_to
+from metering.models import (
+    CapacityRecord,
+    CatalogueVersion,
+    MeteringException,
+    MeteringWindow,
+    UsageRecord,
+)
+from tenants.access import access_row, is_platform_wide, projects_visible_to, require_capability
 from tenants.domain.actors import Actor
 from tenants.models import NamespaceBinding
 
@@ -20,6 +26,8 @@ WRITE_WINDOW: Final = "metering:window:write"
 READ_EXCEPTION: Final = "metering:exception:read"
 WRITE_EXCEPTION: Final = "metering:exception:write"
 READ_CAPACITY: Final = "metering:capacity:read"
+READ_CATALOGUE: Final = "metering:catalogue:read"
+WRITE_CATALOGUE: Final = "metering:catalogue:write"
 
 
 def usage_visible_to(actor: Actor) -> QuerySet[UsageRecord]:
@@ -106,3 +114,35 @@ def access_exception(actor: Actor, exception_id: int, capability: str) -> Meteri
         visible=exceptions_visible_to(actor),
         capability=capability,
     )
+
+
+def catalogue_versions_visible_to(actor: Actor) -> QuerySet[CatalogueVersion]:
+    """Return every catalogue version to whoever holds the capability anywhere, none to others."""
+    if actor.is_system or actor.grants_for(READ_CATALOGUE):
+        return CatalogueVersion.objects.all()
+    return CatalogueVersion.objects.none()
+
+
+def access_catalogue_version(actor: Actor, version: int) -> CatalogueVersion:
+    """Return one catalogue version an actor sees.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+    """
+    visible = catalogue_versions_visible_to(actor)
+    return access_row(
+        CatalogueVersion.objects.all(),
+        version,
+        allowed=visible,
+        visible=visible,
+        capability=READ_CATALOGUE,
+    )
+
+
+def allow_catalogue_edit(actor: Actor) -> None:
+    """Let pass who may edit the catalogue, which is the platform's.
+
+    Raises:
+        ForbiddenError: The actor does not hold the capability over the whole platform.
+    """
+    require_capability(actor, WRITE_CATALOGUE)

@@ -3,6 +3,7 @@
 from rest_framework.routers import SimpleRouter
 
 from metering.api.capacity import CapacityRecordViewSet
+from metering.api.catalogue import CatalogueVersionViewSet
 from metering.api.exceptions import MeteringExceptionViewSet
 from metering.api.usage_records import UsageRecordViewSet
 from metering.api.usage_summary import UsageSummaryViewSet
@@ -14,5 +15,6 @@ router.register("usage-summary", UsageSummaryViewSet, basename="usage-summary")
 router.register("metering-windows", MeteringWindowViewSet, basename="metering-window")
 router.register("metering-exceptions", MeteringExceptionViewSet, basename="metering-exception")
 router.register("capacity-records", CapacityRecordViewSet, basename="capacity-record")
+router.register("catalogue-versions", CatalogueVersionViewSet, basename="catalogue-version")
 
 urlpatterns = router.urls

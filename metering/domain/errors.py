@@ -69,3 +69,24 @@ class MeteringExceptionNotFoundError(NotFoundError):
     """There is no such exception, or the caller may not see it."""
 
     code = "metering_exception_not_found"
+
+
+class CatalogueRulesInvalidError(InvalidInputError):
+    """The proposed size rules cannot be used."""
+
+    code = "metering_catalogue_rules_invalid"
+    remedy = "Correct every field that is named, and look at the preview first."
+
+
+class CatalogueChangedError(ConflictError):
+    """Somebody has stored a newer version in the meantime."""
+
+    code = "metering_catalogue_changed"
+    remedy = "Look at the newest version, and propose your change on top of it."
+
+
+class CatalogueSameError(ConflictError):
+    """The proposed rules are those in force."""
+
+    code = "metering_catalogue_same"
+    remedy = "Nothing has to be done."

@@ -10,6 +10,10 @@ class CatalogueVersion(models.Model):
     rules = models.JSONField()
     digest = models.CharField(max_length=64)
     """SHA-256 of the canonical rules."""
+    note = models.TextField(blank=True, default="")
+    """Why it was made; "" for the rules that the product brings."""
+    created_by = models.CharField(max_length=150, blank=True, default="")
+    """Name of who made it, as the audit trail has it."""
     created_at = models.DateTimeField()
 
     class Meta:

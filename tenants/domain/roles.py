@@ -44,6 +44,7 @@ _READ_TENANT: Final = frozenset(
         "tenants:namespace:read",
         "metering:usage:read",
         "metering:exception:read",
+        "metering:catalogue:read",
         "quotas:limit:read",
         "quotas:request:read",
         "billing:price:read",
@@ -80,6 +81,7 @@ CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
         "tenants:token:write",
         "metering:window:write",
         "metering:exception:write",
+        "metering:catalogue:write",
         "quotas:limit:write",
         "quotas:request:decide",
         "quotas:enforcement:write",
@@ -95,6 +97,7 @@ CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
             "tenants:organization:read",
             "tenants:project:read",
             "metering:usage:read",
+            "metering:catalogue:read",
             "quotas:limit:read",
             "quotas:request:read",
         }

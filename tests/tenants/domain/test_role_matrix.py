@@ -27,6 +27,8 @@ MATRIX = {
     "billing:price:read": "-yy yyy",
     "billing:price:write": "--- -y-",
     "metering:capacity:read": "--- yyy",
+    "metering:catalogue:read": "yyy yyy",
+    "metering:catalogue:write": "--- --y",
     "metering:exception:read": "-yy yyy",
     "metering:exception:write": "--- --y",
     "metering:usage:read": "yyy yyy",
