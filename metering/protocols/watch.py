@@ -60,11 +60,15 @@ class PodState:
         claims: Names of the ResourceClaims it uses, from `status.resourceClaimStatuses` and spec.
         scheduled_at: lastTransitionTime of PodScheduled=True; None while it is not bound.
         started_at: Earliest start of any container; None when none ever ran.
-        finished_at: Latest finishedAt over all containers, given only when every container that
-            has a status is terminated and the phase is terminal or the object is being deleted.
+        finished_at: Latest finishedAt over all containers, ordinary init and sidecars too. Given
+            only when no container runs and the phase is terminal, or when the object is being
+            deleted and every container that has a status is terminated.
         deletion_at: `metadata.deletionTimestamp`, which already includes the grace period.
         owner: Value of the cluster's user label; "" without one.
         controller: Controlling owner as "Kind/name"; "" without one.
+        defects: What of the object cannot be believed, one sentence each, such as a request for
+            half a GPU (left out of `requests`) or a time in the year 9999 (None then, or the time
+            of the sight for `created_at`). Such a pod is for a person: it is not billed unseen.
     """
 
     uid: str
@@ -85,11 +89,16 @@ class PodState:
     controller: str = ""
     priority_class: str = ""
     priority: int | None = None
+    defects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class NodeState:
-    """One node: raw labels, and whole allocatable units of extended GPU resources by raw name."""
+    """One node: raw labels, and whole allocatable units of extended GPU resources by raw name.
+
+    Attributes:
+        defects: What of it cannot be believed; see PodState.
+    """
 
     uid: str
     name: str
@@ -98,6 +107,7 @@ class NodeState:
     allocatable: Mapping[str, int] = field(default_factory=dict)
     is_ready: bool = True
     is_schedulable: bool = True
+    defects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,11 +126,13 @@ class ClaimState:
 
     Attributes:
         devices: What it holds; empty while it is not allocated. Devices of `adminAccess` requests
-            are left out, since they keep nobody else away.
+            are left out, since they keep nobody else away. So are those of a claim that the
+            scheduler made for a pod's extended resource: the pod's own request tells them already.
         allocated_at: `status.allocation.allocationTimestamp` where the server tells it.
         node: The one node its allocation selects; "" when it does not say.
         consumers: Uid and name of every pod in `status.reservedFor`.
         deletion_at: `metadata.deletionTimestamp`.
+        defects: What of it cannot be believed; see PodState.
     """
 
     uid: str
@@ -133,11 +145,17 @@ class ClaimState:
     node: str = ""
     consumers: tuple[tuple[str, str], ...] = ()
     deletion_at: datetime | None = None
+    defects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class SliceState:
-    """One ResourceSlice: what each of its devices is, attributes by name as plain text."""
+    """One ResourceSlice: what each of its devices is.
+
+    Attributes:
+        devices: By device name: attributes by name as plain text, capacities as
+            "capacity/<name>".
+    """
 
     uid: str
     name: str
@@ -162,6 +180,9 @@ class ListPage:
 @dataclass(frozen=True)
 class WatchEvent:
     """One line of a watch; `state` is None for a bookmark.
+
+    A line about an object that concerns nobody here, such as a pod without a GPU, comes out as a
+    bookmark too: what counts of it is only how far the stream has come.
 
     Attributes:
         received_at: When it came in, by our clock. Only a deletion without any better evidence

@@ -19,7 +19,6 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from kubernetes.utils.quantity import parse_quantity
 
-from quotas.adapters.kubernetes_credentials import configuration_of
 from quotas.protocols import (
     DesiredQuota,
     EnforcementEndpoint,
@@ -27,6 +26,7 @@ from quotas.protocols import (
     QuotaConflictError,
     StaleGenerationError,
 )
+from tenants.adapters.kubernetes_credentials import configuration_of
 from tenants.domain.errors import SourceUnavailableError
 
 OBJECT_NAME: Final = "gpu-ledger"
@@ -144,7 +144,12 @@ class KubernetesQuotaEnforcer:
     def _api(self, endpoint: EnforcementEndpoint) -> client.CoreV1Api:
         with self._lock:
             if endpoint not in self._apis:
-                api_client = client.ApiClient(configuration_of(endpoint))
+                configuration = configuration_of(
+                    slug=endpoint.slug,
+                    url=endpoint.kubernetes_url,
+                    reference=endpoint.credential_reference,
+                )
+                api_client = client.ApiClient(configuration)
                 self._apis[endpoint] = client.CoreV1Api(api_client)
             return self._apis[endpoint]
 

@@ -90,9 +90,11 @@ class SourceUnavailableError(Exception):
 
     Attributes:
         reason: Stable snake_case cause, such as "timeout", "partial_response", "bad_sample".
+        retry_after_seconds: How long it asked to be left alone; 0 when it did not say.
     """
 
-    def __init__(self, message: str, *, reason: str) -> None:
+    def __init__(self, message: str, *, reason: str, retry_after_seconds: int = 0) -> None:
         """Keep the sentence and its cause."""
         super().__init__(message)
         self.reason = reason
+        self.retry_after_seconds = retry_after_seconds
