@@ -1,9 +1,9 @@
-"""Admin pages of metering's ledgers: usage, allocations, capacity and catalogue versions."""
+"""Admin pages of metering's ledgers: usage, allocations and capacity."""
 
 from django.contrib import admin
 
 from metering.domain.words import percent_words, unit_hours_words
-from metering.models import CapacityRecord, CatalogueVersion, PodAllocation, UsageRecord
+from metering.models import CapacityRecord, PodAllocation, UsageRecord
 from tenants.admin.base import LedgerAdmin
 
 
@@ -115,12 +115,3 @@ class CapacityRecordAdmin(LedgerAdmin):
     def idle_hours(self, record: CapacityRecord) -> str:
         """Return what was left."""
         return unit_hours_words(record.idle_unit_seconds)
-
-
-@admin.register(CatalogueVersion)
-class CatalogueVersionAdmin(LedgerAdmin):
-    """The rules that say which size a GPU resource is."""
-
-    view_capability = "metering:window:read"
-    hint = "The newest version is in force; a version is never changed."
-    list_display = ("version", "digest", "created_at")

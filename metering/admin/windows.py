@@ -3,14 +3,18 @@
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.decorators import display
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from unfold.decorators import action, display
 
+from metering.access import windows_visible_to
+from metering.admin.calendar import calendar_context
 from metering.admin.notes import NoteActionForm, note_of
 from metering.domain.window_state import WindowState
 from metering.domain.words import percent_words
 from metering.models import MeteringWindow
 from metering.services.decisions import GapDecision, release_gap, retry_window
-from tenants.admin.base import LedgerAdmin
+from tenants.admin.base import LedgerAdmin, actor_of_request
 
 STATE_COLORS = {
     WindowState.OPEN.value: "info",
@@ -50,6 +54,23 @@ class MeteringWindowAdmin(LedgerAdmin):
     date_hierarchy = "start_at"
     ordering = ("-start_at", "cluster")
     actions = ("retry_windows", "accept_windows", "waive_windows")
+    actions_list = ("calendar",)
+
+    @action(
+        description="Calendar", url_path="calendar", permissions=["view"], icon="calendar_month"
+    )
+    def calendar(self, request: HttpRequest) -> TemplateResponse:
+        """Show a month's hours of every cluster as colours."""
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.model._meta,  # noqa: SLF001 - Django's documented model meta.
+            **calendar_context(
+                windows_visible_to(actor_of_request(request)),
+                month=request.GET.get("month", ""),
+                at=timezone.now(),
+            ),
+        }
+        return TemplateResponse(request, "admin/metering/meteringwindow/calendar.html", context)
 
     @display(description="state", ordering="state", label=STATE_COLORS)
     def state_label(self, window: MeteringWindow) -> str:

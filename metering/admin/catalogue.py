@@ -1,0 +1,115 @@
+"""Admin pages of the catalogue: its versions, and the page on which the next one is written."""
+
+import json
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.http import HttpRequest
+from django.http.response import HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from unfold.decorators import action
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+
+from metering.domain.catalogue_editing import Difference
+from metering.domain.words import unit_hours_words
+from metering.models import CatalogueVersion
+from metering.services.catalogue import ensure_catalogue
+from metering.services.catalogue_editing import add_catalogue_version, preview_catalogue
+from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.domain.errors import DomainError
+
+NOTE_LENGTH_MAX = 2_000
+
+
+class RulesForm(forms.Form):
+    """The rules of the next version, as JSON, and why."""
+
+    rules = forms.JSONField(
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 24, "class": "font-mono"}),
+        help_text="First match first. A size of null refuses what the rule matches.",
+    )
+    note = forms.CharField(
+        label="Reason",
+        max_length=NOTE_LENGTH_MAX,
+        required=False,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Needed to store it; it stands in the audit trail.",
+    )
+    based_on = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+
+
+@admin.register(CatalogueVersion)
+class CatalogueVersionAdmin(LedgerAdmin):
+    """The rules that say which size a GPU resource is."""
+
+    view_capability = "metering:catalogue:read"
+    write_capability = "metering:catalogue:write"
+    hint = (
+        "The newest version is in force; a version is never changed. Editing shows what would "
+        "change before it stores the next one."
+    )
+    list_display = ("version", "note", "created_by", "created_at", "digest")
+    actions_list = ("edit",)
+
+    @action(description="Edit", url_path="edit", permissions=["write"], icon="edit")
+    def edit(self, request: HttpRequest) -> HttpResponse:
+        """Show the rules in force as a form; look at what changed ones would do, and store them."""
+        form = RulesForm(request.POST or None, initial=self._in_force(request))
+        found: tuple[Difference, ...] | None = None
+        if request.method == "POST" and form.is_valid():
+            try:
+                if "_store" in request.POST:
+                    return self._store(request, form)
+                found = preview_catalogue(
+                    rules=form.cleaned_data["rules"],
+                    actor=actor_of_request(request),
+                    at=timezone.now(),
+                )
+            except DomainError as error:
+                _tell(form, error)
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.model._meta,  # noqa: SLF001 - Django's documented model meta.
+            "title": "Edit the catalogue",
+            "form": form,
+            "is_looked_at": found is not None,
+            "differences": [_row(one) for one in found or ()],
+        }
+        return TemplateResponse(request, "admin/metering/catalogueversion/edit.html", context)
+
+    def _in_force(self, request: HttpRequest) -> dict[str, Any]:
+        catalogue = ensure_catalogue(actor=actor_of_request(request), at=timezone.now())
+        stored = CatalogueVersion.objects.get(version=catalogue.version)
+        return {
+            "rules": json.dumps(stored.rules, indent=1),
+            "based_on": stored.version,
+        }
+
+    def _store(self, request: HttpRequest, form: RulesForm) -> HttpResponse:
+        stored = add_catalogue_version(
+            **form.cleaned_data, actor=actor_of_request(request), at=timezone.now()
+        )
+        self.message_user(request, f"{stored} is in force.", messages.SUCCESS)
+        return HttpResponseRedirect(reverse("admin:metering_catalogueversion_changelist"))
+
+
+def _tell(form: RulesForm, error: DomainError) -> None:
+    """Put a refusal beside its field, every problem with where it is."""
+    place = error.field if error.field in form.fields else None
+    form.add_error(place, f"{error.message} {error.advice}")
+    for problem in error.problems:
+        form.add_error("rules", f"{problem.field}: {problem.message}")
+
+
+def _row(one: Difference) -> dict[str, Any]:
+    return {
+        "hardware": f"{one.resource} on {one.product or 'an unlabelled node'}",
+        "before": one.before,
+        "after": one.after,
+        "is_refused": one.is_refused,
+        "open_units": one.open_units,
+        "used": unit_hours_words(one.unit_seconds),
+    }
