@@ -41,6 +41,9 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "metering_catalogueversion": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "metering_meteringwindow": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "metering_podallocation": ("refuses_truncate", "refuses_update"),
+    "metering_reconciliationdecision": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "metering_creditproposal": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "metering_deviceevent": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "metering_usagerecord": (
         "checks_insert",
         "keeps_sealed",
