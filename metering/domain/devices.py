@@ -2,13 +2,14 @@
 
 It can for whole GPUs and for MIG instances, which serve one pod at a time. Under time-slicing and
 MPS the exporter names an arbitrary pod or copies the device's value to each, so nothing is said.
-Energy is counted per physical GPU, so only whole GPUs have one. No data is None, never 0.
+No data is None, never 0.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from enum import StrEnum
 from fractions import Fraction
 from typing import Final, Protocol
 
@@ -20,8 +21,40 @@ RATIO_STEP: Final = Decimal("0.000001")
 COVERAGE_STEP: Final = Decimal("0.00001")
 
 
-class DeviceFact(Protocol):
-    """One device over the time it served one workload; see protocols.DeviceObservation."""
+class Attribution(StrEnum):
+    """Whom a device's figures speak of.
+
+    Attributes:
+        EXCLUSIVE: One pod alone: a whole GPU or a MIG instance.
+        SHARED: Several pods at once, by time-slicing or MPS; nobody's alone.
+        IDLE: Nobody held it.
+        UNATTRIBUTED: Somebody may have, but the exporter does not say who.
+        OVERHEAD: Energy of a partitioned GPU that no instance accounts for.
+    """
+
+    EXCLUSIVE = "exclusive"
+    SHARED = "shared"
+    IDLE = "idle"
+    UNATTRIBUTED = "unattributed"
+    OVERHEAD = "overhead"
+
+
+class Timed(Protocol):
+    """Anything that lasts."""
+
+    @property
+    def begin_at(self) -> datetime:
+        """Return from when."""
+        ...
+
+    @property
+    def end_at(self) -> datetime:
+        """Return until when."""
+        ...
+
+
+class NamedDevice(Timed, Protocol):
+    """One device over the time its exporter named one workload; see protocols."""
 
     @property
     def instance_id(self) -> str:
@@ -39,18 +72,22 @@ class DeviceFact(Protocol):
         ...
 
     @property
-    def begin_at(self) -> datetime:
-        """Return from when."""
+    def is_shared(self) -> bool:
+        """Return whether several pods were named at once."""
         ...
 
-    @property
-    def end_at(self) -> datetime:
-        """Return until when."""
-        ...
+
+class DeviceFact(NamedDevice, Protocol):
+    """A device with its busy figure."""
 
     @property
     def busy_ratio(self) -> Decimal | None:
         """Return the mean share of time in use, None without a series."""
+        ...
+
+    @property
+    def is_busy_doubtful(self) -> bool:
+        """Return whether nothing may be concluded from it."""
         ...
 
     @property
@@ -63,15 +100,14 @@ class DeviceFact(Protocol):
         """Return the samples there should have been."""
         ...
 
-    @property
-    def energy_millijoules(self) -> int | None:
-        """Return the energy, None when unknown."""
-        ...
-
 
 @dataclass(frozen=True)
 class Holding:
-    """One pod's usage of one resource, as devices are matched to it."""
+    """One pod's usage of one resource, as devices are matched to it.
+
+    Attributes:
+        split_among: Pods that shared it at once; devices speak of a pod only when it is 1.
+    """
 
     namespace: str
     pod_name: str
@@ -79,6 +115,8 @@ class Holding:
     begin_at: datetime
     end_at: datetime
     unit_seconds: int
+    node: str = ""
+    split_among: int = 1
 
 
 @dataclass(frozen=True)
@@ -88,7 +126,7 @@ class Activity:
     Attributes:
         busy_ratio: 0 to 1; None when fewer than 80 % of its time was sampled.
         coverage: Sampled share of its time, 0 to 1; None when no device was matched.
-        energy_millijoules: None for anything but whole GPUs, and when a part is unknown.
+        energy_millijoules: None when a part is unknown.
     """
 
     busy_ratio: Decimal | None = None
@@ -106,58 +144,76 @@ class _Part:
 
     device: DeviceFact
     seconds: int
+    energy: int | None
 
 
 def activities(
-    holdings: Sequence[Holding], *, devices: Iterable[DeviceFact]
+    holdings: Sequence[Holding],
+    *,
+    devices: Sequence[DeviceFact],
+    energies: Sequence[int | None],
 ) -> tuple[Activity, ...]:
     """Return what is known of each usage's devices, in the order of the usages.
 
-    A device is matched by pod name, namespace and time. One that overlaps two usages of the same
-    name, as after a quick restart, is given to neither.
+    Args:
+        holdings: The usages.
+        devices: What was seen.
+        energies: Each device's own part of its GPU's energy; None when unknown.
     """
-    by_name: dict[tuple[str, str, bool], list[int]] = {}
-    for index, holding in enumerate(holdings):
-        if holding.sharing_mode in _ATTRIBUTABLE:
-            key = (holding.namespace, holding.pod_name, holding.sharing_mode is SharingMode.MIG)
-            by_name.setdefault(key, []).append(index)
     parts: dict[int, list[_Part]] = {}
-    for device in devices:
-        _match(device, holdings=holdings, by_name=by_name, parts=parts)
+    matched = matching_holdings(holdings, devices=devices)
+    for device, energy, index in zip(devices, energies, matched, strict=True):
+        if index is not None:
+            seconds = overlap_seconds(device, holding=holdings[index])
+            parts.setdefault(index, []).append(_Part(device, seconds, energy))
     return tuple(
         _activity(holding, parts=parts[index]) if index in parts else NOTHING_KNOWN
         for index, holding in enumerate(holdings)
     )
 
 
+def matching_holdings(
+    holdings: Sequence[Holding], *, devices: Sequence[NamedDevice]
+) -> tuple[int | None, ...]:
+    """Return for each device the index of the usage that held it alone, None when that is unsaid.
+
+    A device is matched by pod name, namespace and time. One that overlaps two usages of the same
+    name, as after a quick restart, is given to neither.
+    """
+    by_name: dict[tuple[str, str, bool], list[int]] = {}
+    for index, holding in enumerate(holdings):
+        if holding.sharing_mode in _ATTRIBUTABLE and holding.split_among == 1:
+            key = (holding.namespace, holding.pod_name, holding.sharing_mode is SharingMode.MIG)
+            by_name.setdefault(key, []).append(index)
+    return tuple(_match(device, holdings=holdings, by_name=by_name) for device in devices)
+
+
 def _match(
-    device: DeviceFact,
+    device: NamedDevice,
     *,
     holdings: Sequence[Holding],
     by_name: Mapping[tuple[str, str, bool], Sequence[int]],
-    parts: dict[int, list[_Part]],
-) -> None:
+) -> int | None:
+    if device.is_shared:
+        return None
     key = (device.namespace, device.pod, bool(device.instance_id))
     overlaps = [
-        (index, seconds)
+        index
         for index in by_name.get(key, ())
-        if (seconds := _overlap(device, holding=holdings[index])) > 0
+        if overlap_seconds(device, holding=holdings[index]) > 0
     ]
-    if len(overlaps) == 1:
-        index, seconds = overlaps[0]
-        parts.setdefault(index, []).append(_Part(device=device, seconds=seconds))
+    return overlaps[0] if len(overlaps) == 1 else None
 
 
-def _overlap(device: DeviceFact, *, holding: Holding) -> int:
+def overlap_seconds(device: Timed, *, holding: Timed) -> int:
+    """Return the whole seconds two stretches have in common; 0 or less for none."""
     return seconds_between(
         max(device.begin_at, holding.begin_at), min(device.end_at, holding.end_at)
     )
 
 
 def _activity(holding: Holding, *, parts: Sequence[_Part]) -> Activity:
-    sampled = [
-        (part, _sampled_seconds(part)) for part in parts if part.device.busy_ratio is not None
-    ]
+    sampled = [(part, _sampled_seconds(part)) for part in parts if _tells_activity(part.device)]
     covered = min(sum((s for _, s in sampled), Fraction(0)), Fraction(holding.unit_seconds))
     coverage = covered / holding.unit_seconds
     return Activity(
@@ -165,6 +221,10 @@ def _activity(holding: Holding, *, parts: Sequence[_Part]) -> Activity:
         coverage=_decimal(coverage, step=COVERAGE_STEP, rounding=ROUND_DOWN),
         energy_millijoules=_energy(holding, parts=parts),
     )
+
+
+def _tells_activity(device: DeviceFact) -> bool:
+    return device.busy_ratio is not None and not device.is_busy_doubtful
 
 
 def _sampled_seconds(part: _Part) -> Fraction:
@@ -184,12 +244,10 @@ def _busy_ratio(sampled: Sequence[tuple[_Part, Fraction]]) -> Decimal:
 
 
 def _energy(holding: Holding, *, parts: Sequence[_Part]) -> int | None:
-    if holding.sharing_mode is not SharingMode.WHOLE:
-        return None
     if sum(part.seconds for part in parts) < COVERAGE_MIN * holding.unit_seconds:
         return None
-    known = [part.device.energy_millijoules for part in parts]
-    return None if None in known else sum(value for value in known if value is not None)
+    known = [part.energy for part in parts if part.energy is not None]
+    return sum(known) if len(known) == len(parts) else None
 
 
 def _decimal(value: Fraction, *, step: Decimal, rounding: str) -> Decimal:

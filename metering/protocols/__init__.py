@@ -107,6 +107,17 @@ class NodeObservation:
     covered_seconds: int
 
 
+class Figure(StrEnum):
+    """Figures of a device whose samples are counted, beside the busy one."""
+
+    SM_ACTIVE = "sm_active"
+    TENSOR_ACTIVE = "tensor_active"
+    DRAM_ACTIVE = "dram_active"
+    MEMORY = "memory"
+    POWER = "power"
+    ENERGY = "energy"
+
+
 @dataclass(frozen=True)
 class DeviceObservation:
     """One device, or one MIG instance of it, over the part of the window it served one workload.
@@ -124,7 +135,18 @@ class DeviceObservation:
         samples: How many samples of the busy series were seen.
         expected_samples: How many there should have been.
         energy_millijoules: Energy of the physical GPU over the same part; None when unknown, and
-            None on MIG instances, where the counter is the parent's.
+            None on MIG instances, where the counter is the parent's: see EnergyObservation.
+        sm_active_ratio: Mean share of SMs with work; None where the exporter does not say.
+        tensor_active_ratio: Mean share of cycles the tensor pipe worked.
+        dram_active_ratio: Mean share of cycles the memory worked.
+        memory_used_peak_mebibytes: Largest amount of memory in use at a sample.
+        memory_total_mebibytes: Used, free and reserved together.
+        power_mean_milliwatts: Of the physical GPU, also on an instance.
+        figure_samples: How many samples were seen of each figure but the busy one, by `Figure`; a
+            figure that is not named was not seen.
+        is_busy_doubtful: The activity stood at 0 while power and clock said otherwise, or an
+            instance's could be: nothing may be concluded from it.
+        is_shared: Several pods were named at once, or the exporter numbered the shares.
     """
 
     uuid: str
@@ -140,6 +162,35 @@ class DeviceObservation:
     samples: int
     expected_samples: int
     energy_millijoules: int | None = None
+    sm_active_ratio: Decimal | None = None
+    tensor_active_ratio: Decimal | None = None
+    dram_active_ratio: Decimal | None = None
+    memory_used_peak_mebibytes: int | None = None
+    memory_total_mebibytes: int | None = None
+    power_mean_milliwatts: int | None = None
+    figure_samples: Mapping[str, int] = field(default_factory=dict)
+    is_busy_doubtful: bool = False
+    is_shared: bool = False
+
+
+@dataclass(frozen=True)
+class EnergyObservation:
+    """What one physical GPU took, told wherever one of its observations begins or ends.
+
+    Copies, pod changes and counter resets are merged before they come here; the difference of two
+    marks is what the GPU took between them.
+
+    Attributes:
+        marks: Moments inside the window, ascending, at least two.
+        taken_millijoules: Taken since the first mark, one for each mark, never falling.
+        idle_milliwatts: The lowest power sampled near the window; None when none was.
+    """
+
+    uuid: str
+    node: str
+    marks: tuple[datetime, ...]
+    taken_millijoules: tuple[int, ...]
+    idle_milliwatts: int | None = None
 
 
 @dataclass(frozen=True)
@@ -164,6 +215,9 @@ class Observation:
         pods: Every pod that asked for a GPU resource and was seen near the window, by uid.
         nodes: Every node that offered one, by name.
         devices: See DeviceObservation; empty when the source has no device metrics.
+        energies: One for each physical GPU whose energy is known, by UUID.
+        missing_figures: Figures that no device of the cluster reported at all, sorted: their
+            metric is not exported, which is not the same as zero.
     """
 
     cluster: str
@@ -176,6 +230,8 @@ class Observation:
     pods: tuple[PodObservation, ...]
     nodes: tuple[NodeObservation, ...]
     devices: tuple[DeviceObservation, ...] = ()
+    energies: tuple[EnergyObservation, ...] = ()
+    missing_figures: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
 
 

@@ -25,6 +25,7 @@ from metering.selectors.locks import holds_claim, lock_cluster_ledger
 from metering.services.catalogue import ensure_catalogue
 from metering.services.checking import check_observation
 from metering.services.composition import Composed, WindowInput, compose_window
+from metering.services.device_posting import replace_devices
 from metering.services.exceptions import write_findings
 from metering.services.failures import Coverage, record_failure, record_incomplete
 from metering.services.posting import replace_capacity, replace_usage, write_allocations
@@ -171,6 +172,7 @@ def _post(
         replace_usage(claimed, rows=composed.usage)
         crashpoint("collect.after_records")
         replace_capacity(claimed, rows=composed.capacity)
+        replace_devices(claimed, rows=composed.devices)
         write_findings(claimed, findings=composed.findings, at=at)
         state = _finish(claimed, given=given, coverage=coverage, composed=composed, at=at)
         crashpoint("collect.before_commit")

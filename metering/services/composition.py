@@ -12,16 +12,16 @@ from datetime import datetime
 
 from metering.domain.attribution import Directory, Tenant, owner_of, tenant_at
 from metering.domain.catalogue import Catalogue, Sized, Unsized
-from metering.domain.devices import Activity, Holding, activities
+from metering.domain.devices import Activity
 from metering.domain.effective_request import effective_units
 from metering.domain.exceptions import Finding
-from metering.domain.gpu_sizes import SharingMode
 from metering.domain.measurement import is_believable, unit_seconds
 from metering.domain.resource_names import sanitise
 from metering.domain.timeline import EndKind, Interval, Life, clip, life_of
 from metering.protocols import ContainerRequest, Observation, PodObservation
 from metering.selectors.allocations import AllocationFact, AllocationKey
 from metering.services.balancing import CapacityRow, NodeUse, balance_nodes
+from metering.services.device_composition import DeviceRow, measure_devices
 from metering.services.findings import (
     changed_request,
     invalid_request,
@@ -100,6 +100,7 @@ class Composed:
     findings: list[Finding] = field(default_factory=list)
     capacity: list[CapacityRow] = field(default_factory=list)
     held: list[NodeUse] = field(default_factory=list)
+    devices: list[DeviceRow] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,9 @@ def compose_window(given: WindowInput) -> Composed:
                 _compose_resource(
                     stay, resource=resource, asks=asks, given=given, sizer=sizer, into=composed
                 )
-    composed.usage = _with_activity(composed.usage, observation=given.observation)
+    composed.usage, composed.devices = measure_devices(
+        composed.usage, observation=given.observation, sizer=sizer
+    )
     used = [_use_of(row) for row in composed.usage]
     composed.capacity, findings = balance_nodes(
         given.observation,
@@ -254,22 +257,3 @@ def _use_of(row: UsageRow) -> NodeUse:
         unit_seconds=row.unit_seconds,
         slack_seconds=row.interval.slack_seconds,
     )
-
-
-def _with_activity(rows: Sequence[UsageRow], *, observation: Observation) -> list[UsageRow]:
-    holdings = [
-        Holding(
-            namespace=row.fact.namespace,
-            pod_name=row.fact.pod_name,
-            sharing_mode=SharingMode(row.fact.sharing_mode),
-            begin_at=row.interval.begin_at,
-            end_at=row.interval.end_at,
-            unit_seconds=row.unit_seconds,
-        )
-        for row in rows
-    ]
-    known = activities(holdings, devices=observation.devices)
-    return [
-        UsageRow(row.fact, row.tenant, row.interval, activity)
-        for row, activity in zip(rows, known, strict=True)
-    ]

@@ -1,0 +1,149 @@
+"""Attribution of devices: whom the figures of a device speak of, and when of nobody alone.
+
+The exporter names a pod; the ledger knows what that pod held. Only where both agree that it held
+the device alone does the device speak of it. A shared device speaks of all who share it together.
+A device that names nobody is idle only when every pod of its node and kind is accounted for: a
+label that is missing is not an idle GPU.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Protocol
+
+from metering.domain.devices import Attribution, Holding, matching_holdings, overlap_seconds
+from metering.domain.gpu_sizes import SharingMode
+
+NAMING_SECONDS_MAX: Final = 300
+"""How long an exporter may take to name a pod, or to forget it, without anything being amiss."""
+SHARED_MODES: Final = frozenset({SharingMode.TIME_SLICING, SharingMode.MPS})
+
+
+class DeviceRun(Protocol):
+    """One device over a stretch in which it served one workload; see protocols."""
+
+    @property
+    def node(self) -> str:
+        """Return its node."""
+        ...
+
+    @property
+    def instance_id(self) -> str:
+        """Return the MIG instance, "" for a whole GPU."""
+        ...
+
+    @property
+    def instance_profile(self) -> str:
+        """Return the MIG profile as DCGM spells it, "" for a whole GPU."""
+        ...
+
+    @property
+    def namespace(self) -> str:
+        """Return the named pod's namespace, "" for nobody."""
+        ...
+
+    @property
+    def pod(self) -> str:
+        """Return the named pod."""
+        ...
+
+    @property
+    def begin_at(self) -> datetime:
+        """Return from when."""
+        ...
+
+    @property
+    def end_at(self) -> datetime:
+        """Return until when."""
+        ...
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether several pods were named at once."""
+        ...
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a node hands a device out as: one unit of it."""
+
+    resource: str
+    size: str
+    price_group: str
+    sharing_mode: SharingMode
+
+
+Place = tuple[str, str]
+"""Node and MIG profile as resources spell it; "" for a whole GPU."""
+
+
+@dataclass(frozen=True)
+class Attributed:
+    """Whom a device speaks of: `holding` is the index of the one it served alone."""
+
+    attribution: Attribution
+    holding: int | None = None
+    kind: Kind | None = None
+
+
+def place_of(device: DeviceRun) -> Place:
+    """Return where a device is looked up; profiles with a plus are resources with a point."""
+    return device.node, device.instance_profile.replace("+", ".")
+
+
+def profile_in(price_group: str) -> str:
+    """Return the MIG profile a price group names, "" for none. Source: ADR 0005."""
+    shape = price_group.partition("/")[2].partition("/")[0]
+    return "" if shape == "whole" or shape.startswith("1of") else shape
+
+
+def attribute_devices(
+    devices: Sequence[DeviceRun],
+    *,
+    holdings: Sequence[Holding],
+    kinds: Mapping[Place, Kind],
+) -> tuple[Attributed, ...]:
+    """Return whom each device speaks of, in the order of the devices."""
+    matched = matching_holdings(holdings, devices=devices)
+    unnamed = _unnamed(devices, holdings=holdings, matched=matched)
+    return tuple(
+        _attribute(device, found=index, kind=kinds.get(place_of(device)), unnamed=unnamed)
+        for device, index in zip(devices, matched, strict=True)
+    )
+
+
+def _attribute(
+    device: DeviceRun, *, found: int | None, kind: Kind | None, unnamed: Sequence[Holding]
+) -> Attributed:
+    if found is not None:
+        return Attributed(Attribution.EXCLUSIVE, found, kind)
+    if device.is_shared or (kind is not None and kind.sharing_mode in SHARED_MODES):
+        return Attributed(Attribution.SHARED, kind=kind)
+    if device.pod or any(_may_hold(holding, device=device) for holding in unnamed):
+        return Attributed(Attribution.UNATTRIBUTED, kind=kind)
+    return Attributed(Attribution.IDLE, kind=kind)
+
+
+def _unnamed(
+    devices: Sequence[DeviceRun], *, holdings: Sequence[Holding], matched: Sequence[int | None]
+) -> Sequence[Holding]:
+    """Return the holdings for a good part of which no device named their pod."""
+    named = [0] * len(holdings)
+    for device, index in zip(devices, matched, strict=True):
+        if index is not None:
+            named[index] += overlap_seconds(device, holding=holdings[index])
+    return [
+        holding
+        for holding, seconds in zip(holdings, named, strict=True)
+        if holding.unit_seconds - seconds > min(NAMING_SECONDS_MAX, holding.unit_seconds // 2)
+    ]
+
+
+def _may_hold(holding: Holding, *, device: DeviceRun) -> bool:
+    """Whether a device that names nobody may have been a pod's; shared ones were told before."""
+    return (
+        holding.node == device.node
+        and holding.sharing_mode not in SHARED_MODES
+        and (holding.sharing_mode is SharingMode.MIG) == bool(device.instance_id)
+        and overlap_seconds(device, holding=holding) > 0
+    )

@@ -1,0 +1,105 @@
+"""Device usage: what each GPU did in an hour, told apart by whom it served; beside the bill."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from metering.domain.devices import Attribution
+from metering.models.window import MeteringWindow
+from tenants.models import Cluster, Organization, Project
+
+ATTRIBUTION_CHOICES = [(kind.value, kind.value.capitalize()) for kind in Attribution]
+
+
+def ratio_field() -> models.DecimalField:  # type: ignore[type-arg]
+    """Return a column for a share of time, 0 to 1; None is "no data", never idle."""
+    return models.DecimalField(max_digits=7, decimal_places=6, null=True)
+
+
+def coverage_field() -> models.DecimalField:  # type: ignore[type-arg]
+    """Return a column for how much of a figure's time was sampled, 0 to 1."""
+    return models.DecimalField(max_digits=6, decimal_places=5, null=True)
+
+
+class DeviceUsage(models.Model):
+    """One device, or one MIG instance, over one stretch of one window in which it served one pod.
+
+    Nothing is billed from it. Each figure has its own coverage: the share of the expected samples
+    that were seen. A figure under 80 % coverage is still told; whoever accuses looks at both.
+    An unsealed window's rows are replaced whole; a sealed window's are frozen by the database.
+    """
+
+    window = models.ForeignKey(
+        MeteringWindow, on_delete=models.PROTECT, related_name="device_usage"
+    )
+    window_start = models.DateTimeField()
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
+    node = models.CharField(max_length=253)
+    uuid = models.CharField(max_length=64)
+    """Of the physical GPU, also on an instance's row."""
+    model = models.CharField(max_length=128, blank=True, default="")
+    instance_id = models.CharField(max_length=16, blank=True, default="")
+    """MIG instance; "" for a whole GPU."""
+    instance_profile = models.CharField(max_length=32, blank=True, default="")
+    attribution = models.CharField(max_length=16, choices=ATTRIBUTION_CHOICES)
+    namespace = models.CharField(max_length=63, blank=True, default="")
+    pod_name = models.CharField(max_length=253, blank=True, default="")
+    pod_uid = models.CharField(max_length=64, blank=True, default="")
+    """Of the usage record it belongs to; "" unless it served that pod alone."""
+    resource = models.CharField(max_length=128, blank=True, default="")
+    organization = models.ForeignKey(
+        Organization, on_delete=models.PROTECT, related_name="+", null=True
+    )
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+", null=True)
+    owner = models.CharField(max_length=150, blank=True, default="")
+    size = models.CharField(max_length=16, blank=True, default="")
+    """Of one unit of what the device is handed out as; "" when no rule knows it."""
+    price_group = models.CharField(max_length=96, blank=True, default="")
+    sharing_mode = models.CharField(max_length=16, blank=True, default="")
+    begin_at = models.DateTimeField()
+    end_at = models.DateTimeField()
+    seconds = models.PositiveIntegerField()
+    busy_ratio = ratio_field()
+    busy_coverage = coverage_field()
+    is_busy_doubtful = models.BooleanField(default=False)
+    """The counter of activity stood at 0 while power and clock said otherwise; no ratio then."""
+    sm_active_ratio = ratio_field()
+    sm_active_coverage = coverage_field()
+    tensor_active_ratio = ratio_field()
+    tensor_active_coverage = coverage_field()
+    dram_active_ratio = ratio_field()
+    dram_active_coverage = coverage_field()
+    memory_used_peak_mebibytes = models.PositiveIntegerField(null=True)
+    memory_total_mebibytes = models.PositiveIntegerField(null=True)
+    memory_coverage = coverage_field()
+    power_mean_milliwatts = models.PositiveIntegerField(null=True)
+    """Of the physical GPU, also on an instance's row."""
+    power_coverage = coverage_field()
+    energy_millijoules = models.BigIntegerField(null=True)
+    """This row's part; the rows of one physical GPU add up to what its counter says."""
+    energy_coverage = coverage_field()
+
+    class Meta:
+        ordering = ["window_start", "node", "uuid", "instance_id", "begin_at"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["window", "uuid", "instance_id", "instance_profile", "begin_at"],
+                name="device_usage_unique",
+            ),
+            models.CheckConstraint(
+                condition=Q(end_at__gt=F("begin_at")), name="device_usage_forward"
+            ),
+            models.CheckConstraint(
+                condition=~Q(attribution=Attribution.EXCLUSIVE.value)
+                | (~Q(pod_uid="") & Q(project__isnull=False)),
+                name="device_usage_exclusive_has_its_pod",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["project", "window_start"], name="device_usage_by_project"),
+            models.Index(fields=["cluster", "window_start"], name="device_usage_by_cluster"),
+        ]
+
+    def __str__(self) -> str:
+        """Return the device and from when."""
+        device = f"{self.uuid}/{self.instance_id}" if self.instance_id else self.uuid
+        return f"{device} from {self.begin_at:%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,112 @@
+"""Posting devices: the device rows of a window, replaced whole in the transaction that posts it."""
+
+from collections.abc import Sequence
+from decimal import ROUND_DOWN, Decimal
+from typing import Final
+
+from django.db import connection
+
+from metering.domain.devices import Attribution
+from metering.domain.window import seconds_between
+from metering.protocols import DeviceObservation, Figure
+from metering.services.device_composition import DeviceRow
+from metering.services.windows import ClaimedWindow
+
+_COLUMNS: Final = (
+    "window_id, window_start, cluster_id, node, uuid, model, instance_id, instance_profile,"
+    " attribution, namespace, pod_name, pod_uid, resource, organization_id, project_id, owner,"
+    " size, price_group, sharing_mode, begin_at, end_at, seconds, busy_ratio, busy_coverage,"
+    " is_busy_doubtful, sm_active_ratio, sm_active_coverage, tensor_active_ratio,"
+    " tensor_active_coverage, dram_active_ratio, dram_active_coverage, memory_used_peak_mebibytes,"
+    " memory_total_mebibytes, memory_coverage, power_mean_milliwatts, power_coverage,"
+    " energy_millijoules, energy_coverage"
+)
+_STEP: Final = Decimal("0.00001")
+
+
+def replace_devices(claimed: ClaimedWindow, *, rows: Sequence[DeviceRow]) -> None:
+    """Replace the window's device usage; two statements, whatever the number of rows."""
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM metering_deviceusage WHERE window_id = %s", [claimed.id])
+        if rows:
+            with cursor.copy(f"COPY metering_deviceusage ({_COLUMNS}) FROM STDIN") as copy:
+                for row in rows:
+                    copy.write_row(_values(claimed, row=row))
+
+
+def _values(claimed: ClaimedWindow, *, row: DeviceRow) -> tuple[object, ...]:
+    device = row.device
+    return (
+        claimed.id,
+        claimed.start_at,
+        claimed.cluster_id,
+        device.node,
+        device.uuid,
+        device.model,
+        device.instance_id,
+        device.instance_profile,
+        row.attribution.value,
+        *_holder_values(row),
+        *_kind_values(row),
+        row.begin_at,
+        row.end_at,
+        seconds_between(row.begin_at, row.end_at),
+        *_activity_values(device),
+        *_figure_values(device, Figure.SM_ACTIVE, device.sm_active_ratio),
+        *_figure_values(device, Figure.TENSOR_ACTIVE, device.tensor_active_ratio),
+        *_figure_values(device, Figure.DRAM_ACTIVE, device.dram_active_ratio),
+        device.memory_used_peak_mebibytes,
+        *_figure_values(device, Figure.MEMORY, device.memory_total_mebibytes),
+        *_figure_values(device, Figure.POWER, device.power_mean_milliwatts),
+        row.energy,
+        None
+        if row.attribution is Attribution.OVERHEAD
+        else _coverage(device, device.figure_samples.get(Figure.ENERGY, 0)),
+    )
+
+
+def _holder_values(row: DeviceRow) -> tuple[object, ...]:
+    """Return namespace, pod, uid, resource, organization, project and owner."""
+    usage, device = row.usage, row.device
+    if usage is None:
+        resource = row.kind.resource if row.kind else ""
+        return device.namespace, device.pod, "", resource, None, None, ""
+    fact, tenant = usage.fact, usage.tenant
+    return (
+        fact.namespace,
+        fact.pod_name,
+        fact.pod_uid,
+        fact.resource,
+        tenant.organization_id,
+        tenant.project_id,
+        usage.owner,
+    )
+
+
+def _kind_values(row: DeviceRow) -> tuple[object, ...]:
+    """Return size, price group and sharing mode: what was held goes before what is offered now."""
+    if row.usage is not None:
+        fact = row.usage.fact
+        return fact.size, fact.price_group, fact.sharing_mode
+    if row.kind is None:
+        return "", "", ""
+    return row.kind.size, row.kind.price_group, row.kind.sharing_mode.value
+
+
+def _activity_values(device: DeviceObservation) -> tuple[object, ...]:
+    """Return busy ratio, its coverage, and whether it is in doubt: then there is no ratio."""
+    ratio = None if device.is_busy_doubtful else device.busy_ratio
+    return ratio, _coverage(device, device.samples), device.is_busy_doubtful
+
+
+def _figure_values(
+    device: DeviceObservation, figure: Figure, value: Decimal | int | None
+) -> tuple[object, ...]:
+    return value, _coverage(device, device.figure_samples.get(figure, 0))
+
+
+def _coverage(device: DeviceObservation, samples: int) -> Decimal | None:
+    if device.expected_samples <= 0:
+        return None
+    seen = Decimal(min(samples, device.expected_samples))
+    return (seen / device.expected_samples).quantize(_STEP, rounding=ROUND_DOWN)
