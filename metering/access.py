@@ -5,6 +5,7 @@ belong to the platform. An exception belongs to the cluster until its namespace 
 reads a project's exceptions sees those of the project's namespaces in the hours they were bound.
 """
 
+from datetime import datetime
 from typing import Final
 
 from django.db.models import Exists, OuterRef, QuerySet
@@ -16,8 +17,11 @@ from metering.models import (
     MeteringWindow,
     UsageRecord,
 )
+from metering.selectors.explaining import PodName
+from metering.selectors.explanations import PodExplanation, explain_pod
 from tenants.access import access_row, is_platform_wide, projects_visible_to, require_capability
 from tenants.domain.actors import Actor
+from tenants.domain.errors import NotFoundError
 from tenants.models import NamespaceBinding
 
 READ_USAGE: Final = "metering:usage:read"
@@ -146,3 +150,27 @@ def allow_catalogue_edit(actor: Actor) -> None:
         ForbiddenError: The actor does not hold the capability over the whole platform.
     """
     require_capability(actor, WRITE_CATALOGUE)
+
+
+def access_pod_explanation(
+    actor: Actor, pod: PodName, *, begin_at: datetime, end_at: datetime
+) -> PodExplanation:
+    """Return why a pod was or was not charged, to whoever reads the use of its namespace.
+
+    A pod whose rows lie in a namespace of somebody else is told as one that was not seen.
+
+    Raises:
+        NotFoundError: The pod is not one of the actor's.
+    """
+    found = explain_pod(pod, begin_at=begin_at, end_at=end_at)
+    if is_platform_wide(actor, READ_USAGE):
+        return found
+    bound = NamespaceBinding.objects.filter(
+        cluster_id=pod.cluster_id,
+        namespace__in=found.namespaces or {pod.namespace},
+        valid__overlap=(begin_at, end_at),
+    )
+    own = bound.filter(project__in=projects_visible_to(actor, READ_USAGE).values("pk"))
+    if not bound.exists() or bound.exclude(pk__in=own.values("pk")).exists():
+        raise NotFoundError("There is no such pod.")
+    return found

@@ -5,6 +5,7 @@ from rest_framework.routers import SimpleRouter
 from metering.api.capacity import CapacityRecordViewSet
 from metering.api.catalogue import CatalogueVersionViewSet
 from metering.api.exceptions import MeteringExceptionViewSet
+from metering.api.explanations import PodExplanationViewSet
 from metering.api.usage_records import UsageRecordViewSet
 from metering.api.usage_summary import UsageSummaryViewSet
 from metering.api.windows import MeteringWindowViewSet
@@ -16,5 +17,6 @@ router.register("metering-windows", MeteringWindowViewSet, basename="metering-wi
 router.register("metering-exceptions", MeteringExceptionViewSet, basename="metering-exception")
 router.register("capacity-records", CapacityRecordViewSet, basename="capacity-record")
 router.register("catalogue-versions", CatalogueVersionViewSet, basename="catalogue-version")
+router.register("pod-explanations", PodExplanationViewSet, basename="pod-explanation")
 
 urlpatterns = router.urls

@@ -2,11 +2,17 @@
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
 
 from metering.access import access_usage_record, usage_visible_to
+from metering.api.explanations import StepSerializer
 from metering.domain.gpu_sizes import GPUSize
 from metering.models import UsageRecord
+from metering.selectors.explanations import explain_record
 from tenants.api.filters import StrictFilterSet
 from tenants.api.views import ReadingViewSet
 
@@ -87,3 +93,10 @@ class UsageRecordViewSet(ReadingViewSet):
     def get_one(self, pk: int) -> UsageRecord:
         """Return one record."""
         return access_usage_record(self.actor, pk)
+
+    @extend_schema(responses=StepSerializer(many=True), filters=False)
+    @action(detail=True, pagination_class=None)
+    def explain(self, request: Request, pk: int) -> Response:  # noqa: ARG002 - DRF's signature.
+        """Return the way back from a record to its evidence, step by step."""
+        steps = explain_record(access_usage_record(self.actor, pk))
+        return Response(StepSerializer(steps, many=True).data)

@@ -71,9 +71,9 @@ def tone_of(fact: HourFact) -> Tone:
         return Tone.GAP
     if fact.state is not WindowState.SEALED:
         return Tone.WAITING
-    if fact.coverage is None:
+    if not fact.sources:
         return Tone.WAIVED
-    return Tone.WHOLE if fact.coverage >= FULL else Tone.PART
+    return Tone.WHOLE if fact.coverage is not None and fact.coverage >= FULL else Tone.PART
 
 
 def days_of(facts: Iterable[HourFact], *, begin: date, end: date) -> tuple[Day, ...]:

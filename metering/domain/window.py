@@ -24,6 +24,19 @@ def end_of(start_at: datetime) -> datetime:
     return start_at + WINDOW
 
 
+def whole_hours(begin_at: datetime, *, until: datetime) -> tuple[datetime, ...]:
+    """Return the start of every UTC hour that [begin_at, until) touches, oldest first.
+
+    Raises:
+        ValueError: A time has no zone.
+    """
+    if until.tzinfo is None:
+        raise ValueError("a window needs a time with a zone")
+    first = window_containing(begin_at)
+    count = max(0, -((first - until) // WINDOW))
+    return tuple(first + number * WINDOW for number in range(count))
+
+
 def due_at(start_at: datetime, *, lateness_seconds: int, scrape_interval_seconds: int) -> datetime:
     """Return when a window may first be collected."""
     wait = max(lateness_seconds, SCRAPES_AFTER_END * scrape_interval_seconds)

@@ -27,13 +27,14 @@ def fact(
     start_at: datetime = datetime(2026, 10, 5, 13, tzinfo=UTC),
     state: WindowState = WindowState.SEALED,
     coverage: str | None = "1",
+    sources: tuple[str, ...] = ("prometheus",),
 ) -> HourFact:
     return HourFact(
         window_id=7,
         start_at=start_at,
         state=state,
         coverage=None if coverage is None else Decimal(coverage),
-        sources=("prometheus",),
+        sources=sources,
         records=3,
         open_exceptions=0,
     )
@@ -44,7 +45,7 @@ def fact(
     [
         (WindowState.SEALED, "1", Tone.WHOLE),
         (WindowState.SEALED, "0.99999", Tone.PART),
-        (WindowState.SEALED, None, Tone.WAIVED),
+        (WindowState.SEALED, None, Tone.PART),
         (WindowState.OPEN, None, Tone.WAITING),
         (WindowState.COLLECTING, None, Tone.WAITING),
         (WindowState.COLLECTED, "1", Tone.WAITING),
@@ -57,6 +58,10 @@ def test_a_window_has_the_tone_of_its_state(
     state: WindowState, coverage: str | None, tone: Tone
 ) -> None:
     assert tone_of(fact(state=state, coverage=coverage)) is tone
+
+
+def test_an_hour_without_any_source_was_waived() -> None:
+    assert tone_of(fact(sources=(), coverage="0.4")) is Tone.WAIVED
 
 
 def test_every_hour_of_every_day_has_a_cell() -> None:

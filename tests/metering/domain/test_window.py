@@ -10,6 +10,7 @@ from metering.domain.window import (
     due_at,
     end_of,
     seconds_between,
+    whole_hours,
     whole_second,
     window_containing,
 )
@@ -57,3 +58,29 @@ def test_fractions_of_a_second_are_dropped() -> None:
 
 def test_time_backwards_is_no_time() -> None:
     assert seconds_between(HOUR, HOUR - timedelta(seconds=5)) == 0
+
+
+@pytest.mark.parametrize(
+    ("begin", "until", "hours"),
+    [
+        ("13:00", "14:00", [13]),
+        ("13:00", "14:01", [13, 14]),
+        ("13:59", "14:00", [13]),
+        ("13:30", "16:30", [13, 14, 15, 16]),
+        ("13:00", "13:00", []),
+        ("15:00", "13:00", []),
+    ],
+)
+def test_a_range_touches_whole_hours(begin: str, until: str, hours: list[int]) -> None:
+    first, last = (datetime.fromisoformat(f"2026-10-05T{text}Z") for text in (begin, until))
+
+    assert [one.hour for one in whole_hours(first, until=last)] == hours
+
+
+def test_a_range_needs_zones() -> None:
+    with_zone = datetime(2026, 10, 5, 13, tzinfo=UTC)
+
+    with pytest.raises(ValueError, match="with a zone"):
+        whole_hours(with_zone, until=with_zone.replace(tzinfo=None))
+    with pytest.raises(ValueError, match="with a zone"):
+        whole_hours(with_zone.replace(tzinfo=None), until=with_zone)
