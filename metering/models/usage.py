@@ -2,6 +2,7 @@
 
 from django.db import models
 
+from metering.models.correction import UsageCorrection
 from metering.models.window import MeteringWindow
 from tenants.models import Cluster, Organization, Project
 
@@ -10,9 +11,10 @@ class UsageRecord(models.Model):
     """What one pod used of one resource in one window.
 
     The table is partitioned by month of `window_start` and made by hand in a migration; its key is
-    (window_start, cluster, pod_uid, resource, revision). Revision 0 is the metered record; higher
-    revisions are kept for corrections, which a later release brings. A sealed window takes no
-    record of any revision. `unit_seconds` = units x seconds, always.
+    (window_start, cluster, pod_uid, resource, revision). Revision 0 is the metered record, with
+    `unit_seconds` = units x seconds, or a part of it. Higher revisions are corrections of a sealed
+    window: `unit_seconds` is then a signed delta, and the other columns tell what is known since.
+    What a pod used is the sum over its revisions.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -44,6 +46,10 @@ class UsageRecord(models.Model):
     end_kind = models.CharField(max_length=16)
     slack_seconds = models.PositiveIntegerField(default=0)
     """How far the end may lie from `end_at`; 0 when exact."""
+    correction = models.ForeignKey(
+        UsageCorrection, on_delete=models.DO_NOTHING, related_name="records", null=True
+    )
+    """What it corrects by; None for a metered record."""
     catalogue_version = models.PositiveIntegerField()
     busy_ratio = models.DecimalField(max_digits=7, decimal_places=6, null=True)
     """Share of its billed time in which its devices were busy; None when not attributable."""
