@@ -5,6 +5,7 @@ exists. Series of one uid are one pod, however many copies of Prometheus, restar
 the exporter split them; a pod name that is used again is another pod.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Final, NoReturn, TypeVar
 from metering.adapters.prometheus import names as known
 from metering.adapters.prometheus.names import Names
 from metering.adapters.prometheus.nodes import NodeLabels, plain_labels
+from metering.adapters.prometheus.sample_texts import distinct
 from metering.adapters.prometheus.samples import (
     Fact,
     Range,
@@ -27,7 +29,7 @@ from metering.protocols import ContainerKind, ContainerRequest, PodObservation
 from tenants.domain.errors import SourceUnavailableError
 
 T = TypeVar("T")
-_REQUEST_METRICS: Final = (known.REQUESTS, known.INIT_REQUESTS)
+REQUEST_METRICS: Final = (known.REQUESTS, known.INIT_REQUESTS)
 
 
 @dataclass(slots=True)
@@ -36,10 +38,26 @@ class SeenPod:
 
     namespace: str
     name: str
-    times: list[int] = field(default_factory=list)
-    """Sights in Unix milliseconds, in no order."""
+    times: list[Sequence[int]] = field(default_factory=list)
+    """Sights in Unix milliseconds: of each series oldest first, shared with others."""
     units: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """By metric, container and resource."""
+
+    @property
+    def first(self) -> int:
+        """Return the first sight."""
+        return min(times[0] for times in self.times)
+
+    @property
+    def last(self) -> int:
+        """Return the last sight."""
+        return max(times[-1] for times in self.times)
+
+    def first_from(self, moment: int) -> int:
+        """Return the first sight that is not before a moment, else the last one."""
+        later = (bisect_left(times, moment) for times in self.times)
+        found = [times[at] for times, at in zip(self.times, later, strict=True) if at < len(times)]
+        return min(found, default=self.last)
 
 
 @dataclass(slots=True)
@@ -72,7 +90,7 @@ def read_sights(sights: Iterable[Series], names: Names) -> dict[str, SeenPod]:
     """
     pods: dict[str, SeenPod] = {}
     for one in sights:
-        if one.metric in _REQUEST_METRICS:
+        if one.metric in REQUEST_METRICS:
             uid = one.labels.get("uid", "")
             if not uid:
                 raise SourceUnavailableError("A request carries no uid.", reason="bad_answer")
@@ -87,9 +105,9 @@ def _merge(pods: dict[str, SeenPod], uid: str, one: Series, names: Names) -> Non
         pod = pods[uid] = SeenPod(namespace, name)
     if (pod.namespace, pod.name) != (namespace, name):
         _refuse_conflict("name")
-    pod.times += one.times
+    pod.times.append(one.times)
     key = (one.metric, names.label(one.labels, "container"), one.labels.get("resource", ""))
-    for text in set(one.values):
+    for text in distinct(one.values):
         units = read_units(text)
         if pod.units.setdefault(key, units) != units:
             _refuse_conflict("request")
@@ -198,7 +216,7 @@ def _compose(
     node = _only(facts.nodes, "node") or "" if scheduled_at is not None else ""
     # Copies of a completion time differ only while containers still end: the last one counts.
     finished_at = max(facts.completed, default=None) if facts.is_terminal else None
-    first, last = min(pod.times), max(pod.times)
+    first, last = pod.first, pod.last
     bind = first if scheduled_at is None else to_seconds(scheduled_at) * 1000
     return PodObservation(
         uid=uid,
@@ -231,8 +249,7 @@ def _terminal_seen_at(
         if uid not in history.terminal:
             _refuse_incomplete()
         return to_time(history.terminal[uid])
-    finished = to_seconds(finished_at) * 1000
-    return to_time(min((at for at in pod.times if at >= finished), default=max(pod.times)))
+    return to_time(pod.first_from(to_seconds(finished_at) * 1000))
 
 
 def _owner(uid: str, facts: PodFacts, history: PodHistory) -> str:

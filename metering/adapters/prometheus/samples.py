@@ -4,15 +4,16 @@ After this nothing about the shape of an answer needs to be doubted any more; wh
 is for the readers of pods, nodes and devices.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from operator import lt
 from typing import Any, Final, NoReturn
 
+from metering.adapters.prometheus.body import Answer, Cut
 from metering.adapters.prometheus.names import Names
-from metering.adapters.prometheus.session import Answer
+from metering.adapters.prometheus.sample_texts import SampleReader
 from tenants.domain.errors import SourceUnavailableError
 
 UNITS_MAX: Final = 1_000_000
@@ -23,6 +24,8 @@ SKEW_SECONDS_MAX: Final = 300
 """How far a cluster's clock may run ahead of the query's time."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PAIR: Final = 2
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
+"""NUL and half a surrogate pair: JSON can spell them, no database keeps them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +66,45 @@ class Fact:
 
 
 def read_matrix(answer: Answer, names: Names, within: Range) -> list[Series]:
-    """Return the series of a raw range, without the sample on its left edge.
+    """Return the series of a raw range all at once; see `stream_matrix`."""
+    return list(stream_matrix(answer, names, within))
+
+
+def stream_matrix(answer: Answer, names: Names, within: Range) -> Iterator[Series]:
+    """Yield the series of a raw range as they arrive, without the sample on its left edge.
+
+    Times of different series may be the same object; nobody may change them. Nothing may be
+    concluded before the last series was taken.
 
     Raises:
-        SourceUnavailableError: `wrong_result_type`, `bad_answer`, or `bad_sample` for times out of
-            order or out of range.
+        SourceUnavailableError: `wrong_result_type`, `bad_answer`, `bad_sample` for times out of
+            order or out of range, or what `Answer` refuses.
     """
+    reader = SampleReader(within.first_seconds, within.asked_seconds)
+    for row in answer.series(reader.read_text):
+        if isinstance(row, Cut):
+            labels, (times, values) = _labels(row.labels), row.samples
+        else:
+            labels, samples = _parts(row, "values")
+            times, values = reader.read_pairs(samples)
+        metric = _our_metric(labels, names)
+        if times:
+            yield Series(metric, labels, times, values)
     _check_type(answer, "matrix")
-    return [series for row in answer if (series := _series(row, names, within)) is not None]
 
 
 def read_vector(answer: Answer, names: Names) -> Iterator[Fact]:
-    """Yield the rows of an instant vector.
+    """Yield the rows of an instant vector as they arrive; conclude nothing before the last one.
 
     Raises:
-        SourceUnavailableError: `wrong_result_type` or `bad_answer`.
+        SourceUnavailableError: `wrong_result_type`, `bad_answer`, or what `Answer` refuses.
     """
-    _check_type(answer, "vector")
-    for row in answer:
+    for row in answer.rows():
         labels, sample = _parts(row, "value")
         if len(sample) != _PAIR or not isinstance(sample[1], str):
             _refuse_answer()
         yield Fact(_our_metric(labels, names), labels, sample[1])
+    _check_type(answer, "vector")
 
 
 def to_time(milliseconds: int) -> datetime:
@@ -151,38 +171,22 @@ def _check_type(answer: Answer, expected: str) -> None:
         raise SourceUnavailableError(f"The answer is no {expected}.", reason="wrong_result_type")
 
 
-def _series(row: object, names: Names, within: Range) -> Series | None:
-    labels, samples = _parts(row, "values")
-    metric = _our_metric(labels, names)
-    try:
-        raw = [at for at, _ in samples]
-        values = [value for _, value in samples]
-        is_ordered = all(map(lt, raw, raw[1:]))
-        is_inside = within.first_seconds <= raw[0] and raw[-1] <= within.asked_seconds
-    except (TypeError, ValueError, IndexError):
-        _refuse_answer()
-    if not is_ordered or not is_inside:
-        raise SourceUnavailableError(
-            "Samples are out of order or out of range.", reason="bad_sample"
-        )
-    if set(map(type, values)) != {str}:
-        _refuse_answer()
-    # Milliseconds are built only now: the check above also keeps absurd exponents from them.
-    times = [int(at * 1000) for at in raw]
-    if times[0] == within.first_seconds * 1000:
-        del times[0], values[0]
-    return Series(metric, labels, times, values) if times else None
-
-
 def _parts(row: object, key: str) -> tuple[Mapping[str, str], list[Any]]:
     if not isinstance(row, dict):
         _refuse_answer()
-    labels, samples = row.get("metric"), row.get(key)
-    if not isinstance(labels, dict) or not isinstance(samples, list):
+    samples = row.get(key)
+    if not isinstance(samples, list):
         _refuse_answer()
-    if not set(map(type, labels.values())) <= {str}:
+    return _labels(row.get("metric")), samples
+
+
+def _labels(labels: object) -> Mapping[str, str]:
+    """Return the labels of a row, all of them texts that can be kept."""
+    if not isinstance(labels, dict) or not set(map(type, labels.values())) <= {str}:
         _refuse_answer()
-    return labels, samples
+    if _UNSTORABLE.search("".join(labels.values())):
+        _refuse_answer()
+    return labels
 
 
 def _our_metric(labels: Mapping[str, str], names: Names) -> str:

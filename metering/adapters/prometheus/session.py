@@ -1,17 +1,14 @@
 """One HTTP conversation with a Prometheus: every doubt about an answer is a refusal of it.
 
-`custom_query` of prometheus-api-client hands out only the rows of an answer, so warnings, the type
-of the result and a digest of the body are taken where the library cannot lose them: in a response
-hook of a session of ours.
+`custom_query` of prometheus-api-client hands out only the rows of an answer, and only once all of
+it is in memory, so a response hook of a session of ours puts in their place a stream that tells
+warnings, the type of the result and a digest of the body too.
 """
 
-import hashlib
-import json
 import time
-from collections.abc import Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Iterator, Mapping, Sequence
 from http.cookiejar import DefaultCookiePolicy
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import requests
@@ -19,6 +16,7 @@ from prometheus_api_client.prometheus_connect import PrometheusConnect
 from requests.adapters import BaseAdapter
 from urllib3 import Retry
 
+from metering.adapters.prometheus.body import Answer
 from metering.adapters.prometheus.guard import GuardedAdapter, Network
 from tenants.domain.errors import SourceUnavailableError
 
@@ -26,8 +24,9 @@ CONNECT_SECONDS_MAX: Final = 5
 READ_SECONDS_MAX: Final = 30
 ANSWER_SECONDS_MAX: Final = 60
 """A body that drips slower than this is given up, however alive its connection is."""
-ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
-"""An hour of 10,000 devices at a scrape of 30 s is some 40 MB."""
+ANSWER_BYTES_MAX: Final = 512 * 1024 * 1024
+"""An hour of 10,000 pods at a scrape of 30 s is 32 MB of sights and, with their devices, 68 MB of
+device samples. Nothing of this size is ever in memory; the limit is on what a server may send."""
 CHUNK_BYTES: Final = 256 * 1024
 RETRIES_MAX: Final = 1
 """The window itself is tried again with growing pauses, so one more try is enough here."""
@@ -42,20 +41,6 @@ _BROKEN_OFF: Final = (
     requests.exceptions.ChunkedEncodingError,
     requests.exceptions.ContentDecodingError,
 )
-
-
-class Answer(list[Any]):
-    """The rows of one answer, with what an auditor needs beside them.
-
-    Attributes:
-        result_type: "matrix", "vector", ...
-        sha256: Of the body, as received.
-    """
-
-    def __init__(self, rows: Sequence[Any], *, result_type: str, sha256: str) -> None:
-        super().__init__(rows)
-        self.result_type = result_type
-        self.sha256 = sha256
 
 
 class QuerySession(requests.Session):
@@ -118,7 +103,7 @@ class Conversation:
         )
 
     def ask(self, query: str, *, at_seconds: int) -> Answer:
-        """Return the answer to one instant query.
+        """Return the answer to one instant query; its body arrives while its rows are read.
 
         Args:
             query: PromQL out of `queries`.
@@ -154,8 +139,8 @@ class Conversation:
         return answer
 
 
-class _ParsedResponse(requests.Response):
-    """A response whose body has been read, checked and parsed already."""
+class _StreamedResponse(requests.Response):
+    """A response whose body is an answer that is still to be read."""
 
     payload: Mapping[str, Any]
 
@@ -164,20 +149,20 @@ class _ParsedResponse(requests.Response):
 
 
 def checked(response: requests.Response, *_: object, **__: object) -> requests.Response:
-    """Return the response with its body parsed, or refuse it; the hook of every request.
+    """Return the response with its body as an answer, or refuse it; the hook of every request.
 
     Raises:
-        SourceUnavailableError: The status, the size or the body is not that of a whole answer.
+        SourceUnavailableError: The status is not that of an answer.
     """
     try:
         _check_status(response)
-        body = _read(response)
-    finally:
+    except SourceUnavailableError:
         response.close()
-    parsed = _ParsedResponse()
-    parsed.status_code = response.status_code
-    parsed.payload = {"data": {"result": _parse(body)}}
-    return parsed
+        raise
+    streamed = _StreamedResponse()
+    streamed.status_code = response.status_code
+    streamed.payload = {"data": {"result": Answer(_received(response))}}
+    return streamed
 
 
 def _check_status(response: requests.Response) -> None:
@@ -193,50 +178,26 @@ def _check_status(response: requests.Response) -> None:
     raise SourceUnavailableError(f"Prometheus answered with HTTP status {status}.", reason=reason)
 
 
-def _read(response: requests.Response) -> bytes:
+def _received(response: requests.Response) -> Iterator[bytes]:
+    """Yield the body as it arrives, and let go of the connection however that ends."""
     give_up_at = time.monotonic() + ANSWER_SECONDS_MAX
-    body = bytearray()
+    size_bytes = 0
     try:
         for chunk in response.iter_content(CHUNK_BYTES):
-            body += chunk
-            if len(body) > ANSWER_BYTES_MAX:
+            size_bytes += len(chunk)
+            if size_bytes > ANSWER_BYTES_MAX:
                 raise SourceUnavailableError(
                     f"The answer is larger than {ANSWER_BYTES_MAX} bytes.", reason="too_large"
                 )
             if time.monotonic() > give_up_at:
                 raise SourceUnavailableError("The answer comes too slowly.", reason="timeout")
+            yield chunk
     except _BROKEN_OFF as error:
         raise SourceUnavailableError("The answer breaks off.", reason="truncated") from error
     except requests.ConnectionError as error:
         raise SourceUnavailableError("The answer stopped coming.", reason="timeout") from error
-    return bytes(body)
-
-
-def _parse(body: bytes) -> Answer:
-    try:
-        # Decimal keeps milliseconds exact; NaN and Infinity are no JSON and are refused.
-        payload = json.loads(body, parse_float=Decimal, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise SourceUnavailableError("The answer is not JSON.", reason="truncated") from error
-    if not isinstance(payload, dict) or payload.get("status") != "success":
-        raise SourceUnavailableError("Prometheus reports a failed query.", reason="query_failed")
-    # `isPartial` is VictoriaMetrics' word for what Thanos and Mimir put into warnings.
-    if payload.get("warnings") or payload.get("infos") or payload.get("isPartial"):
-        raise SourceUnavailableError(
-            "The answer comes with warnings, so it may be incomplete.", reason="partial_response"
-        )
-    data = payload.get("data")
-    if not isinstance(data, dict) or not isinstance(data.get("result"), list):
-        raise SourceUnavailableError("The answer holds no result.", reason="bad_answer")
-    return Answer(
-        data["result"],
-        result_type=str(data.get("resultType")),
-        sha256=hashlib.sha256(body).hexdigest(),
-    )
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(text)
+    finally:
+        response.close()
 
 
 def _checked_url(url: str) -> str:

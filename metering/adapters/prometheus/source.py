@@ -4,12 +4,13 @@ Each window costs three queries, four when a pod ended without telling when, or 
 meanwhile. Nothing is kept between windows but the connection.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from metering.adapters.prometheus import names as known
+from metering.adapters.prometheus.body import Answer
 from metering.adapters.prometheus.clock import read_ticks
 from metering.adapters.prometheus.devices import read_devices, read_exporters
 from metering.adapters.prometheus.guard import forbidden_networks
@@ -22,8 +23,10 @@ from metering.adapters.prometheus.nodes import (
     timed_label_sets,
 )
 from metering.adapters.prometheus.pods import (
+    REQUEST_METRICS,
     PodFacts,
     PodHistory,
+    SeenPod,
     compose_pods,
     questions,
     read_facts,
@@ -40,12 +43,12 @@ from metering.adapters.prometheus.samples import (
     Fact,
     Range,
     Series,
-    read_matrix,
     read_vector,
+    stream_matrix,
     to_seconds,
     to_time,
 )
-from metering.adapters.prometheus.session import Answer, Conversation
+from metering.adapters.prometheus.session import Conversation
 from metering.protocols import ClusterTarget, Evidence, Observation, PodObservation
 
 SOURCE: Final = "prometheus"
@@ -127,44 +130,61 @@ class _Asking:
     def names(self) -> Names:
         return self.plan.names
 
-    def sights(self) -> list[Series]:
-        answer = self._ask(self.plan.sights(self.around.seconds), self.around)
-        return self._matrix(answer, self.around)
+    def sights(self) -> Iterator[Series]:
+        return self._matrix(self.plan.sights(self.around.seconds), self.around)
 
-    def facts(self) -> list[Fact]:
+    def facts(self) -> Iterator[Fact]:
         answer = self._ask(self.plan.facts(self.around.seconds), self.around)
-        facts = list(read_vector(answer, self.names))
-        self._note(len(facts))
-        return facts
+        rows = 0
+        for one in read_vector(answer, self.names):
+            rows += 1
+            yield one
+        self._note(self.plan.facts(self.around.seconds), self.around, answer, rows)
 
-    def devices(self) -> list[Series]:
-        answer = self._ask(self.plan.devices(self.near.seconds), self.near)
-        return self._matrix(answer, self.near)
+    def devices(self) -> Iterator[Series]:
+        return self._matrix(self.plan.devices(self.near.seconds), self.near)
 
-    def details(self, metrics: tuple[str, ...]) -> list[Series]:
-        answer = self._ask(self.plan.details(metrics, self.around.seconds), self.around)
-        return self._matrix(answer, self.around)
+    def details(self, metrics: tuple[str, ...]) -> Iterator[Series]:
+        return self._matrix(self.plan.details(metrics, self.around.seconds), self.around)
 
-    def _matrix(self, answer: Answer, within: Range) -> list[Series]:
-        series = read_matrix(answer, self.names, within)
-        self._note(sum(len(one.times) for one in series))
-        return series
+    def _matrix(self, query: str, within: Range) -> Iterator[Series]:
+        answer = self._ask(query, within)
+        samples = 0
+        for one in stream_matrix(answer, self.names, within):
+            samples += len(one.times)
+            yield one
+        self._note(query, within, answer, samples)
 
     def _ask(self, query: str, within: Range) -> Answer:
-        answer = self.conversation.ask(query, at_seconds=within.asked_seconds)
-        at = to_time(within.asked_seconds * 1000)
-        self.evidence.append(Evidence(query=query, at=at, sha256=answer.sha256, samples=0))
-        return answer
+        return self.conversation.ask(query, at_seconds=within.asked_seconds)
 
-    def _note(self, samples: int) -> None:
-        self.evidence[-1] = replace(self.evidence[-1], samples=samples)
+    def _note(self, query: str, within: Range, answer: Answer, samples: int) -> None:
+        """Keep the evidence of an answer that was read to its end."""
+        at = to_time(within.asked_seconds * 1000)
+        self.evidence.append(Evidence(query=query, at=at, sha256=answer.sha256, samples=samples))
+
+
+@dataclass(frozen=True)
+class _Sights:
+    """The first answer, taken apart as it arrived; `others` do not grow with the pods."""
+
+    pods: Mapping[str, SeenPod]
+    others: Sequence[Series]
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """The second answer, likewise."""
+
+    pods: Mapping[str, PodFacts]
+    others: Sequence[Fact]
 
 
 def _read(asking: _Asking, target: ClusterTarget, *, start: int, end: int) -> Observation:
     names, scrape = asking.names, target.scrape_interval_seconds
-    sights = asking.sights()
-    ticks = read_ticks(sights, names, scrape_seconds=scrape)
-    facts = asking.facts()
+    sights = _take_sights(asking)
+    ticks = read_ticks(sights.others, names, scrape_seconds=scrape)
+    facts = _take_facts(asking, user_label=target.user_label)
     hours = Hours(start * 1000, end * 1000, scrape * 1000)
     pods, labels = _read_pods(asking, target, sights, facts)
     return Observation(
@@ -176,28 +196,58 @@ def _read(asking: _Asking, target: ClusterTarget, *, start: int, end: int) -> Ob
         ticks=ticks,
         expected_ticks=(end - start) // scrape,
         pods=pods,
-        nodes=read_nodes(sights, labels, names, hours),
-        devices=read_devices(asking.devices(), read_exporters(facts), names, hours),
+        nodes=read_nodes(sights.others, labels, names, hours),
+        devices=read_devices(asking.devices(), read_exporters(facts.others), names, hours),
         evidence=tuple(asking.evidence),
     )
 
 
+def _take_sights(asking: _Asking) -> _Sights:
+    """Read the sights once: of pods only what is needed, and one series of each instance's."""
+    names = asking.names
+    serving: dict[str, Series] = {}
+    others: list[Series] = []
+
+    def requests() -> Iterator[Series]:
+        for one in asking.sights():
+            if one.metric in REQUEST_METRICS:
+                serving.setdefault(names.label(one.labels, "instance"), one)
+                yield one
+            else:
+                others.append(one)
+
+    pods = read_sights(requests(), names)
+    return _Sights(pods, [*others, *serving.values()])
+
+
+def _take_facts(asking: _Asking, *, user_label: str) -> _Facts:
+    """Read the facts once, those of pods at once and the rest later."""
+    others: list[Fact] = []
+
+    def of_pods() -> Iterator[Fact]:
+        for fact in asking.facts():
+            if fact.metric in (known.UP, known.NODE_LABELS):
+                others.append(fact)
+            else:
+                yield fact
+
+    pods = read_facts(of_pods(), asking.names, user_label=user_label, within=asking.around)
+    return _Facts(pods, others)
+
+
 def _read_pods(
-    asking: _Asking, target: ClusterTarget, sights: Sequence[Series], facts: Sequence[Fact]
+    asking: _Asking, target: ClusterTarget, sights: _Sights, facts: _Facts
 ) -> tuple[tuple[PodObservation, ...], NodeLabels]:
     """Return the pods and the labels of their nodes, asking for details where facts leave doubt."""
-    names = asking.names
-    seen = read_sights(sights, names)
-    told = read_facts(facts, names, user_label=target.user_label, within=asking.around)
-    labels = label_sets(facts, names)
+    labels = label_sets(facts.others, asking.names)
     history = PodHistory()
-    doubts = _doubts(seen, told, labels)
+    doubts = _doubts(sights.pods, facts.pods, labels)
     if doubts:
-        details = asking.details(doubts)
+        details = list(asking.details(doubts))
         history = read_history(details, user_label=target.user_label)
         if known.NODE_LABELS in doubts:
-            labels = timed_label_sets(details, names)
-    return compose_pods(seen, told, history, labels), labels
+            labels = timed_label_sets(details, asking.names)
+    return compose_pods(sights.pods, facts.pods, history, labels), labels
 
 
 def _doubts(

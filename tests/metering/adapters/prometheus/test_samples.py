@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metering.adapters.prometheus.body import Answer
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.samples import (
     Range,
@@ -17,12 +18,18 @@ from metering.adapters.prometheus.samples import (
     to_seconds,
     to_time,
 )
-from metering.adapters.prometheus.session import Answer
 from metering.protocols import ClusterTarget
 from tenants.domain.errors import SourceUnavailableError
 
 NAMES = names_of(ClusterTarget(slug="hopper"))
 WITHIN = Range(1_790_845_000, 1_790_850_000)
+
+
+def matrix(*rows: str) -> Answer:
+    """Return an answer that holds rows as they are spelled."""
+    inside = ",".join(rows)
+    text = f'{{"status":"success","data":{{"resultType":"matrix","result":[{inside}]}}}}'
+    return Answer([text.encode()])
 
 
 @pytest.mark.parametrize(
@@ -55,14 +62,13 @@ def test_seconds_are_rounded_down(at: datetime) -> None:
 
 def test_sample_times_keep_their_milliseconds() -> None:
     row = '{"metric": {"__name__": "up"}, "values": [[1790846000.001, "1"], [1790846030.999, "1"]]}'
-    rows = [json.loads(row, parse_float=Decimal)]
 
-    (series,) = read_matrix(Answer(rows, result_type="matrix", sha256=""), NAMES, WITHIN)
+    (series,) = read_matrix(matrix(row), NAMES, WITHIN)
 
     assert list(series.times) == [1_790_846_000_001, 1_790_846_030_999]
 
 
 def test_a_series_with_its_only_sample_on_the_left_edge_is_not_there() -> None:
-    rows = [{"metric": {"__name__": "up"}, "values": [[WITHIN.first_seconds, "1"]]}]
+    row = json.dumps({"metric": {"__name__": "up"}, "values": [[WITHIN.first_seconds, "1"]]})
 
-    assert read_matrix(Answer(rows, result_type="matrix", sha256=""), NAMES, WITHIN) == []
+    assert read_matrix(matrix(row), NAMES, WITHIN) == []

@@ -1,0 +1,147 @@
+"""Texts of samples: what `[[1790845000.123,"1"],...]` means, worked out once and shared.
+
+Series scraped together have the same times, and pods that were there all the hour the same values
+too. Times come out as whole milliseconds, in order and inside what was asked; values stay texts.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from operator import lt
+from typing import Any, Final, NoReturn, overload
+
+from metering.adapters.prometheus.body import MEMO_MAX
+from tenants.domain.errors import SourceUnavailableError
+
+_SECONDS_MAX: Final = 9_999_999_999
+_PLAIN_TIME: Final = re.compile(r"(\d{1,10})(?:\.(\d{1,3}))?", re.ASCII)
+
+
+class Values(Sequence[str]):
+    """Values of one series, in the order of its times; kept as one text, a tenth of a list's size.
+
+    Args:
+        text: The values, separated by single spaces; none of them holds a space.
+        count: How many they are.
+    """
+
+    __slots__ = ("_count", "_distinct", "_text")
+
+    def __init__(self, text: str, count: int) -> None:
+        self._text = text
+        self._count = count
+        self._distinct: frozenset[str] | None = None
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return self._count
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over them, oldest first."""
+        return iter(self._text.split(" "))
+
+    @overload
+    def __getitem__(self, position: int) -> str: ...
+    @overload
+    def __getitem__(self, position: slice) -> Sequence[str]: ...
+    def __getitem__(self, position: int | slice) -> str | Sequence[str]:
+        """Return one of them, or some."""
+        return self._text.split(" ")[position]
+
+    def distinct(self) -> frozenset[str]:
+        """Return the different ones, worked out once."""
+        if self._distinct is None:
+            self._distinct = frozenset(self)
+        return self._distinct
+
+
+def distinct(values: Sequence[str]) -> AbstractSet[str]:
+    """Return the different values of a series."""
+    return values.distinct() if isinstance(values, Values) else set(values)
+
+
+class SampleReader:
+    """Reads texts of samples inside one range, and remembers the times it has read.
+
+    Args:
+        first_seconds: Left edge; a sample on it is dropped.
+        last_seconds: Right edge, included.
+    """
+
+    def __init__(self, first_seconds: int, last_seconds: int) -> None:
+        """Nothing is remembered yet."""
+        self._first, self._last = first_seconds * 1000, last_seconds * 1000
+        self._times: dict[tuple[str, ...], list[int] | None] = {}
+
+    def read_text(self, text: str) -> tuple[Sequence[int], Sequence[str]] | None:
+        """Return times and values of `[[1790845000.123,"1"],...]`; None where spelled otherwise.
+
+        Every quotation mark is accounted for as one that separates, so no value holds one.
+
+        Raises:
+            SourceUnavailableError: `bad_sample` for times out of order or out of range.
+        """
+        flat = text[2:-3].replace('"],[', ',"').split(',"')
+        told, values = tuple(flat[0::2]), flat[1::2]
+        joined = " ".join(values)
+        count = len(values)
+        if "\\" in text or text.count('"') != 2 * count or joined.count(" ") != count - 1:
+            return None
+        times = self._known_times(told) if len(told) == count else None
+        if times is None:
+            return None
+        if len(times) < count:
+            count -= 1
+            joined = joined.partition(" ")[2]
+        return times, Values(joined, count)
+
+    def _known_times(self, told: tuple[str, ...]) -> list[int] | None:
+        if told not in self._times:
+            if len(self._times) >= MEMO_MAX:
+                self._times.clear()
+            self._times[told] = self._plain_times(told)
+        return self._times[told]
+
+    def _plain_times(self, told: tuple[str, ...]) -> list[int] | None:
+        found = [_PLAIN_TIME.fullmatch(text) for text in told]
+        if None in found:
+            return None
+        return self._inside(
+            [int(one[1]) * 1000 + int((one[2] or "").ljust(3, "0")) for one in found if one]
+        )
+
+    def read_pairs(self, samples: Sequence[Any]) -> tuple[Sequence[int], Sequence[str]]:
+        """Return times and values of parsed samples, however they were spelled.
+
+        Raises:
+            SourceUnavailableError: `bad_answer` when these are no samples, `bad_sample` for times
+                out of order or out of range.
+        """
+        try:
+            raw = [at for at, _ in samples]
+            values = [value for _, value in samples]
+            is_believable = all(0 <= at <= _SECONDS_MAX for at in raw)
+        except (TypeError, ValueError):
+            _refuse_samples()
+        if set(map(type, values)) != {str}:
+            _refuse_samples()
+        if not is_believable:
+            _refuse_times()
+        # Milliseconds are built only now: the check above also keeps absurd exponents from them.
+        times = self._inside([int(at * 1000) for at in raw])
+        return times, values[len(values) - len(times) :]
+
+    def _inside(self, times: list[int]) -> list[int]:
+        """Return the times without the left edge."""
+        is_inside = self._first <= times[0] and times[-1] <= self._last
+        if not is_inside or not all(map(lt, times, times[1:])):
+            _refuse_times()
+        return times[1:] if times[0] == self._first else times
+
+
+def _refuse_times() -> NoReturn:
+    raise SourceUnavailableError("Samples are out of order or out of range.", reason="bad_sample")
+
+
+def _refuse_samples() -> NoReturn:
+    raise SourceUnavailableError("A series has no samples, or odd ones.", reason="bad_answer")
