@@ -90,6 +90,7 @@ UNFOLD: dict[str, Any] = {
             ),
             _group(
                 "Metering",
+                _entry("Calendar", "calendar_view_month", "admin:metering_meteringwindow_calendar"),
                 _table("Exceptions", "report", "metering_meteringexception"),
                 _table("Windows", "schedule", "metering_meteringwindow"),
                 _table("Usage records", "data_usage", "metering_usagerecord"),

@@ -14,6 +14,7 @@ from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from metering.domain.catalogue_editing import Difference
+from metering.domain.catalogue_rules import rule_to_json
 from metering.domain.words import unit_hours_words
 from metering.models import CatalogueVersion
 from metering.services.catalogue import ensure_catalogue
@@ -24,11 +25,22 @@ from tenants.domain.errors import DomainError
 NOTE_LENGTH_MAX = 2_000
 
 
+class RulesField(forms.JSONField):
+    """Rules as JSON, one a line."""
+
+    def prepare_value(self, value: Any) -> Any:  # noqa: ANN401 - Django's signature.
+        """Return the text to be edited: what was typed, or the rules line by line."""
+        if not isinstance(value, list):
+            return super().prepare_value(value)
+        lines = ",\n".join(f" {json.dumps(rule)}" for rule in value)
+        return f"[\n{lines}\n]"
+
+
 class RulesForm(forms.Form):
     """The rules of the next version, as JSON, and why."""
 
-    rules = forms.JSONField(
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 24, "class": "font-mono"}),
+    rules = RulesField(
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 20, "class": "rules"}),
         help_text="First match first. A size of null refuses what the rule matches.",
     )
     note = forms.CharField(
@@ -57,7 +69,8 @@ class CatalogueVersionAdmin(LedgerAdmin):
     @action(description="Edit", url_path="edit", permissions=["write"], icon="edit")
     def edit(self, request: HttpRequest) -> HttpResponse:
         """Show the rules in force as a form; look at what changed ones would do, and store them."""
-        form = RulesForm(request.POST or None, initial=self._in_force(request))
+        initial = self._in_force(request, begun=request.GET.get("resource", ""))
+        form = RulesForm(request.POST or None, initial=initial)
         found: tuple[Difference, ...] | None = None
         if request.method == "POST" and form.is_valid():
             try:
@@ -80,12 +93,13 @@ class CatalogueVersionAdmin(LedgerAdmin):
         }
         return TemplateResponse(request, "admin/metering/catalogueversion/edit.html", context)
 
-    def _in_force(self, request: HttpRequest) -> dict[str, Any]:
+    def _in_force(self, request: HttpRequest, *, begun: str) -> dict[str, Any]:
+        """Return the rules in force, with one begun for a resource that none knows."""
         catalogue = ensure_catalogue(actor=actor_of_request(request), at=timezone.now())
-        stored = CatalogueVersion.objects.get(version=catalogue.version)
+        first = [{"size": None, "resources": [begun], "products": ["*"]}] if begun else []
         return {
-            "rules": json.dumps(stored.rules, indent=1),
-            "based_on": stored.version,
+            "rules": [*first, *(_short(rule_to_json(rule)) for rule in catalogue.rules)],
+            "based_on": catalogue.version,
         }
 
     def _store(self, request: HttpRequest, form: RulesForm) -> HttpResponse:
@@ -94,6 +108,11 @@ class CatalogueVersionAdmin(LedgerAdmin):
         )
         self.message_user(request, f"{stored} is in force.", messages.SUCCESS)
         return HttpResponseRedirect(reverse("admin:metering_catalogueversion_changelist"))
+
+
+def _short(rule: dict[str, Any]) -> dict[str, Any]:
+    """Return a rule without the conditions that hold for everything."""
+    return {name: value for name, value in rule.items() if value or name == "size"}
 
 
 def _tell(form: RulesForm, error: DomainError) -> None:

@@ -1,9 +1,14 @@
 """Admin pages of metering's ledgers: usage, allocations and capacity."""
 
+from typing import Any
+
 from django.contrib import admin
+from django.http import HttpRequest
+from django.http.response import HttpResponse
 
 from metering.domain.words import percent_words, unit_hours_words
 from metering.models import CapacityRecord, PodAllocation, UsageRecord
+from metering.selectors.explanations import explain_record
 from tenants.admin.base import LedgerAdmin
 
 
@@ -13,6 +18,7 @@ class UsageRecordAdmin(LedgerAdmin):
 
     view_capability = "metering:usage:read"
     hint = "Once its hour is sealed, the database refuses to change or delete a record."
+    change_form_before_template = "admin/metering/usagerecord/explanation.html"
     list_display = (
         "window_start",
         "organization",
@@ -46,6 +52,20 @@ class UsageRecordAdmin(LedgerAdmin):
     def busy_percent(self, record: UsageRecord) -> str:
         """Return how busy the device was, where that was measured."""
         return percent_words(record.busy_ratio)
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Return a record's page, with the way back to its evidence above its columns."""
+        record = self.get_object(request, object_id) if object_id else None
+        steps = () if record is None else explain_record(record)
+        context = {"steps": steps, **(extra_context or {})}
+        answer: HttpResponse = super().changeform_view(request, object_id, form_url, context)
+        return answer
 
 
 @admin.register(PodAllocation)

@@ -64,7 +64,7 @@ def test_an_hour_is_a_coloured_link_that_says_what_it_is(page: Page) -> None:
     )
     assert text.count('class="tone tone-whole tone-wanting"') == 1
     assert text.count('class="tone tone-waiting') >= 1
-    assert "1 exception is open" in text
+    assert "2 exceptions are open" in text
 
 
 def test_months_lead_to_one_another_and_an_empty_one_says_so(page: Page) -> None:

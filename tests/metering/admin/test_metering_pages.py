@@ -165,3 +165,13 @@ def test_an_auditor_has_no_buttons(cast: Cast) -> None:
     press(enter(cast.ann), "meteringwindow", "retry_windows", window.pk, "x")
 
     assert not AuditEntry.objects.filter(action="metering:window:retry").exists()
+
+
+def test_a_record_is_shown_with_the_way_back_to_its_evidence(cast: Cast) -> None:
+    record = UsageRecord.objects.get()
+
+    page = enter(cast.ann).get(f"/admin/metering/usagerecord/{record.pk}/change/").content.decode()
+
+    assert "Where this comes from" in page
+    assert "llm/pod-a used 3600 unit-seconds: 1 x 3600 s." in page
+    assert "catalogue_rule_matches" in page
