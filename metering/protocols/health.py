@@ -33,3 +33,22 @@ class HealthSignal:
     metric: str
     code: str
     runs: tuple[HealthRun, ...]
+
+
+@dataclass(frozen=True)
+class HealthObservation:
+    """The health signals of one window, and the query behind them; "" and None for no query.
+
+    Attributes:
+        signals: One per device, metric and code that was ever above 0.
+        step_seconds: How far two sights of one level lie apart.
+    """
+
+    signals: tuple[HealthSignal, ...] = ()
+    step_seconds: int = 30
+    query: str = ""
+    asked_at: datetime | None = None
+    sha256: str = ""
+
+
+NO_HEALTH = HealthObservation()

@@ -1,0 +1,199 @@
+"""Waste findings: opened, continued and closed by sealed windows, dismissed by people."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import connection, transaction
+
+from metering.domain.catalogue import Catalogue
+from metering.domain.errors import FindingNotOpenError, NoteMissingError
+from metering.domain.waste import Verdict, judge, waste_account
+from metering.domain.waste_rules import WasteThresholds
+from metering.models import WasteFinding, WasteState
+from metering.selectors.waste import (
+    Holder,
+    HolderKey,
+    JudgedWindow,
+    StandingFinding,
+    held_since,
+    holders_at_end,
+    spells_before_end,
+    standing_findings,
+)
+from tenants.domain.actors import Actor, ActorKind
+from tenants.services.audit import record
+
+_CLOSE = """
+UPDATE metering_wastefinding SET state = 'closed'
+ WHERE cluster_id = %(cluster)s AND state = 'open' AND NOT id = ANY(%(goes_on)s)
+"""
+_WRITE = """
+INSERT INTO metering_wastefinding AS f (cluster_id, organization_id, project_id, owner, namespace,
+  pod_name, pod_uid, resource, rule, from_at, until_at, units, size, price_group, suggested_units,
+  suggested_size, suggested_price_group, held_unit_seconds, suggested_unit_seconds,
+  wasted_unit_seconds, activity_ratio, memory_peak_mebibytes, state, reason, created_at)
+SELECT %(cluster)s, r.*, 'open', '', %(at)s
+  FROM jsonb_to_recordset(%(rows)s) AS r(organization_id uuid, project_id uuid, owner text,
+    namespace text, pod_name text, pod_uid text, resource text, rule text, from_at timestamptz,
+    until_at timestamptz, units integer, size text, price_group text, suggested_units integer,
+    suggested_size text, suggested_price_group text, held_unit_seconds bigint,
+    suggested_unit_seconds bigint, wasted_unit_seconds bigint, activity_ratio numeric,
+    memory_peak_mebibytes bigint)
+ON CONFLICT (cluster_id, pod_uid, resource, rule, from_at) DO UPDATE
+   SET until_at = EXCLUDED.until_at, suggested_units = EXCLUDED.suggested_units,
+       suggested_size = EXCLUDED.suggested_size,
+       suggested_price_group = EXCLUDED.suggested_price_group,
+       held_unit_seconds = EXCLUDED.held_unit_seconds,
+       suggested_unit_seconds = EXCLUDED.suggested_unit_seconds,
+       wasted_unit_seconds = EXCLUDED.wasted_unit_seconds,
+       activity_ratio = EXCLUDED.activity_ratio,
+       memory_peak_mebibytes = EXCLUDED.memory_peak_mebibytes
+ WHERE f.state = 'open'
+"""
+
+
+@dataclass(frozen=True)
+class _Accusation:
+    """A verdict about a holder, and the finding it goes on in, or the time it begins anew."""
+
+    holder: Holder
+    verdict: Verdict
+    open_finding: StandingFinding | None
+    from_at: datetime
+
+
+def update_waste(
+    *, window: JudgedWindow, thresholds: WasteThresholds, catalogue: Catalogue, at: datetime
+) -> int:
+    """Bring a cluster's findings to the end of its newest sealed window; return how many stand.
+
+    What is no longer so is closed. What a person dismissed is not said again of that allocation.
+    Six statements, whatever the number of allocations.
+    """
+    holders = holders_at_end(window)
+    spells = spells_before_end(window, thresholds=thresholds)
+    verdicts = {
+        holder.key: (holder, verdict)
+        for holder in holders
+        if (
+            verdict := judge(
+                holder.tenure,
+                spells=spells.get(holder.key, {}),
+                at=window.end_at,
+                thresholds=thresholds,
+                catalogue=catalogue,
+            )
+        )
+    }
+    standing = standing_findings(window.cluster_id, keys=verdicts)
+    accusations = _accusations(verdicts, standing=standing)
+    since = {item.holder.key: item.from_at for item in accusations if item.open_finding is None}
+    held = held_since(window, since=since)
+    rows = [_row(item, window=window, held=held) for item in accusations]
+    goes_on = [item.open_finding.id for item in accusations if item.open_finding is not None]
+    with connection.cursor() as cursor:
+        cursor.execute(_CLOSE, {"cluster": window.cluster_id, "goes_on": goes_on})
+        if rows:
+            cursor.execute(
+                _WRITE, {"cluster": window.cluster_id, "rows": json.dumps(rows), "at": at}
+            )
+    return len(rows)
+
+
+def _accusations(
+    verdicts: Mapping[HolderKey, tuple[Holder, Verdict]],
+    *,
+    standing: Mapping[HolderKey, Sequence[StandingFinding]],
+) -> list[_Accusation]:
+    """Return what is said; no second of an allocation is accused twice."""
+    found = []
+    for key, (holder, verdict) in verdicts.items():
+        told = standing.get(key, ())
+        same = [finding for finding in told if finding.rule is verdict.rule]
+        if any(finding.state == WasteState.DISMISSED for finding in same):
+            continue
+        still = next((finding for finding in same if finding.state == WasteState.OPEN), None)
+        from_at = max((verdict.from_at, *(finding.until_at for finding in told)))
+        found.append(
+            _Accusation(holder, verdict, still, from_at if still is None else still.from_at)
+        )
+    return found
+
+
+def _row(
+    item: _Accusation, *, window: JudgedWindow, held: Mapping[HolderKey, int]
+) -> dict[str, Any]:
+    holder, verdict, tenure = item.holder, item.verdict, item.holder.tenure
+    if item.open_finding is not None:
+        total = item.open_finding.held_unit_seconds + holder.unit_seconds
+    else:
+        total = held[holder.key]
+    account = waste_account(
+        held_unit_seconds=total,
+        units=tenure.units,
+        share=tenure.share,
+        suggestion=verdict.suggestion,
+    )
+    return {
+        "organization_id": str(holder.organization_id),
+        "project_id": str(holder.project_id),
+        "owner": holder.owner,
+        "namespace": holder.namespace,
+        "pod_name": holder.pod_name,
+        "pod_uid": holder.pod_uid,
+        "resource": holder.resource,
+        "rule": verdict.rule.value,
+        "from_at": item.from_at.isoformat(),
+        "until_at": window.end_at.isoformat(),
+        "units": tenure.units,
+        "size": tenure.size,
+        "price_group": tenure.price_group,
+        "suggested_units": verdict.suggestion.units,
+        "suggested_size": verdict.suggestion.size,
+        "suggested_price_group": verdict.suggestion.price_group,
+        "held_unit_seconds": account.held_unit_seconds,
+        "suggested_unit_seconds": account.suggested_unit_seconds,
+        "wasted_unit_seconds": account.wasted_unit_seconds,
+        "activity_ratio": None if verdict.activity is None else str(verdict.activity),
+        "memory_peak_mebibytes": verdict.memory_peak_mebibytes,
+    }
+
+
+def dismiss_finding(*, finding_id: int, reason: str, actor: Actor, at: datetime) -> WasteFinding:
+    """Say that an allocation is meant to be so; the rule is not said of it again.
+
+    Raises:
+        NoteMissingError: The reason is empty.
+        FindingNotOpenError: It does not go on any more, or is dismissed already.
+    """
+    text = reason.strip()
+    if not text:
+        raise NoteMissingError("The decision has no reason.", field="reason")
+    with transaction.atomic():
+        changed = WasteFinding.objects.filter(pk=finding_id, state=WasteState.OPEN).update(
+            state=WasteState.DISMISSED,
+            reason=text,
+            dismissed_at=at,
+            dismissed_by_id=int(actor.id) if actor.kind is ActorKind.PERSON else None,
+        )
+        finding = WasteFinding.objects.get(pk=finding_id)
+        if not changed:
+            raise FindingNotOpenError("The finding is not open.")
+        record(
+            actor=actor,
+            at=at,
+            action="metering:waste:dismiss",
+            object_kind="waste_finding",
+            object_id=finding_id,
+            organization_id=finding.organization_id,
+            facts={
+                "rule": finding.rule,
+                "pod": f"{finding.namespace}/{finding.pod_name}",
+                "wasted_unit_seconds": finding.wasted_unit_seconds,
+                "reason": text,
+            },
+        )
+    return finding
