@@ -57,6 +57,7 @@ class PodState:
         phase: "Pending", "Running", "Succeeded", "Failed" or "Unknown".
         reason: `status.reason`, such as "Evicted" or "UnexpectedAdmissionError"; "" for none.
         requests: GPU requests of every container, raw resource names, init containers in order.
+            An amount that cannot be, such as half a GPU, stands here as -1 and among `defects`.
         claims: Names of the ResourceClaims it uses, from `status.resourceClaimStatuses` and spec.
         scheduled_at: lastTransitionTime of PodScheduled=True; None while it is not bound.
         started_at: Earliest start of any container; None when none ever ran.
@@ -67,8 +68,8 @@ class PodState:
         owner: Value of the cluster's user label; "" without one.
         controller: Controlling owner as "Kind/name"; "" without one.
         defects: What of the object cannot be believed, one sentence each, such as a request for
-            half a GPU (left out of `requests`) or a time in the year 9999 (None then, or the time
-            of the sight for `created_at`). Such a pod is for a person: it is not billed unseen.
+            half a GPU or a time in the year 9999 (None then, or the time of the sight for
+            `created_at`). Such a pod is for a person: it is not billed unseen.
     """
 
     uid: str
@@ -224,7 +225,8 @@ class ClusterWatch(Protocol):
     ) -> Iterator[WatchEvent]:
         """Yield every change after a version, bookmarks too, until the server ends the stream.
 
-        A stream that ends is no error: it is resumed from the last version.
+        The first event is a bookmark of the version asked for: the server took it. A stream that
+        ends is no error: it is resumed from the last version.
 
         Raises:
             WatchExpiredError: The version is too old, or the stream said so.

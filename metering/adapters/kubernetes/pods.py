@@ -1,0 +1,242 @@
+"""Pods: what each asks of GPUs, and where in its life it is.
+
+Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from metering.adapters.kubernetes.fields import (
+    DELETION_AHEAD,
+    UNITS_MAX,
+    Sight,
+    mapping,
+    objects,
+    read_time,
+    required,
+    shown,
+)
+from metering.domain.resource_names import sanitise
+from metering.protocols import ContainerKind, ContainerRequest
+from metering.protocols.watch import PodState
+
+TERMINAL: Final = frozenset({"Succeeded", "Failed"})
+NEVER: Final = datetime(1970, 1, 2, tzinfo=UTC)
+"""Runtimes say 1970 for a container that never started."""
+IMPOSSIBLE_UNITS: Final = -1
+"""Stands for an amount no pod can have, so that nobody takes the pod for one that asks nothing."""
+CONTROLLER_CHARACTERS_MAX: Final = 320
+REASON_CHARACTERS_MAX: Final = 128
+OWNER_CHARACTERS_MAX: Final = 150
+_UID_CHARACTERS_MAX: Final = 64
+_NAMESPACE_CHARACTERS_MAX: Final = 63
+_JSON = dict[str, Any]
+
+
+def pod_state(
+    obj: _JSON, *, seen_at: datetime, is_gpu: Callable[[str], bool], user_label: str
+) -> PodState | None:
+    """Return a pod's state; None for one that asks for no GPU and uses no device claim.
+
+    That is looked at first, since most pods are such. Nothing is lost by it: neither the GPU
+    requests of a pod nor its claims ever change.
+
+    Args:
+        obj: The raw object.
+        seen_at: When it came in.
+        is_gpu: Whether a raw resource name is a GPU's.
+        user_label: The label that names the owning user, raw or as Prometheus spells it.
+
+    Raises:
+        SourceUnavailableError: This is no pod of an API server.
+    """
+    spec = mapping(obj.get("spec"), "spec")
+    asks = list(_asks(spec, is_gpu))
+    if not asks and not spec.get("resourceClaims"):
+        return None
+    sight = Sight(seen_at)
+    metadata = mapping(obj.get("metadata"), "metadata")
+    status = mapping(obj.get("status"), "status")
+    phase = shown(status.get("phase"), characters_max=16)
+    node = shown(spec.get("nodeName"), characters_max=253)
+    deletion_at = sight.moment(
+        metadata.get("deletionTimestamp"), "metadata.deletionTimestamp", ahead=DELETION_AHEAD
+    )
+    containers = _ContainerTimes(status, sight)
+    return PodState(
+        uid=required(metadata.get("uid"), "metadata.uid", characters_max=_UID_CHARACTERS_MAX),
+        namespace=required(
+            metadata.get("namespace"),
+            "metadata.namespace",
+            characters_max=_NAMESPACE_CHARACTERS_MAX,
+        ),
+        name=required(metadata.get("name"), "metadata.name"),
+        resource_version=required(
+            metadata.get("resourceVersion"), "metadata.resourceVersion", characters_max=64
+        ),
+        node=node,
+        phase=phase,
+        created_at=created_at(metadata, sight),
+        reason=shown(status.get("reason"), characters_max=REASON_CHARACTERS_MAX),
+        requests=tuple(_requests(asks, sight)),
+        claims=tuple(_claims(spec, status)),
+        scheduled_at=_scheduled_at(status, sight) if node else None,
+        started_at=containers.started_at,
+        finished_at=containers.finished_at(phase, is_deleted=deletion_at is not None),
+        deletion_at=deletion_at,
+        owner=_owner(metadata, user_label),
+        controller=_controller(metadata),
+        priority_class=shown(spec.get("priorityClassName"), characters_max=253),
+        priority=_priority(spec.get("priority")),
+        defects=sight.defects,
+    )
+
+
+def created_at(metadata: _JSON, sight: Sight) -> datetime:
+    """Return when an object was made; the time of the sight when it cannot say."""
+    at = sight.moment(metadata.get("creationTimestamp"), "metadata.creationTimestamp")
+    if at is None and metadata.get("creationTimestamp") is None:
+        sight.note("metadata.creationTimestamp is missing.")
+    return at or sight.seen_at.replace(microsecond=0)
+
+
+_Ask = tuple[str, ContainerKind, int | None, str, object]
+
+
+def _asks(spec: _JSON, is_gpu: Callable[[str], bool]) -> Iterator[_Ask]:
+    """Yield container, kind, order, resource and raw quantity of everything GPU that is asked."""
+    for order, container in enumerate(objects(spec.get("initContainers"), "spec.initContainers")):
+        is_sidecar = container.get("restartPolicy") == "Always"
+        kind = ContainerKind.SIDECAR if is_sidecar else ContainerKind.INIT
+        yield from _container_asks(container, kind, order, is_gpu)
+    for container in objects(spec.get("containers"), "spec.containers"):
+        yield from _container_asks(container, ContainerKind.REGULAR, None, is_gpu)
+
+
+def _container_asks(
+    container: _JSON, kind: ContainerKind, order: int | None, is_gpu: Callable[[str], bool]
+) -> Iterator[_Ask]:
+    resources = mapping(container.get("resources"), "resources")
+    if not resources:
+        return
+    # The API server fills requests from limits before it stores a pod; the same is done here.
+    amounts = {
+        **mapping(resources.get("limits"), "limits"),
+        **mapping(resources.get("requests"), "requests"),
+    }
+    for resource, quantity in amounts.items():
+        if quantity != "0" and is_gpu(resource):
+            yield str(container.get("name", "")), kind, order, resource, quantity
+
+
+def _requests(asks: list[_Ask], sight: Sight) -> Iterator[ContainerRequest]:
+    for container, kind, order, resource, quantity in asks:
+        name = shown(container, characters_max=63)
+        units = sight.units(quantity, f"The request of container {name} for {resource}")
+        if units != 0:
+            yield ContainerRequest(
+                name, kind, resource, IMPOSSIBLE_UNITS if units is None else units, order
+            )
+
+
+def _claims(spec: _JSON, status: _JSON) -> Iterator[str]:
+    """Yield the names of the ResourceClaims a pod uses; those of a template once they are made."""
+    made = {
+        str(entry.get("name")): entry.get("resourceClaimName")
+        for entry in objects(status.get("resourceClaimStatuses"), "resourceClaimStatuses")
+    }
+    for entry in objects(spec.get("resourceClaims"), "spec.resourceClaims"):
+        name = entry.get("resourceClaimName") or made.get(str(entry.get("name")))
+        if name:
+            yield shown(name, characters_max=253)
+
+
+def _scheduled_at(status: _JSON, sight: Sight) -> datetime | None:
+    """Return when a pod was bound.
+
+    A pod that was made with its node already named passes no scheduler: it counts from when the
+    kubelet took it.
+    """
+    for condition in objects(status.get("conditions"), "status.conditions"):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
+            return sight.moment(condition.get("lastTransitionTime"), "The time of PodScheduled")
+    return sight.moment(status.get("startTime"), "status.startTime")
+
+
+class _ContainerTimes:
+    """When the containers of one pod ran; ephemeral ones hold no GPU and are left out."""
+
+    def __init__(self, status: _JSON, sight: Sight) -> None:
+        """Read every state; a time of 1970 says that a container never ran."""
+        self._states: list[_JSON] = []
+        self._started: list[datetime] = []
+        self._finished: list[datetime] = []
+        for name in ("initContainerStatuses", "containerStatuses"):
+            for entry in objects(status.get(name), name):
+                self._read(entry, sight)
+
+    @property
+    def started_at(self) -> datetime | None:
+        """Return when the first container started; None when none ever did."""
+        return min(self._started, default=None)
+
+    def finished_at(self, phase: str, *, is_deleted: bool) -> datetime | None:
+        """Return when the last container ended; None while one may still run or start.
+
+        In a terminal phase a container that waits will never run, so only running ones count.
+        """
+        if any(state.get("running") is not None for state in self._states):
+            return None
+        has_ended = phase in TERMINAL or (
+            is_deleted and all(state.get("terminated") is not None for state in self._states)
+        )
+        return max(self._finished, default=None) if has_ended else None
+
+    def _read(self, entry: _JSON, sight: Sight) -> None:
+        state = mapping(entry.get("state"), "state")
+        self._states.append(state)
+        for part in (state, mapping(entry.get("lastState"), "lastState")):
+            running = mapping(part.get("running"), "running")
+            ended = mapping(part.get("terminated"), "terminated")
+            self._keep(self._started, running.get("startedAt"), "startedAt", sight)
+            self._keep(self._started, ended.get("startedAt"), "startedAt", sight)
+            self._keep(self._finished, ended.get("finishedAt"), "finishedAt", sight)
+
+    def _keep(self, times: list[datetime], value: object, name: str, sight: Sight) -> None:
+        if value is None or (isinstance(value, str) and _is_never(value)):
+            return
+        at = sight.moment(value, f"A container's {name}", ahead=timedelta(days=1))
+        if at is not None:
+            times.append(at)
+
+
+def _is_never(text: str) -> bool:
+    at = read_time(text)
+    return at is not None and at < NEVER
+
+
+def _owner(metadata: _JSON, user_label: str) -> str:
+    """Return the value of the user label, which a cluster may have in Prometheus' spelling."""
+    if not user_label:
+        return ""
+    labels = mapping(metadata.get("labels"), "metadata.labels")
+    found = labels.get(user_label)
+    if found is None:
+        wanted = sanitise(user_label)
+        found = next((value for key, value in labels.items() if sanitise(key) == wanted), "")
+    return shown(found, characters_max=OWNER_CHARACTERS_MAX)
+
+
+def _controller(metadata: _JSON) -> str:
+    for owner in objects(metadata.get("ownerReferences"), "metadata.ownerReferences"):
+        if owner.get("controller"):
+            text = f"{owner.get('kind', '')}/{owner.get('name', '')}"
+            return shown(text, characters_max=CONTROLLER_CHARACTERS_MAX)
+    return ""
+
+
+def _priority(value: object) -> int | None:
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > UNITS_MAX:
+        return None
+    return value

@@ -1,0 +1,22 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.metering.adapters.kubernetes.canned import Told, canned_api
+
+
+@pytest.fixture(scope="session")
+def canned_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    """Run one server for all tests of this folder."""
+    folder: Path = tmp_path_factory.mktemp("canned-api")
+    with canned_api(folder) as told:
+        yield told
+
+
+@pytest.fixture
+def told(canned_server: Told) -> Told:
+    """Return the server with nothing asked yet."""
+    canned_server.answers = []
+    canned_server.asked.clear()
+    return canned_server
