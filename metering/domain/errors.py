@@ -1,6 +1,11 @@
 """Refusals of metering, one class each."""
 
-from tenants.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from tenants.domain.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidInputError,
+    NotFoundError,
+)
 
 
 class ClaimLostError(ConflictError):
@@ -8,6 +13,13 @@ class ClaimLostError(ConflictError):
 
     code = "metering_claim_lost"
     remedy = "Nothing was written; the window is metered by whoever holds it now."
+
+
+class LeaseLostError(ConflictError):
+    """Another process leads the cluster's watch now, or the lease ran out."""
+
+    code = "metering_lease_lost"
+    remedy = "Nothing was written; whoever leads the watch now goes on from the kept version."
 
 
 class WindowNotReconciledError(ConflictError):
@@ -22,6 +34,75 @@ class WindowSealedError(ConflictError):
 
     code = "metering_window_sealed"
     remedy = "A sealed window never changes; resolve its exceptions with a reason."
+
+
+class WindowNotSealedError(ConflictError):
+    """Only a sealed window is checked again or corrected."""
+
+    code = "metering_window_not_sealed"
+    remedy = "Meter the window again instead; until it is sealed, that replaces all of it."
+
+
+class WindowWaivedError(ConflictError):
+    """A person decided that nothing is billed for the hour."""
+
+    code = "metering_window_waived"
+    remedy = "The hour was waived for good; nothing is added to it."
+
+
+class WindowTooOldError(ConflictError):
+    """The sources no longer tell of so old an hour."""
+
+    code = "metering_window_too_old"
+    remedy = "Correct single records with a reason instead."
+
+
+class CorrectionNotFoundError(NotFoundError):
+    """There is no such correction, or the caller may not see it."""
+
+    code = "usage_correction_not_found"
+
+
+class CorrectionDecidedError(ConflictError):
+    """It is posted or rejected already."""
+
+    code = "usage_correction_decided"
+    remedy = "Ask for another correction if this one was wrong."
+
+
+class CorrectionStaleError(ConflictError):
+    """The records it corrects have changed since it was asked for."""
+
+    code = "usage_correction_stale"
+    remedy = "Reject it, look at the records as they are now, and ask again."
+
+
+class CorrectionBelowZeroError(ConflictError):
+    """Nobody uses less than nothing."""
+
+    code = "usage_correction_below_zero"
+    remedy = "Take away at most what all revisions of the record add up to."
+
+
+class CorrectionEmptyError(InvalidInputError):
+    """It changes nothing."""
+
+    code = "usage_correction_empty"
+    remedy = "Give a number of unit-seconds other than 0."
+
+
+class CorrectionTooLargeError(InvalidInputError):
+    """More than the pod's units could use in an hour."""
+
+    code = "usage_correction_too_large"
+    remedy = "A record is at most its units x 3,600 unit-seconds."
+
+
+class CorrectionFourEyesError(ForbiddenError):
+    """Who asked for a correction may not approve it."""
+
+    code = "usage_correction_needs_four_eyes"
+    remedy = "Ask another person with the role to approve it."
 
 
 class WindowStateError(ConflictError):
@@ -90,3 +171,24 @@ class CatalogueSameError(ConflictError):
 
     code = "metering_catalogue_same"
     remedy = "Nothing has to be done."
+
+
+class DeviceEventEndedError(ConflictError):
+    """Its end was told already, or it has not begun."""
+
+    code = "metering_device_event_ended"
+    remedy = "Nothing has to be done."
+
+
+class CreditDecidedError(ConflictError):
+    """Somebody has accepted or dismissed it already."""
+
+    code = "metering_credit_decided"
+    remedy = "A decision about a credit stands; correct it with an invoice correction."
+
+
+class FindingNotOpenError(ConflictError):
+    """Only what still goes on is dismissed."""
+
+    code = "metering_finding_not_open"
+    remedy = "Nothing has to be done; a closed finding accuses nobody any more."

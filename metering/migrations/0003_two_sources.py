@@ -77,6 +77,41 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="OfferedDevice",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("driver", models.CharField(max_length=253)),
+                ("pool", models.CharField(max_length=253)),
+                ("device", models.CharField(max_length=253)),
+                ("slice_name", models.CharField(max_length=253)),
+                ("node", models.CharField(blank=True, default="", max_length=253)),
+                ("attributes", models.JSONField(default=dict)),
+                ("gone_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="tenants.cluster",
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["cluster", "driver", "pool", "device"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("cluster", "driver", "pool", "device"),
+                        name="offered_device_unique",
+                    )
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="QueuedPod",
             fields=[
                 (
@@ -90,8 +125,10 @@ class Migration(migrations.Migration):
                 ("pod_name", models.CharField(max_length=253)),
                 ("requests", models.JSONField(default=dict)),
                 ("priority_class", models.CharField(blank=True, default="", max_length=253)),
+                ("owner", models.CharField(blank=True, default="", max_length=150)),
                 ("created_at", models.DateTimeField()),
                 ("bound_at", models.DateTimeField(blank=True, null=True)),
+                ("deletion_at", models.DateTimeField(blank=True, null=True)),
                 ("gone_at", models.DateTimeField(blank=True, null=True)),
                 ("reason", models.CharField(blank=True, default="", max_length=128)),
             ],
@@ -267,6 +304,16 @@ class Migration(migrations.Migration):
             model_name="noderecord",
             index=models.Index(fields=["cluster", "begin_at"], name="node_record_by_time"),
         ),
+        migrations.AddIndex(
+            model_name="noderecord",
+            index=models.Index(fields=["cluster", "node", "begin_at"], name="node_record_by_node"),
+        ),
+        migrations.AddIndex(
+            model_name="podallocation",
+            index=models.Index(
+                condition=models.Q(("size", "")), fields=["cluster"], name="allocation_unsized"
+            ),
+        ),
         migrations.AddConstraint(
             model_name="noderecord",
             constraint=models.UniqueConstraint(
@@ -290,6 +337,14 @@ class Migration(migrations.Migration):
                 condition=models.Q(("bound_at__isnull", True), ("gone_at__isnull", True)),
                 fields=["cluster", "created_at"],
                 name="queued_pod_waiting",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="queuedpod",
+            index=models.Index(
+                condition=models.Q(("gone_at__isnull", True)),
+                fields=["cluster", "deletion_at"],
+                name="queued_pod_there",
             ),
         ),
         migrations.AddConstraint(

@@ -1,9 +1,12 @@
-from django.db import migrations
+import django.db.models.deletion
+from django.conf import settings
+from django.db import migrations, models
 
-from tenants.migrations._ledger import RUNTIME_ROLE, drop_refusals, refuse
+from tenants.migrations._ledger import RUNTIME_ROLE, append_only, drop_refusals, refuse
 
 USAGE = "metering_usagerecord"
 ALLOCATION = "metering_podallocation"
+DECISION = "metering_reconciliationdecision"
 
 # A claim that several pods share is one amount, split among them; everything else is units x
 # seconds to the second.
@@ -32,7 +35,7 @@ GRANT SELECT ON metering_sealed_usage TO {RUNTIME_ROLE};
 
 BOUND = (
     "(OLD.cluster_id, OLD.pod_uid, OLD.resource, OLD.namespace, OLD.pod_name, OLD.node, OLD.owner,"
-    " OLD.priority_class, OLD.source, OLD.units, OLD.node_labels, OLD.begin_at)"
+    " OLD.priority_class, OLD.source, OLD.units, OLD.begin_at)"
 )
 SIZE = (
     "(OLD.size, OLD.price_group, OLD.sharing_mode, OLD.share_numerator, OLD.share_denominator,"
@@ -44,8 +47,13 @@ def _changes(columns):
     return f"{columns} IS DISTINCT FROM {columns.replace('OLD.', 'NEW.')}"
 
 
-# A size is settled once: from "" to what the first catalogue that knows the device says.
-SETTLED = f"({_changes(BOUND)}) OR (OLD.size <> '' AND {_changes(SIZE)})"
+# A size is settled once: from "" to what the first catalogue that knows the device says. Labels
+# are filled once, when the node was not known yet at the bind, and never after the size.
+FILLED = (
+    "(OLD.node_labels <> '{}' OR OLD.size <> '')"
+    " AND OLD.node_labels IS DISTINCT FROM NEW.node_labels"
+)
+SETTLED = f"({_changes(BOUND)}) OR (OLD.size <> '' AND {_changes(SIZE)}) OR ({FILLED})"
 BEFORE = (
     "(OLD.cluster_id, OLD.pod_uid, OLD.resource, OLD.namespace, OLD.pod_name, OLD.node, OLD.owner,"
     " OLD.units, OLD.size, OLD.price_group, OLD.sharing_mode, OLD.share_numerator,"
@@ -80,5 +88,78 @@ class Migration(migrations.Migration):
             drop_refusals(ALLOCATION)
             + refuse(ALLOCATION, operation="UPDATE", reason=REASON, when=_changes(BEFORE))
             + refuse(ALLOCATION, operation="TRUNCATE", reason="allocations are never truncated"),
+        ),
+        migrations.AddField(
+            model_name="meteringwindow",
+            name="gap_policy",
+            field=models.CharField(
+                blank=True,
+                choices=[
+                    ("accept", "accept"),
+                    ("waive", "waive"),
+                    ("last_known", "last known"),
+                    ("hold", "hold"),
+                ],
+                db_default="",
+                default="",
+                max_length=16,
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="podallocation",
+            index=models.Index(fields=["cluster", "end_at"], name="allocation_by_end"),
+        ),
+        migrations.CreateModel(
+            name="ReconciliationDecision",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("window_start", models.DateTimeField()),
+                ("pod_uid", models.CharField(max_length=64)),
+                ("resource", models.CharField(max_length=128)),
+                (
+                    "side",
+                    models.CharField(
+                        choices=[("kubernetes", "Kubernetes"), ("prometheus", "Prometheus")],
+                        max_length=16,
+                    ),
+                ),
+                ("note", models.TextField()),
+                ("decided_at", models.DateTimeField()),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="tenants.cluster",
+                    ),
+                ),
+                (
+                    "decided_by",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["cluster", "window_start", "id"],
+                "indexes": [
+                    models.Index(
+                        fields=["cluster", "window_start"], name="reconciliation_decision_hour"
+                    )
+                ],
+            },
+        ),
+        migrations.RunSQL(
+            append_only(DECISION, reason="decisions are changed by a later one"),
+            drop_refusals(DECISION),
         ),
     ]

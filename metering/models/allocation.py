@@ -82,6 +82,8 @@ class PodAllocation(models.Model):
                 condition=Q(end_at__isnull=True),
                 name="allocation_open",
             ),
+            models.Index(fields=["cluster"], condition=Q(size=""), name="allocation_unsized"),
+            models.Index(fields=["cluster", "end_at"], name="allocation_by_end"),
         ]
 
     def __str__(self) -> str:

@@ -104,7 +104,10 @@ class NodeRecord(models.Model):
                 name="node_record_forward",
             ),
         ]
-        indexes = [models.Index(fields=["cluster", "begin_at"], name="node_record_by_time")]
+        indexes = [
+            models.Index(fields=["cluster", "begin_at"], name="node_record_by_time"),
+            models.Index(fields=["cluster", "node", "begin_at"], name="node_record_by_node"),
+        ]
 
     def __str__(self) -> str:
         """Return the node."""
@@ -112,17 +115,24 @@ class NodeRecord(models.Model):
 
 
 class QueuedPod(models.Model):
-    """A GPU pod's way to a node: created, bound, gone. Pods that never were bound stand here only."""
+    """A GPU pod's way to a node: created, bound, gone. Unbound pods stand here only."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
     pod_uid = models.CharField(max_length=64)
     namespace = models.CharField(max_length=63)
     pod_name = models.CharField(max_length=253)
     requests = models.JSONField(default=dict)
-    """Raw resource name to effective units; device claims as "claim/<name>": 1."""
+    """Raw resource name to effective units; device claims as "claim/<name>": 1.
+
+    A request no pod can have, such as a negative one, is kept as text and makes no allocation.
+    """
     priority_class = models.CharField(max_length=253, blank=True, default="")
+    owner = models.CharField(max_length=150, blank=True, default="")
+    """Whom the pod's label names; whoever consumes a claim has no allocation to tell it."""
     created_at = models.DateTimeField()
     bound_at = models.DateTimeField(null=True, blank=True)
+    deletion_at = models.DateTimeField(null=True, blank=True)
+    """When its deletion was asked for, plus its grace; it holds until it is gone."""
     gone_at = models.DateTimeField(null=True, blank=True)
     reason = models.CharField(max_length=128, blank=True, default="")
     """`status.reason` as last told."""
@@ -138,11 +148,42 @@ class QueuedPod(models.Model):
                 condition=Q(bound_at__isnull=True, gone_at__isnull=True),
                 name="queued_pod_waiting",
             ),
+            models.Index(
+                fields=["cluster", "deletion_at"],
+                condition=Q(gone_at__isnull=True),
+                name="queued_pod_there",
+            ),
         ]
 
     def __str__(self) -> str:
         """Return the pod."""
         return f"{self.namespace}/{self.pod_name}"
+
+
+class OfferedDevice(models.Model):
+    """A device that a ResourceSlice offers to claims, as it was last told."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
+    driver = models.CharField(max_length=253)
+    pool = models.CharField(max_length=253)
+    device = models.CharField(max_length=253)
+    slice_name = models.CharField(max_length=253)
+    node = models.CharField(max_length=253, blank=True, default="")
+    attributes = models.JSONField(default=dict)
+    """What sizing reads: type, productName and profile."""
+    gone_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["cluster", "driver", "pool", "device"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["cluster", "driver", "pool", "device"], name="offered_device_unique"
+            )
+        ]
+
+    def __str__(self) -> str:
+        """Return the pool and the device."""
+        return f"{self.pool}/{self.device}"
 
 
 class ClaimConsumer(models.Model):

@@ -21,9 +21,13 @@ class HeldUnits:
 
 
 def held_units() -> tuple[HeldUnits, ...]:
-    """Return what is held now, one per namespace, owner and size, in one statement."""
+    """Return what is held now, one per namespace, owner and size, in one statement.
+
+    Device claims count like pods. What has no size yet counts against no quota of a size.
+    """
     rows = (
         PodAllocation.objects.filter(end_at__isnull=True)
+        .exclude(size="")
         .values_list("cluster_id", "namespace", "owner", "size")
         .annotate(held=Sum("units"))
         .order_by("cluster_id", "namespace", "owner", "size")

@@ -24,6 +24,22 @@ def holds_claim(window_id: int, *, fence: int) -> bool:
     return bool(row and row[0])
 
 
+def holds_lease(cluster_id: UUID, *, holder: str, fence: int) -> bool:
+    """Lock a cluster's watch and return whether a lease on it still holds, by the database's clock.
+
+    It comes before the cluster's ledger, and nobody who holds a window takes it.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT fence = %s AND lease_owner = %s"
+            " AND COALESCE(lease_until > clock_timestamp(), false)"
+            " FROM metering_clusterwatch WHERE cluster_id = %s FOR UPDATE",
+            [fence, holder, cluster_id],
+        )
+        row = cursor.fetchone()
+    return bool(row and row[0])
+
+
 def lock_cluster_ledger(cluster_id: UUID) -> None:
     """Let one window of a cluster at a time write into the allocation ledger.
 

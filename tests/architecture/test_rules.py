@@ -21,7 +21,7 @@ WITHOUT_ACTOR = {
     "metering.services.windows.open_due_windows": "The clock opens hours; nobody decides it.",
 }
 """Public functions of services that need no actor, each with the reason."""
-STEP_ARGUMENTS = {"claimed", "claim", "window", "worker"}
+STEP_ARGUMENTS = {"claimed", "claim", "lease", "window", "worker"}
 """A step inside a service that holds one of these writes in its caller's name."""
 
 

@@ -1,0 +1,199 @@
+"""A claim's life: when its devices were held, which pods it was reserved for, one state at a time.
+
+A claim that several pods use one after another may be given back and allocated again; each
+allocation is a row of its own. It is a new one when a pod uses it that never did before, because
+the scheduler allocates a claim and reserves it for a pod in one step.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from metering.domain.timeline import EndKind
+from metering.domain.window import seconds_between, whole_second
+
+CLASS_LENGTH_MAX: Final = 110
+"""A device class's name may be longer than a ledger's resource; the rest is cut."""
+
+
+@dataclass
+class ClaimRow:
+    """One allocation of one claim's devices of one class.
+
+    Attributes:
+        resource: "claim/<device class>", from the second allocation on with "#<n>".
+        labels: What the devices are; empty while nobody knows.
+        is_new: Whether it is not in the ledger yet.
+        is_changed: Whether the ledger knows it otherwise.
+    """
+
+    claim_uid: str
+    resource: str
+    units: int
+    begin_at: datetime
+    last_seen_at: datetime
+    end_at: datetime | None = None
+    end_kind: EndKind = EndKind.OPEN
+    slack_seconds: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = ""
+    name: str = ""
+    node: str = ""
+    is_new: bool = False
+    is_changed: bool = False
+
+    @property
+    def device_class(self) -> str:
+        """Return the class without the number of the allocation."""
+        return self.resource.removeprefix("claim/").partition("#")[0]
+
+
+@dataclass
+class ConsumerRow:
+    """One pod a claim is reserved for; see models.ClaimConsumer."""
+
+    claim_uid: str
+    pod_uid: str
+    pod_name: str
+    begin_at: datetime
+    end_at: datetime | None = None
+    is_new: bool = False
+    is_changed: bool = False
+
+
+@dataclass(frozen=True)
+class ClaimSight:
+    """One state of a claim.
+
+    Attributes:
+        units: Device class to devices held; empty while it is not allocated, or when it is gone.
+        labels: Device class to what its devices are.
+        consumers: Pod uid to pod name.
+        told_at: When it was told.
+        is_prompt: Whether that is when it happened.
+        bound_at: The earliest bind of its consumers, where known.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    units: Mapping[str, int]
+    labels: Mapping[str, Mapping[str, str]]
+    consumers: Mapping[str, str]
+    told_at: datetime
+    is_prompt: bool
+    allocated_at: datetime | None = None
+    bound_at: datetime | None = None
+
+
+def units_by_class(classes: Iterable[str]) -> Mapping[str, int]:
+    """Return how many devices of each class there are, names cut to what a ledger holds."""
+    return Counter(name[:CLASS_LENGTH_MAX] for name in classes)
+
+
+class ClaimBook:
+    """What the ledger knows of some claims, brought up to date state by state."""
+
+    def __init__(
+        self,
+        rows: Sequence[ClaimRow],
+        consumers: Sequence[ConsumerRow],
+        *,
+        alive_at: datetime | None,
+    ) -> None:
+        """Open the book; `alive_at` is when the watch last was healthy."""
+        self.rows = list(rows)
+        self.consumers = list(consumers)
+        self._alive_at = alive_at
+
+    def apply(self, sight: ClaimSight) -> None:
+        """Bring one claim up to a state."""
+        is_new_use = self._is_used_anew(sight)
+        for device_class in sorted(sight.units):
+            self._hold(sight, device_class=device_class, is_new_use=is_new_use)
+        self._give_back(sight)
+        self._reserve(sight)
+
+    def end_absent(self, uids: frozenset[str], *, at: datetime) -> None:
+        """End what a complete list of `at`, which shows these claims, does not show."""
+        for row in self.rows:
+            if row.claim_uid not in uids and row.end_at is None:
+                self._end(row, told_at=at, is_prompt=False)
+        for consumer in self.consumers:
+            if consumer.claim_uid not in uids and consumer.end_at is None:
+                _leave(consumer, at=at)
+
+    def _is_used_anew(self, sight: ClaimSight) -> bool:
+        known = {item.pod_uid for item in self.consumers if item.claim_uid == sight.uid}
+        return bool(set(sight.consumers) - known)
+
+    def _of(self, sight: ClaimSight) -> list[ClaimRow]:
+        return [row for row in self.rows if row.claim_uid == sight.uid]
+
+    def _hold(self, sight: ClaimSight, *, device_class: str, is_new_use: bool) -> None:
+        former = [row for row in self._of(sight) if row.device_class == device_class]
+        for row in former:
+            if row.end_at is None:
+                row.last_seen_at = max(row.last_seen_at, sight.told_at)
+                if not row.labels and sight.labels.get(device_class):
+                    row.labels, row.is_changed = sight.labels[device_class], True
+                return
+        if former and not is_new_use:
+            return
+        begin_at = _begin_of(sight)
+        ends = [row.end_at for row in former if row.end_at is not None]
+        number = f"#{len(former) + 1}" if former else ""
+        self.rows.append(
+            ClaimRow(
+                claim_uid=sight.uid,
+                resource=f"claim/{device_class}{number}",
+                units=sight.units[device_class],
+                begin_at=max([begin_at, *ends]),
+                last_seen_at=max(sight.told_at, begin_at),
+                labels=sight.labels.get(device_class, {}),
+                namespace=sight.namespace,
+                name=sight.name,
+                node=sight.node,
+                is_new=True,
+            )
+        )
+
+    def _give_back(self, sight: ClaimSight) -> None:
+        for row in self._of(sight):
+            if row.end_at is None and row.device_class not in sight.units:
+                self._end(row, told_at=sight.told_at, is_prompt=sight.is_prompt)
+
+    def _end(self, row: ClaimRow, *, told_at: datetime, is_prompt: bool) -> None:
+        known_gone = max(row.begin_at, whole_second(told_at))
+        row.is_changed = True
+        if is_prompt:
+            row.end_at, row.end_kind = known_gone, EndKind.VANISHED
+            return
+        alive = max(row.last_seen_at, self._alive_at or row.begin_at)
+        row.end_at = max(row.begin_at, min(known_gone, whole_second(alive)))
+        row.end_kind = EndKind.VANISHED_IN_GAP
+        row.slack_seconds = seconds_between(row.end_at, known_gone)
+
+    def _reserve(self, sight: ClaimSight) -> None:
+        known = {item.pod_uid: item for item in self.consumers if item.claim_uid == sight.uid}
+        for pod_uid, consumer in known.items():
+            if pod_uid not in sight.consumers and consumer.end_at is None:
+                _leave(consumer, at=sight.told_at)
+        for pod_uid, pod_name in sorted(sight.consumers.items()):
+            if pod_uid not in known:
+                begin_at = whole_second(sight.told_at)
+                self.consumers.append(
+                    ConsumerRow(sight.uid, pod_uid, pod_name, begin_at, is_new=True)
+                )
+
+
+def _begin_of(sight: ClaimSight) -> datetime:
+    return whole_second(sight.allocated_at or sight.bound_at or sight.told_at)
+
+
+def _leave(consumer: ConsumerRow, *, at: datetime) -> None:
+    consumer.end_at = max(consumer.begin_at, whole_second(at))
+    consumer.is_changed = True

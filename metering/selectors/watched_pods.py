@@ -1,0 +1,125 @@
+"""Watched pods: what the API told of pods beside their allocations."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import F, OuterRef, Q, Subquery
+
+from metering.domain.claim_split import Use
+from metering.models import PodAllocation, QueuedPod
+
+
+@dataclass(frozen=True)
+class RefusedPod:
+    """A bound pod whose request no pod can have, so that nothing stands in the ledger for it.
+
+    Attributes:
+        requests: Raw resource to the request as it was told.
+    """
+
+    pod_uid: str
+    namespace: str
+    pod_name: str
+    requests: Mapping[str, str]
+    bound_at: datetime
+    gone_at: datetime | None
+
+
+@dataclass(frozen=True)
+class BeginDifference:
+    """An allocation another source opened, whose bind the API tells otherwise."""
+
+    pod_uid: str
+    resource: str
+    begin_at: datetime
+    told_begin_at: datetime
+
+
+@dataclass(frozen=True)
+class ClaimUse:
+    """A pod's use of a claim, from its bind on where that is known.
+
+    Attributes:
+        owner: Whom the pod's label names, or "".
+    """
+
+    claim_uid: str
+    pod_uid: str
+    pod_name: str
+    owner: str
+    begin_at: datetime
+    end_at: datetime | None
+
+    @property
+    def use(self) -> Use:
+        """Return it as the split reads it."""
+        return Use(self.pod_uid, self.begin_at, self.end_at)
+
+
+_REFUSED = """
+SELECT q.pod_uid, q.namespace, q.pod_name, q.bound_at, q.gone_at, r.key, r.value #>> '{}'
+  FROM metering_queuedpod q
+ CROSS JOIN LATERAL jsonb_each(q.requests) AS r
+ WHERE q.cluster_id = %(cluster_id)s AND q.bound_at < %(end_at)s
+   AND COALESCE(q.gone_at, 'infinity') > %(begin_at)s AND jsonb_typeof(r.value) = 'string'
+   AND jsonb_path_exists(q.requests, '$.* ? (@.type() == "string")')
+ ORDER BY q.pod_uid, r.key
+"""
+
+
+def refused_pods(cluster_id: UUID, begin_at: datetime, end_at: datetime) -> tuple[RefusedPod, ...]:
+    """Return the bound pods in [begin_at, end_at) with a request no pod can have, by uid."""
+    with connection.cursor() as cursor:
+        cursor.execute(_REFUSED, {"cluster_id": cluster_id, "begin_at": begin_at, "end_at": end_at})
+        rows = cursor.fetchall()
+    requests: dict[str, dict[str, str]] = {}
+    pods = {}
+    for uid, namespace, name, bound_at, gone_at, resource, text in rows:
+        requests.setdefault(uid, {})[resource] = text
+        pods[uid] = RefusedPod(uid, namespace, name, requests[uid], bound_at, gone_at)
+    return tuple(pods.values())
+
+
+def begin_differences(
+    cluster_id: UUID, begin_at: datetime, end_at: datetime
+) -> tuple[BeginDifference, ...]:
+    """Return the allocations in [begin_at, end_at) whose bind the API tells otherwise, by uid.
+
+    Only rows another source opened can differ; what they say was settled before the API was asked.
+    """
+    told = QueuedPod.objects.filter(cluster_id=cluster_id, pod_uid=OuterRef("pod_uid"))
+    rows = (
+        PodAllocation.objects.filter(
+            Q(end_at__isnull=True) | Q(end_at__gt=begin_at),
+            cluster_id=cluster_id,
+            source="prometheus",
+            begin_at__lt=end_at,
+        )
+        .annotate(told=Subquery(told.values("bound_at")))
+        .filter(told__isnull=False)
+        .exclude(told=F("begin_at"))
+        .order_by("pod_uid", "resource")
+    )
+    return tuple(
+        BeginDifference(*row) for row in rows.values_list("pod_uid", "resource", "begin_at", "told")
+    )
+
+
+_USES = """
+SELECT c.claim_uid, c.pod_uid, c.pod_name, COALESCE(NULLIF(c.owner, ''), q.owner, ''),
+       COALESCE(q.bound_at, c.begin_at) AS begin_at, LEAST(c.end_at, q.gone_at)
+  FROM metering_claimconsumer c
+  LEFT JOIN metering_queuedpod q ON q.cluster_id = c.cluster_id AND q.pod_uid = c.pod_uid
+ WHERE c.cluster_id = %s AND c.claim_uid = ANY(%s)
+ ORDER BY c.claim_uid, begin_at, c.pod_uid
+"""
+
+
+def claim_uses(cluster_id: UUID, *, claim_uids: Collection[str]) -> tuple[ClaimUse, ...]:
+    """Return which pods used some claims and when, by claim and begin, in one statement."""
+    with connection.cursor() as cursor:
+        cursor.execute(_USES, [cluster_id, list(claim_uids)])
+        return tuple(ClaimUse(*row) for row in cursor.fetchall())

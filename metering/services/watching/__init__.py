@@ -1,0 +1,1 @@
+"""Writing the allocation ledger from a watch: leases, lists, events, heartbeats."""

@@ -1,0 +1,110 @@
+"""Batches: a list or some events of one kind, written by the steps of that kind."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from metering.domain.catalogue import Catalogue
+from metering.domain.pod_life import merge_sights
+from metering.protocols.watch import ClaimState, NodeState, PodState, SliceState, WatchedKind
+from metering.services.watching.claims import write_claims
+from metering.services.watching.ends import end_absent, end_on_lost_nodes
+from metering.services.watching.ledgered import Changed
+from metering.services.watching.nodes import write_nodes
+from metering.services.watching.pods import write_pods
+from metering.services.watching.settling import settle_open_sizes
+from metering.services.watching.sights import sight_of
+from metering.services.watching.slices import write_slices
+from metering.services.watching.staging import settle_stage, stage_sights
+from metering.services.watching.told import Told
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What every step of a batch has to know.
+
+    Attributes:
+        at: When it is written; of a list, when it was asked for.
+        alive_at: Everything open in the ledger was alive then; None when nobody knows.
+        is_list: Whether it is a complete list, so that absence means something.
+    """
+
+    cluster_id: UUID
+    catalogue: Catalogue
+    at: datetime
+    alive_at: datetime | None
+    is_list: bool
+
+
+def stage_pods(told: Sequence[Told], *, is_list: bool) -> None:
+    """Load what the states of some pods tell into the stage, one sight per pod."""
+    sights = (
+        sight_of(
+            item.state,
+            told_at=item.told_at,
+            is_deleted=item.is_gone,
+            is_prompt=item.is_prompt,
+            is_list=is_list,
+        )
+        for item in told
+        if isinstance(item.state, PodState)
+    )
+    stage_sights(merge_sights(sight for sight in sights if sight is not None))
+
+
+def write_batch(batch: Batch, *, kind: WatchedKind, told: Sequence[Told]) -> tuple[int, Changed]:
+    """Write a batch within a transaction; return how many objects it told of, and what changed.
+
+    Pods are read from the stage; all other kinds from `told`.
+    """
+    if kind is WatchedKind.PODS:
+        return _pods(batch)
+    objects = len({item.state.uid for item in told})
+    if kind is WatchedKind.NODES:
+        return objects, _nodes(batch, told=told)
+    if kind is WatchedKind.SLICES:
+        slices = [(item, item.state) for item in told if isinstance(item.state, SliceState)]
+        return objects, write_slices(
+            batch.cluster_id, told=slices, at=batch.at, is_list=batch.is_list
+        )
+    claims = [(item, item.state) for item in told if isinstance(item.state, ClaimState)]
+    changed = write_claims(
+        batch.cluster_id,
+        told=claims,
+        at=batch.at,
+        alive_at=batch.alive_at,
+        is_list=batch.is_list,
+        catalogue=batch.catalogue,
+    )
+    settle_open_sizes(batch.cluster_id, catalogue=batch.catalogue)
+    return objects, changed
+
+
+def _pods(batch: Batch) -> tuple[int, Changed]:
+    pods = settle_stage()
+    changed = write_pods(
+        batch.cluster_id,
+        catalogue=batch.catalogue,
+        alive_at=batch.alive_at,
+        is_list=batch.is_list,
+    )
+    closed = changed.closed
+    if batch.is_list:
+        closed += end_absent(batch.cluster_id, alive_at=batch.alive_at, at=batch.at)
+    closed += end_on_lost_nodes(batch.cluster_id, at=batch.at)
+    return pods, Changed(opened=changed.opened, closed=closed)
+
+
+def _nodes(batch: Batch, *, told: Sequence[Told]) -> Changed:
+    nodes = [(item, item.state) for item in told if isinstance(item.state, NodeState)]
+    changed = write_nodes(
+        batch.cluster_id,
+        told=nodes,
+        at=batch.at,
+        alive_at=batch.alive_at,
+        is_list=batch.is_list,
+    )
+    settle_open_sizes(batch.cluster_id, catalogue=batch.catalogue)
+    end_on_lost_nodes(batch.cluster_id, at=batch.at)
+    return changed

@@ -1,0 +1,105 @@
+"""Lists: a consistent list of one kind, compared by uid with what the ledger knows.
+
+The pages are read outside any transaction. Only when the last one has come is everything written
+in one, with the version the stream goes on from; a list that breaks off half-way is no list.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+import structlog
+from django.db import transaction
+
+from metering.domain.crashpoints import crashpoint
+from metering.protocols.watch import ListPage, WatchedKind
+from metering.selectors.watch import alive_at
+from metering.services.catalogue import ensure_catalogue
+from metering.services.watching.batches import Batch, stage_pods, write_batch
+from metering.services.watching.leases import Lease, require_lease
+from metering.services.watching.ledgered import Ledgered, keep_version
+from metering.services.watching.staging import clear_stage
+from metering.services.watching.told import Told, told_by_page
+from tenants.domain.actors import Actor
+from tenants.domain.errors import SourceUnavailableError
+
+logger = structlog.get_logger(__name__)
+
+
+class _Pages:
+    """The pages of one list as they come, with the version all of them carry."""
+
+    def __init__(self, pages: Iterable[ListPage]) -> None:
+        self._pages = pages
+        self.resource_version = ""
+
+    def __iter__(self) -> Iterator[ListPage]:
+        for page in self._pages:
+            self.resource_version = self.resource_version or page.resource_version
+            if not page.resource_version or page.resource_version != self.resource_version:
+                raise SourceUnavailableError(
+                    "The pages of a list are of different versions.", reason="inconsistent_list"
+                )
+            yield page
+            crashpoint("watch.list.after_page")
+        if not self.resource_version:
+            raise SourceUnavailableError("A list had no page.", reason="inconsistent_list")
+
+
+def ledger_list(
+    *, lease: Lease, kind: WatchedKind, pages: Iterator[ListPage], at: datetime, actor: Actor
+) -> Ledgered:
+    """Write a consistent list and the version it was taken at, all of it or nothing.
+
+    What is open in the ledger but not in the list has ended between the last time it was known
+    alive and `at`; that bound is told. What the list shows anew opens from its own times. List
+    nodes and slices before pods, and pods before claims, so that each finds what it points at.
+
+    Args:
+        lease: The watch's.
+        kind: What is listed.
+        pages: Read one after the other, outside any transaction.
+        at: When the list was asked for.
+        actor: Who watches.
+
+    Raises:
+        LeaseLostError: Another process leads the watch; nothing was written.
+        WatchExpiredError: A page could not be had; nothing was written.
+        SourceUnavailableError: As above, or the pages do not belong together.
+    """
+    read = _Pages(pages)
+    catalogue = ensure_catalogue(actor=actor, at=at)
+    told = _read(read, kind=kind, at=at)
+    with transaction.atomic():
+        require_lease(lease)
+        batch = Batch(
+            cluster_id=lease.cluster_id,
+            catalogue=catalogue,
+            at=at,
+            alive_at=alive_at(lease.cluster_id, kind),
+            is_list=True,
+        )
+        states, changed = write_batch(batch, kind=kind, told=told)
+        keep_version(
+            lease.cluster_id, kind=kind, resource_version=read.resource_version, at=at, is_list=True
+        )
+        crashpoint("watch.list.before_commit")
+    crashpoint("watch.list.after_commit")
+    logger.info(
+        "metering.watch.listed",
+        cluster_id=str(lease.cluster_id),
+        kind=kind.value,
+        states=states,
+        opened=changed.opened,
+        closed=changed.closed,
+    )
+    return Ledgered(kind, states, changed.opened, changed.closed, read.resource_version)
+
+
+def _read(pages: _Pages, *, kind: WatchedKind, at: datetime) -> Sequence[Told]:
+    """Read a list to its end; pods go to the stage page by page, because there are many."""
+    if kind is not WatchedKind.PODS:
+        return [told for page in pages for told in told_by_page(page, kind=kind, at=at)]
+    clear_stage()
+    for page in pages:
+        stage_pods(told_by_page(page, kind=kind, at=at), is_list=True)
+    return ()

@@ -1,0 +1,82 @@
+"""Settling: sizes that were open because nobody knew the device, or the node, at the bind."""
+
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from metering.domain.catalogue import Catalogue
+from metering.domain.pod_life import CLAIM_PREFIX
+from metering.selectors.locks import lock_cluster_ledger
+from metering.services.catalogue import ensure_catalogue
+from metering.services.watching.sizing import SIZES, labelled, sizes_json
+from tenants.domain.actors import Actor
+from tenants.services.audit import record
+
+LABELS_LATE: Final = timedelta(hours=1)
+"""How long after a pod's end its node's first labels still speak for it."""
+
+# Labels that are there already stay: they are those of the bind.
+_FILL = """
+UPDATE metering_podallocation a SET node_labels = n.labels
+  FROM (SELECT DISTINCT ON (u.id) u.id, r.labels
+          FROM metering_podallocation u
+          JOIN metering_noderecord r ON r.cluster_id = u.cluster_id AND r.node = u.node
+           AND r.labels <> '{}' AND COALESCE(r.end_at, 'infinity') > u.begin_at
+           AND r.begin_at <= COALESCE(u.end_at, 'infinity') + %(late)s
+         WHERE u.cluster_id = %(cluster_id)s AND u.size = '' AND u.node_labels = '{}'
+           AND NOT starts_with(u.resource, %(claims)s)
+         ORDER BY u.id, r.begin_at) n
+ WHERE a.id = n.id
+"""
+_ASKED = """
+SELECT DISTINCT resource, node_labels FROM metering_podallocation
+ WHERE cluster_id = %(cluster_id)s AND size = '' AND node_labels <> '{}'
+"""
+_SETTLE = f"""
+UPDATE metering_podallocation a
+   SET size = z.size, price_group = z.price_group, sharing_mode = z.sharing_mode,
+       product = z.product, share_numerator = z.share_numerator,
+       share_denominator = z.share_denominator, catalogue_version = z.catalogue_version
+  FROM {SIZES}
+ WHERE a.cluster_id = %(cluster_id)s AND a.size = '' AND a.resource = z.resource
+   AND a.node_labels = z.labels
+"""  # noqa: S608 - The relation is a constant of ours.
+
+
+def settle_sizes(*, cluster_id: UUID, actor: Actor, at: datetime) -> int:
+    """Size what stands without a size in a cluster's ledger and the catalogue now knows.
+
+    Each row is sized by the labels kept with it, once; what has a size is not touched.
+
+    Returns:
+        How many rows got their size. An audit entry tells when there were any.
+    """
+    catalogue = ensure_catalogue(actor=actor, at=at)
+    with transaction.atomic():
+        lock_cluster_ledger(cluster_id)
+        settled = settle_open_sizes(cluster_id, catalogue=catalogue)
+        if settled:
+            record(
+                actor=actor,
+                at=at,
+                action="metering:allocation:settle",
+                object_kind="cluster",
+                object_id=cluster_id,
+                facts={"rows": settled, "catalogue_version": catalogue.version},
+            )
+    return settled
+
+
+def settle_open_sizes(cluster_id: UUID, *, catalogue: Catalogue) -> int:
+    """Fill labels that have come since and size what can be sized, within a transaction."""
+    given = {"cluster_id": cluster_id, "claims": CLAIM_PREFIX, "late": LABELS_LATE}
+    with connection.cursor() as cursor:
+        cursor.execute(_FILL, given)
+        cursor.execute(_ASKED, given)
+        asked = list(labelled(cursor.fetchall()))
+        if not asked:
+            return 0
+        cursor.execute(_SETTLE, {"cluster_id": cluster_id, "sizes": sizes_json(catalogue, asked)})
+        return int(cursor.rowcount)
