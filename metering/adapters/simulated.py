@@ -12,7 +12,11 @@ from metering.adapters.simulated_cluster.demo_scenario import (
     SCRAPE_INTERVAL_SECONDS,
     demo_scenario,
 )
-from metering.adapters.simulated_cluster.device_sights import devices_seen
+from metering.adapters.simulated_cluster.device_sights import (
+    MISSING_FIGURES,
+    devices_seen,
+    energies_seen,
+)
 from metering.adapters.simulated_cluster.exporter import GrowingScenario
 from metering.adapters.simulated_cluster.exposition import ClusterExposition
 from metering.adapters.simulated_cluster.scenario import Scenario
@@ -80,6 +84,7 @@ class SimulatedUsageSource:
         reach = DEVICE_SCRAPES * scrape
         near = [at for at in ticks if start_at - reach <= at <= end_at + reach]
         pods = pods_seen(cluster, ticks, target.user_label)
+        devices = devices_seen(exposition, near, window)
         return Observation(
             cluster=target.slug,
             start_at=start_at,
@@ -90,7 +95,9 @@ class SimulatedUsageSource:
             expected_ticks=(end_at - start_at) // scrape,
             pods=pods,
             nodes=nodes_seen(cluster, ticks, window),
-            devices=devices_seen(exposition, near, window),
+            devices=devices,
+            energies=energies_seen(exposition, devices),
+            missing_figures=MISSING_FIGURES if devices else (),
             evidence=(_evidence(target.slug, latest, repr((ticks, pods)), len(ticks)),),
         )
 

@@ -1,4 +1,4 @@
-"""Devices: how busy each was and what energy it took, cut into runs by the workload it served.
+"""Devices: what each showed, and what energy it took, cut into runs by the workload it served.
 
 A device's series come several times: once per pod under virtual GPUs, per copy of Prometheus, per
 restart of the exporter. They are merged by (UUID, instance, profile) first, and only then cut.
@@ -6,225 +6,220 @@ restart of the exporter. They are merged by (UUID, instance, profile) first, and
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
-from itertools import pairwise
-from typing import Final
+from dataclasses import dataclass, field
 
-from metering.adapters.prometheus.energy import energy_line
-from metering.adapters.prometheus.names import BUSY_PERCENT, BUSY_RATIO, ENERGY, UP, Names
+from metering.adapters.prometheus import names as known
+from metering.adapters.prometheus.columns import Column, ColumnReader, Ruler, Run, Tally, merged
+from metering.adapters.prometheus.device_figures import COUNTED, figures_of, is_stuck, ratio
+from metering.adapters.prometheus.energy import EnergyLine, energy_line, power_line
+from metering.adapters.prometheus.names import Names
 from metering.adapters.prometheus.nodes import Hours
-from metering.adapters.prometheus.samples import Fact, Series, read_decimal, to_time
-from metering.protocols import DeviceObservation
+from metering.adapters.prometheus.samples import Series, to_time
+from metering.adapters.prometheus.workloads import SEVERAL, Exporters, Workload, runs_of
+from metering.protocols import DeviceObservation, EnergyObservation
 
-Workload = tuple[str, str]
-"""Namespace and pod; both "" when idle or not attributable."""
-NOBODY: Final[Workload] = ("", "")
-EXPORTER_CONTAINERS: Final = frozenset({"nvidia-dcgm-exporter", "dcgm-exporter", "exporter"})
-"""Names the exporter's container has in its charts, for sites that keep no `up` of it."""
-_JITTER: Final = 1_000
-"""Milliseconds by which a scrape may come early without counting as one more."""
-_RATIO_STEP: Final = Decimal("0.000001")
-_FULL: Final[Mapping[str, int]] = {BUSY_PERCENT: 100, BUSY_RATIO: 1}
+Key = tuple[str, str, str]
+"""UUID, instance and profile."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exporters:
-    """The exporters' own pods, whose names Prometheus puts on series that name no pod."""
+@dataclass(frozen=True)
+class Devices:
+    """What was seen of a cluster's devices; see `Observation`."""
 
-    pods: frozenset[Workload]
-
-    def workload(self, labels: Mapping[str, str], names: Names) -> Workload:
-        """Return who a series belongs to.
-
-        Without `honor_labels` the workload is in `exported_*` and plain labels are the exporter's;
-        with it an idle device inherits the exporter's plain labels.
-        """
-        namespace, pod = names.label(labels, "namespace"), names.label(labels, "pod")
-        if not pod or not namespace:
-            return NOBODY
-        is_plain = pod == labels.get("pod") and not labels.get("exported_pod")
-        if is_plain and self._is_own(namespace, pod, labels.get("container", "")):
-            return NOBODY
-        return namespace, pod
-
-    def _is_own(self, namespace: str, pod: str, container: str) -> bool:
-        if self.pods:
-            return (namespace, pod) in self.pods
-        return container in EXPORTER_CONTAINERS
+    observations: tuple[DeviceObservation, ...] = ()
+    energies: tuple[EnergyObservation, ...] = ()
+    missing_figures: tuple[str, ...] = ()
 
 
-def read_exporters(facts: Iterable[Fact]) -> Exporters:
-    """Return the pods that DCGM's metrics are scraped from."""
-    return Exporters(
-        frozenset(
-            (fact.labels.get("namespace", ""), fact.labels["pod"])
-            for fact in facts
-            if fact.metric == UP and fact.labels.get("pod")
-        )
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A stretch over which one workload was named, Unix milliseconds."""
-
-    workload: Workload
-    begin: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass
 class _Device:
-    """All series of one device."""
+    """One device while its series arrive."""
 
-    uuid: str
-    instance_id: str
-    profile: str
-    series: Sequence[Series]
-
-    def merged(self, metric: str) -> dict[int, Decimal]:
-        """Return one value a time: the largest over copies; unbelievable ones count as unseen."""
-        values: dict[int, Decimal] = {}
-        for one in self.series:
-            if one.metric != metric:
-                continue
-            for at, text in zip(one.times, one.values, strict=True):
-                value = read_decimal(text)
-                if value.is_finite() and value >= 0:
-                    known = values.get(at)
-                    values[at] = value if known is None or value > known else known
-        return values
+    node: str
+    model: str
+    seen: list[tuple[Workload, Sequence[int]]] = field(default_factory=list)
+    columns: dict[str, list[Column]] = field(default_factory=lambda: defaultdict(list))
+    runs: tuple[Run, ...] = ()
+    tallies: dict[str, list[Tally]] = field(default_factory=dict)
 
 
 def read_devices(
-    series: Iterable[Series], exporters: Exporters, names: Names, hours: Hours
-) -> tuple[DeviceObservation, ...]:
+    presence: Iterable[Series],
+    figures: Iterable[Series],
+    exporters: Exporters,
+    names: Names,
+    hours: Hours,
+) -> Devices:
     """Return every device's runs inside the window, by UUID, instance and time.
+
+    Args:
+        presence: Series of `names.PRESENCE`, which tell the devices and whom they served.
+        figures: Series of `names.FIGURES`; only taken once all of presence was.
+        exporters: Whose pods name nobody.
+        names: The cluster's spelling.
+        hours: The window.
 
     Raises:
         SourceUnavailableError: `bad_sample` for a value that is no number.
     """
-    grouped: dict[tuple[str, str, str], list[Series]] = defaultdict(list)
-    for one in series:
-        uuid = names.label(one.labels, "uuid")
-        if uuid:
-            instance = names.label(one.labels, "instance_id")
-            profile = names.label(one.labels, "instance_profile")
-            grouped[uuid, instance, profile].append(one)
-    return tuple(
-        observed
-        for key, members in sorted(grouped.items())
-        for observed in _observe(_Device(*key, members), exporters, names, hours)
-    )
+    reading = _Reading(exporters, names, hours)
+    reading.take_presence(presence)
+    reading.take_figures(figures)
+    return reading.tell()
 
 
-def _observe(
-    device: _Device, exporters: Exporters, names: Names, hours: Hours
-) -> Iterator[DeviceObservation]:
-    busy = _busy_samples(device)
-    line = energy_line({} if device.instance_id else device.merged(ENERGY))
-    labels = device.series[0].labels
-    for run in _runs(device.series, exporters, names, hours):
-        samples, expected = _samples(busy, run, hours)
-        ratios = [ratio for at, ratio in busy.items() if run.begin <= at < run.end]
-        yield DeviceObservation(
-            uuid=device.uuid,
-            node=names.label(labels, "hostname"),
-            model=names.label(labels, "model"),
-            instance_id=device.instance_id,
-            instance_profile=device.profile,
-            namespace=run.workload[0],
-            pod=run.workload[1],
-            begin_at=to_time(run.begin),
-            end_at=to_time(run.end),
-            busy_ratio=_mean(ratios),
-            samples=samples,
-            expected_samples=expected,
-            energy_millijoules=line.between(run.begin, run.end),
+class _Reading:
+    """The devices of one window, from the first series to what is told of them."""
+
+    def __init__(self, exporters: Exporters, names: Names, hours: Hours) -> None:
+        self._exporters = exporters
+        self._names = names
+        self._hours = hours
+        self._columns = ColumnReader()
+        self._ruler = Ruler(hours)
+        self._devices: dict[Key, _Device] = {}
+        self._lines: dict[str, EnergyLine] = {}
+        self._power_low: dict[str, int] = {}
+        self._metrics: set[str] = set()
+        self._active: set[str] = set()
+
+    def take_presence(self, presence: Iterable[Series]) -> None:
+        for one in presence:
+            key = self._key(one)
+            if key[0] and one.metric in known.PRESENCE:
+                if key not in self._devices:
+                    self._devices[key] = self._device(one.labels)
+                workload = self._exporters.workload(one.labels, self._names)
+                self._devices[key].seen.append((workload, one.times))
+                self._keep(self._devices[key], one)
+        for device in self._devices.values():
+            device.runs = tuple(runs_of(device.seen, self._hours))
+            device.seen.clear()
+        self._lines = {
+            uuid: energy_line(column) for uuid, column in self._by_gpu(known.ENERGY).items()
+        }
+        self._measure()
+
+    def take_figures(self, figures: Iterable[Series]) -> None:
+        for one in figures:
+            device = self._devices.get(self._key(one))
+            if device is not None and one.metric in known.FIGURES:
+                self._keep(device, one)
+        for uuid, power in self._by_gpu(known.POWER).items():
+            self._power_low[uuid] = min(power.values)
+            if uuid not in self._lines:
+                self._lines[uuid] = power_line(power, self._hours)
+        self._measure()
+        # Power is the physical GPU's: one active instance explains it for all of them.
+        self._active = {
+            uuid
+            for (uuid, instance_id, _), device in self._devices.items()
+            if instance_id and any(one.total for one in device.tallies.get(known.BUSY_RATIO, ()))
+        }
+
+    def tell(self) -> Devices:
+        told = sorted(self._devices.items())
+        return Devices(
+            observations=tuple(
+                observed for key, device in told for observed in self._observe(key, device)
+            ),
+            energies=tuple(self._energies()),
+            missing_figures=self._missing() if told else (),
         )
 
+    def _missing(self) -> tuple[str, ...]:
+        absent = (figure for figure, metric in COUNTED.items() if metric not in self._metrics)
+        return tuple(sorted(absent))
 
-def _busy_samples(device: _Device) -> dict[int, Decimal]:
-    """Return the busy share by time: GPU_UTIL where there is one, else GR_ENGINE_ACTIVE.
+    def _key(self, one: Series) -> Key:
+        return (
+            self._names.label(one.labels, "uuid"),
+            self._names.label(one.labels, "instance_id"),
+            self._names.label(one.labels, "instance_profile"),
+        )
 
-    MIG instances have no GPU_UTIL; a value that is more than everything counts as unseen.
-    """
-    for metric in (BUSY_RATIO,) if device.instance_id else (BUSY_PERCENT, BUSY_RATIO):
-        full = _FULL[metric]
-        found = {at: value / full for at, value in device.merged(metric).items() if value <= full}
-        if found:
-            return found
-    return {}
+    def _device(self, labels: Mapping[str, str]) -> _Device:
+        return _Device(
+            node=self._names.label(labels, "hostname"), model=self._names.label(labels, "model")
+        )
+
+    def _keep(self, device: _Device, one: Series) -> None:
+        column = self._columns.read(one)
+        if column.times:
+            device.columns[one.metric].append(column)
+            self._metrics.add(one.metric)
+
+    def _by_gpu(self, metric: str) -> Mapping[str, Column]:
+        """Return the physical GPUs' columns: every instance repeats its parent's."""
+        found: dict[str, list[Column]] = defaultdict(list)
+        for (uuid, _, _), device in self._devices.items():
+            found[uuid] += device.columns.get(metric, ())
+        return {uuid: merged(columns) for uuid, columns in found.items() if columns}
+
+    def _measure(self) -> None:
+        """Turn the columns that have arrived into tallies, and let go of them."""
+        for device in self._devices.values():
+            for metric, columns in device.columns.items():
+                column = merged(columns)
+                device.tallies[metric] = [self._ruler.tally(column, run) for run in device.runs]
+            device.columns.clear()
+
+    def _observe(self, key: Key, device: _Device) -> Iterator[DeviceObservation]:
+        uuid, instance_id, profile = key
+        busy_metric = _busy_metric(device, is_instance=bool(instance_id))
+        for index, run in enumerate(device.runs):
+            tallies = {metric: told[index] for metric, told in device.tallies.items()}
+            busy = tallies.get(busy_metric) or self._unseen(run)
+            is_several = run.workload == SEVERAL
+            yield DeviceObservation(
+                uuid=uuid,
+                node=device.node,
+                model=device.model,
+                instance_id=instance_id,
+                instance_profile=profile,
+                namespace=run.workload[0],
+                pod="" if is_several else run.workload[1],
+                begin_at=to_time(run.begin),
+                end_at=to_time(run.end),
+                busy_ratio=ratio(busy),
+                samples=busy.slots,
+                expected_samples=busy.expected,
+                energy_millijoules=None if instance_id else self._energy(uuid, run),
+                is_shared=is_several,
+                **figures_of(
+                    tallies,
+                    is_doubtful=is_stuck(tallies) and uuid not in self._active,
+                    is_busy_by_engine=busy_metric == known.BUSY_RATIO,
+                ),
+            )
+
+    def _unseen(self, run: Run) -> Tally:
+        return self._ruler.tally(Column((), ()), run)
+
+    def _energy(self, uuid: str, run: Run) -> int | None:
+        line = self._lines.get(uuid)
+        return None if line is None else line.between(run.begin, run.end)
+
+    def _energies(self) -> Iterator[EnergyObservation]:
+        """Yield each physical GPU's energy, marked wherever one of its runs begins or ends."""
+        marks: dict[str, set[int]] = defaultdict(set)
+        nodes: dict[str, str] = {}
+        for (uuid, _, _), device in self._devices.items():
+            marks[uuid].update(mark for run in device.runs for mark in (run.begin, run.end))
+            nodes[uuid] = device.node
+        for uuid, found in sorted(marks.items()):
+            line, at = self._lines.get(uuid), sorted(found)
+            if line is not None and at and line.between(at[0], at[-1]) is not None:
+                yield EnergyObservation(
+                    uuid=uuid,
+                    node=nodes[uuid],
+                    marks=tuple(to_time(mark) for mark in at),
+                    taken_millijoules=tuple(line.at(mark) - line.at(at[0]) for mark in at),
+                    idle_milliwatts=self._power_low.get(uuid),
+                )
 
 
-def _mean(ratios: Sequence[Decimal]) -> Decimal | None:
-    if not ratios:
-        return None
-    return (sum(ratios, Decimal(0)) / len(ratios)).quantize(_RATIO_STEP, rounding=ROUND_HALF_UP)
-
-
-def _samples(busy: Iterable[int], run: _Run, hours: Hours) -> tuple[int, int]:
-    """Return how many scrapes of a run brought a sample, and how many there should have been.
-
-    Scrapes are counted on the grid of the samples themselves, so that two copies of Prometheus, or
-    a faster scrape, cannot hide a hole.
-    """
-    seen = sorted(at for at in busy if run.begin <= at < run.end)
-    if not seen:
-        return 0, max(1, (run.end - run.begin) // hours.scrape)
-    phase, half = seen[0], hours.scrape // 2
-    slots = {(at - phase + half) // hours.scrape for at in seen}
-    before = (phase - run.begin) // hours.scrape
-    after = (run.end - 1 - _JITTER - phase) // hours.scrape
-    return len(slots), max(len(slots), before + 1 + after)
-
-
-def _runs(
-    series: Sequence[Series], exporters: Exporters, names: Names, hours: Hours
-) -> Iterator[_Run]:
-    """Yield the stretches of one workload, clipped to the window.
-
-    A sample speaks for the time until the next one, but not across a hole of more than two and a
-    half scrapes to another workload, and not for more than a scrape after the last one.
-    """
-    named = _workloads(series, exporters, names)
-    times = sorted(named)
-    begin = times[0]
-    # Only where the workload changes, or the samples end, does a run end.
-    for at, following in [*_changes(times, named), (times[-1], None)]:
-        end = at + hours.scrape
-        if following is not None and following - at <= hours.scrape * 5 // 2:
-            end = following
-        first, last = max(begin, hours.start), min(end, hours.end)
-        if first < last:
-            yield _Run(named[at], first, last)
-        if following is not None:
-            begin = following
-
-
-def _changes(
-    times: Sequence[int], named: Mapping[int, Workload]
-) -> Iterator[tuple[int, int | None]]:
-    """Yield the last time of each workload but the last, and the first time of the next."""
-    if len(set(named.values())) > 1:
-        for at, following in pairwise(times):
-            if named[at] != named[following]:
-                yield at, following
-
-
-def _workloads(
-    series: Sequence[Series], exporters: Exporters, names: Names
-) -> Mapping[int, Workload]:
-    """Return who each time belongs to: the only pod named then, or nobody when several are."""
-    by_workload: dict[Workload, set[int]] = defaultdict(set)
-    for one in series:
-        by_workload[exporters.workload(one.labels, names)].update(one.times)
-    idle = by_workload.pop(NOBODY, set())
-    named: dict[int, Workload] = dict.fromkeys(idle, NOBODY)
-    shared: set[int] = set()
-    for workload, times in by_workload.items():
-        shared |= {at for at in times if named.get(at, NOBODY) != NOBODY}
-        named.update(dict.fromkeys(times, workload))
-    named.update(dict.fromkeys(shared, NOBODY))
-    return named
+def _busy_metric(device: _Device, *, is_instance: bool) -> str:
+    """Return GPU_UTIL where the device has one, else GR_ENGINE_ACTIVE; instances have none."""
+    utilization = () if is_instance else device.tallies.get(known.BUSY_PERCENT, ())
+    return known.BUSY_PERCENT if any(one.count for one in utilization) else known.BUSY_RATIO

@@ -1,4 +1,4 @@
-"""Energy: a device's counter as a line through its samples, so that any stretch can be cut out.
+"""Energy: what a GPU took as a line through its samples, so that any stretch can be cut out.
 
 `increase()` is not used: it extrapolates to the edges of a range, and it starts anew with every
 series, that is with every pod a device serves. The merged counter has neither fault, and because
@@ -6,14 +6,15 @@ the line is cut by whole millijoules rounded down, parts always add up to the wh
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from itertools import pairwise
 from typing import Final
 
-WATTS_MAX: Final = 5_000
-"""No GPU takes more; a steeper step is a broken counter. Millijoules per millisecond are watts."""
+from metering.adapters.prometheus.columns import WATTS_MAX, Column
+from metering.adapters.prometheus.nodes import Hours
+
+_HALVES_PER_MILLIJOULE: Final = 2_000
+"""Milliwatts x milliseconds are microjoules, and a trapezoid is half of its two sides' sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,10 @@ class EnergyLine:
         """
         if len(self.times) < 2 or begin >= self.times[-1] or end <= self.times[0]:  # noqa: PLR2004 - A line.
             return None
-        return self._at(end) - self._at(begin)
+        return self.at(end) - self.at(begin)
 
-    def _at(self, moment: int) -> int:
+    def at(self, moment: int) -> int:
+        """Return what had been taken at a moment; before and after the samples nothing is."""
         if moment <= self.times[0]:
             return 0
         if moment >= self.times[-1]:
@@ -43,20 +45,40 @@ class EnergyLine:
         return low + (high - low) * (moment - begin) // (end - begin)
 
 
-def energy_line(counter: Mapping[int, Decimal]) -> EnergyLine:
-    """Return the line of a counter, by time; a counter that fell began anew at 0.
+UNKNOWN: Final = EnergyLine((), ())
+
+
+def energy_line(counter: Column) -> EnergyLine:
+    """Return the line of a counter; a counter that fell began anew at 0.
 
     Source: nvml.h, nvmlDeviceGetTotalEnergyConsumption: millijoules since the driver was loaded.
     A line that climbs faster than a GPU can is given up as a whole.
     """
-    times = tuple(sorted(counter))
-    readings = [int(counter[at]) for at in times]
-    taken = [0] if times else []
+    taken = [0] if counter.times else []
     total = 0
-    for (before, low), (after, high) in pairwise(zip(times, readings, strict=True)):
+    readings = zip(counter.times, counter.values, strict=True)
+    for (before, low), (after, high) in pairwise(readings):
         step = high - low if high >= low else high
+        # Millijoules per millisecond are watts.
         if step > WATTS_MAX * (after - before):
-            return EnergyLine((), ())
+            return UNKNOWN
         total += step
         taken.append(total)
-    return EnergyLine(times, tuple(taken))
+    return EnergyLine(tuple(counter.times), tuple(taken))
+
+
+def power_line(power: Column, hours: Hours) -> EnergyLine:
+    """Return the line of a GPU that has no counter, from its power in milliwatts by trapezoids.
+
+    Power between samples far apart is not known, so a line with a hole in it says nothing.
+    """
+    longest = hours.scrape * 5 // 2
+    taken = [0] if power.times else []
+    halves = 0
+    samples = zip(power.times, power.values, strict=True)
+    for (before, low), (after, high) in pairwise(samples):
+        if after - before > longest:
+            return UNKNOWN
+        halves += (low + high) * (after - before)
+        taken.append(halves // _HALVES_PER_MILLIJOULE)
+    return EnergyLine(tuple(power.times), tuple(taken))

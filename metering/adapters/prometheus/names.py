@@ -1,7 +1,8 @@
 """What things are called: our names of metrics and labels, and the names a site may use instead.
 
-A cluster's `metric_aliases` and `label_aliases` replace the defaults here, name by name. Metric
-names reach a query, so they are checked; label names are only looked up in answers.
+A cluster's `metric_aliases` and `label_aliases` go before the defaults here, name by name; a
+default that a cluster gives to another metric is taken from its own. Metric names reach a query, so
+they are checked; label names are only looked up in answers.
 """
 
 import re
@@ -25,7 +26,28 @@ NODE_LABELS: Final = "kube_node_labels"
 ALLOCATABLE: Final = "kube_node_status_allocatable"
 BUSY_PERCENT: Final = "DCGM_FI_DEV_GPU_UTIL"
 BUSY_RATIO: Final = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+SM_ACTIVE: Final = "DCGM_FI_PROF_SM_ACTIVE"
+TENSOR_ACTIVE: Final = "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"
+DRAM_ACTIVE: Final = "DCGM_FI_PROF_DRAM_ACTIVE"
+MEMORY_USED: Final = "DCGM_FI_DEV_FB_USED"
+MEMORY_FREE: Final = "DCGM_FI_DEV_FB_FREE"
+MEMORY_RESERVED: Final = "DCGM_FI_DEV_FB_RESERVED"
+POWER: Final = "DCGM_FI_DEV_POWER_USAGE"
+SM_CLOCK: Final = "DCGM_FI_DEV_SM_CLOCK"
 ENERGY: Final = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
+PRESENCE: Final = (BUSY_PERCENT, BUSY_RATIO, ENERGY)
+"""What tells that a device is there and whom it serves: a device shows at least one of them."""
+FIGURES: Final = (
+    POWER,
+    SM_CLOCK,
+    MEMORY_USED,
+    MEMORY_FREE,
+    MEMORY_RESERVED,
+    SM_ACTIVE,
+    TENSOR_ACTIVE,
+    DRAM_ACTIVE,
+)
+"""What is told of a device beyond that; each may be missing."""
 
 DEFAULT_METRICS: Final[Mapping[str, tuple[str, ...]]] = {
     **{
@@ -46,9 +68,26 @@ DEFAULT_METRICS: Final[Mapping[str, tuple[str, ...]]] = {
     },
     # DCGM_FI_DEV_GPU_UTIL_RATIO is left out on purpose: it is a percentage in DCGM 4.6 and a
     # ratio in 4.7, and its values do not tell which. A site that knows names it as an alias.
-    BUSY_PERCENT: (BUSY_PERCENT,),
-    BUSY_RATIO: (BUSY_RATIO, "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO"),
-    ENERGY: (ENERGY,),
+    # In lower case stand the names of the exporter's compatibility file for release 1.
+    BUSY_PERCENT: (BUSY_PERCENT, "dcgm_gpu_utilization"),
+    BUSY_RATIO: (
+        BUSY_RATIO,
+        "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO",
+        "dcgm_fi_prof_gr_engine_active",
+    ),
+    SM_ACTIVE: (SM_ACTIVE, "DCGM_FI_PROF_SM_UTIL_RATIO", "dcgm_fi_prof_sm_active"),
+    TENSOR_ACTIVE: (
+        TENSOR_ACTIVE,
+        "DCGM_FI_PROF_TENSOR_UTIL_RATIO",
+        "dcgm_fi_prof_pipe_tensor_active",
+    ),
+    DRAM_ACTIVE: (DRAM_ACTIVE, "DCGM_FI_PROF_DRAM_UTIL_RATIO", "dcgm_fi_prof_dram_active"),
+    MEMORY_USED: (MEMORY_USED, "dcgm_fb_used"),
+    MEMORY_FREE: (MEMORY_FREE, "dcgm_fb_free"),
+    MEMORY_RESERVED: (MEMORY_RESERVED, "dcgm_fb_reserved"),
+    POWER: (POWER, "DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage"),
+    SM_CLOCK: (SM_CLOCK, "dcgm_sm_clock"),
+    ENERGY: (ENERGY, "dcgm_total_energy_consumption"),
 }
 DEFAULT_LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     "instance": ("instance",),
@@ -56,11 +95,20 @@ DEFAULT_LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     "pod": ("exported_pod", "pod_name", "pod"),
     "container": ("exported_container", "container_name", "container"),
     "node": ("exported_node", "node"),
-    "hostname": ("hostname", "Hostname", "exported_node", "node", "kubernetes_node"),
+    "hostname": (
+        "hostname",
+        "Hostname",
+        "exported_hostname",
+        "exported_Hostname",
+        "exported_node",
+        "node",
+        "kubernetes_node",
+    ),
     "uuid": ("UUID", "uuid"),
-    "model": ("modelName",),
+    "model": ("modelName", "model_name"),
     "instance_id": ("GPU_I_ID",),
     "instance_profile": ("GPU_I_PROFILE",),
+    "share": ("vgpu",),
 }
 _METRIC: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.ASCII)
 
@@ -98,17 +146,29 @@ def names_of(target: ClusterTarget) -> Names:
     Raises:
         SourceUnavailableError: `bad_target` when an alias is no metric name.
     """
-    metrics = dict(DEFAULT_METRICS)
     for metric, aliases in target.metric_aliases.items():
         _check(metric, aliases)
-        metrics[metric] = tuple(aliases)
-    labels = dict(DEFAULT_LABELS)
-    for label, aliases in target.label_aliases.items():
-        labels[label] = tuple(aliases)
-    ours = {site: metric for metric, sites in metrics.items() for site in sites}
-    if len(ours) != sum(len(sites) for sites in metrics.values()):
+    ours = {site: metric for metric, sites in target.metric_aliases.items() for site in sites}
+    if len(ours) != sum(len(set(sites)) for sites in target.metric_aliases.values()):
         raise SourceUnavailableError("Two metrics share one alias.", reason="bad_target")
-    return Names(metrics=metrics, labels=labels, ours=ours)
+    for metric, sites in DEFAULT_METRICS.items():
+        for site in sites:
+            ours.setdefault(site, metric)
+    metrics: dict[str, list[str]] = {metric: [] for metric in DEFAULT_METRICS}
+    for site, metric in ours.items():
+        metrics.setdefault(metric, []).append(site)
+    if not all(metrics.values()):
+        raise SourceUnavailableError(
+            "A metric is left without a name: another one took it.", reason="bad_target"
+        )
+    labels = {label: tuple(sites) for label, sites in target.label_aliases.items()}
+    for label, sites in DEFAULT_LABELS.items():
+        labels[label] = tuple(dict.fromkeys((*labels.get(label, ()), *sites)))
+    return Names(
+        metrics={metric: tuple(sites) for metric, sites in metrics.items()},
+        labels=labels,
+        ours=ours,
+    )
 
 
 def _check(metric: str, aliases: Iterable[str]) -> None:

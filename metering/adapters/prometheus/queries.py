@@ -95,10 +95,14 @@ class QueryPlan:
             f" or ({exporters} and on (job,instance) {measured})"
         )
 
-    def devices(self, range_seconds: int) -> str:
-        """Return the raw samples of how busy devices were and what energy they took."""
-        matcher = _named(self.names, known.BUSY_PERCENT, known.BUSY_RATIO, known.ENERGY)
-        return f"{{{matcher}{self.selector}}}[{range_seconds:d}s]"
+    def devices(self, metrics: tuple[str, ...], range_seconds: int) -> str:
+        """Return the raw samples of what devices showed.
+
+        Args:
+            metrics: PRESENCE or FIGURES, in our spelling.
+            range_seconds: How far to look back.
+        """
+        return f"{{{_named(self.names, *metrics)}{self.selector}}}[{range_seconds:d}s]"
 
     def details(self, metrics: tuple[str, ...], range_seconds: int) -> str:
         """Return the raw samples of facts that did change, or that no timestamp tells.

@@ -1,6 +1,6 @@
 """The usage source that reads Prometheus: object timestamps for when, samples for still there.
 
-Each window costs three queries, four when a pod ended without telling when, or when labels changed
+Each window costs four queries, five when a pod ended without telling when, or when labels changed
 meanwhile. Nothing is kept between windows but the connection.
 """
 
@@ -12,7 +12,7 @@ from typing import Final
 from metering.adapters.prometheus import names as known
 from metering.adapters.prometheus.body import Answer
 from metering.adapters.prometheus.clock import read_ticks
-from metering.adapters.prometheus.devices import read_devices, read_exporters
+from metering.adapters.prometheus.devices import read_devices
 from metering.adapters.prometheus.guard import forbidden_networks
 from metering.adapters.prometheus.names import Names, names_of
 from metering.adapters.prometheus.nodes import (
@@ -49,6 +49,7 @@ from metering.adapters.prometheus.samples import (
     to_time,
 )
 from metering.adapters.prometheus.session import Conversation
+from metering.adapters.prometheus.workloads import read_exporters
 from metering.protocols import ClusterTarget, Evidence, Observation, PodObservation
 
 SOURCE: Final = "prometheus"
@@ -141,8 +142,8 @@ class _Asking:
             yield one
         self._note(self.plan.facts(self.around.seconds), self.around, answer, rows)
 
-    def devices(self) -> Iterator[Series]:
-        return self._matrix(self.plan.devices(self.near.seconds), self.near)
+    def devices(self, metrics: tuple[str, ...]) -> Iterator[Series]:
+        return self._matrix(self.plan.devices(metrics, self.near.seconds), self.near)
 
     def details(self, metrics: tuple[str, ...]) -> Iterator[Series]:
         return self._matrix(self.plan.details(metrics, self.around.seconds), self.around)
@@ -187,6 +188,13 @@ def _read(asking: _Asking, target: ClusterTarget, *, start: int, end: int) -> Ob
     facts = _take_facts(asking, user_label=target.user_label)
     hours = Hours(start * 1000, end * 1000, scrape * 1000)
     pods, labels = _read_pods(asking, target, sights, facts)
+    seen = read_devices(
+        asking.devices(known.PRESENCE),
+        asking.devices(known.FIGURES),
+        read_exporters(facts.others),
+        names,
+        hours,
+    )
     return Observation(
         cluster=target.slug,
         start_at=to_time(hours.start),
@@ -197,7 +205,9 @@ def _read(asking: _Asking, target: ClusterTarget, *, start: int, end: int) -> Ob
         expected_ticks=(end - start) // scrape,
         pods=pods,
         nodes=read_nodes(sights.others, labels, names, hours),
-        devices=read_devices(asking.devices(), read_exporters(facts.others), names, hours),
+        devices=seen.observations,
+        energies=seen.energies,
+        missing_figures=seen.missing_figures,
         evidence=tuple(asking.evidence),
     )
 

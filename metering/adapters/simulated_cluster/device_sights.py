@@ -1,5 +1,6 @@
 """What scrapes of DCGM's exporter let anybody see of a simulated cluster's devices."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
@@ -9,7 +10,7 @@ from typing import Final
 from metering.adapters.simulated_cluster.device_series import DeviceTimeline
 from metering.adapters.simulated_cluster.exposition import ClusterExposition
 from metering.adapters.simulated_cluster.sights import Window
-from metering.protocols import DeviceObservation
+from metering.protocols import DeviceObservation, EnergyObservation, Figure
 
 _RATIO_STEP: Final = Decimal("0.000001")
 _Workload = tuple[str, str]
@@ -28,6 +29,32 @@ def devices_seen(
         for timeline in timelines
         for run in _runs(timeline, ticks, window)
     )
+
+
+MISSING_FIGURES: Final = tuple(sorted(set(Figure) - {Figure.ENERGY}))
+"""A simulated history holds busy ratios and energy only; see `openmetrics`."""
+
+
+def energies_seen(
+    exposition: ClusterExposition, observations: Sequence[DeviceObservation]
+) -> tuple[EnergyObservation, ...]:
+    """Return what each physical GPU took, marked where one of its observations begins or ends."""
+    marks: defaultdict[tuple[str, str], set[datetime]] = defaultdict(set)
+    for one in observations:
+        marks[one.uuid, one.node] |= {one.begin_at, one.end_at}
+    found = []
+    for (uuid, node), moments in sorted(marks.items()):
+        told = sorted(moments)
+        taken = [exposition.powers[uuid].millijoules(_second(at)) for at in told]
+        found.append(
+            EnergyObservation(
+                uuid=uuid,
+                node=node,
+                marks=tuple(told),
+                taken_millijoules=tuple(one - taken[0] for one in taken),
+            )
+        )
+    return tuple(found)
 
 
 def _observe(
@@ -55,6 +82,7 @@ def _observe(
         energy_millijoules=None
         if timeline.instance_id
         else power.millijoules(_second(end)) - power.millijoules(_second(begin)),
+        figure_samples={Figure.ENERGY.value: len(seen)} if seen else {},
     )
 
 

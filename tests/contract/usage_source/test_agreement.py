@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from metering.protocols import DeviceObservation
+from metering.protocols import DeviceObservation, Figure
 from tests.contract.usage_source.conftest import HOURS, SCRAPE_SECONDS, Seen
 
 MILLIWATTS_MAX = 700_000
@@ -42,3 +42,19 @@ def test_both_sources_see_the_same_devices(
 
 def without_energy(device: DeviceObservation) -> DeviceObservation:
     return replace(device, energy_millijoules=None)
+
+
+@pytest.mark.parametrize("cluster", ["hopper", "ampere"])
+def test_both_sources_mark_the_same_energies_and_miss_the_same_figures(
+    prometheus: Seen, simulated: Seen, cluster: str
+) -> None:
+    real, twin = prometheus.observe(cluster, 0), simulated.observe(cluster, 0)
+
+    assert real.missing_figures == twin.missing_figures == tuple(sorted(set(Figure) - {"energy"}))
+    assert [(one.uuid, one.node, one.marks) for one in real.energies] == [
+        (one.uuid, one.node, one.marks) for one in twin.energies
+    ]
+    assert real.energies
+    for ours, theirs in zip(real.energies, twin.energies, strict=True):
+        difference = ours.taken_millijoules[-1] - theirs.taken_millijoules[-1]
+        assert abs(difference) <= 2 * SCRAPE_SECONDS * MILLIWATTS_MAX

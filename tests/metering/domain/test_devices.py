@@ -1,5 +1,6 @@
 """Devices tell about a pod only where they served it alone, and only when they were sampled."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -31,6 +32,8 @@ class Device:
     samples: int = 120
     expected_samples: int = 120
     energy_millijoules: int | None = 1_000
+    is_busy_doubtful: bool = False
+    is_shared: bool = False
 
 
 def holding(begin: int = 0, end: int = 3600, units: int = 1, **fields: object) -> Holding:
@@ -47,8 +50,13 @@ def holding(begin: int = 0, end: int = 3600, units: int = 1, **fields: object) -
     )
 
 
+def known(holdings: Sequence[Holding], *devices: Device) -> tuple[Activity, ...]:
+    energies = [device.energy_millijoules for device in devices]
+    return activities(holdings, devices=devices, energies=energies)
+
+
 def activity(held: Holding, *devices: Device) -> Activity:
-    [found] = activities([held], devices=devices)
+    [found] = known([held], *devices)
     return found
 
 
@@ -65,12 +73,22 @@ def test_two_gpus_are_weighted_by_the_time_they_were_seen() -> None:
     assert found == Activity(Decimal("0.400000"), Decimal("1.00000"), 2_000)
 
 
-def test_a_mig_instance_tells_busy_time_but_no_energy() -> None:
+def test_a_mig_instance_tells_busy_time_and_its_own_part_of_the_energy() -> None:
     held = holding(sharing_mode=SharingMode.MIG)
 
-    found = activity(held, Device(instance_id="9", energy_millijoules=None))
+    found = activity(held, Device(instance_id="9", energy_millijoules=300))
 
-    assert found == Activity(Decimal("0.500000"), Decimal("1.00000"), None)
+    assert found == Activity(Decimal("0.500000"), Decimal("1.00000"), 300)
+
+
+def test_activity_in_doubt_is_no_activity() -> None:
+    found = activity(holding(), Device(busy_ratio=Decimal(0), is_busy_doubtful=True))
+
+    assert found == Activity(None, Decimal("0.00000"), 1_000)
+
+
+def test_a_claim_that_several_pods_share_tells_nothing_of_one_of_them() -> None:
+    assert activity(holding(split_among=2), Device()) == NOTHING_KNOWN
 
 
 @pytest.mark.parametrize("mode", [SharingMode.TIME_SLICING, SharingMode.MPS])
@@ -86,6 +104,7 @@ def test_a_shared_device_tells_nothing(mode: SharingMode) -> None:
         Device(instance_id="3"),
         Device(begin_at=at(-3600), end_at=at(0)),
         Device(namespace="", pod=""),
+        Device(is_shared=True),
     ],
 )
 def test_a_device_of_somebody_else_tells_nothing(other: Device) -> None:
@@ -95,7 +114,7 @@ def test_a_device_of_somebody_else_tells_nothing(other: Device) -> None:
 def test_a_device_that_overlaps_two_pods_of_one_name_is_given_to_neither() -> None:
     first, second = holding(0, 1800), holding(1800, 3600)
 
-    assert activities([first, second], devices=[Device()]) == (NOTHING_KNOWN, NOTHING_KNOWN)
+    assert known([first, second], Device()) == (NOTHING_KNOWN, NOTHING_KNOWN)
 
 
 def test_a_device_seen_within_one_of_two_pods_of_one_name_is_given_to_that() -> None:
@@ -103,7 +122,7 @@ def test_a_device_seen_within_one_of_two_pods_of_one_name_is_given_to_that() -> 
 
     early = Device(end_at=at(1800), samples=60, expected_samples=60)
 
-    assert activities([first, second], devices=[early]) == (
+    assert known([first, second], early) == (
         Activity(Decimal("0.500000"), Decimal("1.00000"), 1_000),
         NOTHING_KNOWN,
     )

@@ -1,6 +1,6 @@
 """A server on 127.0.0.1 that answers as a Prometheus might, well or badly; and rows to answer with.
 
-It understands no PromQL: it tells the four queries of the source apart by their shape, and keeps
+It understands no PromQL: it tells the five queries of the source apart by their shape, and keeps
 what it was asked.
 """
 
@@ -80,11 +80,12 @@ class Reply:
 
 @dataclass
 class World:
-    """What the four queries answer: rows, or a Reply in the place of the whole answer."""
+    """What the five queries answer: rows, or a Reply in the place of the whole answer."""
 
     sights: list[Row] | Reply = field(default_factory=list)
     facts: list[Row] | Reply = field(default_factory=list)
     devices: list[Row] | Reply = field(default_factory=list)
+    figures: list[Row] | Reply = field(default_factory=list)
     details: list[Row] | Reply = field(default_factory=list)
     asked: list[dict[str, str]] = field(default_factory=list)
 
@@ -99,6 +100,8 @@ class World:
     def _find(self, query: str) -> tuple[list[Row] | Reply, str]:
         if "last_over_time" in query:
             return self.facts, "vector"
+        if "DCGM_FI_DEV_FB_USED" in query:
+            return self.figures, "matrix"
         if "DCGM" in query:
             return self.devices, "matrix"
         if "phase=" in query:

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.adapters.prometheus.devices import Exporters, read_devices
+from metering.adapters.prometheus.devices import Devices, read_devices
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.nodes import Hours
 from metering.adapters.prometheus.samples import Series
+from metering.adapters.prometheus.workloads import Exporters
 from metering.protocols import ClusterTarget, DeviceObservation
 from tenants.domain.errors import SourceUnavailableError
 
@@ -45,8 +46,12 @@ def series(
     return Series(metric, labels, [at * 1000 for at in times], values)
 
 
-def read(*rows: Series, exporters: Exporters = EXPORTERS) -> tuple[DeviceObservation, ...]:
-    return read_devices(rows, exporters, NAMES, HOUR)
+def read_all(*rows: Series) -> Devices:
+    return read_devices(rows, rows, EXPORTERS, NAMES, HOUR)
+
+
+def read(*rows: Series) -> tuple[DeviceObservation, ...]:
+    return read_all(*rows).observations
 
 
 def runs(*rows: Series) -> list[tuple[str, int, int]]:
@@ -75,6 +80,7 @@ def test_a_device_that_served_one_pod_throughout_is_one_run() -> None:
         samples=60,
         expected_samples=60,
         energy_millijoules=3600 * 300_000,
+        figure_samples={"energy": 60},
     )
 
 

@@ -1,16 +1,21 @@
 """Energy: lines through counters, cut anywhere, adding up."""
 
-from decimal import Decimal
+from array import array
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.adapters.prometheus.energy import energy_line
+from metering.adapters.prometheus.columns import Column
+from metering.adapters.prometheus.energy import energy_line, power_line
+from metering.adapters.prometheus.nodes import Hours
+
+HOUR = Hours(start=0, end=3_600_000, scrape=60_000)
 
 
-def counter(*values: tuple[int, int]) -> dict[int, Decimal]:
-    return {seconds * 1000: Decimal(millijoules) for seconds, millijoules in values}
+def counter(*values: tuple[int, int]) -> Column:
+    """Return a column of values at seconds."""
+    return Column([at * 1000 for at, _ in values], array("q", [value for _, value in values]))
 
 
 def test_a_stretch_takes_the_difference_of_the_counter() -> None:
@@ -71,3 +76,42 @@ def test_parts_add_up_to_the_whole(steps: list[tuple[int, int]], cut: int) -> No
     parts = (line.between(0, cut * 1000) or 0) + (line.between(cut * 1000, at * 1000) or 0)
 
     assert parts == taken
+
+
+def test_power_is_added_up_by_trapezoids() -> None:
+    line = power_line(counter((0, 100_000), (60, 300_000), (120, 300_000)), HOUR)
+
+    assert line.between(0, 60_000) == 60 * 200_000
+    assert line.between(0, 120_000) == 60 * 200_000 + 60 * 300_000
+
+
+def test_power_across_a_hole_is_not_known() -> None:
+    holed = counter((0, 100_000), (60, 100_000), (211, 100_000))
+
+    assert power_line(holed, HOUR).between(0, 60_000) is None
+
+
+def test_power_two_and_a_half_scrapes_apart_is_added_up() -> None:
+    assert power_line(counter((0, 1_000), (150, 1_000)), HOUR).between(0, 150_000) == 150_000
+
+
+def test_no_power_says_nothing() -> None:
+    assert power_line(counter(), HOUR).between(0, 60_000) is None
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 150), st.integers(0, 5_000_000)), min_size=1, max_size=20),
+    st.integers(0, 3000),
+)
+def test_parts_of_a_power_line_add_up_to_the_whole(steps: list[tuple[int, int]], cut: int) -> None:
+    at = 0
+    values = [(0, 1_000)]
+    for seconds, milliwatts in steps:
+        at += seconds
+        values.append((at, milliwatts))
+    line = power_line(counter(*values), HOUR)
+    cut = min(cut, at)
+
+    parts = (line.between(0, cut * 1000) or 0) + (line.between(cut * 1000, at * 1000) or 0)
+
+    assert parts == line.between(0, at * 1000)

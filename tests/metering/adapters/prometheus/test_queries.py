@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from metering.adapters.prometheus.names import names_of
+from metering.adapters.prometheus.names import FIGURES, PRESENCE, names_of
 from metering.adapters.prometheus.queries import (
     COVERAGE_JOBS,
     GPU_RESOURCES,
@@ -42,14 +42,28 @@ def test_facts_are_last_values_of_what_concerns_GPUs() -> None:  # noqa: N802 - 
         ',resource=~"nvidia_com_(gpu|mig_).*"}[4440s]))'
         ' or (last_over_time({__name__=~"up",pod!=""}[4440s])'
         ' and on (job,instance) last_over_time({__name__=~"DCGM_FI_DEV_GPU_UTIL'
-        '|DCGM_FI_PROF_GR_ENGINE_ACTIVE|DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO"}[4440s]))'
+        "|dcgm_gpu_utilization|DCGM_FI_PROF_GR_ENGINE_ACTIVE|DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO"
+        '|dcgm_fi_prof_gr_engine_active"}[4440s]))'
     )
 
 
 def test_devices_are_raw_samples() -> None:
-    assert plan().devices(3840) == (
-        '{__name__=~"DCGM_FI_DEV_GPU_UTIL|DCGM_FI_PROF_GR_ENGINE_ACTIVE'
-        '|DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO|DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"}[3840s]'
+    assert plan().devices(PRESENCE, 3840) == (
+        '{__name__=~"DCGM_FI_DEV_GPU_UTIL|dcgm_gpu_utilization|DCGM_FI_PROF_GR_ENGINE_ACTIVE'
+        "|DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO|dcgm_fi_prof_gr_engine_active"
+        '|DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION|dcgm_total_energy_consumption"}[3840s]'
+    )
+
+
+def test_figures_of_devices_are_raw_samples() -> None:
+    assert plan().devices(FIGURES, 3840) == (
+        '{__name__=~"DCGM_FI_DEV_POWER_USAGE|DCGM_FI_DEV_BOARD_POWER_WATTS|dcgm_power_usage'
+        "|DCGM_FI_DEV_SM_CLOCK|dcgm_sm_clock|DCGM_FI_DEV_FB_USED|dcgm_fb_used"
+        "|DCGM_FI_DEV_FB_FREE|dcgm_fb_free|DCGM_FI_DEV_FB_RESERVED|dcgm_fb_reserved"
+        "|DCGM_FI_PROF_SM_ACTIVE|DCGM_FI_PROF_SM_UTIL_RATIO|dcgm_fi_prof_sm_active"
+        "|DCGM_FI_PROF_PIPE_TENSOR_ACTIVE|DCGM_FI_PROF_TENSOR_UTIL_RATIO"
+        "|dcgm_fi_prof_pipe_tensor_active|DCGM_FI_PROF_DRAM_ACTIVE|DCGM_FI_PROF_DRAM_UTIL_RATIO"
+        '|dcgm_fi_prof_dram_active"}[3840s]'
     )
 
 
@@ -59,7 +73,7 @@ def test_a_shared_prometheus_is_narrowed_in_every_selector() -> None:
 
     assert chosen.sights(60).count(',cluster="hopper/a:1"}') == 1
     assert chosen.facts(60).count(',cluster="hopper/a:1"}') == 6
-    assert chosen.devices(60).count(',cluster="hopper/a:1"}') == 1
+    assert chosen.devices(PRESENCE, 60).count(',cluster="hopper/a:1"}') == 1
     assert details == (
         '{__name__=~"kube_pod_status_phase",phase=~"|Succeeded|Failed",cluster="hopper/a:1"}[60s]'
     )
@@ -71,7 +85,8 @@ def test_the_reference_page_shows_the_queries_word_for_word() -> None:
     for query in (
         plan().sights(4440),
         plan().facts(4440),
-        plan().devices(3840),
+        plan().devices(PRESENCE, 3840),
+        plan().devices(FIGURES, 3840),
         plan().details(("kube_pod_status_phase",), 4440),
     ):
         assert "".join(query.split()) in page

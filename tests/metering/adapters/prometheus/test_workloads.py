@@ -2,9 +2,9 @@
 
 import pytest
 
-from metering.adapters.prometheus.devices import Exporters, read_exporters
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.samples import Fact
+from metering.adapters.prometheus.workloads import Exporters, read_exporters
 from metering.protocols import ClusterTarget
 
 NAMES = names_of(ClusterTarget(slug="hopper"))

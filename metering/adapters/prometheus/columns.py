@@ -1,0 +1,195 @@
+"""Columns: the samples of one metric of one device as whole numbers, merged over their copies.
+
+An hour of a large cluster is millions of samples, so a column is an array of machine integers, and
+what is worked out of the times that many columns share is worked out once.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from metering.adapters.prometheus import names as known
+from metering.adapters.prometheus.nodes import Hours
+from metering.adapters.prometheus.samples import Series, read_decimal
+
+WATTS_MAX: Final = 5_000
+"""No GPU takes more."""
+RATIO: Final = 1_000_000
+"""Ratios are kept in millionths."""
+_UNSEEN: Final = -1
+_TEXTS_MAX: Final = 100_000
+"""Spellings of numbers remembered at a time; a ratio has a million, a percentage a hundred."""
+_JITTER: Final = 1_000
+"""Milliseconds by which a scrape may come early without counting as one more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """A value becomes a whole number by this factor; one above the largest cannot be believed."""
+
+    factor: int
+    value_max: int
+    is_counter: bool = False
+
+
+_SCALES: Final[Mapping[str, _Scale]] = {
+    known.BUSY_PERCENT: _Scale(RATIO // 100, 100),
+    known.BUSY_RATIO: _Scale(RATIO, 1),
+    known.SM_ACTIVE: _Scale(RATIO, 1),
+    known.TENSOR_ACTIVE: _Scale(RATIO, 1),
+    known.DRAM_ACTIVE: _Scale(RATIO, 1),
+    known.MEMORY_USED: _Scale(1, 10_000_000),
+    known.MEMORY_FREE: _Scale(1, 10_000_000),
+    known.MEMORY_RESERVED: _Scale(1, 10_000_000),
+    known.POWER: _Scale(1_000, WATTS_MAX),
+    known.SM_CLOCK: _Scale(1, 10_000),
+    known.ENERGY: _Scale(1, 2**62, is_counter=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Believable samples, oldest first: Unix milliseconds and whole numbers."""
+
+    times: Sequence[int]
+    values: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A stretch over which one workload was named, Unix milliseconds."""
+
+    workload: tuple[str, str]
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What the samples of a column say of a run.
+
+    Attributes:
+        slots: Scrapes that brought a sample.
+        expected: Scrapes that there should have been.
+        count: Samples, which are more than scrapes where copies scraped too.
+        first_at: Time of the first one, with its value.
+    """
+
+    slots: int
+    expected: int
+    count: int = 0
+    total: int = 0
+    peak: int = 0
+    first_at: int = 0
+    first: int = 0
+
+
+class ColumnReader:
+    """Makes columns of series; remembers how numbers are spelled."""
+
+    def __init__(self) -> None:
+        """Remember nothing yet."""
+        self._spelled = {metric: _Numbers(scale) for metric, scale in _SCALES.items()}
+
+    def read(self, series: Series) -> Column:
+        """Return a series' believable samples; others count as unseen.
+
+        Raises:
+            SourceUnavailableError: `bad_sample` for a value that is no number.
+        """
+        values = self._spelled[series.metric].read(series.values)
+        if min(values) >= 0:
+            return Column(series.times, values)
+        seen = [(at, value) for at, value in zip(series.times, values, strict=True) if value >= 0]
+        return Column([at for at, _ in seen], array("q", [value for _, value in seen]))
+
+
+class _Numbers(dict[str, int]):
+    """Spellings of one metric's values to whole numbers, filled as they are met."""
+
+    def __init__(self, scale: _Scale) -> None:
+        super().__init__()
+        self._scale = scale
+
+    def read(self, texts: Iterable[str]) -> Sequence[int]:
+        if len(self) > _TEXTS_MAX:
+            self.clear()
+        if self._scale.is_counter:
+            return self._read_counter(list(texts))
+        return array("q", map(self.__getitem__, texts))
+
+    def _read_counter(self, texts: Sequence[str]) -> Sequence[int]:
+        """Return the readings of a counter, which are whole, large and never the same twice."""
+        try:
+            return array("q", map(int, texts))
+        except (ValueError, OverflowError):
+            return array("q", [self._number(text) for text in texts])
+
+    def __missing__(self, text: str) -> int:
+        number = self[text] = self._number(text)
+        return number
+
+    def _number(self, text: str) -> int:
+        value = read_decimal(text)
+        if not value.is_finite() or not 0 <= value <= self._scale.value_max:
+            return _UNSEEN
+        return int(value * self._scale.factor)
+
+
+def merged(columns: Sequence[Column]) -> Column:
+    """Return one value a time: the largest over copies."""
+    first = columns[0]
+    others = [one for one in columns[1:] if one != first]
+    if not others:
+        return first
+    values: dict[int, int] = dict(zip(first.times, first.values, strict=True))
+    for one in others:
+        for at, value in zip(one.times, one.values, strict=True):
+            if value > values.get(at, _UNSEEN):
+                values[at] = value
+    times = sorted(values)
+    return Column(times, array("q", [values[at] for at in times]))
+
+
+class Ruler:
+    """Measures runs by columns, on the grid of the column's own samples.
+
+    So two copies of Prometheus, or a faster scrape, cannot hide a hole.
+    """
+
+    def __init__(self, hours: Hours) -> None:
+        """Measure nothing yet."""
+        self._scrape = hours.scrape
+        self._counted: dict[tuple[int, int, int], tuple[Sequence[int], int, int]] = {}
+
+    def tally(self, column: Column, run: Run) -> Tally:
+        """Return what a column says of a run."""
+        low = bisect_left(column.times, run.begin)
+        high = bisect_left(column.times, run.end)
+        if low == high:
+            return Tally(0, max(1, (run.end - run.begin) // self._scrape))
+        slots, expected = self._count(column.times, run, low, high)
+        values = column.values[low:high]
+        return Tally(
+            slots=slots,
+            expected=expected,
+            count=high - low,
+            total=sum(values),
+            peak=max(values),
+            first_at=column.times[low],
+            first=values[0],
+        )
+
+    def _count(self, times: Sequence[int], run: Run, low: int, high: int) -> tuple[int, int]:
+        """Return scrapes seen and expected; the times are kept, so that their id stays theirs."""
+        key = (id(times), run.begin, run.end)
+        found = self._counted.get(key)
+        if found is None:
+            phase, half = times[low], self._scrape // 2
+            slots = len({(at - phase + half) // self._scrape for at in times[low:high]})
+            before = (phase - run.begin) // self._scrape
+            after = (run.end - 1 - _JITTER - phase) // self._scrape
+            found = self._counted[key] = (times, slots, max(slots, before + 1 + after))
+        return found[1], found[2]
