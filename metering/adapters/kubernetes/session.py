@@ -96,7 +96,7 @@ class ApiSession:
             )
         except HTTPError as error:
             raise not_reached(error, self._slug) from error
-        except ValueError as error:
+        except ValueError:
             raise SourceUnavailableError(
                 f"The URL or the token of cluster {self._slug} cannot be sent.", reason="bad_target"
             ) from None  # The cause shows the token.

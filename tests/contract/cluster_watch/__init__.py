@@ -1,0 +1,1 @@
+"""The contract of ClusterWatch: one suite, every implementation."""
