@@ -1,11 +1,8 @@
-"""Which API servers the suite runs against.
+"""Which API server the suite runs against: the simulated one, or the one of CONTRACT_KUBECONFIG.
 
-The simulated one always; any other one when KUBECONFIG names it:
-
-    KUBECONFIG=~/.kube/config pytest tests/contract/kubernetes
-
-It touches only namespaces it makes itself, which carry the label `gpu-ledger.io/contract=true`,
-and deletes them again.
+`make contract KUBECONFIG=...` sets that variable. Everything the suite makes carries the labels
+`gpu-ledger.io/contract=true` and `gpu-ledger.io/contract-run=<id>`, and is removed at the end, also
+after a failure. Nothing else in the cluster is touched.
 """
 
 import json
@@ -19,28 +16,55 @@ import pytest
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
+from tests.contract.kubernetes.server import Server, discover
+from tests.contract.kubernetes.sweeping import close_namespace, sweep
+from tests.contract.kubernetes.wire import Wire
+
 LABEL = "gpu-ledger.io/contract"
+RUN_LABEL = "gpu-ledger.io/contract-run"
+RUN = uuid.uuid4().hex[:8]
+LABELS = {LABEL: "true", RUN_LABEL: RUN}
+KUBECONFIG = os.environ.get("CONTRACT_KUBECONFIG", "")
 GPU = "nvidia.com/gpu"
 GPU_KEY = "requests.nvidia.com/gpu"
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 30
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
+LEFT_OUT = "Left out: "
 Core = Any
 """The core API. Its generated types want models; bodies go out here as kubectl sends them."""
 Client = Any
 Answer = Any
-SERVERS = ["simulated", *(["cluster"] if os.environ.get("KUBECONFIG") else [])]
 
 
-@pytest.fixture(scope="session", params=SERVERS)
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "needs(*what): group versions, versions such as 1.24, or webhooks"
+    )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line what the server could not be asked."""
+    reasons: dict[str, int] = {}
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else "")
+        if LEFT_OUT in reason:
+            what = reason.partition(LEFT_OUT)[2]
+            reasons[what] = reasons.get(what, 0) + 1
+    if reasons:
+        told = "; ".join(f"{what}: {count}" for what, count in sorted(reasons.items()))
+        terminalreporter.write_line(f"Left out, as the server lacks it (tests): {told}")
+
+
+@pytest.fixture(scope="session")
 def kubeconfig(request: pytest.FixtureRequest) -> str:
     """Return the kubeconfig of the server under test."""
-    if request.param == "simulated":
-        path: str = request.getfixturevalue("fake_kubeconfig")
-        return path
-    return os.environ["KUBECONFIG"]
+    if KUBECONFIG:
+        return os.path.expanduser(KUBECONFIG)  # noqa: PTH111 - A path goes in, a path comes out.
+    path: str = request.getfixturevalue("fake_kubeconfig")
+    return path
 
 
 @pytest.fixture(scope="session")
@@ -50,22 +74,59 @@ def api_client(kubeconfig: str) -> Client:
 
 
 @pytest.fixture(scope="session")
+def wire(api_client: Client) -> Iterator[Wire]:
+    """Return requests as they are; everything of this run is removed at the end."""
+    made = Wire(api_client.configuration)
+    yield made
+    sweep(made, f"{RUN_LABEL}={RUN}", patience_seconds=4 * PATIENCE_SECONDS)
+
+
+@pytest.fixture(scope="session")
+def server(wire: Wire) -> Server:
+    """Return what the server under test says of itself."""
+    return discover(wire)
+
+
+@pytest.fixture(autouse=True)
+def _what_is_needed(request: pytest.FixtureRequest, server: Server) -> None:
+    """Leave a test out when the server does not serve what it is about."""
+    for marker in request.node.iter_markers("needs"):
+        lacking = [what for what in marker.args if not server.has(what)]
+        if lacking:
+            pytest.skip(f"{LEFT_OUT}{', '.join(lacking)}")
+
+
+@pytest.fixture(scope="session")
 def core(api_client: Client) -> Core:
     """Return the core API of the server under test."""
     return client.CoreV1Api(api_client)
 
 
 @pytest.fixture
-def namespace(core: Core) -> Iterator[str]:
-    """Return a namespace of the test's own."""
+def namespace(core: Core, wire: Wire) -> Iterator[str]:
+    """Return a namespace of the test's own, with its default account."""
     name = new_name()
-    core.create_namespace({"metadata": {"name": name, "labels": {LABEL: "true"}}})
+    core.create_namespace({"metadata": {"name": name, "labels": LABELS}})
+    accounts = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+    wait_for(lambda: wire.get(accounts).code == 200)
     yield name
-    try:
-        core.delete_namespace(name)
-    except ApiException as error:
-        if error.status != 404:
-            raise
+    close_namespace(wire, name)
+
+
+@pytest.fixture
+def node(wire: Wire) -> Iterator[str]:
+    """Return a node of the test's own, with eight GPUs."""
+    name = new_name()
+    amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", GPU: "8"}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": LABELS},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+    assert wire.post("/api/v1/nodes", body).code == 201
+    yield name
+    wire.delete(f"/api/v1/nodes/{name}")
 
 
 def new_name() -> str:
@@ -75,7 +136,21 @@ def new_name() -> str:
 def pod_body(name: str, *, gpus: int = 0, **spec: object) -> dict[str, Any]:
     resources = {"limits": {GPU: str(gpus)}} if gpus else {}
     container = {"name": "main", "image": "example.com/none:1", "resources": resources}
+    # Nothing mounts a token here: some servers make it only seconds after the namespace.
+    spec.setdefault("automountServiceAccountToken", False)
     return {"metadata": {"name": name}, "spec": {"containers": [container], **spec}}
+
+
+def bind(core: Core, namespace: str, name: str, node: str = "contract-node") -> None:
+    body = {"target": {"kind": "Node", "name": node}, "metadata": {"name": name}}
+    core.create_namespaced_pod_binding(name, namespace, body, _preload_content=False)
+
+
+def set_phase(core: Core, namespace: str, name: str, phase: str, *, is_ready: bool = False) -> None:
+    """Do what a kubelet does: tell the phase, and whether the pod is ready."""
+    conditions = [{"type": "Ready", "status": str(is_ready)}]
+    body = {"status": {"phase": phase, "conditions": conditions}}
+    core.patch_namespaced_pod_status(name, namespace, body, _content_type=STRATEGIC)
 
 
 def hard_body(hard: dict[str, str], name: str = "gpus", **metadata: object) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from tests.contract.kubernetes.conftest import (
     MERGE,
     STRATEGIC,
     Core,
+    bind,
     hard_body,
     new_name,
     pod_body,
@@ -19,11 +20,6 @@ from tests.contract.kubernetes.conftest import (
     status_body,
     wait_for,
 )
-
-
-def bind(core: Core, namespace: str, name: str, node: str = "contract-node") -> None:
-    body = {"target": {"kind": "Node", "name": node}, "metadata": {"name": name}}
-    core.create_namespaced_pod_binding(name, namespace, body, _preload_content=False)
 
 
 def test_a_new_namespace_is_active_and_stamped(core: Core, namespace: str) -> None:
@@ -126,7 +122,7 @@ def test_a_gpu_is_asked_for_whole_and_without_overcommitment(
 
 
 def test_a_pod_without_containers_is_invalid(core: Core, namespace: str) -> None:
-    body = {"metadata": {"name": "empty"}, "spec": {"containers": []}}
+    body = pod_body("empty", containers=[])
 
     error = refusal(lambda: core.create_namespaced_pod(namespace, body))
 
@@ -159,13 +155,24 @@ def test_a_pod_is_bound_once(core: Core, namespace: str) -> None:
 
 def test_a_status_write_changes_the_status_alone(core: Core, namespace: str) -> None:
     core.create_namespaced_pod(namespace, pod_body("trainer"))
-    body = {"metadata": {"labels": {"sneaked": "in"}}, "status": {"phase": "Running"}}
+    spec = {"activeDeadlineSeconds": 60}
+    body = {"spec": spec, "status": {"phase": "Running"}}
 
     core.patch_namespaced_pod_status("trainer", namespace, body)
 
     pod = core.read_namespaced_pod("trainer", namespace)
     assert pod.status.phase == "Running"
-    assert "sneaked" not in (pod.metadata.labels or {})
+    assert pod.spec.active_deadline_seconds is None
+
+
+def test_a_status_write_of_a_pod_may_bring_labels(core: Core, namespace: str) -> None:
+    core.create_namespaced_pod(namespace, pod_body("trainer"))
+    body = {"metadata": {"labels": {"app": "llm"}}, "status": {"phase": "Running"}}
+
+    core.patch_namespaced_pod_status("trainer", namespace, body)
+
+    pod = core.read_namespaced_pod("trainer", namespace)
+    assert pod.metadata.labels == {"app": "llm"}
 
 
 def test_an_ordinary_write_leaves_the_status(core: Core, namespace: str) -> None:

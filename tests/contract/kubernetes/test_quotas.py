@@ -115,6 +115,19 @@ def test_a_deleted_pod_counts_no_more(core: Core, limited: str) -> None:
 
 def test_init_containers_count_by_the_larger_of_the_two(core: Core, limited: str) -> None:
     body = pod_body("staged", gpus=1)
+    resources = {"limits": {GPU: "4"}}
+    body["spec"]["initContainers"] = [
+        {"name": "warmup", "image": "example.com/none:1", "resources": resources}
+    ]
+
+    core.create_namespaced_pod(limited, body)
+
+    wait_for_used(core, limited, "4")
+
+
+@pytest.mark.needs("1.29")
+def test_sidecars_count_beside_what_runs_with_them(core: Core, limited: str) -> None:
+    body = pod_body("staged", gpus=1)
     body["spec"]["initContainers"] = [
         {
             "name": "sidecar",
@@ -169,7 +182,7 @@ def test_a_key_that_is_no_resource_is_invalid(core: Core, namespace: str) -> Non
     assert core.list_namespaced_resource_quota(namespace).items == []
 
 
-@pytest.mark.parametrize("amount", ["-1", "500m", "many"])
+@pytest.mark.parametrize("amount", ["-1", "many"])
 def test_an_amount_that_is_no_count_is_invalid(core: Core, namespace: str, amount: str) -> None:
     error = refusal(
         lambda: core.create_namespaced_resource_quota(namespace, hard_body({GPU_KEY: amount}))
@@ -177,6 +190,17 @@ def test_an_amount_that_is_no_count_is_invalid(core: Core, namespace: str, amoun
 
     assert error.status in {400, 422}
     assert core.list_namespaced_resource_quota(namespace).items == []
+
+
+def test_a_limit_of_half_a_device_is_accepted_and_lets_nobody_in(
+    core: Core, namespace: str
+) -> None:
+    core.create_namespaced_resource_quota(namespace, hard_body({GPU_KEY: "500m"}))
+    wait_for_hard(core, namespace, {GPU_KEY: "500m"})
+
+    error = refusal(lambda: core.create_namespaced_pod(namespace, pod_body("one", gpus=1)))
+
+    assert error.status == 403
 
 
 def test_the_scopes_of_a_quota_cannot_change(core: Core, limited: str) -> None:

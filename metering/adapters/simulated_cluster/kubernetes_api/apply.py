@@ -23,9 +23,18 @@ from metering.adapters.simulated_cluster.kubernetes_api.fields import (
     value_at,
     with_claims,
 )
+from metering.adapters.simulated_cluster.kubernetes_api.resources import API_VERSION
 
 
-def apply_intent(live: JSON, intent: JSON, *, manager: str, time: str, is_forced: bool) -> JSON:
+def apply_intent(
+    live: JSON,
+    intent: JSON,
+    *,
+    manager: str,
+    time: str,
+    is_forced: bool,
+    api_version: str = API_VERSION,
+) -> JSON:
     """Return the live object with a manager's whole intent merged into it.
 
     What the manager applied before and does not send any more is removed, unless somebody else
@@ -37,13 +46,20 @@ def apply_intent(live: JSON, intent: JSON, *, manager: str, time: str, is_forced
         manager: Who applies.
         time: Now, as Kubernetes prints it.
         is_forced: Whether other managers' fields are taken over.
+        api_version: In which the intent is written.
 
     Raises:
         StatusError: 409 that names the managers who own what would change.
     """
     wanted = leaves(intent)
     claims = read_claims(live)
-    mine = Claim(manager=manager, operation=APPLY, time=time, paths=frozenset(wanted))
+    mine = Claim(
+        manager=manager,
+        operation=APPLY,
+        time=time,
+        paths=frozenset(wanted),
+        api_version=api_version,
+    )
     before = next((one for one in claims if one.is_of(mine)), None)
     others = [one for one in claims if not one.is_of(mine)]
     contested = _contested(live, wanted, others)

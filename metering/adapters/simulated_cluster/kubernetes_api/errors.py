@@ -11,14 +11,27 @@ JSON = dict[str, Any]
 
 
 class StatusError(Exception):
-    """A refusal; `body` is the Status object that goes out with `code`."""
+    """A refusal; `body` is the Status object that goes out with `code`.
+
+    Attributes:
+        retry_after_seconds: Goes out as the header Retry-After; None for none.
+    """
 
     def __init__(
-        self, code: int, reason: str, message: str, *, details: JSON | None = None
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        details: JSON | None = None,
+        retry_after_seconds: int | None = None,
     ) -> None:
         """Make the Status object."""
         super().__init__(message)
         self.code = code
+        self.retry_after_seconds = retry_after_seconds
+        if retry_after_seconds is not None:
+            details = {**(details or {}), "retryAfterSeconds": retry_after_seconds}
         self.body: JSON = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -38,7 +51,7 @@ def success(*, name: str, plural: str, uid: str) -> JSON:
         "apiVersion": "v1",
         "metadata": {},
         "status": "Success",
-        "details": {"name": name, "kind": plural, "uid": uid},
+        "details": {**_subject(plural, name), "uid": uid},
     }
 
 
@@ -48,7 +61,7 @@ def not_found(plural: str, name: str) -> StatusError:
         HTTPStatus.NOT_FOUND,
         "NotFound",
         f'{plural} "{name}" not found',
-        details={"name": name, "kind": plural},
+        details=_subject(plural, name),
     )
 
 
@@ -68,7 +81,7 @@ def already_exists(plural: str, name: str) -> StatusError:
         HTTPStatus.CONFLICT,
         "AlreadyExists",
         f'{plural} "{name}" already exists',
-        details={"name": name, "kind": plural},
+        details=_subject(plural, name),
     )
 
 
@@ -78,7 +91,7 @@ def conflict(plural: str, name: str, why: str) -> StatusError:
         HTTPStatus.CONFLICT,
         "Conflict",
         f'Operation cannot be fulfilled on {plural} "{name}": {why}',
-        details={"name": name, "kind": plural},
+        details=_subject(plural, name),
     )
 
 
@@ -122,12 +135,12 @@ def apply_conflict(causes: Iterable[tuple[str, str]]) -> StatusError:
 
 def forbidden(plural: str, name: str, why: str) -> StatusError:
     """Return "you may not", such as for a quota that is used up."""
-    subject = f'{plural} "{name}" is' if name else f"{plural} is"
+    subject = f'{plural} "{name}" is' if name else f"{plural} is".lstrip()
     return StatusError(
         HTTPStatus.FORBIDDEN,
         "Forbidden",
         f"{subject} forbidden: {why}",
-        details={"name": name, "kind": plural} if name else {"kind": plural},
+        details=_subject(plural, name) if name else {"kind": plural} if plural else {},
     )
 
 
@@ -147,8 +160,7 @@ def invalid(kind: str, name: str, causes: Iterable[tuple[str, str, str]]) -> Sta
         "Invalid",
         f'{kind} "{name}" is invalid: {joined}',
         details={
-            "name": name,
-            "kind": kind,
+            **_subject(kind, name),
             "causes": [
                 {"reason": reason, "message": message, "field": field}
                 for reason, message, field in found
@@ -191,3 +203,29 @@ def unsupported_media_type() -> StatusError:
         " application/json-patch+json, application/merge-patch+json,"
         " application/strategic-merge-patch+json, application/apply-patch+yaml",
     )
+
+
+def too_many_requests(message: str, retry_after_seconds: int) -> StatusError:
+    """Return "not so fast"."""
+    return StatusError(
+        HTTPStatus.TOO_MANY_REQUESTS,
+        "TooManyRequests",
+        message,
+        retry_after_seconds=retry_after_seconds,
+    )
+
+
+def internal_error(why: str) -> StatusError:
+    """Return "something behind the server failed", such as a webhook."""
+    return StatusError(
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "InternalError",
+        f"Internal error occurred: {why}",
+        details={"causes": [{"message": why}]},
+    )
+
+
+def _subject(qualified: str, name: str) -> JSON:
+    """Return the details of what an error is about: "jobs.batch" is jobs of the group batch."""
+    plural, _, group = qualified.partition(".")
+    return {"name": name, **({"group": group} if group else {}), "kind": plural}

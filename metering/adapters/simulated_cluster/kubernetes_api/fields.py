@@ -50,6 +50,7 @@ class Claim:
     time: str
     paths: frozenset[Path]
     subresource: str = ""
+    api_version: str = API_VERSION
 
     def is_of(self, other: "Claim") -> bool:
         """Whether it is the same manager in the same operation."""
@@ -63,7 +64,7 @@ class Claim:
         """Return the manager as a conflict names it."""
         through = f' with subresource "{self.subresource}"' if self.subresource else ""
         if self.operation == UPDATE:
-            return f'"{self.manager}"{through} using {API_VERSION} at {self.time}'
+            return f'"{self.manager}"{through} using {self.api_version} at {self.time}'
         return f'"{self.manager}"{through}'
 
 
@@ -90,6 +91,7 @@ def read_claims(obj: JSON) -> list[Claim]:
             time=entry["time"],
             paths=frozenset(_decode(entry.get("fieldsV1", {}), ())),
             subresource=entry.get("subresource", ""),
+            api_version=entry.get("apiVersion", API_VERSION),
         )
         for entry in obj["metadata"].get("managedFields", [])
     ]
@@ -101,7 +103,7 @@ def with_claims(obj: JSON, claims: list[Claim]) -> JSON:
         {
             "manager": claim.manager,
             "operation": claim.operation,
-            "apiVersion": API_VERSION,
+            "apiVersion": claim.api_version,
             "time": claim.time,
             "fieldsType": "FieldsV1",
             "fieldsV1": _encode(claim.paths),

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,9 +13,14 @@ from metering.adapters.simulated_cluster.kubernetes_api.errors import (
     invalid,
     unsupported_media_type,
 )
-from metering.adapters.simulated_cluster.kubernetes_api.resources import API_VERSION, Resource
+from metering.adapters.simulated_cluster.kubernetes_api.kinds import REQUIRED
+from metering.adapters.simulated_cluster.kubernetes_api.resources import (
+    AUTHENTICATION,
+    POLICY,
+    Resource,
+)
 from metering.adapters.simulated_cluster.kubernetes_api.store import Key
-from metering.adapters.simulated_cluster.kubernetes_api.validation import REQUIRED
+from metering.adapters.simulated_cluster.kubernetes_api.users import ADMIN, User
 
 SYSTEM_METADATA: Final = (
     "uid",
@@ -35,15 +40,21 @@ class Writing:
     Attributes:
         manager: Who writes, for `managedFields`.
         subresource: "" for the object itself.
+        user: Who asks, for webhooks.
+        warnings: Filled by webhooks, and sent as headers of the answer.
     """
 
     manager: str
     subresource: str = ""
     is_dry_run: bool = False
     is_forced: bool = False
+    user: User = ADMIN
+    warnings: list[str] = field(default_factory=list, compare=False)
 
 
-def writing_of(query: Mapping[str, str], *, agent: str, subresource: str) -> Writing:
+def writing_of(
+    query: Mapping[str, str], *, agent: str, subresource: str, user: User = ADMIN
+) -> Writing:
     """Return how a request means its write; without fieldManager, the user agent writes.
 
     Raises:
@@ -60,6 +71,7 @@ def writing_of(query: Mapping[str, str], *, agent: str, subresource: str) -> Wri
         subresource=subresource,
         is_dry_run=bool(dry_run),
         is_forced=query.get("force", "") in {"true", "True", "1"},
+        user=user,
     )
 
 
@@ -71,8 +83,8 @@ def incoming_object(
     """Return a body that is an object of this kind and of this namespace."""
     if not isinstance(body, dict) or not isinstance(body.get("metadata", {}), dict):
         raise bad_request("the object provided is unrecognized (must be of type object)")
-    told = (body.get("apiVersion", API_VERSION), body.get("kind", resource.kind))
-    if told != (API_VERSION, resource.kind):
+    told = (body.get("apiVersion", resource.api_version), body.get("kind", resource.kind))
+    if told != (resource.api_version, resource.kind):
         raise bad_request(
             f"{told[1]} in version {told[0]} cannot be handled as a {resource.kind}: no kind"
             f' "{told[1]}" is registered for version "{told[0]}"'
@@ -143,8 +155,12 @@ def patched_object(live: JSON, body: Any, kind: str) -> JSON:  # noqa: ANN401 - 
     return patched
 
 
-def merged_object(before: JSON, incoming: JSON, subresource: str) -> JSON:
-    """Return what a write makes: status writes change status alone, others everything else."""
+def merged_object(before: JSON, incoming: JSON, subresource: str, resource: Resource) -> JSON:
+    """Return what a write makes of an object.
+
+    A write of the status leaves the spec alone, but changes labels and annotations of most kinds,
+    as on a real server. Every other write leaves the status.
+    """
     kept = {
         name: before["metadata"][name] for name in SYSTEM_METADATA if name in before["metadata"]
     }
@@ -153,14 +169,44 @@ def merged_object(before: JSON, incoming: JSON, subresource: str) -> JSON:
     if "managedFields" in before["metadata"]:
         metadata["managedFields"] = before["metadata"]["managedFields"]
     if subresource == "status":
-        return {**before, "status": incoming.get("status", {})}
+        kept_metadata = before["metadata"] if resource.keeps_metadata else metadata
+        return {**before, "metadata": kept_metadata, "status": incoming.get("status", {})}
     merged = {**incoming, "metadata": metadata}
     if "status" in before:
         merged["status"] = before["status"]
+    if resource.has_generation:
+        is_changed = _without_status(merged) != _without_status(before)
+        metadata["generation"] = before["metadata"].get("generation", 1) + is_changed
     return merged
+
+
+def posted_object(body: Any, name: str, kind: str) -> JSON:  # noqa: ANN401 - JSON is any value.
+    """Return what is posted to a subresource: a Binding, an Eviction or a TokenRequest.
+
+    Raises:
+        StatusError: 400 for another kind, or for another object's name.
+    """
+    known = {
+        "Binding": {"v1"},
+        "Eviction": {f"{POLICY}/v1", f"{POLICY}/v1beta1"},
+        "TokenRequest": {f"{AUTHENTICATION}/v1"},
+    }[kind]
+    if not isinstance(body, dict) or not isinstance(body.get("metadata", {}), dict):
+        raise bad_request("the object provided is unrecognized (must be of type object)")
+    if body.get("kind", kind) != kind or body.get("apiVersion", min(known)) not in known:
+        raise bad_request(
+            f"{body.get('kind')} in version {body.get('apiVersion')} cannot be handled as a {kind}"
+        )
+    if body.get("metadata", {}).get("name", name) != name:
+        raise bad_request(f"name in URL does not match name in {kind} object")
+    return {"apiVersion": min(known), "kind": kind, **body}
 
 
 def without_version(obj: JSON) -> JSON:
     """Return an object as it is but for the version of its last write."""
     metadata = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
     return {**obj, "metadata": metadata}
+
+
+def _without_status(obj: JSON) -> JSON:
+    return {key: value for key, value in obj.items() if key not in {"metadata", "status"}}

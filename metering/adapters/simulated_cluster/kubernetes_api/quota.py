@@ -134,6 +134,8 @@ class QuotaController:
     def reconcile(self) -> None:
         """Make every status true now."""
         with self._store.lock:
+            if not self._store.items(QUOTAS):
+                return
             pods: defaultdict[str, list[JSON]] = defaultdict(list)
             for (namespace, _), pod in self._store.items(PODS):
                 pods[namespace].append(pod)

@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final
 
 from metering.adapters.simulated_cluster.kubernetes_api.errors import (
@@ -16,9 +17,11 @@ from metering.adapters.simulated_cluster.kubernetes_api.errors import (
     StatusError,
     bad_request,
     expired,
+    invalid,
     not_found,
 )
-from metering.adapters.simulated_cluster.kubernetes_api.resources import API_VERSION, Resource
+from metering.adapters.simulated_cluster.kubernetes_api.kinds import FORBIDDEN
+from metering.adapters.simulated_cluster.kubernetes_api.resources import Resource
 from metering.adapters.simulated_cluster.kubernetes_api.selectors import (
     Selector,
     field_selector,
@@ -31,6 +34,8 @@ SNAPSHOTS_MAX: Final = 100
 WATCH_TIMEOUT_SECONDS: Final = 1800
 BOOKMARK_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.5
+_INCONSISTENT: Final = -1
+"""The version in the token of a page that goes on with what is there now."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,7 @@ class Question:
     version: str = ""
     timeout_seconds: int = WATCH_TIMEOUT_SECONDS
     has_bookmarks: bool = False
+    match: str = ""
 
     def selector(self) -> Selector:
         """Return what tells whether an object fits.
@@ -62,8 +68,9 @@ def question_of(resource: Resource, namespace: str, query: Mapping[str, str]) ->
     """Return what a query string asks for.
 
     Raises:
-        StatusError: 400 for numbers that are none.
+        StatusError: 400 for numbers that are none, 422 for options that do not go together.
     """
+    _refuse_options(query)
     return Question(
         resource=resource,
         namespace=namespace,
@@ -74,12 +81,13 @@ def question_of(resource: Resource, namespace: str, query: Mapping[str, str]) ->
         version=query.get("resourceVersion", ""),
         timeout_seconds=_whole(query, "timeoutSeconds", WATCH_TIMEOUT_SECONDS),
         has_bookmarks=query.get("allowWatchBookmarks", "") in {"true", "True", "1"},
+        match=query.get("resourceVersionMatch", ""),
     )
 
 
 def typed(resource: Resource, obj: JSON) -> JSON:
     """Return an object as it goes out alone: with kind and apiVersion first."""
-    return {"kind": resource.kind, "apiVersion": API_VERSION, **obj}
+    return {"kind": resource.kind, "apiVersion": resource.api_version, **obj}
 
 
 class Reader:
@@ -99,7 +107,7 @@ class Reader:
         """
         found = self._store.get(resource, key)
         if found is None:
-            raise not_found(resource.plural, key[1])
+            raise not_found(resource.qualified, key[1])
         return typed(resource, found)
 
     def page(self, question: Question) -> JSON:
@@ -120,7 +128,7 @@ class Reader:
             self._remember(version, question, items)
         return {
             "kind": f"{question.resource.kind}List",
-            "apiVersion": API_VERSION,
+            "apiVersion": question.resource.api_version,
             "metadata": metadata,
             "items": [obj for _, obj in page],
         }
@@ -175,17 +183,27 @@ class Reader:
 
     def _page_source(self, question: Question) -> tuple[int, list[tuple[Key, JSON]], Key]:
         if not question.token:
+            self._refuse_version(question)
             with self._store.lock:
                 items = self._store.items(question.resource, question.namespace)
                 return self._store.version, items, ("", "")
         version, start = _read_token(question.token)
+        if version == _INCONSISTENT:
+            with self._store.lock:
+                items = self._store.items(question.resource, question.namespace)
+                return self._store.version, items, start
         snapshot = self._snapshots.get(version, {}).get(_place(question))
         if snapshot is None:
-            raise expired(
-                "The provided continue parameter is too old to display a consistent list result."
-                " You must start a new list without the continue parameter."
-            )
+            raise _expired_page(start)
         return version, snapshot, start
+
+    def _refuse_version(self, question: Question) -> None:
+        """Refuse a list of a version that is not known yet, or not known any more."""
+        wanted, now = _version(question.version or "0"), self._store.version
+        if wanted > now:
+            raise _too_large(wanted, now)
+        if question.match == "Exact" and wanted != now:
+            raise expired("The resourceVersion for the provided list is too old.")
 
     def _remember(self, version: int, question: Question, items: "list[tuple[Key, JSON]]") -> None:
         self._snapshots.setdefault(version, {})[_place(question)] = items
@@ -237,6 +255,53 @@ def _read_token(token: str) -> tuple[int, Key]:
         return int(found["rv"]), (str(namespace), str(name))
     except (ValueError, KeyError, TypeError) as error:
         raise bad_request("continue key is not valid") from error
+
+
+def _refuse_options(query: Mapping[str, str]) -> None:
+    """Refuse what the real server refuses with its feature gate WatchList off.
+
+    Source: kubernetes/apimachinery, pkg/apis/meta/internalversion/validation/validation.go.
+    """
+    causes = []
+    is_watch = query.get("watch", "") in {"true", "True", "1"}
+    if "sendInitialEvents" in query:
+        scope = "watch unless the WatchList feature gate is enabled" if is_watch else "list"
+        why = f"Forbidden: sendInitialEvents is forbidden for {scope}"
+        causes.append((FORBIDDEN, why, "sendInitialEvents"))
+    if query.get("resourceVersionMatch"):
+        if is_watch:
+            why = "Forbidden: resourceVersionMatch is forbidden for watch"
+            causes.append((FORBIDDEN, why, "resourceVersionMatch"))
+        elif not query.get("resourceVersion"):
+            why = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+            causes.append((FORBIDDEN, why, "resourceVersionMatch"))
+    if causes:
+        raise invalid("ListOptions.meta.k8s.io", "", causes)
+
+
+def _expired_page(start: Key) -> StatusError:
+    """Return the refusal of an old page, with a token to go on in spite of what changed."""
+    error = expired(
+        "The provided continue parameter is too old to display a consistent list result. You can"
+        " start a new list without the continue parameter, or use the continue token in this"
+        " response to retrieve the remainder of the results. Continuing with the provided token"
+        " results in an inconsistent list - objects that were created, modified, or deleted"
+        " between the time the first chunk was returned and now may show up in the list."
+    )
+    error.body["metadata"] = {"continue": _token(_INCONSISTENT, start)}
+    return error
+
+
+def _too_large(wanted: int, now: int) -> StatusError:
+    message = f"Too large resource version: {wanted}, current: {now}"
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    return StatusError(
+        HTTPStatus.GATEWAY_TIMEOUT,
+        "Timeout",
+        f"Timeout: {message}",
+        details={"causes": [cause]},
+        retry_after_seconds=1,
+    )
 
 
 def _version(text: str) -> int:

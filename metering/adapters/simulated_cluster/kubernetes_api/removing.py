@@ -9,21 +9,24 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
+from metering.adapters.simulated_cluster.kubernetes_api.admission import Admission
 from metering.adapters.simulated_cluster.kubernetes_api.errors import (
     JSON,
     conflict,
     not_found,
     success,
 )
-from metering.adapters.simulated_cluster.kubernetes_api.incoming import printed_time
+from metering.adapters.simulated_cluster.kubernetes_api.incoming import Writing, printed_time
 from metering.adapters.simulated_cluster.kubernetes_api.pod_usage import TERMINAL
 from metering.adapters.simulated_cluster.kubernetes_api.reading import typed
 from metering.adapters.simulated_cluster.kubernetes_api.resources import (
+    JOBS,
     NAMESPACES,
     PODS,
     RESOURCES,
     Resource,
 )
+from metering.adapters.simulated_cluster.kubernetes_api.reviews import DELETE, Review
 from metering.adapters.simulated_cluster.kubernetes_api.store import Key, ObjectStore
 
 _WAKE_SECONDS: Final = 0.2
@@ -42,29 +45,75 @@ class Remover:
         """Keep the store."""
         self._store = store
         self._clock = clock
+        self._admission = Admission(store)
 
-    def delete(self, resource: Resource, key: Key, options: JSON, *, is_dry_run: bool) -> JSON:
+    def delete(self, resource: Resource, key: Key, options: JSON, how: Writing) -> JSON:
         """Return what a deletion answers: the object as it is then, or a Status.
 
         A pod on a node stays with a deletionTimestamp until its kubelet deletes it with no grace.
 
         Raises:
+            StatusError: 404, 409 for a precondition that does not hold, or a webhook's refusal.
+        """
+        live = self._live(resource, key)
+        review = Review(
+            operation=DELETE,
+            resource=resource,
+            namespace=key[0],
+            name=key[1],
+            obj=None,
+            old=live,
+            how=how,
+            options=options,
+        )
+        self._admission.mutate(review)
+        _refuse_precondition(resource, live, options.get("preconditions") or {})
+        self._admission.validate(review)
+        return self.end(resource, key, options, is_dry_run=how.is_dry_run)
+
+    def end(self, resource: Resource, key: Key, options: JSON, *, is_dry_run: bool) -> JSON:
+        """Delete past admission, as the server itself does after an eviction.
+
+        Raises:
             StatusError: 404, or 409 for a precondition that does not hold.
         """
         with self._store.lock:
-            live = self._store.get(resource, key)
-            if live is None:
-                raise not_found(resource.plural, key[1])
+            live = self._live(resource, key)
             _refuse_precondition(resource, live, options.get("preconditions") or {})
             if is_dry_run:
                 return self._answer(resource, live)
+            if resource is JOBS:
+                self._let_go(live, options.get("propagationPolicy", "Orphan"))
             grace = _grace(resource, live, options)
             is_kept = (
                 grace > 0 or bool(live["metadata"].get("finalizers")) or resource is NAMESPACES
             )
+            if is_kept or resource is PODS:
+                # Watchers see a pod marked before they see it gone, even without any grace.
+                live = self._mark(resource, key, live, grace)
             if is_kept:
-                return self._answer(resource, self._mark(resource, key, live, grace))
+                return self._answer(resource, live)
             return self._answer(resource, self._store.remove(resource, key))
+
+    def _let_go(self, job: JSON, policy: str) -> None:
+        """End the pods of a Job that goes, or leave them without an owner."""
+        uid = job["metadata"]["uid"]
+        for key, pod in self._store.items(PODS, job["metadata"]["namespace"]):
+            owners = pod["metadata"].get("ownerReferences") or []
+            if not any(one["uid"] == uid for one in owners):
+                continue
+            if policy != "Orphan":
+                self.end(PODS, key, {}, is_dry_run=False)
+                continue
+            left = [one for one in owners if one["uid"] != uid]
+            metadata = {**pod["metadata"], "ownerReferences": left}
+            self._store.put(PODS, key, {**pod, "metadata": metadata})
+
+    def _live(self, resource: Resource, key: Key) -> JSON:
+        live = self._store.get(resource, key)
+        if live is None:
+            raise not_found(resource.qualified, key[1])
+        return live
 
     def end_namespace(self, name: str) -> None:
         """Remove a terminating namespace with everything in it, as its controller does.
@@ -106,7 +155,7 @@ class Remover:
         if resource.answers_deleted:
             return typed(resource, obj)
         metadata = obj["metadata"]
-        return success(name=metadata["name"], plural=resource.plural, uid=metadata["uid"])
+        return success(name=metadata["name"], plural=resource.qualified, uid=metadata["uid"])
 
 
 class NamespaceController:
@@ -147,7 +196,7 @@ def _refuse_precondition(resource: Resource, live: JSON, preconditions: JSON) ->
         wanted = preconditions.get(field)
         if wanted is not None and wanted != metadata[field]:
             raise conflict(
-                resource.plural,
+                resource.qualified,
                 metadata["name"],
                 f"Precondition failed: {told} in precondition: {wanted}, {told} in object meta:"
                 f" {metadata[field]}",

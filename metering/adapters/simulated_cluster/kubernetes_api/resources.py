@@ -1,32 +1,9 @@
-"""The resources that are served, and the discovery documents that tell of them."""
+"""The resources that are served: their names, groups, subresources and habits."""
 
 from dataclasses import dataclass
 from typing import Final
 
-from metering.adapters.simulated_cluster.kubernetes_api.errors import JSON
-
-VERSION: Final = {
-    "major": "1",
-    "minor": "36",
-    "gitVersion": "v1.36.3",
-    "gitCommit": "",
-    "gitTreeState": "clean",
-    "buildDate": "2026-01-01T00:00:00Z",
-    "goVersion": "go1.26.0",
-    "compiler": "gc",
-    "platform": "linux/amd64",
-}
 API_VERSION: Final = "v1"
-_VERBS: Final = (
-    "create",
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "update",
-    "watch",
-)
 
 
 @dataclass(frozen=True)
@@ -37,6 +14,9 @@ class Resource:
         plural: As it stands in paths.
         answers_deleted: Whether DELETE answers the object instead of a Status.
         fields: What a field selector may ask beside name and namespace.
+        group: Its API group; "" for the core group.
+        has_generation: Whether a change of the spec makes a new `metadata.generation`.
+        keeps_metadata: Whether a write of its status leaves labels and annotations alone.
     """
 
     plural: str
@@ -46,12 +26,38 @@ class Resource:
     short_names: tuple[str, ...] = ()
     answers_deleted: bool = True
     fields: tuple[str, ...] = ()
+    group: str = ""
+    has_generation: bool = False
+    keeps_metadata: bool = False
 
     @property
     def singular(self) -> str:
         """Return the name as people say it."""
         return self.kind.lower()
 
+    @property
+    def api_version(self) -> str:
+        """Return group and version as objects carry them: "v1", "batch/v1"."""
+        return f"{self.group}/{API_VERSION}" if self.group else API_VERSION
+
+    @property
+    def qualified(self) -> str:
+        """Return the name as errors print it: "pods", "jobs.batch"."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def qualified_kind(self) -> str:
+        """Return the kind as errors print it: "Pod", "Job.batch"."""
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+
+POLICY: Final = "policy"
+BATCH: Final = "batch"
+SCHEDULING: Final = "scheduling.k8s.io"
+REGISTRATION: Final = "admissionregistration.k8s.io"
+RBAC: Final = "rbac.authorization.k8s.io"
+DYNAMIC: Final = "resource.k8s.io"
+AUTHENTICATION: Final = "authentication.k8s.io"
 
 NAMESPACES: Final = Resource(
     "namespaces", "Namespace", is_namespaced=False, short_names=("ns",), fields=("status.phase",)
@@ -68,7 +74,7 @@ PODS: Final = Resource(
     "pods",
     "Pod",
     is_namespaced=True,
-    subresources=("status", "binding"),
+    subresources=("status", "binding", "eviction"),
     short_names=("po",),
     fields=(
         "spec.nodeName",
@@ -82,49 +88,129 @@ PODS: Final = Resource(
 QUOTAS: Final = Resource(
     "resourcequotas", "ResourceQuota", is_namespaced=True, short_names=("quota",)
 )
-RESOURCES: Final = {one.plural: one for one in (NAMESPACES, NODES, PODS, QUOTAS)}
+SERVICE_ACCOUNTS: Final = Resource(
+    "serviceaccounts",
+    "ServiceAccount",
+    is_namespaced=True,
+    subresources=("token",),
+    short_names=("sa",),
+)
+BUDGETS: Final = Resource(
+    "poddisruptionbudgets",
+    "PodDisruptionBudget",
+    is_namespaced=True,
+    short_names=("pdb",),
+    answers_deleted=False,
+    group=POLICY,
+    has_generation=True,
+)
+JOBS: Final = Resource(
+    "jobs",
+    "Job",
+    is_namespaced=True,
+    answers_deleted=False,
+    fields=("status.successful",),
+    group=BATCH,
+    has_generation=True,
+)
+PRIORITY_CLASSES: Final = Resource(
+    "priorityclasses",
+    "PriorityClass",
+    is_namespaced=False,
+    subresources=(),
+    short_names=("pc",),
+    answers_deleted=False,
+    group=SCHEDULING,
+    has_generation=True,
+)
 
 
-def discovery(path: str, address: str) -> JSON | None:
-    """Return the discovery document of a path; None when the path is no such document."""
-    documents: dict[str, JSON] = {
-        "/api": {
-            "kind": "APIVersions",
-            "versions": [API_VERSION],
-            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
-        },
-        "/apis": {"kind": "APIGroupList", "apiVersion": API_VERSION, "groups": []},
-        "/api/v1": {
-            "kind": "APIResourceList",
-            "groupVersion": API_VERSION,
-            "resources": _resource_list(),
-        },
-        "/version": VERSION,
-    }
-    return documents.get(path.rstrip("/"))
+def _webhooks(plural: str, kind: str) -> Resource:
+    return Resource(
+        plural,
+        kind,
+        is_namespaced=False,
+        subresources=(),
+        answers_deleted=False,
+        group=REGISTRATION,
+        has_generation=True,
+    )
 
 
-def _resource_list() -> list[JSON]:
-    entries: list[JSON] = []
-    for one in RESOURCES.values():
-        entries.append(
-            {
-                "name": one.plural,
-                "singularName": one.singular,
-                "namespaced": one.is_namespaced,
-                "kind": one.kind,
-                "verbs": list(_VERBS),
-                "shortNames": list(one.short_names),
-            }
-        )
-        entries += [
-            {
-                "name": f"{one.plural}/{subresource}",
-                "singularName": "",
-                "namespaced": one.is_namespaced,
-                "kind": "Binding" if subresource == "binding" else one.kind,
-                "verbs": ["create"] if subresource == "binding" else ["get", "patch", "update"],
-            }
-            for subresource in one.subresources
-        ]
-    return entries
+VALIDATING_WEBHOOKS: Final = _webhooks(
+    "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"
+)
+MUTATING_WEBHOOKS: Final = _webhooks(
+    "mutatingwebhookconfigurations", "MutatingWebhookConfiguration"
+)
+
+
+def _role_object(plural: str, kind: str, *, is_namespaced: bool) -> Resource:
+    return Resource(
+        plural,
+        kind,
+        is_namespaced=is_namespaced,
+        subresources=(),
+        answers_deleted=False,
+        group=RBAC,
+    )
+
+
+ROLES: Final = _role_object("roles", "Role", is_namespaced=True)
+ROLE_BINDINGS: Final = _role_object("rolebindings", "RoleBinding", is_namespaced=True)
+CLUSTER_ROLES: Final = _role_object("clusterroles", "ClusterRole", is_namespaced=False)
+CLUSTER_ROLE_BINDINGS: Final = _role_object(
+    "clusterrolebindings", "ClusterRoleBinding", is_namespaced=False
+)
+
+CLAIMS: Final = Resource(
+    "resourceclaims", "ResourceClaim", is_namespaced=True, group=DYNAMIC, keeps_metadata=True
+)
+CLAIM_TEMPLATES: Final = Resource(
+    "resourceclaimtemplates",
+    "ResourceClaimTemplate",
+    is_namespaced=True,
+    subresources=(),
+    group=DYNAMIC,
+)
+SLICES: Final = Resource(
+    "resourceslices",
+    "ResourceSlice",
+    is_namespaced=False,
+    subresources=(),
+    fields=("spec.nodeName", "spec.driver"),
+    group=DYNAMIC,
+    has_generation=True,
+)
+DEVICE_CLASSES: Final = Resource(
+    "deviceclasses",
+    "DeviceClass",
+    is_namespaced=False,
+    subresources=(),
+    group=DYNAMIC,
+    has_generation=True,
+)
+
+ALL: Final = (
+    NAMESPACES,
+    NODES,
+    PODS,
+    QUOTAS,
+    SERVICE_ACCOUNTS,
+    BUDGETS,
+    JOBS,
+    PRIORITY_CLASSES,
+    VALIDATING_WEBHOOKS,
+    MUTATING_WEBHOOKS,
+    ROLES,
+    ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CLUSTER_ROLE_BINDINGS,
+    CLAIMS,
+    CLAIM_TEMPLATES,
+    SLICES,
+    DEVICE_CLASSES,
+)
+RESOURCES: Final = {one.plural: one for one in ALL}
+"""By plural, which is unique among what is served; objects are stored under it."""
+GROUPS: Final = tuple(sorted({one.group for one in ALL if one.group}))

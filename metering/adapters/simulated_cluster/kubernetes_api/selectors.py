@@ -45,6 +45,27 @@ def field_selector(resource: Resource, text: str) -> Selector:
     return fits
 
 
+def matches_labels(selector: JSON, labels: Mapping[str, str]) -> bool:
+    """Whether labels fit a selector as objects carry it: matchLabels and matchExpressions.
+
+    One that is empty fits everything.
+    """
+    wanted = (selector.get("matchLabels") or {}).items()
+    if any(labels.get(key) != value for key, value in wanted):
+        return False
+    return all(_fits(one, labels) for one in selector.get("matchExpressions") or [])
+
+
+def _fits(expression: JSON, labels: Mapping[str, str]) -> bool:
+    key, values = expression["key"], expression.get("values") or []
+    return {
+        "In": key in labels and labels[key] in values,
+        "NotIn": labels.get(key) not in values,
+        "Exists": key in labels,
+        "DoesNotExist": key not in labels,
+    }[expression["operator"]]
+
+
 def _requirement(text: str) -> Callable[[Mapping[str, str]], bool]:
     if match := _AMONG.fullmatch(text):
         key, values = match[1], {value.strip() for value in match[3].split(",")}

@@ -7,10 +7,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from metering.adapters.simulated_cluster.kubernetes_api.answering import Answerer
+from metering.adapters.simulated_cluster.kubernetes_api.answering import Answerer, Workers
+from metering.adapters.simulated_cluster.kubernetes_api.budgets import BudgetController
+from metering.adapters.simulated_cluster.kubernetes_api.controllers import ControllerThread
 from metering.adapters.simulated_cluster.kubernetes_api.handler import APIServer
+from metering.adapters.simulated_cluster.kubernetes_api.jobs import JobController
 from metering.adapters.simulated_cluster.kubernetes_api.kubeconfig import write_kubeconfig
 from metering.adapters.simulated_cluster.kubernetes_api.loading import load_cluster, quota_sights
+from metering.adapters.simulated_cluster.kubernetes_api.orders import Orders
+from metering.adapters.simulated_cluster.kubernetes_api.posting import Poster
 from metering.adapters.simulated_cluster.kubernetes_api.quota import (
     DELAY_SECONDS,
     QuotaController,
@@ -22,6 +27,7 @@ from metering.adapters.simulated_cluster.kubernetes_api.removing import (
 )
 from metering.adapters.simulated_cluster.kubernetes_api.store import ObjectStore
 from metering.adapters.simulated_cluster.kubernetes_api.tls import HOST, make_identity
+from metering.adapters.simulated_cluster.kubernetes_api.users import Directory
 from metering.adapters.simulated_cluster.kubernetes_api.writing import Writer
 from metering.adapters.simulated_cluster.object_series import QuotaSight
 from metering.adapters.simulated_cluster.scenario import SimulatedCluster
@@ -45,6 +51,9 @@ class KubernetesAPI:
         clock: Returns the present moment, aware UTC.
         delay_seconds: Least and most between a write and the quota status that follows.
         bookmark_seconds: Between two bookmarks of a watch.
+
+    Attributes:
+        orders: Faults on order, for tests.
     """
 
     def __init__(
@@ -60,14 +69,27 @@ class KubernetesAPI:
         """Make the certificate and bind the port; nothing is answered before `start`."""
         self.store = ObjectStore()
         self.identity = make_identity(folder)
+        self.orders = Orders()
         self._tokens = dict(tokens)
         self.reader = Reader(self.store, bookmark_seconds=bookmark_seconds)
         self.writer = Writer(self.store, clock=clock)
         remover = Remover(self.store, clock=clock)
         self._quotas = QuotaController(self.store, clock=clock, delay_seconds=delay_seconds)
         self._namespaces = NamespaceController(self.store, remover)
+        jobs = JobController(self.store, self.writer, remover, clock=clock)
+        budgets = BudgetController(self.store, clock=clock)
+        self._controllers = ControllerThread(
+            self.store,
+            "controllers",
+            [jobs.reconcile, budgets.reconcile],
+            delay_seconds=delay_seconds,
+        )
         self._is_stopping = threading.Event()
-        self._server = APIServer((HOST, port), self._answerer(remover))
+        directory = Directory(self._tokens)
+        poster = Poster(self.store, remover, directory=directory, clock=clock)
+        workers = Workers(self.store, self.reader, self.writer, remover, poster, directory)
+        answerer = Answerer(workers, is_open=lambda: not self._is_stopping.is_set())
+        self._server = APIServer((HOST, port), answerer, self.orders)
         # The handshake happens in the connection's own thread: a silent client blocks nobody.
         self._server.socket = self.identity.server_context().wrap_socket(
             self._server.socket, server_side=True, do_handshake_on_connect=False
@@ -97,6 +119,7 @@ class KubernetesAPI:
         """Start answering, and the controllers behind it."""
         self._quotas.start()
         self._namespaces.start()
+        self._controllers.start()
         self._thread = threading.Thread(
             target=self._server.serve_forever,
             args=(_POLL_SECONDS,),
@@ -108,6 +131,8 @@ class KubernetesAPI:
     def stop(self) -> None:
         """Stop answering and give the port back; watches end."""
         self._is_stopping.set()
+        self.orders.clear()
+        self._controllers.stop()
         self._namespaces.stop()
         self._quotas.stop()
         if self._thread is not None:
@@ -116,13 +141,24 @@ class KubernetesAPI:
             self._thread = None
         self._server.server_close()
 
-    def kubeconfig(self, path: Path, *, name: str = "simulated") -> Path:
-        """Write a kubeconfig for the first token, and return its path."""
+    def kubeconfig(
+        self, path: Path, *, name: str = "simulated", with_certificate: bool = False
+    ) -> Path:
+        """Write a kubeconfig and return its path.
+
+        Args:
+            path: Where it goes.
+            name: Of its context.
+            with_certificate: For the administrator's client certificate; else the first token.
+        """
+        identity = self.identity
+        certified = (identity.client_certificate_path, identity.client_key_path)
         return write_kubeconfig(
             path,
             url=self.url,
-            authority_pem=self.identity.authority_pem,
+            authority_pem=identity.authority_pem,
             token=next(iter(self._tokens)),
+            certificate=certified if with_certificate else None,
             name=name,
         )
 
@@ -131,18 +167,15 @@ class KubernetesAPI:
         load_cluster(self.store, cluster, at)
 
     def settle(self) -> None:
-        """Make every quota's status true now, for those who do not want to wait."""
+        """Run every controller once now, for those who do not want to wait."""
+        self._controllers.settle()
         self._quotas.reconcile()
+
+    def expire(self) -> None:
+        """Forget what happened, as compaction does: old watches and pages are told 410 Gone."""
+        self.store.compact()
+        self.reader.forget_pages()
 
     def quota_sights(self) -> tuple[QuotaSight, ...]:
         """Return the quotas as kube-state-metrics would show them."""
         return quota_sights(self.store)
-
-    def _answerer(self, remover: Remover) -> Answerer:
-        return Answerer(
-            self.reader,
-            self.writer,
-            remover,
-            tokens=self._tokens,
-            is_open=lambda: not self._is_stopping.is_set(),
-        )

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final
 
 from metering.adapters.simulated_cluster.kubernetes_api.errors import JSON
@@ -102,7 +103,8 @@ class ObjectStore:
     def events_after(self, version: int) -> Iterator[Event]:
         """Return what happened after a version, oldest first."""
         with self.lock:
-            return iter([event for event in self._events if event.version > version])
+            newest_first = takewhile(lambda event: event.version > version, reversed(self._events))
+            return reversed(list(newest_first))
 
     def wait(self, version: int, *, timeout_seconds: float) -> None:
         """Wait until something happens after a version, or the time is over."""

@@ -1,4 +1,4 @@
-"""What makes an object valid, and what the server fills in.
+"""What makes an object valid.
 
 Source: kubernetes/pkg/apis/core/validation/validation.go, as far as these kinds go.
 """
@@ -9,18 +9,29 @@ from collections.abc import Iterator
 from typing import Final
 
 from metering.adapters.simulated_cluster.kubernetes_api.errors import JSON, invalid
+from metering.adapters.simulated_cluster.kubernetes_api.kinds import (
+    FORBIDDEN,
+    INVALID,
+    REQUIRED,
+    Cause,
+    change_causes,
+    claim_status_causes,
+    new_causes,
+)
 from metering.adapters.simulated_cluster.kubernetes_api.pod_usage import is_extended
 from metering.adapters.simulated_cluster.kubernetes_api.quantities import parse_quantity
 from metering.adapters.simulated_cluster.kubernetes_api.resources import (
+    CLAIMS,
     NAMESPACES,
     PODS,
     QUOTAS,
+    RBAC,
     Resource,
 )
 
-Cause = tuple[str, str, str]
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+_PATH_SEGMENT: Final = re.compile(r"(?!\.{1,2}\Z)[^/%]+")
 _QUALIFIED: Final = re.compile(
     r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII
 )
@@ -46,28 +57,6 @@ _IMMUTABLE_TEXT: Final = (
     " additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set"
     " to 1 if it was previously negative)"
 )
-REQUIRED: Final = "FieldValueRequired"
-INVALID: Final = "FieldValueInvalid"
-FORBIDDEN: Final = "FieldValueForbidden"
-
-
-def with_defaults(resource: Resource, obj: JSON) -> JSON:
-    """Return a new object with what the server fills in."""
-    filled = copy.deepcopy(obj)
-    if resource is PODS:
-        _fill_pod(filled)
-    elif resource is NAMESPACES:
-        name = filled["metadata"]["name"]
-        filled["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
-        filled["spec"] = {"finalizers": ["kubernetes"]}
-        filled["status"] = {"phase": "Active"}
-    elif resource is QUOTAS:
-        filled.setdefault("spec", {})
-        filled["status"] = {}
-    else:
-        filled.setdefault("spec", {})
-        filled.setdefault("status", {})
-    return filled
 
 
 def check_new(resource: Resource, obj: JSON) -> None:
@@ -79,13 +68,18 @@ def check_new(resource: Resource, obj: JSON) -> None:
     _refuse(resource, obj, [*_name_causes(resource, obj), *_spec_causes(resource, obj)])
 
 
-def check_change(resource: Resource, before: JSON, after: JSON) -> None:
+def check_change(resource: Resource, before: JSON, after: JSON, subresource: str) -> None:
     """Refuse a change of what cannot change.
 
     Raises:
         StatusError: 422 with every cause.
     """
     causes: list[Cause] = []
+    if subresource:
+        causes += claim_status_causes(after) if resource is CLAIMS else ()
+        _refuse(resource, after, causes)
+        return
+    causes += change_causes(resource.plural, before, after)
     if resource is PODS and _fixed(before) != _fixed(after):
         causes.append((FORBIDDEN, f"Forbidden: {_IMMUTABLE_TEXT}", "spec"))
     if resource is QUOTAS:
@@ -98,11 +92,13 @@ def check_change(resource: Resource, before: JSON, after: JSON) -> None:
 
 def _refuse(resource: Resource, obj: JSON, causes: list[Cause]) -> None:
     if causes:
-        raise invalid(resource.kind, obj["metadata"].get("name", ""), causes)
+        raise invalid(resource.qualified_kind, obj["metadata"].get("name", ""), causes)
 
 
 def _name_causes(resource: Resource, obj: JSON) -> Iterator[Cause]:
     name = obj["metadata"].get("name", "")
+    if resource.group == RBAC and _PATH_SEGMENT.fullmatch(name):
+        return
     is_label = resource is NAMESPACES
     shape, text = (_LABEL, _LABEL_TEXT) if is_label else (_SUBDOMAIN, _SUBDOMAIN_TEXT)
     if not name:
@@ -121,6 +117,7 @@ def _spec_causes(resource: Resource, obj: JSON) -> Iterator[Cause]:
                 yield from _container_causes(container, f"spec.{place}[{index}]")
     elif resource is QUOTAS:
         yield from _quota_causes(obj)
+    yield from new_causes(resource.plural, obj)
 
 
 def _container_causes(container: JSON, field: str) -> Iterator[Cause]:
@@ -158,7 +155,7 @@ def _amount_causes(resource: str, value: object, field: str) -> Iterator[Cause]:
         return
     if amount < 0:
         yield INVALID, f'Invalid value: "{value}": must be greater than or equal to 0', field
-    if is_extended(resource.removeprefix("requests.")) and amount.denominator != 1:
+    if is_extended(resource) and amount.denominator != 1:
         yield INVALID, f'Invalid value: "{value}": must be an integer', field
 
 
@@ -171,26 +168,6 @@ def _quota_causes(obj: JSON) -> Iterator[Cause]:
             message = "must be a standard resource for quota"
             yield INVALID, f'Invalid value: "{key}": {message}', field
         yield from _amount_causes(key, value, field)
-
-
-def _fill_pod(pod: JSON) -> None:
-    spec = pod.setdefault("spec", {})
-    spec.setdefault("restartPolicy", "Always")
-    spec.setdefault("terminationGracePeriodSeconds", 30)
-    spec.setdefault("dnsPolicy", "ClusterFirst")
-    spec.setdefault("schedulerName", "default-scheduler")
-    for place in ("containers", "initContainers"):
-        for container in spec.get(place) or []:
-            resources = container.setdefault("resources", {})
-            limits = resources.get("limits") or {}
-            if limits:
-                resources["requests"] = {**limits, **(resources.get("requests") or {})}
-    pod["status"] = {"phase": "Pending", "qosClass": _quality(spec)}
-
-
-def _quality(spec: JSON) -> str:
-    is_asking = any(container.get("resources") for container in spec.get("containers") or [])
-    return "Burstable" if is_asking else "BestEffort"
 
 
 def _fixed(pod: JSON) -> JSON:

@@ -12,10 +12,8 @@ from metering.adapters.simulated_cluster.kubernetes_api.answering import (
     Answerer,
     Request,
 )
-from metering.adapters.simulated_cluster.kubernetes_api.reading import Reader
-from metering.adapters.simulated_cluster.kubernetes_api.removing import Remover
 from metering.adapters.simulated_cluster.kubernetes_api.store import ObjectStore
-from metering.adapters.simulated_cluster.kubernetes_api.writing import Writer
+from tests.metering.adapters.simulated_cluster.kubernetes_api.builders import make_answerer
 
 AT = datetime(2026, 10, 1, tzinfo=UTC)
 QUOTA = "/api/v1/namespaces/ns/resourcequotas"
@@ -28,14 +26,7 @@ def clock() -> datetime:
 
 @pytest.fixture
 def answerer() -> Answerer:
-    store = ObjectStore()
-    made = Answerer(
-        Reader(store),
-        Writer(store, clock=clock),
-        Remover(store, clock=clock),
-        tokens={"good": "admin"},
-        is_open=lambda: True,
-    )
+    made = make_answerer(ObjectStore(), clock)
     ask(made, "POST", "/api/v1/namespaces", {"metadata": {"name": "ns"}})
     return made
 
@@ -76,7 +67,7 @@ def body_of(answer: Answer) -> dict[str, Any]:
         ("PATCH", QUOTA, 405),
         ("POST", f"{QUOTA}/q", 405),
         ("POST", "/api/v1/pods", 405),
-        ("DELETE", "/api/v1/nodes", 405),
+        ("DELETE", "/api/v1/pods", 405),
         ("DELETE", f"{QUOTA}/q/status", 405),
         ("GET", "/api/v1/namespaces/ns/pods/p/binding", 405),
         ("OPTIONS", QUOTA, 405),
