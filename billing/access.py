@@ -3,7 +3,7 @@
 What an actor may not see does not exist; what it sees but may not change is forbidden.
 """
 
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
@@ -17,6 +17,7 @@ from billing.models import (
     PriceBook,
     PriceBookAssignment,
 )
+from metering.access import waste_visible_to
 from tenants.access import (
     access_organization,
     access_row,
@@ -209,3 +210,14 @@ def access_invoice(actor: Actor, invoice_id: UUID, capability: str = READ_INVOIC
         visible=invoices_visible_to(actor),
         capability=capability,
     )
+
+
+# ---------------------------------------------------------------- waste
+
+
+def savings_visible_to(actor: Actor) -> QuerySet[Any]:
+    """Return the waste findings of the projects of which an actor also reads the charges."""
+    rows = waste_visible_to(actor)
+    if is_platform_wide(actor, READ_CHARGE):
+        return rows
+    return rows.filter(project__in=projects_visible_to(actor, READ_CHARGE).values("pk"))

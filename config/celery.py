@@ -43,6 +43,7 @@ app.conf.update(
     timezone="UTC",
     beat_schedule={
         "metering.tick_windows": {"task": "metering.tick_windows", "schedule": 60},
+        "metering.tick_waste": {"task": "metering.tick_waste", "schedule": 300},
         "metering.tick_partitions": {"task": "metering.tick_partitions", "schedule": 3600},
         "quotas.tick_enforcement": {"task": "quotas.tick_enforcement", "schedule": 15},
         "billing.tick_accrual": {"task": "billing.tick_accrual", "schedule": 60},

@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AnyUrl, Field, UrlConstraints, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from metering.domain.waste_rules import thresholds_of
+
 PostgresUrl = Annotated[
     AnyUrl, UrlConstraints(allowed_schemes=["postgresql", "postgres"], host_required=False)
 ]
@@ -51,6 +53,8 @@ class Environment(BaseSettings):
     """How long after its end a window is first collected; also the grace before an invoice."""
     MINIMUM_COVERAGE: Decimal = Field(default=Decimal("0.98"), gt=0, le=1)
     """The least share of expected scrapes with which a window may be sealed unattended."""
+    WASTE_THRESHOLDS: Annotated[dict[str, Any], NoDecode] = Field(default_factory=dict)
+    """JSON: thresholds of waste to replace, such as `{"idle_hours": 2}`."""
     FOUR_EYES: bool = True
     """Whether an invoice must be finalized by another person than the one who drafted it."""
     ISSUER_NAME: str = "GPU Platform"
@@ -66,11 +70,17 @@ class Environment(BaseSettings):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
 
-    @field_validator("USAGE_SOURCE_OPTIONS", mode="before")
+    @field_validator("USAGE_SOURCE_OPTIONS", "WASTE_THRESHOLDS", mode="before")
     @classmethod
     def _read_json(cls, value: object) -> object:
         """Read JSON here: what cannot be decoded outside hides every other wrong variable."""
-        return json.loads(value) if isinstance(value, str) else value
+        return json.loads(value, parse_float=Decimal) if isinstance(value, str) else value
+
+    @field_validator("WASTE_THRESHOLDS", mode="after")
+    @classmethod
+    def _check_thresholds(cls, value: dict[str, Any]) -> dict[str, Any]:
+        thresholds_of(value)
+        return value
 
     @classmethod
     def read(cls, **defaults: object) -> Self:

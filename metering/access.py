@@ -13,9 +13,13 @@ from django.db.models import Exists, OuterRef, QuerySet
 from metering.models import (
     CapacityRecord,
     CatalogueVersion,
+    ClusterHealth,
+    CreditProposal,
+    DeviceEvent,
     MeteringException,
     MeteringWindow,
     UsageRecord,
+    WasteFinding,
 )
 from metering.selectors.explaining import PodName
 from metering.selectors.explanations import PodExplanation, explain_pod
@@ -30,6 +34,13 @@ WRITE_WINDOW: Final = "metering:window:write"
 READ_EXCEPTION: Final = "metering:exception:read"
 WRITE_EXCEPTION: Final = "metering:exception:write"
 READ_CAPACITY: Final = "metering:capacity:read"
+READ_DEVICE_EVENT: Final = "metering:device_event:read"
+WRITE_DEVICE_EVENT: Final = "metering:device_event:write"
+READ_HEALTH: Final = "metering:health:read"
+READ_WASTE: Final = "metering:waste:read"
+DISMISS_WASTE: Final = "metering:waste:dismiss"
+READ_CREDIT: Final = "metering:credit:read"
+DECIDE_CREDIT: Final = "metering:credit:decide"
 READ_CATALOGUE: Final = "metering:catalogue:read"
 WRITE_CATALOGUE: Final = "metering:catalogue:write"
 
@@ -55,6 +66,16 @@ def capacity_visible_to(actor: Actor) -> QuerySet[CapacityRecord]:
     if is_platform_wide(actor, READ_CAPACITY):
         return CapacityRecord.objects.all()
     return CapacityRecord.objects.none()
+
+
+def device_usage_visible_to(actor: Actor) -> QuerySet[DeviceUsage]:
+    """Return every device to an actor of the platform, to others those of their own pods alone."""
+    if is_platform_wide(actor, READ_CAPACITY):
+        return DeviceUsage.objects.all()
+    return DeviceUsage.objects.filter(
+        attribution=Attribution.EXCLUSIVE.value,
+        project__in=projects_visible_to(actor, READ_USAGE).values("pk"),
+    )
 
 
 def exceptions_visible_to(
@@ -174,3 +195,81 @@ def access_pod_explanation(
     if not bound.exists() or bound.exclude(pk__in=own.values("pk")).exists():
         raise NotFoundError("There is no such pod.")
     return found
+
+
+def device_events_visible_to(
+    actor: Actor, capability: str = READ_DEVICE_EVENT
+) -> QuerySet[DeviceEvent]:
+    """Return every device event to an actor of the platform, none to others."""
+    rows = DeviceEvent.objects.all()
+    return rows if is_platform_wide(actor, capability) else rows.none()
+
+
+def health_visible_to(actor: Actor) -> QuerySet[ClusterHealth]:
+    """Return the health of every cluster to an actor of the platform, none to others."""
+    rows = ClusterHealth.objects.all()
+    return rows if is_platform_wide(actor, READ_HEALTH) else rows.none()
+
+
+def waste_visible_to(actor: Actor, capability: str = READ_WASTE) -> QuerySet[WasteFinding]:
+    """Return the waste findings about the projects over which an actor holds a capability."""
+    rows = WasteFinding.objects.all()
+    if is_platform_wide(actor, capability):
+        return rows
+    return rows.filter(project__in=projects_visible_to(actor, capability).values("pk"))
+
+
+def credits_visible_to(actor: Actor, capability: str = READ_CREDIT) -> QuerySet[CreditProposal]:
+    """Return the credit proposals of the projects over which an actor holds a capability."""
+    rows = CreditProposal.objects.select_related("event")
+    if is_platform_wide(actor, capability):
+        return rows
+    return rows.filter(project__in=projects_visible_to(actor, capability).values("pk"))
+
+
+def access_device_event(actor: Actor, event_id: int, capability: str) -> DeviceEvent:
+    """Return one device event over which an actor holds a capability.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it without holding the capability.
+    """
+    return access_row(
+        DeviceEvent.objects.all(),
+        event_id,
+        allowed=device_events_visible_to(actor, capability),
+        visible=device_events_visible_to(actor),
+        capability=capability,
+    )
+
+
+def access_waste(actor: Actor, finding_id: int, capability: str) -> WasteFinding:
+    """Return one waste finding over which an actor holds a capability.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it without holding the capability.
+    """
+    return access_row(
+        WasteFinding.objects.all(),
+        finding_id,
+        allowed=waste_visible_to(actor, capability),
+        visible=waste_visible_to(actor),
+        capability=capability,
+    )
+
+
+def access_credit(actor: Actor, proposal_id: int, capability: str) -> CreditProposal:
+    """Return one credit proposal over which an actor holds a capability.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it without holding the capability.
+    """
+    return access_row(
+        CreditProposal.objects.select_related("event"),
+        proposal_id,
+        allowed=credits_visible_to(actor, capability),
+        visible=credits_visible_to(actor),
+        capability=capability,
+    )

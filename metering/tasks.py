@@ -18,9 +18,11 @@ from kombu.exceptions import OperationalError
 
 from metering.adapters import usage_source
 from metering.domain.policy import MeteringPolicy
+from metering.domain.waste_rules import WasteThresholds, thresholds_of
 from metering.protocols import UsageSource
 from metering.selectors.due import due_window_ids
 from metering.selectors.locks import try_tick_lock
+from metering.services.deriving import Derived, derive_windows
 from metering.services.partitions import MONTHS_AHEAD, ensure_partitions
 from metering.services.sweeping import Progress, Sweep, Worker, meter_due, meter_one
 from metering.services.windows import open_due_windows
@@ -54,6 +56,15 @@ def tick_partitions() -> int:
     return ensure_partitions(from_month=timezone.now(), months=MONTHS_AHEAD + 1)
 
 
+@shared_task(name="metering.tick_waste")
+def tick_waste() -> int:
+    """Derive health, credits and waste from newly sealed windows; return how many there were."""
+    with transaction.atomic():
+        if not try_tick_lock("metering.tick_waste"):
+            return 0
+        return derive(at=timezone.now(), actor=ACTOR).windows
+
+
 @shared_task(name="metering.collect_window")
 def collect_window(window_id: int) -> bool:
     """Meter one window if it is due and nobody else does; return whether anything was done."""
@@ -65,6 +76,16 @@ def tick(*, at: datetime, actor: Actor, progress: Progress | None = None) -> Swe
     """Do one round of everything in this process, for `manage.py tick`; return what was done."""
     ensure_partitions(from_month=at, months=MONTHS_AHEAD + 1)
     return meter_due(worker=worker_from_settings(actor=actor), at=at, progress=progress)
+
+
+def derive(*, at: datetime, actor: Actor) -> Derived:
+    """Do one round of what follows from sealed windows, with the settings' thresholds."""
+    return derive_windows(actor=actor, at=at, thresholds=thresholds_from_settings())
+
+
+def thresholds_from_settings() -> WasteThresholds:
+    """Return from when waste is told; the settings were checked at the start."""
+    return thresholds_of(settings.WASTE_THRESHOLDS)
 
 
 def policy_from_settings() -> MeteringPolicy:

@@ -1,10 +1,20 @@
 """Admin pages of what is only looked at: charges, accrued windows, unpriced use, number series."""
 
 from django.contrib import admin
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from unfold.decorators import action
 
+from billing.admin.waste import waste_page
 from billing.domain.document import price_text, unit_hours_text
 from billing.domain.money import MINOR_DIGITS
-from billing.models import AccrualException, AccruedWindow, Charge, InvoiceSeries
+from billing.models import (
+    AccrualException,
+    AccruedCorrection,
+    AccruedWindow,
+    Charge,
+    InvoiceSeries,
+)
 from tenants.admin.base import LedgerAdmin
 
 
@@ -23,12 +33,29 @@ class ChargeAdmin(LedgerAdmin):
         "price_group",
         "unit_hours",
         "price_with_currency",
+        "is_correction",
         "is_billed",
     )
-    list_filter = ("organization", "size", "period__label", ("line", admin.EmptyFieldListFilter))
+    list_filter = (
+        "organization",
+        "size",
+        "period__label",
+        ("correction_id", admin.EmptyFieldListFilter),
+        ("line", admin.EmptyFieldListFilter),
+    )
     list_select_related = ("organization", "project")
     search_fields = ("owner", "project__slug", "price_group")
     date_hierarchy = "window_start"
+    actions_list = ("waste",)
+
+    @action(description="Waste", url_path="waste", permissions=["view"], icon="savings")
+    def waste(self, request: HttpRequest) -> TemplateResponse:
+        """Show what is held and not used, by what it would save."""
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.model._meta,  # noqa: SLF001 - Django's documented model meta.
+        }
+        return waste_page(request, context=context)
 
     @admin.display(description="unit-hours")
     def unit_hours(self, charge: Charge) -> str:
@@ -40,6 +67,11 @@ class ChargeAdmin(LedgerAdmin):
         """Return the pinned price."""
         digits = MINOR_DIGITS.get(charge.currency, 0)
         return f"{price_text(charge.unit_price, digits=digits)} {charge.currency}"
+
+    @admin.display(description="correction", boolean=True)
+    def is_correction(self, charge: Charge) -> bool:
+        """Whether it charges a correction of the hour."""
+        return charge.correction_id is not None
 
     @admin.display(description="billed", boolean=True)
     def is_billed(self, charge: Charge) -> bool:
@@ -90,6 +122,25 @@ class AccruedWindowAdmin(LedgerAdmin):
     )
     list_filter = ("is_complete", "cluster")
     list_select_related = ("cluster",)
+    date_hierarchy = "window_start"
+
+
+@admin.register(AccruedCorrection)
+class AccruedCorrectionAdmin(LedgerAdmin):
+    """Which posted usage corrections are charged."""
+
+    view_capability = "billing:charge:read"
+    hint = "A correction is charged at the price of its own hour, into a month that is open."
+    list_display = (
+        "window_start",
+        "organization",
+        "usage_unit_seconds",
+        "charged_unit_seconds",
+        "is_complete",
+        "accrued_at",
+    )
+    list_filter = ("is_complete", "organization")
+    list_select_related = ("organization",)
     date_hierarchy = "window_start"
 
 

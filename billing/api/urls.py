@@ -9,6 +9,7 @@ from billing.api.price_books import (
     PriceBookViewSet,
     PriceViewSet,
 )
+from billing.api.waste_savings import WasteSavingViewSet
 
 router = SimpleRouter(use_regex_path=False)
 router.register("price-books", PriceBookViewSet, basename="price-book")
@@ -20,5 +21,6 @@ router.register("billing-periods", BillingPeriodViewSet, basename="billing-perio
 router.register("charges", ChargeViewSet, basename="charge")
 router.register("accrual-exceptions", AccrualExceptionViewSet, basename="accrual-exception")
 router.register("invoices", InvoiceViewSet, basename="invoice")
+router.register("waste-savings", WasteSavingViewSet, basename="waste-saving")
 
 urlpatterns = router.urls

@@ -18,6 +18,7 @@ USAGE_SOURCE: dict[str, Any]
 QUOTA_ENFORCER: dict[str, Any]
 WINDOW_LATENESS_SECONDS: int
 MINIMUM_COVERAGE: Decimal
+WASTE_THRESHOLDS: dict[str, Any]
 FOUR_EYES: bool
 ISSUER: dict[str, str]
 INVOICE_SERIES: str
@@ -73,6 +74,7 @@ def settings_from(env: Environment) -> dict[str, Any]:
         "QUOTA_ENFORCER": {"BACKEND": QUOTA_ENFORCERS[env.QUOTA_ENFORCER], "OPTIONS": {}},
         "WINDOW_LATENESS_SECONDS": env.WINDOW_LATENESS_SECONDS,
         "MINIMUM_COVERAGE": env.MINIMUM_COVERAGE,
+        "WASTE_THRESHOLDS": env.WASTE_THRESHOLDS,
         "FOUR_EYES": env.FOUR_EYES,
         "ISSUER": {
             "name": env.ISSUER_NAME,

@@ -4,10 +4,15 @@ from rest_framework.routers import SimpleRouter
 
 from metering.api.capacity import CapacityRecordViewSet
 from metering.api.catalogue import CatalogueVersionViewSet
+from metering.api.cluster_health import ClusterHealthViewSet
+from metering.api.credit_proposals import CreditProposalViewSet
+from metering.api.device_events import DeviceEventViewSet
+from metering.api.device_usage import DeviceUsageViewSet
 from metering.api.exceptions import MeteringExceptionViewSet
 from metering.api.explanations import PodExplanationViewSet
 from metering.api.usage_records import UsageRecordViewSet
 from metering.api.usage_summary import UsageSummaryViewSet
+from metering.api.waste_findings import WasteFindingViewSet
 from metering.api.windows import MeteringWindowViewSet
 
 router = SimpleRouter(use_regex_path=False)
@@ -16,7 +21,12 @@ router.register("usage-summary", UsageSummaryViewSet, basename="usage-summary")
 router.register("metering-windows", MeteringWindowViewSet, basename="metering-window")
 router.register("metering-exceptions", MeteringExceptionViewSet, basename="metering-exception")
 router.register("capacity-records", CapacityRecordViewSet, basename="capacity-record")
+router.register("device-usage", DeviceUsageViewSet, basename="device-usage")
 router.register("catalogue-versions", CatalogueVersionViewSet, basename="catalogue-version")
 router.register("pod-explanations", PodExplanationViewSet, basename="pod-explanation")
+router.register("device-events", DeviceEventViewSet, basename="device-event")
+router.register("credit-proposals", CreditProposalViewSet, basename="credit-proposal")
+router.register("cluster-health", ClusterHealthViewSet, basename="cluster-health")
+router.register("waste-findings", WasteFindingViewSet, basename="waste-finding")
 
 urlpatterns = router.urls

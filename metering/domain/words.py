@@ -14,3 +14,19 @@ def unit_hours_words(unit_seconds: int) -> str:
 def percent_words(ratio: Decimal | None) -> str:
     """Return a share such as 0.98 as "98.0 %", unbroken; "-" where none was measured."""
     return "-" if ratio is None else f"{100 * ratio:.1f}\N{NO-BREAK SPACE}%"
+
+
+def ratio_words(part: int | None, whole: int | None) -> str:
+    """Return a part of a whole such as 98 of 100 as "98.0 %"; "-" where either is not known."""
+    return "-" if part is None or not whole else percent_words(Decimal(part) / whole)
+
+
+def duration_words(seconds: int | None) -> str:
+    """Return whole seconds as "2 h 5 min", "5 min 3 s" or "3 s"; "-" where none were measured."""
+    if seconds is None:
+        return "-"
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes_left = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes_left} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -5,12 +5,20 @@ from metering.domain.window_state import WindowState
 from metering.models.allocation import PodAllocation
 from metering.models.capacity import CapacityRecord
 from metering.models.catalogue import CatalogueVersion
+from metering.models.correction import UsageCorrection, WindowRecheck
+from metering.models.credit import CreditProposal, CreditState
+from metering.models.decision import ReconciliationDecision
+from metering.models.device_event import DeviceEvent
+from metering.models.device_usage import DeviceUsage
 from metering.models.exception import ExceptionState, MeteringException
+from metering.models.health import ClusterHealth
 from metering.models.usage import UsageRecord
+from metering.models.waste import WasteFinding, WasteState
 from metering.models.watch import (
     ClaimConsumer,
     ClusterWatch,
     NodeRecord,
+    OfferedDevice,
     QueuedPod,
     WatchCursor,
     WatchSpan,
@@ -21,16 +29,27 @@ __all__ = [
     "CapacityRecord",
     "CatalogueVersion",
     "ClaimConsumer",
+    "ClusterHealth",
     "ClusterWatch",
+    "CreditProposal",
+    "CreditState",
+    "DeviceEvent",
+    "DeviceUsage",
     "ExceptionKind",
     "ExceptionState",
     "MeteringException",
     "MeteringWindow",
     "NodeRecord",
+    "OfferedDevice",
     "PodAllocation",
     "QueuedPod",
+    "ReconciliationDecision",
+    "UsageCorrection",
     "UsageRecord",
+    "WasteFinding",
+    "WasteState",
     "WatchCursor",
     "WatchSpan",
+    "WindowRecheck",
     "WindowState",
 ]

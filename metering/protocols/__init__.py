@@ -12,6 +12,8 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol
 
+from metering.protocols.health import NO_HEALTH, HealthObservation
+
 
 @dataclass(frozen=True)
 class ClusterTarget:
@@ -233,6 +235,7 @@ class Observation:
     energies: tuple[EnergyObservation, ...] = ()
     missing_figures: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+    health: HealthObservation = NO_HEALTH
 
 
 class UsageSource(Protocol):

@@ -1,0 +1,90 @@
+"""The admin page "Waste": what is held and not used, by what it would save."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+
+from billing.access import savings_visible_to
+from billing.selectors.waste import WasteMoney, money_of, saving_totals, with_money
+from metering.domain.waste_rules import WasteRule, thresholds_of
+from metering.domain.words import percent_words, unit_hours_words
+from quotas.access import limits_visible_to
+from quotas.selectors.hoarding import HoardedQuota, hoarded_quotas
+from tenants.admin.base import actor_of_request
+from tenants.domain.actors import Actor
+
+TEMPLATE: Final = "admin/billing/charge/waste.html"
+ROWS_MAX: Final = 100
+"""The most money stands first; the rest is behind the list of findings."""
+RULE_WORDS: Final = {
+    WasteRule.NOT_RUNNING: "Never started",
+    WasteRule.IDLE: "Idle",
+    WasteRule.MEMORY_PARKED: "Memory parked",
+    WasteRule.IMBALANCED: "Some GPUs idle",
+    WasteRule.LOW_USE: "Low use",
+    WasteRule.OVERSIZED: "Too large",
+}
+
+
+@dataclass(frozen=True)
+class WasteLine:
+    """One row of the page; `finding` is a row of `with_money`."""
+
+    finding: Any
+    money: WasteMoney
+
+    @property
+    def rule(self) -> str:
+        """Return the rule as people say it."""
+        return RULE_WORDS[WasteRule(self.finding.rule)]
+
+    @property
+    def link(self) -> str:
+        """Return where the finding is looked at and dismissed."""
+        query = f"?q={self.finding.pod_name}&state__exact=open"
+        return reverse("admin:metering_wastefinding_changelist") + query
+
+    @property
+    def activity(self) -> str:
+        """Return how busy its devices were."""
+        return percent_words(self.finding.activity_ratio)
+
+    @property
+    def wasted(self) -> str:
+        """Return the unit-hours wasted so far."""
+        return unit_hours_words(self.finding.wasted_unit_seconds)
+
+
+def waste_page(request: HttpRequest, *, context: dict[str, Any]) -> TemplateResponse:
+    """Return the page for the signed-in person."""
+    actor, at = actor_of_request(request), timezone.now()
+    findings = savings_visible_to(actor).filter(state="open")
+    return TemplateResponse(
+        request,
+        TEMPLATE,
+        {
+            **context,
+            "title": "Waste",
+            "lines": _lines(findings, at=at),
+            "totals": saving_totals(findings, at=at),
+            "rows_max": ROWS_MAX,
+            "hoarding": _hoarding(actor, at=at),
+        },
+    )
+
+
+def _lines(findings: QuerySet[Any], *, at: datetime) -> list[WasteLine]:
+    rows = with_money(findings, at=at).select_related("organization", "project", "cluster")
+    return [WasteLine(finding, money_of(finding)) for finding in rows[:ROWS_MAX]]
+
+
+def _hoarding(actor: Actor, *, at: datetime) -> tuple[HoardedQuota, ...]:
+    thresholds = thresholds_of(settings.WASTE_THRESHOLDS)
+    return hoarded_quotas(limits_visible_to(actor), at=at, thresholds=thresholds)

@@ -1,0 +1,141 @@
+"""Waste in money: what a finding has cost so far, and what it saves in a month to heed it.
+
+Prices are those in force now, of the size and group that is held and of those that would serve. A
+finding without a price for either has no money; it comes last.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from django.db.models import (
+    Case,
+    Count,
+    DecimalField,
+    ExpressionWrapper,
+    F,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+    Value,
+    When,
+)
+from django.db.models.functions import Coalesce
+
+from billing.domain.money import SECONDS_PER_HOUR, Money, cost_of
+from billing.domain.price_book import ANY_GROUP
+from billing.models import Price
+
+HOURS_PER_MONTH: Final = 730
+"""The twelfth of a year of 8,760 hours."""
+_MONEY: Final[Any] = DecimalField(max_digits=60, decimal_places=10)
+_LAST: Final = Decimal(-(10**30))
+
+
+@dataclass(frozen=True)
+class WasteMoney:
+    """What one finding costs; None without prices."""
+
+    lost: Money | None
+    monthly: Money | None
+
+
+@dataclass(frozen=True)
+class SavingTotal:
+    """What findings cost together; None where none of them has a price."""
+
+    findings: int
+    lost: Money | None
+    monthly: Money | None
+
+
+def with_money(findings: QuerySet[Any], *, at: datetime) -> QuerySet[Any]:
+    """Return findings with their money, those that save most first; one statement.
+
+    Adds `currency`, `lost_product` and `monthly_product`: unit-seconds x price per unit-hour, to be
+    rounded once by `money_of`, and `money_order`, which sorts what has no money last.
+
+    Args:
+        findings: Waste findings an actor sees.
+        at: Whose prices count.
+    """
+    month = SECONDS_PER_HOUR * HOURS_PER_MONTH
+    return (
+        findings.annotate(
+            currency=Subquery(_prices("size", "price_group", at=at).values("price_book__currency")),
+            price_now=Subquery(_prices("size", "price_group", at=at).values("unit_price")),
+            price_then=Case(
+                When(suggested_units=0, then=Value(Decimal(0))),
+                default=Subquery(
+                    _prices("suggested_size", "suggested_price_group", at=at).values("unit_price")
+                ),
+                output_field=_MONEY,
+            ),
+        )
+        .annotate(
+            lost_product=_product(
+                F("held_unit_seconds") * F("price_now")
+                - F("suggested_unit_seconds") * F("price_then")
+            ),
+            monthly_product=_product(
+                Value(month) * F("units") * F("price_now")
+                - Value(month) * F("suggested_units") * F("price_then")
+            ),
+        )
+        .annotate(money_order=Coalesce("monthly_product", Value(_LAST), output_field=_MONEY))
+        .order_by("-money_order", "-pk")
+    )
+
+
+def money_of(finding: Any) -> WasteMoney:  # noqa: ANN401 - A row of `with_money`.
+    """Return a finding's money, each amount rounded once."""
+    return WasteMoney(
+        lost=_rounded(finding.lost_product, finding.currency),
+        monthly=_rounded(finding.monthly_product, finding.currency),
+    )
+
+
+def saving_totals(findings: QuerySet[Any], *, at: datetime) -> tuple[SavingTotal, ...]:
+    """Return what heeding all findings would save in a month, by currency; one statement."""
+    rows = (
+        with_money(findings, at=at)
+        .order_by("currency")
+        .values("currency")
+        .annotate(findings=Count("pk"), saved=Sum("monthly_product"), lost=Sum("lost_product"))
+        .order_by("currency")
+    )
+    return tuple(
+        SavingTotal(
+            findings=row["findings"],
+            lost=_rounded(row["lost"], row["currency"]),
+            monthly=_rounded(row["saved"], row["currency"]),
+        )
+        for row in rows
+    )
+
+
+def _rounded(product: Decimal | None, currency: str | None) -> Money | None:
+    if product is None or currency is None:
+        return None
+    return cost_of(product, currency=currency)
+
+
+def _product(expression: Any) -> ExpressionWrapper[Any]:  # noqa: ANN401 - Any arithmetic.
+    return ExpressionWrapper(expression, output_field=_MONEY)
+
+
+def _prices(size: str, price_group: str, *, at: datetime) -> QuerySet[Price]:
+    """Return the price of a finding's size and group in its organization's book, best first."""
+    return (
+        Price.objects.filter(
+            price_book__assignments__organization=OuterRef("organization_id"),
+            price_book__assignments__valid__contains=at,
+            size=OuterRef(size),
+            valid__contains=at,
+        )
+        .filter(Q(price_group=OuterRef(price_group)) | Q(price_group=ANY_GROUP))
+        .order_by(Case(When(price_group=ANY_GROUP, then=Value(1)), default=Value(0)))[:1]
+    )

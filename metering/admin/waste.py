@@ -1,0 +1,269 @@
+"""Admin pages of waste and health: findings, device events, credits and hours of each cluster."""
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.decorators import display
+
+from metering.admin.notes import NoteActionForm, note_of
+from metering.domain.device_tables import EventSeverity
+from metering.domain.words import duration_words, percent_words, ratio_words, unit_hours_words
+from metering.models import (
+    ClusterHealth,
+    CreditProposal,
+    CreditState,
+    DeviceEvent,
+    WasteFinding,
+    WasteState,
+)
+from metering.services.crediting import decide_credit
+from metering.services.device_events import end_device_event
+from metering.services.waste import dismiss_finding
+from tenants.admin.base import LedgerAdmin
+
+WASTE_COLORS = {
+    WasteState.OPEN.value: "warning",
+    WasteState.CLOSED.value: "success",
+    WasteState.DISMISSED.value: "info",
+}
+CREDIT_COLORS = {
+    CreditState.PROPOSED.value: "warning",
+    CreditState.ACCEPTED.value: "success",
+    CreditState.DISMISSED.value: "info",
+}
+SEVERITY_COLORS = {
+    EventSeverity.FAIL.value: "danger",
+    EventSeverity.WARN.value: "warning",
+    EventSeverity.APPLICATION.value: "info",
+}
+
+
+@admin.register(WasteFinding)
+class WasteFindingAdmin(LedgerAdmin):
+    """What was held and not used."""
+
+    view_capability = "metering:waste:read"
+    write_capability = "metering:waste:dismiss"
+    hint = (
+        "Found in sealed hours, never without data. A finding closes when it is no longer so; "
+        "dismiss what is meant to be so, with a reason."
+    )
+    action_form = NoteActionForm
+    list_display = (
+        "rule_label",
+        "state_label",
+        "organization",
+        "project",
+        "owner",
+        "pod_name",
+        "held",
+        "suggested",
+        "wasted_hours",
+        "activity",
+        "from_at",
+        "until_at",
+    )
+    list_filter = ("state", "rule", "organization", "cluster", "size")
+    list_select_related = ("organization", "project")
+    search_fields = ("pod_name", "namespace", "owner", "pod_uid")
+    ordering = ("-wasted_unit_seconds",)
+    actions = ("dismiss_findings",)
+
+    @admin.display(description="rule", ordering="rule")
+    def rule_label(self, finding: WasteFinding) -> str:
+        """Return the rule as people say it."""
+        return str(finding.get_rule_display())
+
+    @display(description="state", ordering="state", label=WASTE_COLORS)
+    def state_label(self, finding: WasteFinding) -> str:
+        """Return the state, coloured."""
+        return str(finding.state)
+
+    @admin.display(description="holds", ordering="price_group")
+    def held(self, finding: WasteFinding) -> str:
+        """Return what is held."""
+        return f"{finding.units} x {finding.price_group}"
+
+    @admin.display(description="would serve", ordering="suggested_price_group")
+    def suggested(self, finding: WasteFinding) -> str:
+        """Return what would have served."""
+        if not finding.suggested_units:
+            return "give it back"
+        return f"{finding.suggested_units} x {finding.suggested_price_group}"
+
+    @admin.display(description="wasted unit-hours", ordering="wasted_unit_seconds")
+    def wasted_hours(self, finding: WasteFinding) -> str:
+        """Return what was wasted so far, of the size that is held."""
+        return unit_hours_words(finding.wasted_unit_seconds)
+
+    @admin.display(description="use", ordering="activity_ratio")
+    def activity(self, finding: WasteFinding) -> str:
+        """Return how busy its devices were."""
+        return percent_words(finding.activity_ratio)
+
+    @admin.action(description="Dismiss", permissions=["write"])
+    def dismiss_findings(self, request: HttpRequest, rows: QuerySet[WasteFinding]) -> None:
+        """Dismiss the chosen findings for the reason given."""
+        reason = note_of(request)
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: dismiss_finding(
+                finding_id=row.pk, reason=reason, actor=actor, at=at
+            ),
+            done="is dismissed",
+        )
+
+
+@admin.register(DeviceEvent)
+class DeviceEventAdmin(LedgerAdmin):
+    """What went wrong on GPUs."""
+
+    view_capability = "metering:device_event:read"
+    write_capability = "metering:device_event:write"
+    hint = (
+        "Failures propose credits until the pod ends or the event does; end an event when the "
+        "device is drained or repaired. What a program did to itself is never credited."
+    )
+    action_form = NoteActionForm
+    list_display = (
+        "begin_at",
+        "severity_label",
+        "kind",
+        "code",
+        "node",
+        "uuid",
+        "instance_profile",
+        "end_at",
+        "note",
+    )
+    list_filter = ("severity", "kind", "cluster", ("end_at", admin.EmptyFieldListFilter))
+    search_fields = ("uuid", "node", "code")
+    date_hierarchy = "begin_at"
+    ordering = ("-begin_at", "-pk")
+    actions = ("end_events",)
+
+    @display(description="severity", ordering="severity", label=SEVERITY_COLORS)
+    def severity_label(self, event: DeviceEvent) -> str:
+        """Return whose matter it is, coloured."""
+        return str(event.severity)
+
+    @admin.action(description="End: drained or repaired", permissions=["write"])
+    def end_events(self, request: HttpRequest, rows: QuerySet[DeviceEvent]) -> None:
+        """End the chosen events for the reason given."""
+        note = note_of(request)
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: end_device_event(event_id=row.pk, note=note, actor=actor, at=at),
+            done="is over",
+        )
+
+
+@admin.register(CreditProposal)
+class CreditProposalAdmin(LedgerAdmin):
+    """Usage that broken hardware spoiled."""
+
+    view_capability = "metering:credit:read"
+    write_capability = "metering:credit:decide"
+    hint = (
+        "Each is the part of one usage record after a failure of its device. Not certain means: "
+        "only the node is known. Accepting writes no credit note; that is billing's to do."
+    )
+    action_form = NoteActionForm
+    list_display = (
+        "window_start",
+        "state_label",
+        "organization",
+        "project",
+        "pod_name",
+        "price_group",
+        "unit_hours",
+        "is_certain",
+        "event",
+        "reason",
+    )
+    list_filter = ("state", "is_certain", "organization", "cluster")
+    list_select_related = ("organization", "project", "event")
+    search_fields = ("pod_name", "namespace", "owner", "event__uuid")
+    date_hierarchy = "window_start"
+    ordering = ("-window_start", "-pk")
+    actions = ("accept_credits", "dismiss_credits")
+
+    @display(description="state", ordering="state", label=CREDIT_COLORS)
+    def state_label(self, proposal: CreditProposal) -> str:
+        """Return the state, coloured."""
+        return str(proposal.state)
+
+    @admin.display(description="unit-hours", ordering="unit_seconds")
+    def unit_hours(self, proposal: CreditProposal) -> str:
+        """Return how much it is."""
+        return unit_hours_words(proposal.unit_seconds)
+
+    @admin.action(description="Accept", permissions=["write"])
+    def accept_credits(self, request: HttpRequest, rows: QuerySet[CreditProposal]) -> None:
+        """Accept the chosen proposals for the reason given."""
+        self._decide(request, rows, CreditState.ACCEPTED, done="is accepted")
+
+    @admin.action(description="Dismiss", permissions=["write"])
+    def dismiss_credits(self, request: HttpRequest, rows: QuerySet[CreditProposal]) -> None:
+        """Dismiss the chosen proposals for the reason given."""
+        self._decide(request, rows, CreditState.DISMISSED, done="is dismissed")
+
+    def _decide(
+        self,
+        request: HttpRequest,
+        rows: QuerySet[CreditProposal],
+        state: CreditState,
+        *,
+        done: str,
+    ) -> None:
+        reason = note_of(request)
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: decide_credit(
+                proposal_id=row.pk, state=state, reason=reason, actor=actor, at=at
+            ),
+            done=done,
+        )
+
+
+@admin.register(ClusterHealth)
+class ClusterHealthAdmin(LedgerAdmin):
+    """How well each cluster served, by hour."""
+
+    view_capability = "metering:health:read"
+    hint = "Nodes, queue and device errors of each sealed hour; - is what no source knew."
+    list_display = (
+        "window_start",
+        "cluster",
+        "nodes",
+        "availability",
+        "queued_pods",
+        "pending_pods",
+        "typical_wait",
+        "longest_wait",
+        "memory_errors",
+        "failures",
+        "devices",
+    )
+    list_filter = ("cluster", "window_start")
+    list_select_related = ("cluster",)
+    date_hierarchy = "window_start"
+    ordering = ("-window_start", "cluster")
+
+    @admin.display(description="nodes ready")
+    def availability(self, health: ClusterHealth) -> str:
+        """Return which part of their time nodes were ready."""
+        return ratio_words(health.ready_seconds, health.expected_seconds)
+
+    @admin.display(description="typical wait", ordering="wait_seconds_p50")
+    def typical_wait(self, health: ClusterHealth) -> str:
+        """Return how long the pod in the middle waited."""
+        return duration_words(health.wait_seconds_p50)
+
+    @admin.display(description="longest wait", ordering="wait_seconds_max")
+    def longest_wait(self, health: ClusterHealth) -> str:
+        """Return how long the last one waited."""
+        return duration_words(health.wait_seconds_max)
