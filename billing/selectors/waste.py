@@ -123,7 +123,7 @@ def _rounded(product: Decimal | None, currency: str | None) -> Money | None:
     return cost_of(product, currency=currency)
 
 
-def _product(expression: Any) -> ExpressionWrapper[Any]:  # noqa: ANN401 - Any arithmetic.
+def _product(expression: Any) -> Any:  # noqa: ANN401 - Any arithmetic.
     return ExpressionWrapper(expression, output_field=_MONEY)
 
 
