@@ -7,7 +7,7 @@ import sys
 
 import bench
 
-NOT_BENCHES = {"__main__", "harness"}
+NOT_BENCHES = {"__main__", "crowd", "harness"}
 
 
 def bench_names() -> list[str]:

@@ -1,4 +1,4 @@
-"""Ten thousand GPU pods in one hour of one cluster: half on MIG slices, a quarter time-sliced.
+"""A crowd of GPU pods in one hour of one cluster: half on MIG slices, a quarter time-sliced.
 
 Four fifths run through the hour, a tenth ends in it and a tenth begins in it, so that facts, ends
 and first sights all have work. Lanes are not used: they draw lives of days, and this needs numbers.
@@ -6,7 +6,7 @@ and first sights all have work. Lanes are not used: they draw lives of days, and
 
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain
@@ -24,6 +24,7 @@ from metering.adapters.simulated_cluster.hardware import (
     whole_node,
 )
 from metering.adapters.simulated_cluster.lanes import pod_labels
+from metering.adapters.simulated_cluster.openmetrics import HistorySlice
 from metering.adapters.simulated_cluster.scenario import (
     Container,
     DeviceSlot,
@@ -35,7 +36,8 @@ from metering.adapters.simulated_cluster.scenario import (
     SimulatedCluster,
 )
 
-CLUSTER: Final = "crowd"
+CROWD: Final = "crowd"
+VILLAGE: Final = "village"
 SCRAPE_SECONDS: Final = 30
 """Prometheus' usual interval for kube-state-metrics."""
 NAMESPACES: Final = tuple(f"team-{number:02d}" for number in range(50))
@@ -45,29 +47,38 @@ _WHOLE_TIME: Final = re.compile(rb"( \d{10})\n")
 _NAMES: Final = uuid.UUID("0d2f41c6-7f0e-4f55-8f0b-5b9b54e7a001")
 
 
-def crowd(pods: int, hour: datetime) -> Scenario:
-    """Return a scenario in which about so many pods touch the hour; whole seconds, no chance."""
+def crowd(pods: Mapping[str, int], hour: datetime) -> Scenario:
+    """Return clusters in which so many pods touch the hour; whole seconds, no chance."""
+    return Scenario(
+        seed=0,
+        begin_at=hour,
+        until=hour + timedelta(hours=2),
+        organizations=(),
+        clusters=tuple(_cluster(slug, count, hour) for slug, count in pods.items()),
+    )
+
+
+def history(hour: datetime) -> HistorySlice:
+    """Return the history that the hour's queries can reach."""
+    return HistorySlice(hour - timedelta(minutes=5), hour + timedelta(hours=1, minutes=15))
+
+
+def _cluster(slug: str, pods: int, hour: datetime) -> SimulatedCluster:
     half, quarter = pods // 2, pods // 4
     nodes, places = _places(half, quarter, pods - half - quarter)
-    lives = tuple(
-        _pod(number, node, slot, share, hour) for number, (node, slot, share) in enumerate(places)
+    lives = (
+        _pod(f"{slug}/{number}", number, node, slot, share, hour)
+        for number, (node, slot, share) in enumerate(places)
     )
-    cluster = SimulatedCluster(
-        slug=CLUSTER,
-        name="Crowd",
+    return SimulatedCluster(
+        slug=slug,
+        name=slug,
         nodes=nodes,
         namespaces=tuple(Namespace(name) for name in NAMESPACES),
         pods=tuple(sorted(lives, key=lambda pod: (pod.created_at, pod.uid))),
         offered_resources=(),
         scrape_interval_seconds=SCRAPE_SECONDS,
         scrape_offset_seconds=7,
-    )
-    return Scenario(
-        seed=pods,
-        begin_at=hour,
-        until=hour + timedelta(hours=2),
-        organizations=(),
-        clusters=(cluster,),
     )
 
 
@@ -101,11 +112,11 @@ def _node(kind: str, number: int) -> Node:
     return whole_node(name, address=address)
 
 
-def _pod(number: int, node: str, slot: DeviceSlot, share: Share, hour: datetime) -> Pod:
+def _pod(name: str, number: int, node: str, slot: DeviceSlot, share: Share, hour: datetime) -> Pod:
     base = f"job-{number // 20}"
     bound = hour - timedelta(hours=2, seconds=number % 7000)
     pod = Pod(
-        uid=str(uuid.uuid5(_NAMES, str(number))),
+        uid=str(uuid.uuid5(_NAMES, name)),
         namespace=NAMESPACES[number % len(NAMESPACES)],
         name=f"{base}-{number % 20}",
         node=node,
@@ -162,9 +173,3 @@ class MillisecondTimes:
     def write(self, text: bytes) -> int:
         """Write whole lines."""
         return self._out.write(_WHOLE_TIME.sub(rb"\1" + MILLISECONDS + rb"\n", text))
-
-
-def moments(hour: datetime) -> Iterator[datetime]:
-    """Yield begin and end of the history that the hour's queries can reach."""
-    yield hour - timedelta(minutes=5)
-    yield hour + timedelta(hours=1, minutes=15)

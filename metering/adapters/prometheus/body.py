@@ -68,6 +68,11 @@ class Answer:
         self.result_type = ""
         self.sha256 = ""
 
+    @property
+    def has_escapes(self) -> bool:
+        r"""Whether any text so far may have been spelled with a `\`."""
+        return self._body.has_escapes
+
     def series(self, read: Callable[[str], T | None]) -> Iterator[Cut[T] | Any]:
         """Yield the rows of a matrix: cut ones where `read` understood them, else parsed JSON.
 
@@ -111,6 +116,7 @@ class _Body:
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self.text = ""
         self.at = 0
+        self.has_escapes = False
         self._chunks = iter(chunks)
         self._digest = hashlib.sha256()
         self._decoder = codecs.getincrementaldecoder("utf-8")()
@@ -124,6 +130,7 @@ class _Body:
         self._is_over = chunk is None
         self._digest.update(chunk or b"")
         more = self._decoder.decode(chunk or b"", final=chunk is None)
+        self.has_escapes = self.has_escapes or "\\" in more
         self.text = self.text[self.at :] + more
         self.at = 0
         return not self._is_over
@@ -188,9 +195,12 @@ class _Cutter(Generic[T]):
         samples = self._samples(body.text[middle + len(_MIDDLE) - 2 : end + 2])
         if samples is None:
             return None
+        head = body.text[body.at + len(_BEGIN) - 1 : middle + 1]
         try:
-            labels = _DECODER.decode(body.text[body.at + len(_BEGIN) - 1 : middle + 1])
+            labels, stop = _DECODER.raw_decode(head)
         except (ValueError, RecursionError):
+            return None
+        if stop != len(head):
             return None
         body.at = end + len(_END)
         return Cut(labels, samples)

@@ -1,13 +1,11 @@
 """Pods that asked for a GPU: what they asked for, where, since when and until when.
 
-Their requests are also their sights: kube-state-metrics shows a request for as long as the object
-exists. Series of one uid are one pod, however many copies of Prometheus, restarts or shards of
-the exporter split them; a pod name that is used again is another pod.
+Their sights come from `pod_sights`, and everything else that is to be known of them from here.
 """
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NoReturn, TypeVar
@@ -15,13 +13,12 @@ from typing import Final, NoReturn, TypeVar
 from metering.adapters.prometheus import names as known
 from metering.adapters.prometheus.names import Names
 from metering.adapters.prometheus.nodes import NodeLabels, plain_labels
-from metering.adapters.prometheus.sample_texts import distinct
+from metering.adapters.prometheus.pod_sights import SeenPod, refuse_conflict
 from metering.adapters.prometheus.samples import (
     Fact,
     Range,
     Series,
     read_timestamp,
-    read_units,
     to_seconds,
     to_time,
 )
@@ -29,47 +26,19 @@ from metering.protocols import ContainerKind, ContainerRequest, PodObservation
 from tenants.domain.errors import SourceUnavailableError
 
 T = TypeVar("T")
-REQUEST_METRICS: Final = (known.REQUESTS, known.INIT_REQUESTS)
-
-
-@dataclass(slots=True)
-class SeenPod:
-    """One uid over all series that carry it."""
-
-    namespace: str
-    name: str
-    times: list[Sequence[int]] = field(default_factory=list)
-    """Sights in Unix milliseconds: of each series oldest first, shared with others."""
-    units: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    """By metric, container and resource."""
-
-    @property
-    def first(self) -> int:
-        """Return the first sight."""
-        return min(times[0] for times in self.times)
-
-    @property
-    def last(self) -> int:
-        """Return the last sight."""
-        return max(times[-1] for times in self.times)
-
-    def first_from(self, moment: int) -> int:
-        """Return the first sight that is not before a moment, else the last one."""
-        later = (bisect_left(times, moment) for times in self.times)
-        found = [times[at] for times, at in zip(self.times, later, strict=True) if at < len(times)]
-        return min(found, default=self.last)
+_NOTHING: Final[AbstractSet[str]] = frozenset()
 
 
 @dataclass(slots=True)
 class PodFacts:
     """What instant answers say of one uid, over all copies."""
 
-    nodes: set[str] = field(default_factory=set)
-    priorities: set[str] = field(default_factory=set)
-    owners: set[str] = field(default_factory=set)
-    scheduled: set[datetime] = field(default_factory=set)
-    completed: set[datetime] = field(default_factory=set)
-    sidecars: set[str] = field(default_factory=set)
+    nodes: AbstractSet[str] = frozenset()
+    priorities: AbstractSet[str] = frozenset()
+    owners: AbstractSet[str] = frozenset()
+    scheduled: AbstractSet[datetime] = frozenset()
+    completed: AbstractSet[datetime] = frozenset()
+    sidecars: AbstractSet[str] = frozenset()
     is_terminal: bool = False
 
 
@@ -79,38 +48,6 @@ class PodHistory:
 
     terminal: Mapping[str, int] = field(default_factory=dict)
     owners: Mapping[str, str] = field(default_factory=dict)
-
-
-def read_sights(sights: Iterable[Series], names: Names) -> dict[str, SeenPod]:
-    """Return the pods that asked for a GPU, by uid.
-
-    Raises:
-        SourceUnavailableError: `bad_sample` for units that cannot be believed,
-            `conflicting_series` when copies disagree about a request.
-    """
-    pods: dict[str, SeenPod] = {}
-    for one in sights:
-        if one.metric in REQUEST_METRICS:
-            uid = one.labels.get("uid", "")
-            if not uid:
-                raise SourceUnavailableError("A request carries no uid.", reason="bad_answer")
-            _merge(pods, uid, one, names)
-    return {uid: pod for uid, pod in sorted(pods.items()) if any(pod.units.values())}
-
-
-def _merge(pods: dict[str, SeenPod], uid: str, one: Series, names: Names) -> None:
-    namespace, name = names.label(one.labels, "namespace"), names.label(one.labels, "pod")
-    pod = pods.get(uid)
-    if pod is None:
-        pod = pods[uid] = SeenPod(namespace, name)
-    if (pod.namespace, pod.name) != (namespace, name):
-        _refuse_conflict("name")
-    pod.times.append(one.times)
-    key = (one.metric, names.label(one.labels, "container"), one.labels.get("resource", ""))
-    for text in distinct(one.values):
-        units = read_units(text)
-        if pod.units.setdefault(key, units) != units:
-            _refuse_conflict("request")
 
 
 def read_facts(
@@ -139,18 +76,18 @@ def _note(pod: PodFacts, fact: Fact, names: Names, *, user_label: str, within: R
     match fact.metric:
         case known.POD_INFO:
             node = names.label(fact.labels, "node")
-            pod.nodes.update({node} if node else ())
-            pod.priorities.add(fact.labels.get("priority_class", ""))
+            pod.nodes |= {node} if node else _NOTHING
+            pod.priorities |= {fact.labels.get("priority_class", "")}
         case known.POD_LABELS:
-            pod.owners.add(owner_of(fact.labels, user_label))
+            pod.owners |= {owner_of(fact.labels, user_label)}
         case known.POD_PHASE:
             pod.is_terminal = pod.is_terminal or fact.value == "1"
         case known.SCHEDULED:
-            pod.scheduled.add(read_timestamp(fact.value, within))
+            pod.scheduled |= {read_timestamp(fact.value, within)}
         case known.COMPLETED:
-            pod.completed.add(read_timestamp(fact.value, within))
+            pod.completed |= {read_timestamp(fact.value, within)}
         case known.INIT_INFO if fact.labels.get("restart_policy") == "Always":
-            pod.sidecars.add(names.label(fact.labels, "container"))
+            pod.sidecars |= {names.label(fact.labels, "container")}
 
 
 def owner_of(labels: Mapping[str, str], user_label: str) -> str:
@@ -261,7 +198,7 @@ def _owner(uid: str, facts: PodFacts, history: PodHistory) -> str:
     return history.owners[uid]
 
 
-def _requests(pod: SeenPod, sidecars: set[str]) -> tuple[ContainerRequest, ...]:
+def _requests(pod: SeenPod, sidecars: AbstractSet[str]) -> tuple[ContainerRequest, ...]:
     """Return what containers asked for, regular ones first, by name."""
     return tuple(
         ContainerRequest(
@@ -275,22 +212,16 @@ def _requests(pod: SeenPod, sidecars: set[str]) -> tuple[ContainerRequest, ...]:
     )
 
 
-def _kind(metric: str, container: str, sidecars: set[str]) -> ContainerKind:
+def _kind(metric: str, container: str, sidecars: AbstractSet[str]) -> ContainerKind:
     if metric == known.REQUESTS:
         return ContainerKind.REGULAR
     return ContainerKind.SIDECAR if container in sidecars else ContainerKind.INIT
 
 
-def _only(values: set[T], what: str) -> T | None:
+def _only(values: AbstractSet[T], what: str) -> T | None:
     if len(values) > 1:
-        _refuse_conflict(what)
+        refuse_conflict(what)
     return next(iter(values), None)
-
-
-def _refuse_conflict(what: str) -> NoReturn:
-    raise SourceUnavailableError(
-        f"Series of one pod disagree about its {what}.", reason="conflicting_series"
-    )
 
 
 def _refuse_incomplete() -> NoReturn:

@@ -71,39 +71,40 @@ class SampleReader:
     def __init__(self, first_seconds: int, last_seconds: int) -> None:
         """Nothing is remembered yet."""
         self._first, self._last = first_seconds * 1000, last_seconds * 1000
-        self._times: dict[tuple[str, ...], list[int] | None] = {}
+        self._times: dict[str, list[int] | None] = {}
 
     def read_text(self, text: str) -> tuple[Sequence[int], Sequence[str]] | None:
         """Return times and values of `[[1790845000.123,"1"],...]`; None where spelled otherwise.
 
-        Every quotation mark is accounted for as one that separates, so no value holds one.
+        The text is split at its quotation marks, so no value holds one; what is left between
+        values must be times and nothing else.
 
         Raises:
             SourceUnavailableError: `bad_sample` for times out of order or out of range.
         """
-        flat = text[2:-3].replace('"],[', ',"').split(',"')
-        told, values = tuple(flat[0::2]), flat[1::2]
-        joined = " ".join(values)
-        count = len(values)
-        if "\\" in text or text.count('"') != 2 * count or joined.count(" ") != count - 1:
-            return None
-        times = self._known_times(told) if len(told) == count else None
-        if times is None:
+        pieces = text.split('"')
+        times = self._known_times('"'.join(pieces[0::2]))
+        joined = " ".join(pieces[1::2])
+        count = len(pieces) // 2
+        if times is None or "\\" in text or joined.count(" ") != count - 1:
             return None
         if len(times) < count:
             count -= 1
             joined = joined.partition(" ")[2]
         return times, Values(joined, count)
 
-    def _known_times(self, told: tuple[str, ...]) -> list[int] | None:
-        if told not in self._times:
+    def _known_times(self, frame: str) -> list[int] | None:
+        """Return the times of a text without its values: `[[1790845000.123,"],[...,"]]`."""
+        if frame not in self._times:
             if len(self._times) >= MEMO_MAX:
                 self._times.clear()
-            self._times[told] = self._plain_times(told)
-        return self._times[told]
+            self._times[frame] = self._framed_times(frame)
+        return self._times[frame]
 
-    def _plain_times(self, told: tuple[str, ...]) -> list[int] | None:
-        found = [_PLAIN_TIME.fullmatch(text) for text in told]
+    def _framed_times(self, frame: str) -> list[int] | None:
+        if not frame.startswith("[[") or not frame.endswith(',"]]'):
+            return None
+        found = [_PLAIN_TIME.fullmatch(text) for text in frame[2:-4].split(',"],[')]
         if None in found:
             return None
         return self._inside(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from metering.adapters.prometheus.body import Answer, Cut
 from metering.adapters.prometheus.names import Names
@@ -24,6 +24,7 @@ SKEW_SECONDS_MAX: Final = 300
 """How far a cluster's clock may run ahead of the query's time."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PAIR: Final = 2
+_TEXTS: Final = frozenset({str})
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 """NUL and half a surrogate pair: JSON can spell them, no database keeps them."""
 
@@ -46,8 +47,7 @@ class Range:
         return self.asked_seconds - self.first_seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(NamedTuple):
     """One series of a matrix: our metric name, labels, times in Unix milliseconds and values."""
 
     metric: str
@@ -56,8 +56,7 @@ class Series:
     values: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     """One row of a vector: our metric name, labels and the last value."""
 
     metric: str
@@ -83,11 +82,11 @@ def stream_matrix(answer: Answer, names: Names, within: Range) -> Iterator[Serie
     reader = SampleReader(within.first_seconds, within.asked_seconds)
     for row in answer.series(reader.read_text):
         if isinstance(row, Cut):
-            labels, (times, values) = _labels(row.labels), row.samples
+            labels, (times, values) = row.labels, row.samples
         else:
             labels, samples = _parts(row, "values")
             times, values = reader.read_pairs(samples)
-        metric = _our_metric(labels, names)
+        metric = _checked_metric(labels, names, answer)
         if times:
             yield Series(metric, labels, times, values)
     _check_type(answer, "matrix")
@@ -103,7 +102,7 @@ def read_vector(answer: Answer, names: Names) -> Iterator[Fact]:
         labels, sample = _parts(row, "value")
         if len(sample) != _PAIR or not isinstance(sample[1], str):
             _refuse_answer()
-        yield Fact(_our_metric(labels, names), labels, sample[1])
+        yield Fact(_checked_metric(labels, names, answer), labels, sample[1])
     _check_type(answer, "vector")
 
 
@@ -171,25 +170,21 @@ def _check_type(answer: Answer, expected: str) -> None:
         raise SourceUnavailableError(f"The answer is no {expected}.", reason="wrong_result_type")
 
 
-def _parts(row: object, key: str) -> tuple[Mapping[str, str], list[Any]]:
+def _parts(row: object, key: str) -> tuple[dict[str, str], list[Any]]:
     if not isinstance(row, dict):
         _refuse_answer()
-    samples = row.get(key)
-    if not isinstance(samples, list):
+    labels, samples = row.get("metric"), row.get(key)
+    if not isinstance(labels, dict) or not isinstance(samples, list):
         _refuse_answer()
-    return _labels(row.get("metric")), samples
+    return labels, samples
 
 
-def _labels(labels: object) -> Mapping[str, str]:
-    """Return the labels of a row, all of them texts that can be kept."""
-    if not isinstance(labels, dict) or not set(map(type, labels.values())) <= {str}:
+def _checked_metric(labels: Mapping[str, str], names: Names, answer: Answer) -> str:
+    """Return our name of the metric a row is of, once its labels are texts that can be kept."""
+    if not set(map(type, labels.values())) <= _TEXTS:
         _refuse_answer()
-    if _UNSTORABLE.search("".join(labels.values())):
+    if answer.has_escapes and _UNSTORABLE.search("".join(labels.values())):
         _refuse_answer()
-    return labels
-
-
-def _our_metric(labels: Mapping[str, str], names: Names) -> str:
     metric = names.ours.get(labels.get("__name__", ""))
     if metric is None:
         _refuse_answer()

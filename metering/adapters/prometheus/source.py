@@ -14,6 +14,7 @@ from metering.adapters.prometheus.body import Answer
 from metering.adapters.prometheus.clock import read_ticks
 from metering.adapters.prometheus.devices import read_devices
 from metering.adapters.prometheus.guard import forbidden_networks
+from metering.adapters.prometheus.health import health_names, health_query, read_health
 from metering.adapters.prometheus.names import Names, names_of
 from metering.adapters.prometheus.nodes import (
     Hours,
@@ -22,16 +23,14 @@ from metering.adapters.prometheus.nodes import (
     read_nodes,
     timed_label_sets,
 )
+from metering.adapters.prometheus.pod_sights import REQUEST_METRICS, SeenPod, read_sights
 from metering.adapters.prometheus.pods import (
-    REQUEST_METRICS,
     PodFacts,
     PodHistory,
-    SeenPod,
     compose_pods,
     questions,
     read_facts,
     read_history,
-    read_sights,
 )
 from metering.adapters.prometheus.queries import (
     COVERAGE_JOBS,
@@ -51,6 +50,7 @@ from metering.adapters.prometheus.samples import (
 from metering.adapters.prometheus.session import Conversation
 from metering.adapters.prometheus.workloads import read_exporters
 from metering.protocols import ClusterTarget, Evidence, Observation, PodObservation
+from metering.protocols.health import HealthObservation
 
 SOURCE: Final = "prometheus"
 LEAD_SCRAPES: Final = 4
@@ -148,6 +148,25 @@ class _Asking:
     def details(self, metrics: tuple[str, ...]) -> Iterator[Series]:
         return self._matrix(self.plan.details(metrics, self.around.seconds), self.around)
 
+    def health(self, *, step_seconds: int) -> HealthObservation:
+        names = health_names(self.names)
+        query = health_query(
+            names,
+            selector=self.plan.selector,
+            range_seconds=self.near.seconds,
+            step_seconds=step_seconds,
+        )
+        answer = self._ask(query, self.near)
+        series = list(stream_matrix(answer, names, self.near))
+        self._note(query, self.near, answer, sum(len(one.times) for one in series))
+        return HealthObservation(
+            signals=read_health(series, names, step_seconds=step_seconds),
+            step_seconds=step_seconds,
+            query=query,
+            asked_at=self.evidence[-1].at,
+            sha256=answer.sha256,
+        )
+
     def _matrix(self, query: str, within: Range) -> Iterator[Series]:
         answer = self._ask(query, within)
         samples = 0
@@ -195,6 +214,7 @@ def _read(asking: _Asking, target: ClusterTarget, *, start: int, end: int) -> Ob
         names,
         hours,
     )
+    health = asking.health(step_seconds=scrape)
     return Observation(
         cluster=target.slug,
         start_at=to_time(hours.start),
@@ -209,6 +229,7 @@ def _read(asking: _Asking, target: ClusterTarget, *, start: int, end: int) -> Ob
         energies=seen.energies,
         missing_figures=seen.missing_figures,
         evidence=tuple(asking.evidence),
+        health=health,
     )
 
 

@@ -1,0 +1,260 @@
+"""One hour of ten thousand GPU pods beside a real Prometheus: our own time, memory and statements.
+
+Half of the pods hold MIG slices and a quarter time-sliced GPUs, scraped every 30 s, with DCGM's
+series of every device. Our own time is all of a window but the waiting for Prometheus' socket:
+reading answers, composing, writing. It is held against the time Prometheus takes to answer the same
+queries to a reader who throws the answer away, and shown beside a plain COPY of the same rows. The
+window is metered by a process of its own, so that its peak of memory is its own too.
+"""
+
+import multiprocessing
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final
+
+import requests
+
+from bench.crowd import CROWD, NAMESPACES, SCRAPE_SECONDS, VILLAGE, MillisecondTimes, crowd, history
+from bench.harness import ROOT, Bound, Figure, figure, ledger_database, measured
+from config.embedded.prometheus import EmbeddedPrometheus
+
+HOUR: Final = datetime(2026, 10, 1, 10, tzinfo=UTC)
+AT: Final = HOUR + timedelta(hours=1, minutes=20)
+PODS: Final = {CROWD: 10_000, VILLAGE: 100}
+MEMORY_MIB_MAX: Final = 300
+CHUNK_BYTES: Final = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Metered:
+    """What metering one window took; seconds, and MiB of the process' peak so far."""
+
+    records: int
+    statements: int
+    wall: Decimal
+    waited: Decimal
+    peak_mib: Decimal
+    queries: tuple[tuple[str, str], ...]
+    """Text and time of each query."""
+
+    @property
+    def own(self) -> Decimal:
+        """Return the time that was not spent waiting for Prometheus."""
+        return self.wall - self.waited
+
+
+def run() -> Iterator[Figure]:
+    """Yield the figures of one large window."""
+    with ledger_database(), tempfile.TemporaryDirectory(prefix="gpu-ledger-bench-") as folder:
+        Path(folder).chmod(0o755)
+        server, seconds = _prometheus(Path(folder))
+        try:
+            yield figure("window.history_import", seconds, "s", Bound.AT_MOST, 240)
+            yield from _measure(server.url())
+        finally:
+            server.stop()
+
+
+def _measure(url: str) -> Iterator[Figure]:
+    _tenants(url)
+    small, first, again = _metered_elsewhere()
+    assert first.records == again.records == PODS[CROWD], first.records
+    prometheus = min(_ask_plainly(url, first.queries) for _ in range(2))
+    copied = _copy_plainly()
+    yield figure("window.prometheus", prometheus, "s", Bound.AT_MOST, 60)
+    yield figure("window.plain_copy", copied, "s", Bound.AT_MOST, 60)
+    for name, taken in (("first_sight", first), ("seen_again", again)):
+        yield figure(f"window.{name}_own", taken.own, "s", Bound.AT_MOST, prometheus)
+        yield figure(f"window.{name}_to_prometheus", taken.own / prometheus, "x", Bound.AT_MOST, 1)
+        yield figure(f"window.{name}_to_plain_copy", taken.own / copied, "x", Bound.AT_MOST, 60)
+    yield figure("window.peak_memory", again.peak_mib, "MiB", Bound.AT_MOST, MEMORY_MIB_MAX)
+    yield figure(
+        "window.statements_more_than_of_100_pods",
+        first.statements - small.statements,
+        "statements",
+        Bound.AT_MOST,
+        0,
+    )
+
+
+def _metered_elsewhere() -> tuple[Metered, Metered, Metered]:
+    """Meter in a new process: the small cluster, the large one, and the large one once more."""
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.get_context("spawn").Process(target=_meter_all, args=(theirs,))
+    process.start()
+    theirs.close()
+    found: tuple[Metered, Metered, Metered] = ours.recv()
+    process.join()
+    return found
+
+
+def _meter_all(pipe: Connection) -> None:
+    import django  # noqa: PLC0415 - This is a process of its own.
+
+    django.setup()
+    from metering.adapters import usage_source  # noqa: PLC0415 - Settings come first.
+    from metering.models import MeteringWindow  # noqa: PLC0415
+    from metering.services.windows import open_due_windows  # noqa: PLC0415
+
+    source = usage_source(
+        {"BACKEND": "metering.adapters.prometheus.PrometheusUsageSource", "OPTIONS": {}}
+    )
+    open_due_windows(at=AT)
+    taken = []
+    for slug in (VILLAGE, CROWD, CROWD):
+        MeteringWindow.objects.exclude(cluster__slug=slug).update(not_before=AT.replace(year=2099))
+        MeteringWindow.objects.filter(cluster__slug=slug).update(state="open", not_before=AT)
+        taken.append(_meter(source, slug))
+    pipe.send(tuple(taken))
+
+
+def _meter(source: Any, slug: str) -> Metered:  # noqa: ANN401 - A UsageSource; imported later.
+    from django.db import connection  # noqa: PLC0415 - Django is set up by now.
+    from django.test.utils import CaptureQueriesContext  # noqa: PLC0415
+
+    from metering.models import MeteringWindow, UsageRecord  # noqa: PLC0415
+    from metering.services.collection import collect_window  # noqa: PLC0415
+    from metering.services.windows import claim_windows  # noqa: PLC0415
+    from tenants.domain.actors import system_actor  # noqa: PLC0415
+
+    actor = system_actor("bench")
+    (claimed,) = claim_windows(worker="bench", limit=1, at=AT)
+    assert claimed.target.slug == slug, claimed.target.slug
+    with CaptureQueriesContext(connection) as captured, _waiting() as waited, measured() as watch:
+        collect_window(claimed=claimed, source=source, actor=actor, at=AT)
+    window = MeteringWindow.objects.get(pk=claimed.id)
+    return Metered(
+        records=UsageRecord.objects.filter(window=window).count(),
+        statements=len(captured),
+        wall=watch.seconds,
+        waited=Decimal(sum(waited)) / 1_000_000_000,
+        peak_mib=_peak_mib(),
+        queries=tuple((one["query"], one["at"]) for one in window.evidence),
+    )
+
+
+@contextmanager
+def _waiting() -> Iterator[list[int]]:
+    """Collect the nanoseconds that Python's sockets kept this process; libpq has its own."""
+    waited: list[int] = []
+    readinto = socket.SocketIO.readinto
+
+    def timed(self: socket.SocketIO, buffer: Any) -> int | None:  # noqa: ANN401 - As inherited.
+        begin = time.perf_counter_ns()
+        try:
+            return readinto(self, buffer)
+        finally:
+            waited.append(time.perf_counter_ns() - begin)
+
+    socket.SocketIO.readinto = timed  # type: ignore[method-assign]
+    try:
+        yield waited
+    finally:
+        socket.SocketIO.readinto = readinto  # type: ignore[method-assign]
+
+
+def _peak_mib() -> Decimal:
+    """Return the most memory this program ever had; getrusage would tell its parent's."""
+    (line,) = (
+        line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line
+    )
+    return Decimal(line.split()[1]) / 1024
+
+
+def _ask_plainly(url: str, queries: tuple[tuple[str, str], ...]) -> Decimal:
+    """Return the seconds in which Prometheus answers the queries to a reader that only reads."""
+    with measured() as watch, requests.Session() as session:
+        for query, at in queries:
+            answer = session.get(
+                f"{url}/api/v1/query",
+                params={"query": query, "time": at},
+                headers={"Accept-Encoding": "identity"},
+                stream=True,
+                timeout=60,
+            )
+            answer.raise_for_status()
+            for _ in answer.raw.stream(CHUNK_BYTES):
+                pass
+    return watch.seconds
+
+
+def _copy_plainly() -> Decimal:
+    """Return the seconds of a COPY of the window's records into a table that is like theirs."""
+    from django.db import connection, transaction  # noqa: PLC0415 - Django is set up by now.
+
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("CREATE TEMP TABLE plain (LIKE metering_usagerecord INCLUDING ALL)")
+        with cursor.copy(
+            "COPY (SELECT u.* FROM metering_usagerecord u"
+            " JOIN metering_meteringwindow w ON w.id = u.window_id"
+            " JOIN tenants_cluster c ON c.id = w.cluster_id WHERE c.slug = 'crowd') TO STDOUT"
+        ) as out:
+            text = b"".join(bytes(block) for block in out)
+        assert text.count(b"\n") == PODS[CROWD]
+        with measured() as watch, cursor.copy("COPY plain FROM STDIN") as into:
+            into.write(text)
+    return watch.seconds
+
+
+def _prometheus(folder: Path) -> tuple[EmbeddedPrometheus, Decimal]:
+    """Return a server that holds both clusters' hour, and the seconds the import took."""
+    from config.embedded.prometheus_programs import find_prometheus  # noqa: PLC0415 - Fetches.
+    from metering.adapters.simulated_cluster.openmetrics import HistoryWriter  # noqa: PLC0415
+
+    programs = find_prometheus(ROOT / ".tools")
+    if programs.folder is None:
+        raise SystemExit(f"This bench needs Prometheus: {programs.reason}")
+    server = EmbeddedPrometheus(folder / "prometheus", programs=programs.folder)
+    with measured() as watch:
+        writer = HistoryWriter(crowd(PODS, HOUR))
+        text = folder / "history.txt"
+        with text.open("wb") as out:
+            writer.write(history(HOUR), MillisecondTimes(out))
+        server.import_openmetrics(text, name="crowd")
+        text.unlink()
+    server.start()
+    return server, watch.seconds
+
+
+def _tenants(prometheus_url: str) -> None:
+    """Make five organizations, and both clusters with every namespace bound."""
+    from tenants.domain.actors import system_actor  # noqa: PLC0415 - Django is set up by now.
+    from tenants.services.clusters import register_cluster  # noqa: PLC0415
+    from tenants.services.namespaces import bind_namespace  # noqa: PLC0415
+    from tenants.services.organizations import create_organization  # noqa: PLC0415
+    from tenants.services.projects import create_project  # noqa: PLC0415
+
+    by = {"actor": system_actor("bench"), "at": HOUR}
+    projects = []
+    for number in range(5):
+        slug = f"bench-{number}"
+        owner = create_organization(slug=slug, name=slug, billing_currency="EUR", **by)  # type: ignore[arg-type]
+        projects.append(create_project(organization=owner, slug=slug, name=slug, **by))  # type: ignore[arg-type]
+    for slug in (CROWD, VILLAGE):
+        cluster = register_cluster(
+            slug=slug,
+            name=slug,
+            metered_from=HOUR,
+            prometheus_url=prometheus_url,
+            selector_label="cluster",
+            selector_value=slug,
+            scrape_interval_seconds=SCRAPE_SECONDS,
+            user_label="billing_example_com_user",
+            **by,  # type: ignore[arg-type]
+        )
+        for number, namespace in enumerate(NAMESPACES):
+            bind_namespace(
+                cluster=cluster,
+                namespace=namespace,
+                project=projects[number % len(projects)],
+                valid_from=HOUR,
+                **by,  # type: ignore[arg-type]
+            )
