@@ -48,6 +48,7 @@ class PodSight:
         alive_at: It surely held its devices then; None when the watch cannot tell a time.
         gone_at: It surely no longer held anything then; None while it does, as far as was told.
         is_prompt: Whether `gone_at` is the end to the second.
+        defects: What of it cannot be believed.
     """
 
     uid: str
@@ -68,6 +69,7 @@ class PodSight:
     alive_at: datetime | None = None
     gone_at: datetime | None = None
     is_prompt: bool = False
+    defects: tuple[str, ...] = ()
 
 
 def is_refused(*, phase: str, reason: str, has_run: bool) -> bool:
@@ -102,6 +104,7 @@ def _merge(former: PodSight, latter: PodSight) -> PodSight:
         alive_at=_latest(former.alive_at, latter.alive_at),
         gone_at=gone.gone_at,
         is_prompt=gone.is_prompt,
+        defects=latter.defects or former.defects,
     )
 
 

@@ -131,6 +131,7 @@ class Migration(migrations.Migration):
                 ("deletion_at", models.DateTimeField(blank=True, null=True)),
                 ("gone_at", models.DateTimeField(blank=True, null=True)),
                 ("reason", models.CharField(blank=True, default="", max_length=128)),
+                ("defects", models.JSONField(blank=True, default=list)),
             ],
             options={
                 "ordering": ["cluster", "created_at"],

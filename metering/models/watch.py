@@ -136,6 +136,8 @@ class QueuedPod(models.Model):
     gone_at = models.DateTimeField(null=True, blank=True)
     reason = models.CharField(max_length=128, blank=True, default="")
     """`status.reason` as last told."""
+    defects = models.JSONField(default=list, blank=True)
+    """What of it cannot be believed, one sentence each; such a pod is for a person."""
 
     class Meta:
         ordering = ["cluster", "created_at"]

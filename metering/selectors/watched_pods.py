@@ -1,5 +1,6 @@
 """Watched pods: what the API told of pods beside their allocations."""
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,17 +15,21 @@ from metering.models import PodAllocation, QueuedPod
 
 @dataclass(frozen=True)
 class RefusedPod:
-    """A bound pod whose request no pod can have, so that nothing stands in the ledger for it.
+    """A pod of which something cannot be believed, so that the ledger may lack what it held.
 
     Attributes:
-        requests: Raw resource to the request as it was told.
+        requests: Raw resource to the request as it was told, of those no pod can have; nothing
+            stands in the ledger for them.
+        defects: What else cannot be believed, one sentence each.
+        begin_at: When it was bound; when it was made, if its bind is what cannot be believed.
     """
 
     pod_uid: str
     namespace: str
     pod_name: str
     requests: Mapping[str, str]
-    bound_at: datetime
+    defects: tuple[str, ...]
+    begin_at: datetime
     gone_at: datetime | None
 
 
@@ -60,27 +65,29 @@ class ClaimUse:
 
 
 _REFUSED = """
-SELECT q.pod_uid, q.namespace, q.pod_name, q.bound_at, q.gone_at, r.key, r.value #>> '{}'
+SELECT q.pod_uid, q.namespace, q.pod_name, bad.requests, q.defects,
+       COALESCE(q.bound_at, q.created_at), q.gone_at
   FROM metering_queuedpod q
- CROSS JOIN LATERAL jsonb_each(q.requests) AS r
- WHERE q.cluster_id = %(cluster_id)s AND q.bound_at < %(end_at)s
-   AND COALESCE(q.gone_at, 'infinity') > %(begin_at)s AND jsonb_typeof(r.value) = 'string'
-   AND jsonb_path_exists(q.requests, '$.* ? (@.type() == "string")')
- ORDER BY q.pod_uid, r.key
+ CROSS JOIN LATERAL (
+   SELECT COALESCE(jsonb_object_agg(r.key, r.value), '{}') AS requests
+     FROM jsonb_each(q.requests) AS r WHERE jsonb_typeof(r.value) = 'string') bad
+ WHERE q.cluster_id = %(cluster_id)s AND q.created_at < %(end_at)s
+   AND COALESCE(q.gone_at, 'infinity') > %(begin_at)s
+   AND (q.defects <> '[]'
+     OR (q.bound_at < %(end_at)s
+       AND jsonb_path_exists(q.requests, '$.* ? (@.type() == "string")')))
+ ORDER BY q.pod_uid
 """
 
 
 def refused_pods(cluster_id: UUID, begin_at: datetime, end_at: datetime) -> tuple[RefusedPod, ...]:
-    """Return the bound pods in [begin_at, end_at) with a request no pod can have, by uid."""
+    """Return the pods in [begin_at, end_at) of which something cannot be believed, by uid."""
     with connection.cursor() as cursor:
         cursor.execute(_REFUSED, {"cluster_id": cluster_id, "begin_at": begin_at, "end_at": end_at})
-        rows = cursor.fetchall()
-    requests: dict[str, dict[str, str]] = {}
-    pods = {}
-    for uid, namespace, name, bound_at, gone_at, resource, text in rows:
-        requests.setdefault(uid, {})[resource] = text
-        pods[uid] = RefusedPod(uid, namespace, name, requests[uid], bound_at, gone_at)
-    return tuple(pods.values())
+        return tuple(
+            RefusedPod(uid, namespace, name, json.loads(bad), tuple(json.loads(defects)), *times)
+            for uid, namespace, name, bad, defects, *times in cursor.fetchall()
+        )
 
 
 def begin_differences(

@@ -18,19 +18,23 @@ from metering.services.watching.sizing import SIZES, labelled, sizes_json
 # A pod that is in a consistent list has not gone, whatever was concluded before.
 _QUEUE = """
 INSERT INTO metering_queuedpod AS q (cluster_id, pod_uid, namespace, pod_name, requests,
-  priority_class, owner, created_at, bound_at, deletion_at, gone_at, reason)
+  priority_class, owner, created_at, bound_at, deletion_at, gone_at, reason,
+  defects)
 SELECT %(cluster_id)s, uid, namespace, name, requests, priority_class, left(owner, 150), created_at,
-       bound_at, deletion_at, COALESCE(finished_at, gone_at), left(reason, 128)
+       bound_at, deletion_at, COALESCE(finished_at, gone_at), left(reason, 128),
+       defects
   FROM watch_sight
 ON CONFLICT (cluster_id, pod_uid) DO UPDATE
    SET bound_at = COALESCE(q.bound_at, EXCLUDED.bound_at),
        deletion_at = COALESCE(q.deletion_at, EXCLUDED.deletion_at),
+       defects = CASE WHEN EXCLUDED.defects = '[]' THEN q.defects ELSE EXCLUDED.defects END,
        reason = COALESCE(NULLIF(EXCLUDED.reason, ''), q.reason),
        gone_at = CASE WHEN %(is_list)s AND EXCLUDED.gone_at IS NULL THEN NULL
                       ELSE LEAST(q.gone_at, EXCLUDED.gone_at) END
  WHERE (q.bound_at IS NULL AND EXCLUDED.bound_at IS NOT NULL)
     OR (q.deletion_at IS NULL AND EXCLUDED.deletion_at IS NOT NULL)
     OR (EXCLUDED.reason NOT IN ('', q.reason))
+    OR (EXCLUDED.defects <> '[]' AND EXCLUDED.defects <> q.defects)
     OR (EXCLUDED.gone_at < COALESCE(q.gone_at, 'infinity'))
     OR (%(is_list)s AND EXCLUDED.gone_at IS NULL AND q.gone_at IS NOT NULL)
 """

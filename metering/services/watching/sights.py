@@ -60,6 +60,7 @@ def sight_of(
         alive_at=whole_second(told_at) if is_prompt and not is_gone else None,
         gone_at=whole_second(told_at) if is_gone else None,
         is_prompt=is_gone and is_prompt and not is_list,
+        defects=pod.defects,
     )
 
 

@@ -19,7 +19,8 @@ CREATE TEMPORARY TABLE IF NOT EXISTS watch_sight (
   owner text NOT NULL, controller text NOT NULL, priority_class text NOT NULL, priority integer,
   requests jsonb NOT NULL, reason text NOT NULL, created_at timestamptz NOT NULL,
   bound_at timestamptz, started_at timestamptz, deletion_at timestamptz, finished_at timestamptz,
-  alive_at timestamptz, gone_at timestamptz, is_prompt boolean NOT NULL)
+  alive_at timestamptz, gone_at timestamptz, is_prompt boolean NOT NULL,
+  defects jsonb NOT NULL)
 """,
     """
 CREATE TEMPORARY TABLE IF NOT EXISTS watch_hold (
@@ -27,6 +28,7 @@ CREATE TEMPORARY TABLE IF NOT EXISTS watch_hold (
 """,
 )
 _COLUMNS = tuple(field.name for field in fields(PodSight))
+_JSON = frozenset({"requests", "defects"})
 _COPY = f"COPY watch_sight ({', '.join(_COLUMNS)}) FROM STDIN"
 # A page that was told twice counts once: the later copy of a pod stands.
 _ONCE = """
@@ -59,6 +61,7 @@ def settle_stage() -> int:
 
 
 def _values(sight: PodSight) -> tuple[object, ...]:
-    values = [getattr(sight, name) for name in _COLUMNS]
-    values[_COLUMNS.index("requests")] = json.dumps(sight.requests)
-    return tuple(values)
+    return tuple(
+        json.dumps(getattr(sight, name)) if name in _JSON else getattr(sight, name)
+        for name in _COLUMNS
+    )

@@ -1,0 +1,228 @@
+"""The watch's ledger: a list of 20,000 GPU pods, and a stream of events that does not end.
+
+A plain COPY of the same ledger rows is the twin: what PostgreSQL takes to store them at all.
+"""
+
+import resource
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from bench.harness import Bound, Figure, figure, ledger_database, measured
+
+if TYPE_CHECKING:
+    from metering.protocols.watch import ListPage, NodeState, PodState, WatchEvent
+    from metering.services.watching.leases import Lease
+
+PODS = 20_000
+PAGE = 500
+NODES = 2_500
+WARM_UP_PODS = 2_000
+EVENTS = 30_000
+BATCH = 500
+NAMESPACES = 50
+LIST_SECONDS_MAX = 30
+EVENTS_PER_SECOND_MIN = 1_000
+GROWTH_MEBIBYTES_MAX = 48
+COPY_TIMES_MAX = 60
+START = datetime(2026, 10, 5, 12, tzinfo=UTC)
+LABELS = {
+    "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
+    "nvidia.com/gpu.count": "8",
+    "nvidia.com/gpu.replicas": "1",
+}
+
+
+def run() -> Iterator[Figure]:
+    """Ledger lists and events on a database of our own."""
+    with ledger_database():
+        lease = _lead()
+        _list_nodes(lease)
+        _list_pods(lease, count=WARM_UP_PODS, at=START)
+        yield from _listed(lease)
+        yield from _told(lease)
+
+
+def _listed(lease: "Lease") -> Iterator[Figure]:
+    before = _peak_mebibytes()
+    with measured() as first:
+        opened = _list_pods(lease, count=PODS, at=START + timedelta(minutes=1))
+    grown = _peak_mebibytes() - before
+    assert opened == PODS - WARM_UP_PODS, opened
+    with measured() as again:
+        assert _list_pods(lease, count=PODS, at=START + timedelta(minutes=2)) == 0
+    copied = _copy_same_rows()
+    yield figure("watch.list", first.seconds, "s", Bound.AT_MOST, LIST_SECONDS_MAX)
+    yield figure("watch.list_again", again.seconds, "s", Bound.AT_MOST, LIST_SECONDS_MAX)
+    yield figure(
+        "watch.list_beside_copy", first.seconds / copied, "times", Bound.AT_MOST, COPY_TIMES_MAX
+    )
+    yield figure("watch.list_memory", grown, "MiB", Bound.AT_MOST, GROWTH_MEBIBYTES_MAX)
+
+
+def _told(lease: "Lease") -> Iterator[Figure]:
+    """Bind and delete pods that are not listed, a batch after another, with a heartbeat between."""
+    from metering.protocols.watch import WatchedKind  # noqa: PLC0415 - Django is set up by now.
+    from metering.services.watching.events import ledger_events  # noqa: PLC0415
+    from metering.services.watching.heartbeats import beat  # noqa: PLC0415
+    from tenants.domain.actors import system_actor  # noqa: PLC0415
+
+    at = START + timedelta(minutes=3)
+    beat(lease=lease, at=at, is_resumed=False)
+    slowest, before = Decimal(0), _peak_mebibytes()
+    with measured() as all_of_them:
+        for first in range(0, EVENTS, BATCH):
+            at += timedelta(milliseconds=500)
+            events = list(_events(first, at=at))
+            with measured() as one:
+                ledger_events(
+                    lease=lease,
+                    kind=WatchedKind.PODS,
+                    events=events,
+                    at=at,
+                    actor=system_actor("bench"),
+                )
+            slowest = max(slowest, one.seconds)
+            beat(lease=lease, at=at, is_resumed=True)
+    grown = _peak_mebibytes() - before
+    rate = EVENTS / all_of_them.seconds
+    yield figure("watch.events", rate, "events/s", Bound.AT_LEAST, EVENTS_PER_SECOND_MIN)
+    yield figure("watch.slowest_batch", slowest, "s", Bound.AT_MOST, 2)
+    yield figure("watch.events_memory", grown, "MiB", Bound.AT_MOST, GROWTH_MEBIBYTES_MAX)
+
+
+def _events(first: int, *, at: datetime) -> Iterator["WatchEvent"]:
+    from metering.protocols.watch import Change, WatchEvent  # noqa: PLC0415 - As above.
+
+    for number in range(first, first + BATCH):
+        pod, is_end = divmod(number, 2)
+        state = _pod(PODS + pod, bound_at=at - timedelta(seconds=1))
+        change = Change.DELETED if is_end else Change.MODIFIED
+        yield WatchEvent(change, str(number), at, state)
+
+
+def _lead() -> "Lease":
+    from metering.services.watching.leases import take_lease  # noqa: PLC0415 - As above.
+    from tenants.domain.actors import system_actor  # noqa: PLC0415
+    from tenants.services.clusters import register_cluster  # noqa: PLC0415
+    from tenants.services.namespaces import bind_namespace  # noqa: PLC0415
+    from tenants.services.organizations import create_organization  # noqa: PLC0415
+    from tenants.services.projects import create_project  # noqa: PLC0415
+
+    actor = system_actor("bench")
+    cluster = register_cluster(
+        slug="hopper", name="Hopper", metered_from=START, actor=actor, at=START
+    )
+    organization = create_organization(
+        slug="bench", name="Bench", billing_currency="EUR", actor=actor, at=START
+    )
+    project = create_project(
+        organization=organization, slug="bench", name="Bench", actor=actor, at=START
+    )
+    for number in range(NAMESPACES):
+        bind_namespace(
+            cluster=cluster,
+            namespace=f"team-{number}",
+            project=project,
+            valid_from=START - timedelta(days=1),
+            actor=actor,
+            at=START,
+        )
+    lease = take_lease(
+        cluster_id=cluster.id, holder="bench", lease_seconds=3_600, actor=actor, at=START
+    )
+    assert lease is not None
+    return lease
+
+
+def _list_nodes(lease: "Lease") -> None:
+    from metering.protocols.watch import ListPage, WatchedKind  # noqa: PLC0415 - As above.
+    from metering.services.watching.lists import ledger_list  # noqa: PLC0415
+    from tenants.domain.actors import system_actor  # noqa: PLC0415
+
+    page = ListPage(tuple(_node(number) for number in range(NODES)), "1")
+    ledger_list(
+        lease=lease,
+        kind=WatchedKind.NODES,
+        pages=iter([page]),
+        at=START - timedelta(hours=1),
+        actor=system_actor("bench"),
+    )
+
+
+def _list_pods(lease: "Lease", *, count: int, at: datetime) -> int:
+    """Ledger a list of so many pods and return how many were new."""
+    from metering.protocols.watch import WatchedKind  # noqa: PLC0415 - As above.
+    from metering.services.watching.lists import ledger_list  # noqa: PLC0415
+    from tenants.domain.actors import system_actor  # noqa: PLC0415
+
+    done = ledger_list(
+        lease=lease,
+        kind=WatchedKind.PODS,
+        pages=_pages(count),
+        at=at,
+        actor=system_actor("bench"),
+    )
+    return done.opened
+
+
+def _pages(count: int) -> Iterator["ListPage"]:
+    from metering.protocols.watch import ListPage  # noqa: PLC0415 - As above.
+
+    bound_at = START - timedelta(minutes=30)
+    for first in range(0, count, PAGE):
+        states = tuple(_pod(number, bound_at=bound_at) for number in range(first, first + PAGE))
+        yield ListPage(states, "2")
+
+
+def _node(number: int) -> "NodeState":
+    from metering.protocols.watch import NodeState  # noqa: PLC0415 - As above.
+
+    name = f"node-{number}"
+    return NodeState(f"uid-{name}", name, "1", labels=LABELS, allocatable={"nvidia.com/gpu": 8})
+
+
+def _pod(number: int, *, bound_at: datetime) -> "PodState":
+    from metering.protocols import ContainerKind, ContainerRequest  # noqa: PLC0415 - As above.
+    from metering.protocols.watch import PodState  # noqa: PLC0415
+
+    return PodState(
+        uid=f"00000000-0000-4000-8000-{number:012d}",
+        namespace=f"team-{number % NAMESPACES}",
+        name=f"train-{number}",
+        resource_version=str(number),
+        node=f"node-{number % NODES}",
+        phase="Running",
+        created_at=bound_at - timedelta(seconds=10),
+        requests=(ContainerRequest("main", ContainerKind.REGULAR, "nvidia.com/gpu", 1),),
+        scheduled_at=bound_at,
+        started_at=bound_at + timedelta(seconds=20),
+        owner=f"user-{number % 200}",
+        controller=f"Job/train-{number}",
+        priority_class="batch",
+        priority=10,
+    )
+
+
+def _copy_same_rows() -> Decimal:
+    """Return the seconds PostgreSQL takes to COPY the ledger's rows into a table of its shape."""
+    from django.db import connection, transaction  # noqa: PLC0415 - As above.
+
+    with transaction.atomic(), connection.cursor() as cursor:
+        with cursor.copy("COPY metering_podallocation TO STDOUT") as copy:
+            text = b"".join(bytes(part) for part in copy)
+        cursor.execute(
+            "CREATE TEMPORARY TABLE copied (LIKE metering_podallocation INCLUDING ALL)"
+            " ON COMMIT DROP"
+        )
+        begin = time.perf_counter_ns()
+        with cursor.copy("COPY copied FROM STDIN") as copy:
+            copy.write(text)
+        return Decimal(time.perf_counter_ns() - begin) / 1_000_000_000
+
+
+def _peak_mebibytes() -> int:
+    """Return the most memory this process ever had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
