@@ -1,4 +1,4 @@
-"""Collection: ask a source about a claimed window, then write what it saw or why it could not.
+"""Collection: look at a claimed window, then write what was seen of it or why that was too little.
 
 The source is asked outside any transaction. What it says is posted in one, while the claim still
 holds; a worker that was overtaken writes nothing.
@@ -7,36 +7,39 @@ holds; a worker that was overtaken writes nothing.
 import json
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from decimal import ROUND_DOWN, Decimal
 
 import structlog
 from django.db import connection, transaction
 
-from metering.domain.attribution import directory_of
 from metering.domain.crashpoints import crashpoint
 from metering.domain.errors import ClaimLostError
 from metering.domain.exceptions import BLOCKING_KINDS
-from metering.domain.policy import DEFAULT_POLICY, MeteringPolicy, query_time
-from metering.domain.timeline import is_blind_at, observed_ticks
+from metering.domain.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy, is_gap, query_time
 from metering.domain.window_state import WindowState
-from metering.protocols import Evidence, Observation, UsageSource
-from metering.selectors.allocations import known_allocations
+from metering.protocols import Evidence, UsageSource
 from metering.selectors.locks import holds_claim, lock_cluster_ledger
 from metering.services.catalogue import ensure_catalogue
-from metering.services.checking import check_observation
-from metering.services.composition import Composed, WindowInput, compose_window
+from metering.services.composed import Composed
+from metering.services.composition import compose_window
+from metering.services.device_events import write_device_events
 from metering.services.device_posting import replace_devices
 from metering.services.exceptions import write_findings
-from metering.services.failures import Coverage, record_failure, record_incomplete
-from metering.services.posting import replace_capacity, replace_usage, write_allocations
+from metering.services.failures import record_failure, record_incomplete
+from metering.services.observing import Basis, Sight, basis_of, given_of, look_at
+from metering.services.posting import (
+    close_unseen,
+    replace_capacity,
+    replace_usage,
+    write_allocations,
+)
+from metering.services.reconciliation import reconciliation_of, single_source
+from metering.services.watching.settling import settle_open_sizes
 from metering.services.windows import ClaimedWindow
 from tenants.domain.actors import Actor
-from tenants.domain.errors import SourceUnavailableError
-from tenants.selectors.directory import namespace_directory
 
 logger = structlog.get_logger(__name__)
 
-_COVERAGE_STEP = Decimal("0.00001")
+_ESTIMATING = frozenset({GapPolicy.LAST_KNOWN, GapPolicy.HOLD})
 
 _FINISH = """
 UPDATE metering_meteringwindow w
@@ -46,8 +49,10 @@ UPDATE metering_meteringwindow w
        THEN 'collected' ELSE 'reconciled' END,
        lease_owner = '', lease_until = NULL, attempt = 0, failures = 0, last_error = '',
        as_of = %(as_of)s, sources = %(sources)s, expected_ticks = %(expected)s,
-       observed_ticks = %(observed)s, coverage = %(coverage)s, evidence = %(evidence)s,
-       catalogue_version = %(catalogue_version)s, record_count = %(records)s, collected_at = %(at)s
+       observed_ticks = %(observed)s, coverage = %(coverage)s,
+       watch_coverage = %(watch_coverage)s, reconciliation = %(reconciliation)s,
+       evidence = %(evidence)s, catalogue_version = %(catalogue_version)s,
+       record_count = %(records)s, collected_at = %(at)s
  WHERE id = %(window_id)s AND fence = %(fence)s AND state = 'collecting'
 RETURNING state
 """
@@ -80,9 +85,10 @@ def collect_window(
     at: datetime,
     policy: MeteringPolicy = DEFAULT_POLICY,
 ) -> Collection:
-    """Meter one claimed window; a source that cannot answer makes it due again later.
+    """Meter one claimed window; sources that saw too little make it due again later.
 
-    With one source a window that adds up is reconciled as soon as it is collected.
+    Either source will do. While the cluster's watch is healthy, a source that stays away is waited
+    for only until the attempts are used up; then the hour rests on the watch alone and says so.
 
     Raises:
         ClaimLostError: Another worker took the window over; nothing was written.
@@ -95,86 +101,51 @@ def collect_window(
         scrape_interval_seconds=claimed.target.scrape_interval_seconds,
         failures=claimed.failures,
     )
-    try:
-        # No transaction is open here: a slow source must hold no lock.
-        observation = source.observe(
-            claimed.target, start_at=claimed.start_at, end_at=claimed.end_at, as_of=as_of
-        )
-        check_observation(observation, claimed=claimed)
-    except SourceUnavailableError as error:
-        state = record_failure(claimed=claimed, error=error, at=at, policy=policy)
-        return Collection(window_id=claimed.id, state=state)
+    sight = look_at(hour=claimed.hour, source=source, as_of=as_of)
     crashpoint("collect.after_observe")
-    coverage = _coverage_of(observation, claimed=claimed)
-    if not _is_acceptable(coverage, claimed=claimed, policy=policy):
-        state = record_incomplete(
-            claimed=claimed, coverage=coverage, as_of=observation.as_of, at=at, policy=policy
-        )
-        return Collection(window_id=claimed.id, state=state)
-    return _post(claimed, observation=observation, coverage=coverage, actor=actor, at=at)
+    basis = basis_of(sight, policy=policy, accepts_low_coverage=claimed.accepts_low_coverage)
+    if _suffices(sight, basis=basis, claimed=claimed, at=at, policy=policy):
+        return _post(claimed, sight=sight, basis=basis, actor=actor, at=at)
+    if sight.failure is not None:
+        state = record_failure(claimed=claimed, error=sight.failure, at=at, policy=policy)
+    else:
+        state = record_incomplete(claimed=claimed, sight=sight, actor=actor, at=at, policy=policy)
+    return Collection(window_id=claimed.id, state=state)
 
 
-def _coverage_of(observation: Observation, *, claimed: ClaimedWindow) -> Coverage:
-    observed = observed_ticks(
-        observation.ticks,
-        start_at=claimed.start_at,
-        end_at=claimed.end_at,
-        scrape_interval_seconds=claimed.target.scrape_interval_seconds,
-        expected=observation.expected_ticks,
-    )
-    ratio = Decimal(observed) / Decimal(observation.expected_ticks)
-    return Coverage(
-        expected=observation.expected_ticks,
-        observed=observed,
-        ratio=ratio.quantize(_COVERAGE_STEP, rounding=ROUND_DOWN),
-        is_blind_at_end=is_blind_at(claimed.end_at, ticks=observation.ticks),
-    )
-
-
-def _is_acceptable(coverage: Coverage, *, claimed: ClaimedWindow, policy: MeteringPolicy) -> bool:
-    """Whether enough was seen. Nobody can accept a window whose end nobody saw."""
-    if coverage.is_blind_at_end:
+def _suffices(
+    sight: Sight, *, basis: Basis, claimed: ClaimedWindow, at: datetime, policy: MeteringPolicy
+) -> bool:
+    """Whether the hour is metered now rather than looked at again later."""
+    if basis.scrapes_suffice:
+        return True
+    if claimed.gap_policy in _ESTIMATING and (sight.failure is None or claimed.hour.is_watched):
+        return True
+    if not basis.watch_suffices:
         return False
-    return claimed.accepts_low_coverage or coverage.ratio >= policy.minimum_coverage
+    if sight.coverage is not None and not sight.coverage.is_blind_at_end:
+        return True
+    failures = claimed.failures + 1
+    gives_up = is_gap(policy, start_at=claimed.start_at, at=at, failures=failures)
+    return gives_up or not claimed.hour.asks_a_source
 
 
 def _post(
-    claimed: ClaimedWindow,
-    *,
-    observation: Observation,
-    coverage: Coverage,
-    actor: Actor,
-    at: datetime,
+    claimed: ClaimedWindow, *, sight: Sight, basis: Basis, actor: Actor, at: datetime
 ) -> Collection:
     catalogue = ensure_catalogue(actor=actor, at=at)
-    directory = directory_of(
-        namespace_directory(claimed.cluster_id, begin_at=claimed.start_at, end_at=claimed.end_at)
-    )
-    pod_uids = [pod.uid for pod in observation.pods]
     with transaction.atomic():
         if not holds_claim(claimed.id, fence=claimed.fence):
             raise ClaimLostError("Another worker took the window over.")
         lock_cluster_ledger(claimed.cluster_id)
-        given = WindowInput(
-            observation=observation,
-            scrape_interval_seconds=claimed.target.scrape_interval_seconds,
-            directory=directory,
-            catalogue=catalogue,
-            known=known_allocations(claimed.cluster_id, pod_uids=pod_uids),
-        )
+        if claimed.hour.is_watched:
+            settle_open_sizes(claimed.cluster_id, catalogue=catalogue)
+        given = given_of(sight, basis=basis, catalogue=catalogue, gap_policy=claimed.gap_policy)
         composed = compose_window(given)
-        write_allocations(
-            claimed,
-            new=composed.new_allocations,
-            seen_again=composed.seen_again,
-            pod_uids=pod_uids,
-        )
-        replace_usage(claimed, rows=composed.usage)
-        crashpoint("collect.after_records")
-        replace_capacity(claimed, rows=composed.capacity)
-        replace_devices(claimed, rows=composed.devices)
+        composed.findings += single_source(sight, basis=basis)
+        _write(claimed, sight=sight, composed=composed)
         write_findings(claimed, findings=composed.findings, at=at)
-        state = _finish(claimed, given=given, coverage=coverage, composed=composed, at=at)
+        state = _finish(claimed, sight=sight, version=catalogue.version, composed=composed, at=at)
         crashpoint("collect.before_commit")
     crashpoint("collect.after_commit")
     logger.info(
@@ -193,15 +164,23 @@ def _post(
     )
 
 
+def _write(claimed: ClaimedWindow, *, sight: Sight, composed: Composed) -> None:
+    write_allocations(claimed, new=composed.new_allocations, seen_again=composed.seen_again)
+    if sight.observation is not None and not claimed.hour.is_watched:
+        close_unseen(claimed, pod_uids=[pod.uid for pod in sight.observation.pods])
+    replace_usage(claimed, rows=composed.usage)
+    crashpoint("collect.after_records")
+    replace_capacity(claimed, rows=composed.capacity)
+    replace_devices(claimed, rows=composed.devices)
+    if sight.observation is not None:
+        write_device_events(claimed, observation=sight.observation)
+
+
 def _finish(
-    claimed: ClaimedWindow,
-    *,
-    given: WindowInput,
-    coverage: Coverage,
-    composed: Composed,
-    at: datetime,
+    claimed: ClaimedWindow, *, sight: Sight, version: int, composed: Composed, at: datetime
 ) -> WindowState:
-    observation = given.observation
+    coverage, seen = sight.coverage, sight.observation
+    evidence = seen.evidence if seen else ()
     with connection.cursor() as cursor:
         cursor.execute(
             _FINISH,
@@ -209,13 +188,17 @@ def _finish(
                 "window_id": claimed.id,
                 "fence": claimed.fence,
                 "blocking": sorted(kind.value for kind in BLOCKING_KINDS),
-                "as_of": observation.as_of,
-                "sources": json.dumps([observation.source]),
-                "expected": coverage.expected,
-                "observed": coverage.observed,
-                "coverage": coverage.ratio,
-                "evidence": json.dumps([_evidence_values(item) for item in observation.evidence]),
-                "catalogue_version": given.catalogue.version,
+                "as_of": sight.as_of,
+                "sources": json.dumps(_sources(sight)),
+                "expected": coverage.expected if coverage else None,
+                "observed": coverage.observed if coverage else None,
+                "coverage": coverage.ratio if coverage else None,
+                "watch_coverage": sight.watch.ratio if claimed.hour.is_watched else None,
+                "reconciliation": json.dumps(
+                    reconciliation_of(composed, sight=sight, gap_policy=claimed.gap_policy)
+                ),
+                "evidence": json.dumps([_evidence_values(item) for item in evidence]),
+                "catalogue_version": version,
                 "records": len(composed.usage),
                 "at": at,
             },
@@ -224,6 +207,12 @@ def _finish(
     if row is None:
         raise ClaimLostError("Another worker took the window over.")
     return WindowState(row[0])
+
+
+def _sources(sight: Sight) -> list[str]:
+    """Return who contributed, by name."""
+    told = [sight.observation.source] if sight.observation else []
+    return sorted([*told, *(["kubernetes"] if sight.watch.spans else [])])
 
 
 def _evidence_values(evidence: Evidence) -> dict[str, object]:

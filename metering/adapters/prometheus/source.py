@@ -1,6 +1,6 @@
 """The usage source that reads Prometheus: object timestamps for when, samples for still there.
 
-Each window costs four queries, five when a pod ended without telling when, or when labels changed
+Each window costs five queries, six when a pod ended without telling when, or when labels changed
 meanwhile. Nothing is kept between windows but the connection.
 """
 

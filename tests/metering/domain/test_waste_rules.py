@@ -56,5 +56,5 @@ def test_a_wrong_threshold_is_named(name: str, value: object, sentence: str) -> 
 
 
 def test_all_wrong_thresholds_are_named_at_once() -> None:
-    with pytest.raises(ValueError, match="no threshold; idle_hours must be .*; parked_hours must"):
+    with pytest.raises(ValueError, match=r"no threshold; idle_hours must be .*; parked_hours must"):
         thresholds_of({"zeal": 1, "parked_hours": -1, "idle_hours": None})

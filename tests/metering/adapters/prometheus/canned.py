@@ -1,6 +1,6 @@
 """A server on 127.0.0.1 that answers as a Prometheus might, well or badly; and rows to answer with.
 
-It understands no PromQL: it tells the five queries of the source apart by their shape, and keeps
+It understands no PromQL: it tells the six queries of the source apart by their shape, and keeps
 what it was asked.
 """
 
@@ -80,13 +80,14 @@ class Reply:
 
 @dataclass
 class World:
-    """What the five queries answer: rows, or a Reply in the place of the whole answer."""
+    """What the six queries answer: rows, or a Reply in the place of the whole answer."""
 
     sights: list[Row] | Reply = field(default_factory=list)
     facts: list[Row] | Reply = field(default_factory=list)
     devices: list[Row] | Reply = field(default_factory=list)
     figures: list[Row] | Reply = field(default_factory=list)
     details: list[Row] | Reply = field(default_factory=list)
+    health: list[Row] | Reply = field(default_factory=list)
     asked: list[dict[str, str]] = field(default_factory=list)
 
     def reply(self, parameters: dict[str, str]) -> Reply:
@@ -100,6 +101,8 @@ class World:
     def _find(self, query: str) -> tuple[list[Row] | Reply, str]:
         if "last_over_time" in query:
             return self.facts, "vector"
+        if "> 0" in query:
+            return self.health, "matrix"
         if "DCGM_FI_DEV_FB_USED" in query:
             return self.figures, "matrix"
         if "DCGM" in query:

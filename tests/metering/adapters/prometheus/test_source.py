@@ -95,7 +95,7 @@ def test_the_clock_and_the_frame_of_an_observation() -> None:
     assert observation.expected_ticks == 60
 
 
-def test_a_window_costs_four_queries_at_fixed_times() -> None:
+def test_a_window_costs_five_queries_at_fixed_times() -> None:
     world = sound_world()
 
     observe(world)
@@ -103,6 +103,7 @@ def test_a_window_costs_four_queries_at_fixed_times() -> None:
     assert [one["time"] for one in world.asked] == [
         str(ASKED),
         str(ASKED),
+        str(END + 2 * SCRAPE),
         str(END + 2 * SCRAPE),
         str(END + 2 * SCRAPE),
     ]
@@ -155,13 +156,14 @@ def test_every_query_leaves_evidence_of_its_answer() -> None:
     observation = observe(world)
 
     assert [one.query for one in observation.evidence] == [one["query"] for one in world.asked]
-    assert [one.samples for one in observation.evidence] == [3 * 74, 3, 64, 0]
+    assert [one.samples for one in observation.evidence] == [3 * 74, 3, 64, 0, 0]
     assert isinstance(world.sights, list)
     body = json.dumps(answer(world.sights, "matrix")).encode()
     assert observation.evidence[0].sha256 == hashlib.sha256(body).hexdigest()
     assert [one.at for one in observation.evidence] == [
         at(ASKED),
         at(ASKED),
+        at(END + 120),
         at(END + 120),
         at(END + 120),
     ]
@@ -192,7 +194,7 @@ def test_nothing_seen_at_all_is_an_observation_without_ticks() -> None:
     assert observation.expected_ticks == 60
 
 
-def test_a_terminal_pod_without_a_told_end_costs_a_fifth_query() -> None:
+def test_a_terminal_pod_without_a_told_end_costs_a_sixth_query() -> None:
     world = sound_world()
     pod = identity("refused-0", "9d2e")
     phase = {**pod, "phase": "Failed"}
@@ -209,7 +211,7 @@ def test_a_terminal_pod_without_a_told_end_costs_a_fifth_query() -> None:
 
     refused = observation.pods[1]
     assert (refused.finished_at, refused.terminal_seen_at) == (None, at(START + 120))
-    assert len(world.asked) == 5
+    assert len(world.asked) == 6
     assert world.asked[2]["query"] == (
         '{__name__=~"kube_pod_status_phase",phase=~"|Succeeded|Failed"}[4440s]'
     )
@@ -249,7 +251,7 @@ def test_the_connection_is_kept_between_windows() -> None:
                 as_of=HOUR + timedelta(hours=2),
             )
 
-    assert len(world.asked) == 8
+    assert len(world.asked) == 10
 
 
 def test_site_names_are_read_as_ours() -> None:

@@ -30,7 +30,7 @@ def test_words_of_tenants_never_reach_a_query() -> None:
     observation = observe(world, user_label=evil, slug=evil)
 
     assert observation.pods[0].namespace == evil
-    assert len(world.asked) == 5
+    assert len(world.asked) == 6
     assert not any("or up" in one["query"] for one in world.asked)
 
 
