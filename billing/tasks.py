@@ -17,9 +17,10 @@ from django.utils import timezone
 from billing.domain.document import InvoiceTerms
 from billing.domain.errors import PeriodNotReadyError
 from billing.selectors.invoices import undrafted_period_ids
-from billing.selectors.pending import pending_window_ids
+from billing.selectors.pending import pending_correction_ids, pending_window_ids
 from billing.services.accrual import accrue_windows
 from billing.services.invoicing import draft_invoice
+from billing.services.late_accrual import accrue_corrections
 from billing.services.periods import open_current_periods
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import DomainError
@@ -43,19 +44,23 @@ class TickResult:
     exceptions: int
     periods: int
     drafts: int
+    corrections: int = 0
 
 
 def tick(*, at: datetime, actor: Actor) -> TickResult:
     """Do one round: accrue what is sealed, open this month, draft what is over and complete."""
     windows, charges, exceptions = accrue_pending(at=at, actor=actor)
+    corrections = accrue_late(at=at, actor=actor)
     periods, drafts = settle_periods(at=at, actor=actor)
-    return TickResult(windows, charges, exceptions, periods, drafts)
+    return TickResult(windows, charges, exceptions, periods, drafts, corrections)
 
 
 @shared_task(name="billing.tick_accrual")
 def tick_accrual() -> None:
-    """Accrue sealed windows."""
-    accrue_pending(at=timezone.now(), actor=ACTOR)
+    """Accrue sealed windows, then corrections of them."""
+    at = timezone.now()
+    accrue_pending(at=at, actor=ACTOR)
+    accrue_late(at=at, actor=ACTOR)
 
 
 @shared_task(name="billing.tick_periods")
@@ -84,6 +89,24 @@ def accrue_pending(*, at: datetime, actor: Actor) -> tuple[int, int, int]:
     if windows:
         logger.info("billing.accrual.done", windows=windows, charges=charges, exceptions=exceptions)
     return windows, charges, exceptions
+
+
+def accrue_late(*, at: datetime, actor: Actor) -> int:
+    """Accrue posted corrections in batches; return how many came new or were completed.
+
+    A batch that cannot have its locks now is left to the next round.
+    """
+    pending = pending_correction_ids(limit=TICK_WINDOWS_MAX)
+    corrections = 0
+    for first in range(0, len(pending), BATCH_WINDOWS):
+        batch = pending[first : first + BATCH_WINDOWS]
+        try:
+            corrections += accrue_corrections(correction_ids=batch, actor=actor, at=at).windows
+        except OperationalError as error:
+            logger.warning("billing.late_accrual.postponed", reason=str(error))
+    if corrections:
+        logger.info("billing.late_accrual.done", corrections=corrections)
+    return corrections
 
 
 def settle_periods(*, at: datetime, actor: Actor) -> tuple[int, int]:

@@ -17,6 +17,7 @@ _TEXT_OF_LINE: Final = (
     "size",
     "price_group",
     "description",
+    "service_month",
 )
 _NUMBERS_OF_LINE: Final = ("position", "unit_seconds", "unit_hours", "unit_price", "amount")
 COLUMNS: Final = (*_TEXT_OF_INVOICE, *_TEXT_OF_LINE, *_NUMBERS_OF_LINE)
@@ -38,9 +39,11 @@ def render_csv(document: Mapping[str, Any]) -> bytes:
 
 
 def _record(own: Mapping[str, str], line: Mapping[str, Any]) -> list[str]:
+    # Documents made before lines told their month have lines of their own month only.
+    values = {"service_month": own["period"], **line}
     return (
         [_text(own[column]) for column in _TEXT_OF_INVOICE]
-        + [_text(line[column]) for column in _TEXT_OF_LINE]
+        + [_text(values[column]) for column in _TEXT_OF_LINE]
         + [str(line[column]) for column in _NUMBERS_OF_LINE]
     )
 

@@ -105,6 +105,7 @@ class ChargeSerializer(serializers.ModelSerializer[Charge]):
     period = serializers.UUIDField(source="period_id", read_only=True)
     price = serializers.UUIDField(source="price_id", read_only=True)
     line = serializers.UUIDField(source="line_id", read_only=True, allow_null=True)
+    correction = serializers.UUIDField(source="correction_id", read_only=True, allow_null=True)
     unit_price = UnitPriceField()
     unit_hours = serializers.SerializerMethodField()
 
@@ -119,6 +120,7 @@ class ChargeSerializer(serializers.ModelSerializer[Charge]):
             "owner",
             "size",
             "price_group",
+            "correction",
             "unit_seconds",
             "unit_hours",
             "unit_price",
@@ -143,6 +145,7 @@ class ChargeFilter(StrictFilterSet):
     period = filters.UUIDFilter(field_name="period_id")
     invoice = filters.UUIDFilter(field_name="line__invoice_id")
     line = filters.UUIDFilter(field_name="line_id")
+    correction = filters.UUIDFilter(field_name="correction_id")
     owner = filters.CharFilter()
     size = filters.CharFilter()
     price_group = filters.CharFilter()

@@ -98,7 +98,7 @@ def compose_document(
             "end_at": utc_text(period.span.end_at),
             "hours": period.span.hours,
         },
-        "lines": [_line(line) for line in composed],
+        "lines": [_line(line, own_month=period.label) for line in composed],
         "subtotals": [
             {"project": slug, **_totals(tuple(part), currency=currency)}
             for slug, part in groupby(composed, key=lambda line: line.project)
@@ -166,7 +166,7 @@ def _party(party: Party) -> dict[str, str]:
     return {key: clean_text(value) for key, value in asdict(party).items()}
 
 
-def _line(line: Line) -> dict[str, Any]:
+def _line(line: Line, *, own_month: str) -> dict[str, Any]:
     digits = minor_digits(line.amount.currency)
     return {
         "position": line.position,
@@ -176,6 +176,7 @@ def _line(line: Line) -> dict[str, Any]:
         "size": line.size,
         "price_group": clean_text(line.price_group),
         "description": clean_text(line.description),
+        "service_month": line.service_month or own_month,
         "unit_seconds": line.unit_seconds,
         "unit_hours": unit_hours_text(line.unit_seconds),
         "unit_price": price_text(line.unit_price, digits=digits),

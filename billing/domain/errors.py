@@ -101,6 +101,16 @@ class InvoiceFinalError(ConflictError):
     remedy = "Correct a final invoice by a credit note."
 
 
+class InvoiceNegativeError(ConflictError):
+    """Corrections give back more than the month has used; an invoice asks for money."""
+
+    code = "invoice_total_negative"
+    remedy = (
+        "Keep the draft: the month stays open and takes later corrections. What is left is paid "
+        "back by a credit note."
+    )
+
+
 class DraftStaleError(ConflictError):
     """Charges or lines have changed since the draft was made."""
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from billing.domain.money import Money, price_of
+from billing.domain.money import Money, price_of_more
+from billing.domain.period import Month
 
 _SIZE_ORDER: Final = {"small": 0, "medium": 1, "large": 2}
 _SHAPES: Final = {"whole": "whole device"}
@@ -23,6 +24,9 @@ class ChargeSum:
         project_id: The project's key as text.
         project: Its slug, which lines are ordered by.
         unit_price: Per unit-hour.
+        service_month: The earlier month they are of, such as "2026-10"; "" for the invoice's own.
+        service_period_id: That month's key as text; "" likewise.
+        billed_unit_seconds: What final invoices have billed of the same already.
     """
 
     project_id: str
@@ -33,11 +37,14 @@ class ChargeSum:
     price_group: str
     unit_price: Decimal
     unit_seconds: int
+    service_month: str = ""
+    service_period_id: str = ""
+    billed_unit_seconds: int = 0
 
 
 @dataclass(frozen=True)
 class Line:
-    """One project's use of one size and price group at one price."""
+    """One project's use of one size and price group at one price in one month; see ChargeSum."""
 
     position: int
     project_id: str
@@ -50,18 +57,21 @@ class Line:
     unit_seconds: int
     unit_price: Decimal
     amount: Money
+    service_month: str = ""
+    service_period_id: str = ""
+    billed_unit_seconds: int = 0
 
 
 def compose_lines(charges: Iterable[ChargeSum], *, currency: str) -> tuple[Line, ...]:
-    """Return the lines of an invoice, by project, size, price group and price.
+    """Return the lines of an invoice, by project, month, size, price group and price.
 
     Whole unit-seconds are added first, so the lines do not depend on how or in which order the
-    charges came. Sums of 0 make no line.
+    charges came. What adds up to 0 makes a line of 0, so that every charge has its line.
     """
     sums: Counter[ChargeSum] = Counter()
     for charge in charges:
         sums[_without_quantity(charge)] += charge.unit_seconds
-    ordered = sorted((key for key, total in sums.items() if total), key=_order)
+    ordered = sorted(sums, key=_order)
     return tuple(
         _line(key, unit_seconds=sums[key], position=position, currency=currency)
         for position, key in enumerate(ordered, start=1)
@@ -73,11 +83,19 @@ def total_of(lines: Iterable[Line], *, currency: str) -> Money:
     return sum((line.amount for line in lines), start=Money.zero(currency))
 
 
-def describe(*, size: str, price_group: str) -> str:
-    """Return what a line is for, such as "Small unit, H100 1g.10gb"."""
+def describe(*, size: str, price_group: str, service_month: str = "", unit_seconds: int = 0) -> str:
+    """Return what a line is for, such as "Small unit, H100 1g.10gb".
+
+    A line about an earlier month says so: ", late usage of October 2026", or ", correction of
+    October 2026" when nothing or less than nothing is left of it.
+    """
     model, _, shape = price_group.partition("/")
     parts = [_describe_shape(part) for part in shape.split("/") if part]
-    return ", ".join([f"{size.capitalize()} unit", " ".join([model, *parts])])
+    words = [f"{size.capitalize()} unit", " ".join([model, *parts])]
+    if service_month:
+        what = "late usage" if unit_seconds > 0 else "correction"
+        words.append(f"{what} of {Month.parse(service_month).words}")
+    return ", ".join(words)
 
 
 def _describe_shape(shape: str) -> str:
@@ -97,13 +115,17 @@ def _without_quantity(charge: ChargeSum) -> ChargeSum:
         price_group=charge.price_group,
         unit_price=charge.unit_price.normalize(),
         unit_seconds=0,
+        service_month=charge.service_month,
+        service_period_id=charge.service_period_id,
+        billed_unit_seconds=charge.billed_unit_seconds,
     )
 
 
-def _order(key: ChargeSum) -> tuple[str, str, int, str, Decimal]:
+def _order(key: ChargeSum) -> tuple[str, str, str, int, str, Decimal]:
     return (
         key.project,
         key.project_id,
+        key.service_month,
         _SIZE_ORDER.get(key.size, len(_SIZE_ORDER)),
         key.price_group,
         key.unit_price,
@@ -119,8 +141,21 @@ def _line(key: ChargeSum, *, unit_seconds: int, position: int, currency: str) ->
         cost_center=key.cost_center,
         size=key.size,
         price_group=key.price_group,
-        description=describe(size=key.size, price_group=key.price_group),
+        description=describe(
+            size=key.size,
+            price_group=key.price_group,
+            service_month=key.service_month,
+            unit_seconds=unit_seconds,
+        ),
         unit_seconds=unit_seconds,
         unit_price=key.unit_price,
-        amount=price_of(unit_seconds, unit_price=key.unit_price, currency=currency),
+        amount=price_of_more(
+            unit_seconds,
+            billed_unit_seconds=key.billed_unit_seconds,
+            unit_price=key.unit_price,
+            currency=currency,
+        ),
+        service_month=key.service_month,
+        service_period_id=key.service_period_id,
+        billed_unit_seconds=key.billed_unit_seconds,
     )

@@ -142,6 +142,25 @@ def price_of(unit_seconds: int, *, unit_price: Decimal, currency: str) -> Money:
     return Money.of_minor_units(units, currency)
 
 
+def price_of_more(
+    unit_seconds: int, *, billed_unit_seconds: int, unit_price: Decimal, currency: str
+) -> Money:
+    """Return what further unit-seconds cost when others were billed before: R(p*new) - R(p*old).
+
+    So the parts of a quantity cost what it costs at once, however it was cut and in whatever order
+    the parts came.
+
+    Args:
+        unit_seconds: The further ones; negative ones are given back.
+        billed_unit_seconds: Those billed before at the same price.
+        unit_price: Per unit-hour.
+        currency: Of the price.
+    """
+    before = price_of(billed_unit_seconds, unit_price=unit_price, currency=currency)
+    after = price_of(billed_unit_seconds + unit_seconds, unit_price=unit_price, currency=currency)
+    return Money.of_minor_units(after.minor_units - before.minor_units, currency)
+
+
 def cost_of(unit_second_price: Decimal, *, currency: str) -> Money:
     """Return what a sum of unit-seconds x unit prices costs, rounded once, half up.
 

@@ -14,6 +14,20 @@ from billing.domain.errors import NotOnTheHourError, PeriodLabelInvalidError
 
 HOUR: Final = timedelta(hours=1)
 MONTHS_PER_YEAR: Final = 12
+MONTH_NAMES: Final = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 _LABEL: Final = re.compile(r"(20\d\d|21\d\d)-(0[1-9]|1[0-2])")
 
 
@@ -41,6 +55,11 @@ class Month:
     def label(self) -> str:
         """The month as text, such as "2026-10"; text order is time order."""
         return f"{self.year:04}-{self.month:02}"
+
+    @property
+    def words(self) -> str:
+        """The month as people read it, such as "October 2026"."""
+        return f"{MONTH_NAMES[self.month - 1]} {self.year}"
 
     def shift(self, months: int) -> "Month":
         """Return the month so many later, or earlier when negative."""

@@ -1,13 +1,19 @@
 """Tables of billing and their constraints."""
 
 from billing.domain.invoice_state import InvoiceState
-from billing.models.charge import AccrualException, AccruedWindow, Charge
+from billing.models.charge import (
+    AccrualException,
+    AccruedCorrection,
+    AccruedWindow,
+    Charge,
+)
 from billing.models.invoice import Invoice, InvoiceLine, InvoiceSeries
 from billing.models.period import BillingPeriod, PeriodState
 from billing.models.price import Price, PriceBook, PriceBookAssignment
 
 __all__ = [
     "AccrualException",
+    "AccruedCorrection",
     "AccruedWindow",
     "BillingPeriod",
     "Charge",

@@ -36,10 +36,39 @@ class AccruedWindow(models.Model):
         return f"{self.window_start:%Y-%m-%dT%H}Z"
 
 
+class AccruedCorrection(models.Model):
+    """A posted usage correction that became charges; written in the same transaction as they."""
+
+    correction_id = models.UUIDField(primary_key=True)
+    organization = models.ForeignKey(Organization, on_delete=models.PROTECT, related_name="+")
+    window_id = models.BigIntegerField()
+    window_start = models.DateTimeField()
+    usage_unit_seconds = models.BigIntegerField()
+    charged_unit_seconds = models.BigIntegerField()
+    is_complete = models.BooleanField()
+    """False while some of its usage has no price; such a correction is looked at again."""
+    accrued_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["window_start", "correction_id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(is_complete=False)
+                | Q(charged_unit_seconds=models.F("usage_unit_seconds")),
+                name="accrued_correction_complete_means_equal",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return the corrected hour."""
+        return f"{self.window_start:%Y-%m-%dT%H}Z"
+
+
 class Charge(models.Model):
     """Unit-seconds of one window, project, owner, size and price group at one pinned price.
 
     A charge without a line is not yet billed: the link is the state. Only the link ever changes.
+    A correction of the window's usage makes charges of its own, at the price of the same hour.
     The table is written in bulk, so it carries only the indexes that something asks for.
     """
 
@@ -60,6 +89,8 @@ class Charge(models.Model):
     price = models.ForeignKey(Price, on_delete=models.PROTECT, related_name="charges")
     unit_price = models.DecimalField(max_digits=20, decimal_places=10)
     currency = models.CharField(max_length=3)
+    correction_id = models.UUIDField(null=True, blank=True)
+    """The usage correction it charges, whose unit-seconds may be negative; None for metered use."""
     unit_seconds = models.BigIntegerField()
     period = models.ForeignKey(BillingPeriod, on_delete=models.PROTECT, related_name="charges")
     line = models.ForeignKey(
@@ -79,8 +110,14 @@ class Charge(models.Model):
                     "price_group",
                     "tier",
                     "price",
+                    "correction_id",
                 ],
+                nulls_distinct=False,
                 name="charge_unique",
+            ),
+            models.CheckConstraint(
+                condition=Q(unit_seconds__gte=0) | Q(correction_id__isnull=False),
+                name="charge_only_a_correction_is_negative",
             ),
             models.CheckConstraint(
                 condition=Q(unit_price__gte=0), name="charge_price_not_negative"
@@ -93,6 +130,11 @@ class Charge(models.Model):
                 name="charge_unbilled",
             ),
             models.Index(fields=["organization", "window_start"], name="charge_by_organization"),
+            models.Index(
+                fields=["correction_id"],
+                condition=Q(correction_id__isnull=False),
+                name="charge_by_correction",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -112,6 +154,8 @@ class AccrualException(models.Model):
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+")
     size = models.CharField(max_length=16)
     price_group = models.CharField(max_length=96)
+    correction_id = models.UUIDField(null=True, blank=True)
+    """The usage correction it is about; None for metered use."""
     unit_seconds = models.BigIntegerField()
     code = models.CharField(max_length=32)
     """"no_price_book" or "no_price"."""
@@ -124,7 +168,8 @@ class AccrualException(models.Model):
         ordering = ["-window_start", "id"]
         constraints = [
             models.UniqueConstraint(
-                fields=["window_id", "project", "size", "price_group"],
+                fields=["window_id", "project", "size", "price_group", "correction_id"],
+                nulls_distinct=False,
                 name="accrual_exception_unique",
             ),
         ]

@@ -80,7 +80,11 @@ class Invoice(models.Model):
 
 
 class InvoiceLine(models.Model):
-    """One project's use of one size and price group at one price: multiplied once, rounded once."""
+    """One project's use of one size and price group at one price: multiplied once, rounded once.
+
+    A line about an earlier month is rounded together with what was billed for the same before, so
+    that all lines of a month add up to one rounding of all of its use.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     invoice = models.ForeignKey(Invoice, on_delete=models.CASCADE, related_name="lines")
@@ -88,8 +92,18 @@ class InvoiceLine(models.Model):
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="invoice_lines")
     size = models.CharField(max_length=16)
     price_group = models.CharField(max_length=96)
+    service_period = models.ForeignKey(
+        BillingPeriod,
+        on_delete=models.PROTECT,
+        related_name="late_lines",
+        null=True,
+        blank=True,
+    )
+    """The earlier month the use was in; None for the invoice's own."""
     description = models.CharField(max_length=300)
     unit_seconds = models.BigIntegerField()
+    billed_unit_seconds = models.BigIntegerField(default=0, db_default=0)
+    """What final invoices had billed of the same before it."""
     unit_price = models.DecimalField(max_digits=20, decimal_places=10)
     amount = models.DecimalField(max_digits=20, decimal_places=4)
 

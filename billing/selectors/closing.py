@@ -17,6 +17,7 @@ class Readiness:
     Attributes:
         unsealed_windows: Hours of the organization's clusters that metering has not sealed.
         unaccrued_windows: Sealed ones that accrual has not looked at.
+        unaccrued_corrections: Posted corrections of its hours that accrual has not looked at.
         open_exceptions: Usage of the period that waits for a price.
         held_unit_seconds: How much that is.
         used_unit_seconds: Sealed usage of the period's hours.
@@ -27,6 +28,7 @@ class Readiness:
     unsealed_windows: int
     first_unsealed_at: datetime | None
     unaccrued_windows: int
+    unaccrued_corrections: int
     open_exceptions: int
     held_unit_seconds: int
     used_unit_seconds: int
@@ -76,6 +78,11 @@ def reasons_against(
             f"{readiness.unaccrued_windows} sealed windows are not accrued.",
         ),
         (
+            readiness.unaccrued_corrections > 0,
+            "corrections_not_accrued",
+            f"{readiness.unaccrued_corrections} usage corrections are not accrued.",
+        ),
+        (
             readiness.open_exceptions > 0,
             "accrual_exceptions_open",
             (
@@ -84,7 +91,7 @@ def reasons_against(
             ),
         ),
         (
-            readiness.unaccrued_windows == 0 and lost != 0,
+            readiness.unaccrued_windows + readiness.unaccrued_corrections == 0 and lost != 0,
             "usage_not_charged",
             f"Usage and charges differ by {lost} unit-seconds.",
         ),
@@ -123,6 +130,10 @@ SELECT count(*) FILTER (WHERE w.id IS NULL),
 """
 _AMOUNTS = """
 SELECT
+  (SELECT count(*) FROM metering_posted_correction c
+     LEFT JOIN billing_accruedcorrection a ON a.correction_id = c.id
+    WHERE c.organization_id = %(organization)s AND a.correction_id IS NULL
+      AND c.window_start < %(end)s),
   (SELECT count(*) FROM billing_accrualexception e
     WHERE e.organization_id = %(organization)s AND e.resolved_at IS NULL
       AND e.window_start >= %(begin)s AND e.window_start < %(end)s),

@@ -1,4 +1,4 @@
-"""What accrual has still to do: sealed windows whose usage is not charged in full."""
+"""What accrual has still to do: windows and corrections whose usage is not charged in full."""
 
 from datetime import datetime
 from uuid import UUID
@@ -38,6 +38,45 @@ def extents_of(
         return {key: (first, last) for key, first, last in cursor.fetchall()}
 
 
+def pending_correction_ids(*, limit: int) -> list[UUID]:
+    """Return posted corrections that are not charged in full, in the order of windows above."""
+    with connection.cursor() as cursor:
+        cursor.execute(_PENDING_CORRECTIONS, {"limit": limit})
+        return [row[0] for row in cursor.fetchall()]
+
+
+def corrected_hours(correction_ids: list[UUID]) -> list[datetime]:
+    """Return the hours of posted corrections, each once, oldest first."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CORRECTED_HOURS, {"corrections": correction_ids})
+        return [row[0] for row in cursor.fetchall()]
+
+
+def correction_extents(correction_ids: list[UUID]) -> dict[UUID, tuple[datetime, datetime]]:
+    """Return by organization the first and last hour that posted corrections correct."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CORRECTION_EXTENTS, {"corrections": correction_ids})
+        return {key: (first, last) for key, first, last in cursor.fetchall()}
+
+
+_PENDING_CORRECTIONS = """
+SELECT c.id
+  FROM metering_posted_correction c
+  LEFT JOIN billing_accruedcorrection a ON a.correction_id = c.id
+ WHERE a.correction_id IS NULL OR NOT a.is_complete
+ ORDER BY a.accrued_at NULLS FIRST, c.posted_at, c.id
+ LIMIT %(limit)s
+"""
+_CORRECTED_HOURS = """
+SELECT DISTINCT window_start FROM metering_posted_correction
+ WHERE id = ANY(%(corrections)s) ORDER BY window_start
+"""
+_CORRECTION_EXTENTS = """
+SELECT organization_id, min(window_start), max(window_start) FROM metering_posted_correction
+ WHERE id = ANY(%(corrections)s)
+ GROUP BY organization_id
+ ORDER BY organization_id
+"""
 _PENDING = """
 SELECT w.id
   FROM metering_sealed_window w

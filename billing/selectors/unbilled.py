@@ -1,31 +1,21 @@
 """Charges without a line, added up as lines are made from them."""
 
-from uuid import UUID
-
-from django.db.models import Sum
+from django.db import connection
 
 from billing.domain.invoicing import ChargeSum
-from billing.models import Charge
-
-_COLUMNS = (
-    "project_id",
-    "project__slug",
-    "project__name",
-    "project__cost_center",
-    "size",
-    "price_group",
-    "unit_price",
-)
+from billing.models import BillingPeriod
 
 
-def unbilled_sums(period_id: UUID) -> tuple[ChargeSum, ...]:
-    """Return unbilled unit-seconds of a period by project, size, price group and price."""
-    rows = (
-        Charge.objects.filter(period=period_id, line__isnull=True)
-        .values_list(*_COLUMNS)
-        .annotate(total=Sum("unit_seconds"))
-        .order_by(*_COLUMNS)
-    )
+def unbilled_sums(period: BillingPeriod) -> tuple[ChargeSum, ...]:
+    """Return unbilled unit-seconds of a period by project, month of use, size, group and price.
+
+    Charges of hours before the period are told apart by the month they are of. Each sum comes with
+    what final invoices have billed of the same. One statement, however many there are.
+    """
+    given = {"period": period.pk, "organization": period.organization_id}
+    with connection.cursor() as cursor:
+        cursor.execute(_UNBILLED, given)
+        rows = cursor.fetchall()
     return tuple(
         ChargeSum(
             project_id=str(project_id),
@@ -36,6 +26,60 @@ def unbilled_sums(period_id: UUID) -> tuple[ChargeSum, ...]:
             price_group=price_group,
             unit_price=unit_price,
             unit_seconds=int(total),
+            service_month=month,
+            service_period_id=str(month_id) if month_id else "",
+            billed_unit_seconds=int(billed),
         )
-        for project_id, slug, name, cost_center, size, price_group, unit_price, total in rows
+        for (
+            project_id,
+            slug,
+            name,
+            cost_center,
+            size,
+            price_group,
+            unit_price,
+            month_id,
+            month,
+            total,
+            billed,
+        ) in rows
     )
+
+
+# Only the hours of other months are looked up; a month of its own charges is not joined by range.
+_UNBILLED = """
+WITH due AS MATERIALIZED (
+  SELECT c.project_id, c.size, c.price_group, c.unit_price,
+         CASE WHEN p.hours @> c.window_start THEN NULL ELSE c.window_start END AS late_hour,
+         sum(c.unit_seconds) AS unit_seconds
+    FROM billing_charge c JOIN billing_billingperiod p ON p.id = c.period_id
+   WHERE c.period_id = %(period)s AND c.line_id IS NULL
+   GROUP BY 1, 2, 3, 4, 5
+),
+told AS MATERIALIZED (
+  SELECT d.project_id, d.size, d.price_group, d.unit_price, s.id AS month_id,
+         coalesce(s.label, '') AS month, sum(d.unit_seconds) AS unit_seconds
+    FROM due d
+    LEFT JOIN billing_billingperiod s
+      ON s.organization_id = %(organization)s AND s.hours @> d.late_hour
+   GROUP BY 1, 2, 3, 4, 5, 6
+),
+billed AS MATERIALIZED (
+  SELECT l.project_id, l.size, l.price_group, l.unit_price,
+         coalesce(l.service_period_id, i.period_id) AS period_id,
+         sum(l.unit_seconds) AS unit_seconds
+    FROM billing_invoiceline l JOIN billing_invoice i ON i.id = l.invoice_id
+   WHERE i.organization_id = %(organization)s AND i.state = 'final'
+     AND coalesce(l.service_period_id, i.period_id)
+         IN (SELECT coalesce(month_id, %(period)s) FROM told)
+   GROUP BY 1, 2, 3, 4, 5
+)
+SELECT t.project_id, p.slug, p.name, p.cost_center, t.size, t.price_group, t.unit_price,
+       t.month_id, t.month, t.unit_seconds, coalesce(b.unit_seconds, 0)
+  FROM told t
+  JOIN tenants_project p ON p.id = t.project_id
+  LEFT JOIN billed b
+    ON (b.project_id, b.size, b.price_group, b.unit_price, b.period_id)
+       = (t.project_id, t.size, t.price_group, t.unit_price, coalesce(t.month_id, %(period)s))
+ ORDER BY p.slug, t.project_id, t.month, t.size, t.price_group, t.unit_price
+"""

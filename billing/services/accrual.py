@@ -14,6 +14,13 @@ from billing.selectors.locks import share_for_accrual
 from billing.selectors.pending import extents_of, sealed_hours
 from billing.selectors.plans import prefer_hash_joins
 from billing.services.periods import ensure_periods
+from billing.services.rating_statements import (
+    WINDOWS,
+    charge,
+    note_exceptions,
+    resolve_exceptions,
+    usage_of,
+)
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
 
@@ -33,7 +40,7 @@ class AccrualResult:
 
 
 def accrue_windows(*, window_ids: list[int], actor: Actor, at: datetime) -> AccrualResult:
-    """Charge the usage of sealed windows and note what has no price; charge nothing twice.
+    """Charge the metered usage of sealed windows and note what has no price; charge nothing twice.
 
     A charge is posted to the period of its hour, or to the next open one once that is closed.
     Windows that are not sealed are left out. A second call for the same windows changes nothing.
@@ -98,123 +105,15 @@ def _record(result: AccrualResult, window_ids: list[int], *, actor: Actor, at: d
     )
 
 
-# Usage is added up first. Books, prices and periods are then looked up once per distinct hour, size
-# and group, and joined back by equality: the planner is never asked to range-join the usage itself.
-_USAGE = """
-usage AS MATERIALIZED (
-  SELECT u.window_id, u.window_start, u.cluster_id, u.organization_id, u.project_id, u.owner,
-         u.size, u.price_group, sum(u.unit_seconds)::bigint AS unit_seconds
-    FROM metering_sealed_usage u
-   WHERE u.window_id = ANY(%(windows)s) AND u.window_start = ANY(%(hours)s)
-   GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
-  HAVING sum(u.unit_seconds) <> 0
-)"""
-_CHARGE = f"""
-WITH {_USAGE},
-hours AS MATERIALIZED (SELECT DISTINCT organization_id, window_start FROM usage),
-terms AS MATERIALIZED (
-  SELECT h.organization_id, h.window_start, a.price_book_id, posting.period_id
-    FROM hours h
-    JOIN billing_pricebookassignment a
-      ON a.organization_id = h.organization_id AND a.valid @> h.window_start
-   CROSS JOIN LATERAL (
-     SELECT p.id AS period_id FROM billing_billingperiod p
-      WHERE p.organization_id = h.organization_id AND p.state = 'open'
-        AND upper(p.hours) > h.window_start
-      ORDER BY lower(p.hours) LIMIT 1) posting
-),
-asked AS MATERIALIZED (
-  SELECT DISTINCT t.price_book_id, u.window_start, u.size, u.price_group
-    FROM usage u JOIN terms t USING (organization_id, window_start)
-),
-priced AS MATERIALIZED (
-  SELECT q.*, found.price_id, found.unit_price, b.currency
-    FROM asked q
-    JOIN billing_pricebook b ON b.id = q.price_book_id
-   CROSS JOIN LATERAL (
-     SELECT p.id AS price_id, p.unit_price FROM billing_price p
-      WHERE p.price_book_id = q.price_book_id AND p.size = q.size
-        AND p.price_group IN (q.price_group, '*') AND p.valid @> q.window_start
-      ORDER BY p.price_group = '*' LIMIT 1) found
-),
-made AS (
-  INSERT INTO billing_charge
-    (window_id, window_start, cluster_id, organization_id, project_id, owner, size, price_group,
-     tier, price_id, unit_price, currency, unit_seconds, period_id, created_at)
-  SELECT u.window_id, u.window_start, u.cluster_id, u.organization_id, u.project_id, u.owner,
-         u.size, u.price_group, 0, p.price_id, p.unit_price, p.currency, u.unit_seconds,
-         t.period_id, %(at)s
-    FROM usage u
-    JOIN terms t USING (organization_id, window_start)
-    JOIN priced p USING (price_book_id, window_start, size, price_group)
-   ORDER BY u.window_id, u.project_id, u.owner, u.size, u.price_group
-  ON CONFLICT DO NOTHING
-  RETURNING unit_seconds
-)
-SELECT count(*), coalesce(sum(unit_seconds), 0)::bigint FROM made
-"""  # noqa: S608 - The statement is put together from constants only.
-
-# What is missing is told by the ledger itself, not by the statement that wrote it.
-_MISSING = f"""
-WITH {_USAGE},
-used AS (
-  SELECT window_id, window_start, organization_id, project_id, size, price_group,
-         sum(unit_seconds)::bigint AS unit_seconds
-    FROM usage GROUP BY 1, 2, 3, 4, 5, 6
-),
-charged AS (
-  SELECT window_id, project_id, size, price_group, sum(unit_seconds)::bigint AS unit_seconds
-    FROM billing_charge WHERE window_id = ANY(%(windows)s) GROUP BY 1, 2, 3, 4
-),
-missing AS (
-  SELECT used.*, used.unit_seconds - coalesce(charged.unit_seconds, 0) AS uncharged
-    FROM used LEFT JOIN charged USING (window_id, project_id, size, price_group)
-   WHERE used.unit_seconds <> coalesce(charged.unit_seconds, 0)
-)"""  # noqa: S608 - As above.
-_NOTE_EXCEPTIONS = f"""
-{_MISSING}
-INSERT INTO billing_accrualexception AS e
-  (window_id, window_start, organization_id, project_id, size, price_group, unit_seconds, code,
-   summary, remedy, created_at)
-SELECT m.window_id, m.window_start, m.organization_id, m.project_id, m.size, m.price_group,
-       m.uncharged, told.code, told.summary, told.remedy, %(at)s
-  FROM missing m
-  JOIN tenants_organization o ON o.id = m.organization_id
-  LEFT JOIN billing_pricebookassignment a
-    ON a.organization_id = m.organization_id AND a.valid @> m.window_start
-  LEFT JOIN billing_pricebook b ON b.id = a.price_book_id
- CROSS JOIN LATERAL (VALUES
-   (a.id IS NULL, 'no_price_book',
-    format('%%s has no price book at that hour.', o.name),
-    'Assign a price book to the organization from that hour on.'),
-   (a.id IS NOT NULL, 'no_price',
-    format('Price book %%s has no price for %%s units of %%s at that hour.',
-           b.name, m.size, m.price_group),
-    'Set a price for the size and group, or for any group, from that hour on.')
-  ) told(applies, code, summary, remedy)
- WHERE told.applies
- ORDER BY m.window_id, m.project_id, m.size, m.price_group
-ON CONFLICT (window_id, project_id, size, price_group) DO UPDATE
-  SET unit_seconds = excluded.unit_seconds, code = excluded.code, summary = excluded.summary,
-      remedy = excluded.remedy, resolved_at = NULL
-  WHERE (e.unit_seconds, e.code, e.summary, e.resolved_at)
-        IS DISTINCT FROM (excluded.unit_seconds, excluded.code, excluded.summary, NULL)
-"""  # noqa: S608 - As above.
-_RESOLVE_EXCEPTIONS = f"""
-{_MISSING}
-UPDATE billing_accrualexception e SET resolved_at = %(at)s
- WHERE e.window_id = ANY(%(windows)s) AND e.resolved_at IS NULL
-   AND NOT EXISTS (
-     SELECT FROM missing m
-      WHERE (m.window_id, m.project_id, m.size, m.price_group)
-            = (e.window_id, e.project_id, e.size, e.price_group))
-"""  # noqa: S608 - As above.
+_CHARGE = charge(WINDOWS)
+_NOTE_EXCEPTIONS = note_exceptions(WINDOWS)
+_RESOLVE_EXCEPTIONS = resolve_exceptions(WINDOWS)
 _CLOSE_WINDOWS = f"""
-WITH {_USAGE},
+WITH {usage_of(WINDOWS)},
 used AS (SELECT window_id, sum(unit_seconds)::bigint AS total FROM usage GROUP BY 1),
 charged AS (
   SELECT window_id, sum(unit_seconds)::bigint AS total
-    FROM billing_charge WHERE window_id = ANY(%(windows)s) GROUP BY 1
+    FROM billing_charge r WHERE {WINDOWS.rows} GROUP BY 1
 ),
 closed AS (
   INSERT INTO billing_accruedwindow AS a
@@ -235,4 +134,4 @@ closed AS (
   RETURNING is_complete, (xmax = 0) AS is_fresh
 )
 SELECT count(*), count(*) FILTER (WHERE is_complete), count(*) FILTER (WHERE is_fresh) FROM closed
-"""  # noqa: S608 - As above.
+"""  # noqa: S608 - Put together from constants only.

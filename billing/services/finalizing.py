@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from billing.domain.document import STANDARD_TERMS, InvoiceTerms, digest_of, issue_document
-from billing.domain.errors import DraftStaleError, FourEyesError
+from billing.domain.errors import DraftStaleError, FourEyesError, InvoiceNegativeError
 from billing.domain.invoice_state import InvoiceMove, InvoiceState, require_move
 from billing.models import BillingPeriod, Invoice, PeriodState
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
@@ -47,6 +47,7 @@ def finalize_invoice(
         StaleVersionError: It was drafted again since.
         FourEyesError: The actor drafted it, and the site asks for four eyes.
         PeriodNotReadyError: Something came up since the draft; every reason is under `problems`.
+        InvoiceNegativeError: Its total is below nothing.
         DraftStaleError: The period's charges are no longer those of the draft.
         Invoice.DoesNotExist: There is none.
     """
@@ -63,6 +64,7 @@ def finalize_invoice(
         require_version(row=invoice, expected_version=expected_version, actor=actor)
         _require_four_eyes(invoice, actor=actor, terms=terms)
         require_ready(period, at=at)
+        _require_amount(invoice)
         _link_charges(invoice)
         _freeze(invoice, actor=actor, at=at)
         _close(period, at=at)
@@ -96,9 +98,21 @@ def _require_four_eyes(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms) -
         )
 
 
+def _require_amount(invoice: Invoice) -> None:
+    if invoice.total < 0:
+        raise InvoiceNegativeError(
+            "Corrections give back more than the month has used.",
+            facts={"total": invoice.document["total"]["amount"], "currency": invoice.currency},
+        )
+
+
 def _link_charges(invoice: Invoice) -> None:
     """Give every charge of the period its line, and hold the lines equal to their charges."""
-    given = {"invoice": invoice.pk, "period": invoice.period_id}
+    given = {
+        "invoice": invoice.pk,
+        "period": invoice.period_id,
+        "organization": invoice.organization_id,
+    }
     with connection.cursor() as cursor:
         cursor.execute(_LINK, given)
         cursor.execute(_DIFFERENCES, given)
@@ -150,9 +164,11 @@ RETURNING next_number - 1
 _LINK = """
 UPDATE billing_charge c SET line_id = l.id
   FROM billing_invoiceline l
+  JOIN billing_billingperiod s ON s.id = coalesce(l.service_period_id, %(period)s)
  WHERE l.invoice_id = %(invoice)s AND c.period_id = %(period)s AND c.line_id IS NULL
    AND (c.project_id, c.size, c.price_group, c.unit_price)
        = (l.project_id, l.size, l.price_group, l.unit_price)
+   AND s.hours @> c.window_start
 """
 _DIFFERENCES = """
 SELECT (SELECT count(*) FROM billing_charge
@@ -161,6 +177,20 @@ SELECT (SELECT count(*) FROM billing_charge
          WHERE l.invoice_id = %(invoice)s
            AND l.unit_seconds IS DISTINCT FROM
                (SELECT sum(c.unit_seconds) FROM billing_charge c WHERE c.line_id = l.id))
+     + (SELECT count(*) FROM billing_invoiceline l
+          LEFT JOIN (
+            SELECT b.project_id, b.size, b.price_group, b.unit_price,
+                   coalesce(b.service_period_id, i.period_id) AS month_id,
+                   sum(b.unit_seconds) AS unit_seconds
+              FROM billing_invoiceline b JOIN billing_invoice i ON i.id = b.invoice_id
+             WHERE i.organization_id = %(organization)s AND i.state = 'final'
+             GROUP BY 1, 2, 3, 4, 5) billed
+            ON (billed.project_id, billed.size, billed.price_group, billed.unit_price,
+                billed.month_id)
+               = (l.project_id, l.size, l.price_group, l.unit_price,
+                  coalesce(l.service_period_id, %(period)s))
+         WHERE l.invoice_id = %(invoice)s
+           AND l.billed_unit_seconds <> coalesce(billed.unit_seconds, 0))
      + (SELECT count(*) FROM billing_invoice i
          CROSS JOIN LATERAL (
            SELECT sum(l.amount) AS total, sum(l.unit_seconds)::bigint AS unit_seconds

@@ -57,7 +57,7 @@ def draft_invoice(
         if earlier is not None:
             require_move(earlier.state, InvoiceMove.REDRAFT, reference=earlier.reference)
         require_ready(period, at=at)
-        lines = compose_lines(unbilled_sums(period.pk), currency=organization.billing_currency)
+        lines = compose_lines(unbilled_sums(period), currency=organization.billing_currency)
         if not lines:
             raise NothingToInvoiceError("The period has nothing to invoice.", field="period")
         invoice = earlier or Invoice(organization=organization, period=period, version=0)
@@ -183,8 +183,10 @@ def _row(invoice: Invoice, line: Line) -> InvoiceLine:
         project_id=UUID(line.project_id),
         size=line.size,
         price_group=line.price_group,
+        service_period_id=UUID(line.service_period_id) if line.service_period_id else None,
         description=line.description,
         unit_seconds=line.unit_seconds,
+        billed_unit_seconds=line.billed_unit_seconds,
         unit_price=line.unit_price,
         amount=line.amount.amount,
     )

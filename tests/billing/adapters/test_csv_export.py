@@ -23,7 +23,7 @@ def test_a_line_is_exactly_this_record() -> None:
     assert header == ",".join(f'"{column}"' for column in COLUMNS)
     assert record == (
         '"","draft","","Acme","2026-10","EUR","llm","LLM","CC-1","small","H100/whole",'
-        '"Small unit, H100 whole device",1,5400,1.500000,2.50,3.75'
+        '"Small unit, H100 whole device","2026-10",1,5400,1.500000,2.50,3.75'
     )
     assert rest == ""
 

@@ -68,6 +68,7 @@ def test_the_document_of_a_draft_is_exactly_this() -> None:
                 "size": "small",
                 "price_group": "H100/1g.10gb",
                 "description": "Small unit, H100 1g.10gb",
+                "service_month": "2026-10",
                 "unit_seconds": 5400,
                 "unit_hours": "1.500000",
                 "unit_price": "2.50",

@@ -1,5 +1,6 @@
 """Lines add whole unit-seconds, multiply once and round once, in one order."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.domain.invoicing import ChargeSum, compose_lines, describe, total_of
-from billing.domain.money import Money
+from billing.domain.money import Money, price_of
 
 
 def charge(
@@ -67,8 +68,11 @@ def test_one_price_written_in_two_ways_makes_one_line() -> None:
     assert [line.amount.amount for line in lines] == [Decimal("4.00")]
 
 
-def test_what_adds_up_to_nothing_makes_no_line() -> None:
-    assert compose_lines([charge(5), charge(-5)], currency="EUR") == ()
+def test_what_adds_up_to_nothing_makes_a_line_of_nothing_for_its_charges() -> None:
+    (line,) = compose_lines([charge(5), charge(-5)], currency="EUR")
+
+    assert (line.unit_seconds, line.amount) == (0, Money.zero("EUR"))
+    assert compose_lines([], currency="EUR") == ()
     assert total_of((), currency="EUR") == Money.zero("EUR")
 
 
@@ -119,3 +123,46 @@ def halves(one: ChargeSum) -> list[ChargeSum]:
 )
 def test_a_line_says_in_words_what_it_is_for(size: str, group: str, text: str) -> None:
     assert describe(size=size, price_group=group) == text
+
+
+def late(unit_seconds: int, *, billed: int, month: str = "2026-10") -> ChargeSum:
+    return replace(
+        charge(unit_seconds, price="1.2345678901"),
+        service_month=month,
+        service_period_id=f"id-{month}",
+        billed_unit_seconds=billed,
+    )
+
+
+def test_lines_of_earlier_months_come_after_a_projects_own_and_say_so() -> None:
+    lines = compose_lines(
+        [
+            late(-3600, billed=7200, month="2026-09"),
+            charge(3600),
+            charge(3600, project="vision"),
+            late(3600, billed=0),
+        ],
+        currency="EUR",
+    )
+
+    assert [(line.project, line.service_month, line.description) for line in lines] == [
+        ("llm", "", "Small unit, H100 whole device"),
+        ("llm", "2026-09", "Small unit, H100 whole device, correction of September 2026"),
+        ("llm", "2026-10", "Small unit, H100 whole device, late usage of October 2026"),
+        ("vision", "", "Small unit, H100 whole device"),
+    ]
+    assert [line.service_period_id for line in lines] == ["", "id-2026-09", "id-2026-10", ""]
+    assert [line.billed_unit_seconds for line in lines] == [0, 7200, 0, 0]
+
+
+@given(deltas=st.lists(st.integers(-(10**6), 10**6), max_size=20), first=st.integers(0, 10**6))
+def test_lines_of_a_month_add_up_to_one_rounding_however_it_was_cut(
+    deltas: list[int], first: int
+) -> None:
+    billed, amounts = 0, Money.zero("EUR")
+    for delta in (first, *deltas):
+        (line,) = compose_lines([late(delta, billed=billed)], currency="EUR")
+        billed, amounts = billed + delta, amounts + line.amount
+
+    price = Decimal("1.2345678901")
+    assert amounts == price_of(billed, unit_price=price, currency="EUR")

@@ -1,0 +1,310 @@
+"""What comes late is a labelled line of the next invoice; a month adds up to one rounding."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from billing.adapters.csv_export import render_csv
+from billing.domain.errors import (
+    DraftStaleError,
+    InvoiceNegativeError,
+    NothingToInvoiceError,
+    PeriodNotReadyError,
+)
+from billing.domain.money import price_of
+from billing.models import BillingPeriod, Charge, Invoice, InvoiceLine, InvoiceSeries
+from billing.selectors.unbilled import unbilled_sums
+from metering.models import MeteringWindow, UsageRecord
+from tests.billing.late import accrue_late, correct, draft, finalize, told
+from tests.billing.ledger import (
+    BOUND_HOURS,
+    HOUR,
+    Ledger,
+    Use,
+    accrue_everything,
+    make_ledger,
+    seal_rest_of_month,
+    sealed_window,
+)
+from tests.builders import AT, MONTH_END, MONTH_START
+
+DECEMBER = AT.replace(month=12)
+LINE = "Small unit, H100 1g.10gb"
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    """An organization whose namespaces are bound for three hours of October."""
+    return make_ledger(bound_hours=BOUND_HOURS)
+
+
+@pytest.fixture
+def window(ledger: Ledger) -> MeteringWindow:
+    """October's first hour, invoiced: LLM used 1,001 unit-seconds, 0.56 at 2.00."""
+    made = sealed_window(ledger.cluster, [Use(ledger.llm, 1001)])
+    seal_rest_of_month(ledger.cluster, hours=BOUND_HOURS)
+    accrue_everything()
+    finalize(draft(ledger.organization, "2026-10"))
+    return made
+
+
+def november(ledger: Ledger, unit_seconds: int = 3600) -> MeteringWindow:
+    """Seal and accrue an hour of November with use of LLM."""
+    made = sealed_window(ledger.cluster, [Use(ledger.llm, unit_seconds)], start_at=MONTH_END)
+    accrue_everything(at=DECEMBER)
+    return made
+
+
+def test_late_use_of_a_closed_month_is_a_line_of_the_next(
+    ledger: Ledger, window: MeteringWindow
+) -> None:
+    november(ledger)
+    accrue_late(correct(window, ledger.llm, 1001))
+
+    invoice = finalize(draft(ledger.organization, "2026-11", at=DECEMBER), at=DECEMBER)
+
+    # 2,002 unit-seconds at 2.00 are 1.11; 0.56 of it was billed in October.
+    assert told(invoice) == [
+        (LINE, 3600, "2.00"),
+        (f"{LINE}, late usage of October 2026", 1001, "0.55"),
+    ]
+    assert [line["service_month"] for line in invoice.document["lines"]] == ["2026-11", "2026-10"]
+    assert invoice.document["total"] == {
+        "unit_seconds": 4601,
+        "unit_hours": "1.278056",
+        "amount": "2.55",
+    }
+    own, late = InvoiceLine.objects.filter(invoice=invoice)
+    assert (own.service_period, own.billed_unit_seconds) == (None, 0)
+    assert late.service_period is not None
+    assert (late.service_period.label, late.billed_unit_seconds) == ("2026-10", 1001)
+    assert not Charge.objects.filter(line=None).exists()
+    assert set(late.charges.values_list("window_start", "unit_seconds")) == {(MONTH_START, 1001)}
+    assert b'"2026-10",2,1001,0.278056,2.00,0.55' in render_csv(invoice.document)
+
+
+def test_what_is_taken_back_is_a_correction(ledger: Ledger, window: MeteringWindow) -> None:
+    november(ledger)
+    accrue_late(correct(window, ledger.llm, -1001))
+
+    invoice = finalize(draft(ledger.organization, "2026-11", at=DECEMBER), at=DECEMBER)
+
+    assert told(invoice) == [
+        (LINE, 3600, "2.00"),
+        (f"{LINE}, correction of October 2026", -1001, "-0.56"),
+    ]
+    assert invoice.total == Decimal("1.44")
+
+
+def test_in_its_own_open_month_a_correction_is_no_line_of_its_own(ledger: Ledger) -> None:
+    window = sealed_window(ledger.cluster, [Use(ledger.llm, 1001)])
+    seal_rest_of_month(ledger.cluster, hours=BOUND_HOURS)
+    accrue_everything()
+    accrue_late(correct(window, ledger.llm, 1001), correct(window, ledger.llm, -1))
+
+    invoice = finalize(draft(ledger.organization, "2026-10"))
+
+    assert told(invoice) == [(LINE, 2001, "1.11")]
+
+
+def test_all_taken_back_in_its_own_month_leaves_a_line_of_nothing(ledger: Ledger) -> None:
+    window = sealed_window(ledger.cluster, [Use(ledger.llm, 1001)])
+    seal_rest_of_month(ledger.cluster, hours=BOUND_HOURS)
+    accrue_everything()
+    accrue_late(correct(window, ledger.llm, -1001))
+
+    invoice = finalize(draft(ledger.organization, "2026-10"))
+
+    assert told(invoice) == [(LINE, 0, "0.00")]
+    assert not Charge.objects.filter(line=None).exists()
+
+
+def test_the_third_month_goes_on_from_what_both_billed(
+    ledger: Ledger, window: MeteringWindow
+) -> None:
+    november(ledger)
+    accrue_late(correct(window, ledger.llm, 1001))
+    finalize(draft(ledger.organization, "2026-11", at=DECEMBER), at=DECEMBER)
+    sealed_window(ledger.cluster, [], start_at=DECEMBER.replace(minute=0))
+    accrue_late(correct(window, ledger.llm, 1001), at=DECEMBER)
+
+    invoice = draft(ledger.organization, "2026-12", at=DECEMBER.replace(year=2027, month=1))
+
+    # 3,003 unit-seconds are 1.67, of which 0.56 + 0.55 are billed.
+    assert told(invoice) == [(f"{LINE}, late usage of October 2026", 1001, "0.56")]
+    assert invoice.lines.get().billed_unit_seconds == 2002
+
+
+def test_more_given_back_than_used_is_drafted_but_not_finalized(
+    ledger: Ledger, window: MeteringWindow
+) -> None:
+    november(ledger, 60)
+    accrue_late(correct(window, ledger.llm, -1001))
+    negative = draft(ledger.organization, "2026-11", at=DECEMBER)
+    assert negative.document["total"]["amount"] == "-0.53"
+
+    with pytest.raises(InvoiceNegativeError) as refused:
+        finalize(negative, at=DECEMBER)
+
+    assert refused.value.code == "invoice_total_negative"
+    assert refused.value.facts == {"total": "-0.53", "currency": "EUR"}
+    negative.refresh_from_db()
+    assert (negative.state, negative.number) == ("draft", None)
+    assert InvoiceSeries.objects.get().next_number == 2
+    assert BillingPeriod.objects.get(label="2026-11").state == "open"
+    assert Charge.objects.filter(line=None).count() == 2
+
+
+def test_a_draft_is_stale_once_another_invoice_billed_more_of_the_same_month(
+    ledger: Ledger, window: MeteringWindow
+) -> None:
+    november(ledger)
+    accrue_late(correct(window, ledger.llm, 1001))
+    seen = draft(ledger.organization, "2026-11", at=DECEMBER)
+    seen.lines.filter(service_period__label="2026-10").update(billed_unit_seconds=1000)
+
+    with pytest.raises(DraftStaleError) as refused:
+        finalize(seen, at=DECEMBER)
+
+    assert refused.value.facts == {"differences": 1}
+    seen.refresh_from_db()
+    assert seen.state == "draft"
+
+
+def test_an_invoice_waits_for_corrections_to_be_accrued(
+    ledger: Ledger, window: MeteringWindow
+) -> None:
+    november(ledger)
+    late = correct(window, ledger.llm, 1001)
+
+    with pytest.raises(PeriodNotReadyError) as refused:
+        draft(ledger.organization, "2026-11", at=DECEMBER)
+
+    assert [(p.code, p.message) for p in refused.value.problems] == [
+        ("corrections_not_accrued", "1 usage corrections are not accrued.")
+    ]
+    accrue_late(late)
+    assert draft(ledger.organization, "2026-11", at=DECEMBER).unit_seconds == 4601
+
+
+def test_a_closed_month_is_not_drafted_again_for_what_came_late(
+    ledger: Ledger, window: MeteringWindow
+) -> None:
+    accrue_late(correct(window, ledger.llm, 1001))
+    october = Invoice.objects.get()
+
+    assert october.unit_seconds == 1001
+    assert october.document["total"]["amount"] == "0.56"
+    assert unbilled_sums(october.period) == ()
+
+
+def test_a_month_with_nothing_new_has_nothing_to_invoice(
+    ledger: Ledger, window: MeteringWindow
+) -> None:
+    del window
+    sealed_window(ledger.cluster, [], start_at=MONTH_END)
+    accrue_everything(at=DECEMBER)
+    late = correct(MeteringWindow.objects.earliest("start_at"), ledger.llm, 5)
+    accrue_late(late)
+    finalize(draft(ledger.organization, "2026-11", at=DECEMBER), at=DECEMBER)
+
+    with pytest.raises((NothingToInvoiceError, BillingPeriod.DoesNotExist)):
+        draft(ledger.organization, "2026-12", at=DECEMBER.replace(year=2027, month=1))
+
+
+def test_statements_of_a_draft_do_not_grow_with_late_months_and_corrections(
+    ledger: Ledger, window: MeteringWindow
+) -> None:
+    november(ledger)
+    accrue_late(correct(window, ledger.llm, 60))
+    draft(ledger.organization, "2026-11", at=DECEMBER)
+
+    def statements() -> int:
+        with CaptureQueriesContext(connection) as asked:
+            draft(ledger.organization, "2026-11", at=DECEMBER)
+        return len(asked)
+
+    few = statements()
+    windows = MeteringWindow.objects.filter(start_at__lt=MONTH_END)
+    for late in windows:
+        accrue_late(*(correct(late, p, 60, 70) for p in (ledger.llm, ledger.vision)))
+
+    assert statements() == few
+
+
+arrivals = st.lists(
+    st.tuples(st.integers(0, BOUND_HOURS - 1), st.integers(-700, 900), st.booleans()),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(metered=st.integers(1, 3600), late=arrivals)
+def test_billed_in_any_order_equals_billed_at_once(
+    ledger: Ledger, metered: int, late: list[tuple[int, int, bool]]
+) -> None:
+    """Whatever comes late, in whatever order and however the invoices cut it, costs the same."""
+    with transaction.atomic():
+        sealed_window(ledger.cluster, [Use(ledger.llm, metered)])
+        seal_rest_of_month(ledger.cluster, hours=BOUND_HOURS)
+        accrue_everything()
+        finalize(draft(ledger.organization, "2026-10"))
+        for month, (hour, delta, closes) in enumerate(late, start=11):
+            _arrive(ledger, hour, delta, month=month, closes=closes)
+
+        lines = InvoiceLine.objects.filter(invoice__state="final")
+        billed = [_facts(line) for line in lines if _is_of_october(line)]
+        billed_seconds = sum(fact[0] for fact in billed)
+        billed_amount = sum((fact[1] for fact in billed), start=Decimal(0))
+
+        waiting = sum(
+            Charge.objects.filter(line=None, window_start__lt=MONTH_END).values_list(
+                "unit_seconds", flat=True
+            )
+        )
+        used = sum(UsageRecord.objects.values_list("unit_seconds", flat=True))
+        assert billed_seconds + waiting == used
+        at_once = price_of(billed_seconds, unit_price=Decimal(2), currency="EUR")
+        assert billed_amount == at_once.amount
+        transaction.set_rollback(True)
+
+
+def _arrive(ledger: Ledger, hour: int, delta: int, *, month: int, closes: bool) -> None:
+    """Correct an hour of October by as much as there is, and perhaps close the open month."""
+    window = MeteringWindow.objects.get(start_at=MONTH_START + hour * HOUR)
+    held = sorted(
+        UsageRecord.objects.filter(window_id=window.pk).values_list("pod_uid", "unit_seconds")
+    )
+    if delta < 0:
+        first = held[0][0] if held else ""
+        left = sum(seconds for uid, seconds in held if uid == first)
+        delta = -min(-delta, left)
+    if delta:
+        now = AT.replace(year=2026 + (month - 1) // 12, month=(month - 1) % 12 + 1)
+        accrue_late(correct(window, ledger.llm, delta), at=now)
+    at = AT.replace(year=2026 + month // 12, month=month % 12 + 1)
+    label = f"{2026 + (month - 1) // 12}-{(month - 1) % 12 + 1:02}"
+    period = BillingPeriod.objects.filter(label=label, state="open").first()
+    if closes and period is not None and unbilled_sums(period):
+        drafted = draft(ledger.organization, label, at=at)
+        if drafted.total >= 0:
+            finalize(drafted, at=at)
+
+
+def _is_of_october(line: InvoiceLine) -> bool:
+    month = line.service_period or line.invoice.period
+    return month.label == "2026-10"
+
+
+def _facts(line: InvoiceLine) -> tuple[int, Any]:
+    return line.unit_seconds, line.amount
