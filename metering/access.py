@@ -10,12 +10,14 @@ from typing import Final
 
 from django.db.models import Exists, OuterRef, QuerySet
 
+from metering.domain.devices import Attribution
 from metering.models import (
     CapacityRecord,
     CatalogueVersion,
     ClusterHealth,
     CreditProposal,
     DeviceEvent,
+    DeviceUsage,
     MeteringException,
     MeteringWindow,
     UsageRecord,

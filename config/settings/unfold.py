@@ -104,6 +104,7 @@ UNFOLD: dict[str, Any] = {
                 _table("Usage records", "data_usage", "metering_usagerecord"),
                 _table("Allocations", "developer_board", "metering_podallocation"),
                 _table("Capacity", "stacked_bar_chart", "metering_capacityrecord"),
+                _table("Device usage", "memory", "metering_deviceusage"),
                 _table("Catalogue", "category", "metering_catalogueversion"),
             ),
             _group(

@@ -5,7 +5,13 @@ from decimal import Decimal
 
 from billing.models import BillingPeriod, Invoice
 from billing.services.accrual import accrue_windows
-from metering.models import CapacityRecord, ExceptionKind, MeteringException, MeteringWindow
+from metering.models import (
+    CapacityRecord,
+    DeviceUsage,
+    ExceptionKind,
+    MeteringException,
+    MeteringWindow,
+)
 from quotas.models import EnforcementTarget, QuotaRequest
 from tenants.domain.actors import system_actor
 from tenants.domain.roles import Role
@@ -26,6 +32,7 @@ def make_set(number: int) -> None:
     accrue_windows(window_ids=[window.pk], actor=TICK, at=AT)
     _make_people(ledger, number)
     _make_metering(window)
+    _make_device(window)
     _make_quotas(ledger, number)
     _make_invoice(ledger)
 
@@ -68,6 +75,25 @@ def _make_metering(window: MeteringWindow) -> None:
         billed_unit_seconds=3_600,
         held_unit_seconds=0,
         idle_unit_seconds=25_200,
+    )
+
+
+def _make_device(window: MeteringWindow) -> None:
+    """Make a device's row in an hour that is not sealed; a sealed one takes none."""
+    start_at = window.start_at + timedelta(hours=1)
+    later = MeteringWindow.objects.create(
+        cluster=window.cluster, start_at=start_at, not_before=start_at
+    )
+    DeviceUsage.objects.create(
+        window=later,
+        window_start=start_at,
+        cluster=window.cluster,
+        node="node-1",
+        uuid="GPU-1",
+        attribution="idle",
+        begin_at=start_at,
+        end_at=start_at + timedelta(hours=1),
+        seconds=3600,
     )
 
 

@@ -11,7 +11,16 @@ from metering.services.sweeping import meter_due
 from tenants.models import AuditEntry
 from tests.builders import bind, make_cluster
 from tests.cast import Cast, make_cast
-from tests.metering.seen import HOUR, LATER, moment, observation, pod, ticks, worker
+from tests.metering.seen import (
+    HOUR,
+    LATER,
+    device,
+    moment,
+    observation,
+    pod,
+    ticks,
+    worker,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -19,6 +28,7 @@ TABLES = (
     "usagerecord",
     "podallocation",
     "capacityrecord",
+    "deviceusage",
     "meteringwindow",
     "meteringexception",
     "catalogueversion",
@@ -33,7 +43,11 @@ def cast() -> Cast:
     bind(make_cluster(metered_from=HOUR), "llm", people.llm)
     second = HOUR + timedelta(hours=1)
     metering = worker(
-        observation(pod("a", namespace="llm"), pod("b", namespace="stray")),
+        observation(
+            pod("a", namespace="llm"),
+            pod("b", namespace="stray"),
+            devices=(device(namespace="llm", pod="pod-a"),),
+        ),
         observation(
             start_at=second,
             end_at=second + timedelta(hours=1),

@@ -1,0 +1,133 @@
+"""Device totals: how busy each project's own devices were, beside what the project used."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import ROUND_HALF_UP, Decimal
+from uuid import UUID
+
+from django.db.models import DecimalField, ExpressionWrapper, F, Max, Q, QuerySet, Sum
+from django.db.models.functions import Cast
+
+from metering.domain.devices import COVERAGE_MIN, Attribution
+from metering.models import DeviceUsage, UsageRecord
+
+_STEP = Decimal("0.000001")
+_EXACT: DecimalField = DecimalField(max_digits=38, decimal_places=6)  # type: ignore[type-arg]
+_COVERAGE_MIN = Decimal(COVERAGE_MIN.numerator) / COVERAGE_MIN.denominator
+_FIGURES = {
+    "busy": ("busy_ratio", "busy_coverage"),
+    "sm": ("sm_active_ratio", "sm_active_coverage"),
+    "dram": ("dram_active_ratio", "dram_active_coverage"),
+    "power": ("power_mean_milliwatts", "power_coverage"),
+}
+
+
+@dataclass(frozen=True)
+class KnownMean:
+    """A mean over device-seconds, and over how many of them it is known.
+
+    Attributes:
+        value: None when it is known for none: that is no data, not 0.
+    """
+
+    value: Decimal | None
+    seconds: int
+
+
+@dataclass(frozen=True)
+class ProjectDevices:
+    """What one project used, and what its own devices did meanwhile.
+
+    Attributes:
+        unit_seconds: All sizes together, shared devices too.
+        energy_millijoules: Of its usage records that know; None when none does.
+        device_seconds: Of devices that served its pods alone.
+        memory_peak_ratio: The largest share of a device's memory in use at a sample.
+        power: Mean milliwatts of the physical GPUs, whole ones only.
+    """
+
+    project_id: UUID
+    unit_seconds: int
+    energy_millijoules: int | None
+    device_seconds: int
+    busy: KnownMean
+    sm_active: KnownMean
+    dram_active: KnownMean
+    memory_peak_ratio: Decimal | None
+    power: KnownMean
+
+
+def project_devices(
+    *, begin_at: datetime, end_at: datetime, cluster_id: UUID | None = None
+) -> tuple[ProjectDevices, ...]:
+    """Return each project's use and its devices' activity, by project id; two statements.
+
+    Only stretches of which at least 80 % was sampled count towards a mean, each by its seconds.
+
+    Args:
+        begin_at: First hour, included.
+        end_at: End, excluded.
+        cluster_id: Only this cluster's; None for all.
+    """
+    span = {"window_start__gte": begin_at, "window_start__lt": end_at}
+    where = span if cluster_id is None else {**span, "cluster_id": cluster_id}
+    used = (
+        UsageRecord.objects.filter(**where)
+        .order_by("project_id")
+        .values("project_id")
+        .annotate(units=Sum("unit_seconds"), energy=Sum("energy_millijoules"))
+    )
+    devices = {row["project_id"]: row for row in _summed(DeviceUsage.objects.filter(**where))}
+    return tuple(_project(row, devices.get(row["project_id"], {})) for row in used)
+
+
+def _summed(rows: QuerySet[DeviceUsage]) -> QuerySet[DeviceUsage, dict[str, object]]:
+    sums: dict[str, object] = {"all_seconds": Sum("seconds")}
+    for name, (column, coverage) in _FIGURES.items():
+        known = Q(**{f"{column}__isnull": False, f"{coverage}__gte": _COVERAGE_MIN})
+        if name == "power":
+            known &= Q(instance_id="")
+        weighted = ExpressionWrapper(Cast(column, _EXACT) * F("seconds"), output_field=_EXACT)
+        sums[f"{name}_seconds"] = Sum("seconds", filter=known)
+        sums[f"{name}_weighted"] = Sum(weighted, filter=known)
+    share = Cast("memory_used_peak_mebibytes", _EXACT) / Cast("memory_total_mebibytes", _EXACT)
+    sums["memory_peak"] = Max(
+        ExpressionWrapper(share, output_field=_EXACT), filter=Q(memory_total_mebibytes__gt=0)
+    )
+    return (
+        rows.filter(attribution=Attribution.EXCLUSIVE.value)
+        .order_by("project_id")
+        .values("project_id")
+        .annotate(**sums)
+    )
+
+
+def _project(used: dict[str, object], devices: dict[str, object]) -> ProjectDevices:
+    energy, peak = used["energy"], devices.get("memory_peak")
+    return ProjectDevices(
+        project_id=used["project_id"],  # type: ignore[arg-type]
+        unit_seconds=_whole(used["units"]),
+        energy_millijoules=None if energy is None else _whole(energy),
+        device_seconds=_whole(devices.get("all_seconds")),
+        busy=_mean(devices, "busy"),
+        sm_active=_mean(devices, "sm"),
+        dram_active=_mean(devices, "dram"),
+        memory_peak_ratio=None if peak is None else _rounded(Decimal(str(peak))),
+        power=_mean(devices, "power"),
+    )
+
+
+def _mean(row: dict[str, object], name: str) -> KnownMean:
+    seconds = _whole(row.get(f"{name}_seconds"))
+    weighted = row.get(f"{name}_weighted")
+    if not seconds or not isinstance(weighted, Decimal):
+        return KnownMean(None, 0)
+    return KnownMean(_rounded(weighted / seconds), seconds)
+
+
+def _whole(value: object) -> int:
+    return int(str(value)) if value is not None else 0
+
+
+def _rounded(value: Decimal) -> Decimal:
+    return value.quantize(_STEP, rounding=ROUND_HALF_UP)

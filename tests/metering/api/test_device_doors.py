@@ -1,0 +1,107 @@
+"""Device usage over REST: the platform sees all, a tenant what its own pods held alone."""
+
+import pytest
+from django.contrib.auth.models import User
+
+from metering.models import DeviceUsage, MeteringWindow
+from tests.cast import Cast
+from tests.metering.api.doors import API, RANGE, Door, results
+from tests.metering.seen import HOUR, moment
+
+
+@pytest.fixture
+def rows(cast: Cast) -> None:
+    """One row of every kind in the hour that is not sealed."""
+    window = MeteringWindow.objects.exclude(state="sealed").get()
+    common = {
+        "window": window,
+        "window_start": window.start_at,
+        "cluster": window.cluster,
+        "node": "node-1",
+        "begin_at": window.start_at,
+        "end_at": moment(1800, start_at=window.start_at),
+        "seconds": 1800,
+    }
+    for project in (cast.llm, cast.vision, cast.virus):
+        DeviceUsage.objects.create(
+            **common,
+            uuid=f"GPU-{project.slug}",
+            attribution="exclusive",
+            pod_name="train-0",
+            pod_uid=project.slug,
+            organization=project.organization,
+            project=project,
+        )
+    for attribution in ("shared", "idle", "unattributed", "overhead"):
+        DeviceUsage.objects.create(**common, uuid=f"GPU-{attribution}", attribution=attribution)
+
+
+def seen(door: Door, user: User, **query: str) -> list[str]:
+    found = results(door(user), "device-usage", **query)
+    return sorted(row["uuid"] for row in found if not row["uuid"].startswith("GPU-seen"))
+
+
+@pytest.mark.usefixtures("rows")
+def test_the_platform_sees_every_device(cast: Cast, door: Door) -> None:
+    everything = [
+        "GPU-idle",
+        "GPU-llm",
+        "GPU-overhead",
+        "GPU-shared",
+        "GPU-unattributed",
+        "GPU-virus",
+        "GPU-vision",
+    ]
+
+    assert seen(door, cast.frank) == everything
+
+
+@pytest.mark.usefixtures("rows")
+def test_tenants_see_only_devices_that_served_their_own_pods_alone(cast: Cast, door: Door) -> None:
+    assert seen(door, cast.alice) == ["GPU-llm", "GPU-vision"]
+    assert seen(door, cast.bob) == ["GPU-llm"]
+    assert seen(door, cast.mallory) == ["GPU-virus"]
+
+
+@pytest.mark.usefixtures("rows")
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"attribution": "idle"}, ["GPU-idle"]),
+        ({"uuid": "GPU-llm"}, ["GPU-llm"]),
+        ({"pod_uid": "virus"}, ["GPU-virus"]),
+        ({"node": "node-9"}, []),
+    ],
+)
+def test_devices_are_filtered(
+    cast: Cast, door: Door, query: dict[str, str], expected: list[str]
+) -> None:
+    assert seen(door, cast.frank, **query, **RANGE) == expected
+
+
+@pytest.mark.usefixtures("rows")
+def test_an_attribution_nobody_knows_is_refused(cast: Cast, door: Door) -> None:
+    answer = door(cast.frank).get(f"{API}/device-usage/", {"attribution": "stolen"})
+
+    assert answer.status_code == 422
+    assert "attribution" in str(answer.json())
+
+
+@pytest.mark.usefixtures("rows")
+def test_a_figure_without_data_is_null(cast: Cast, door: Door) -> None:
+    [row] = results(door(cast.frank), "device-usage", uuid="GPU-llm")
+
+    assert row["busy_ratio"] is None
+    assert row["memory_total_mebibytes"] is None
+    assert row["project"] == str(cast.llm.pk)
+    assert (row["seconds"], row["attribution"]) == (1800, "exclusive")
+    assert row["window_start"] == moment(3600).isoformat().replace("+00:00", "Z")
+    assert DeviceUsage.objects.get(uuid="GPU-llm").begin_at > HOUR
+
+
+@pytest.mark.usefixtures("rows")
+def test_nothing_can_be_written(cast: Cast, door: Door) -> None:
+    before = DeviceUsage.objects.count()
+
+    assert door(cast.frank).post(f"{API}/device-usage/", {}).status_code == 405
+    assert DeviceUsage.objects.count() == before
