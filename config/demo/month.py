@@ -28,8 +28,9 @@ from billing.services.periods import open_period
 from billing.tasks import accrue_pending
 from config.demo.plan import FINANCE_ADMIN, FINANCE_REVIEWER, PLATFORM_ADMIN
 from config.demo.world import World
+from metering.domain.policy import GapPolicy
 from metering.models import MeteringWindow, WindowState
-from metering.services.decisions import GapDecision, release_gap
+from metering.services.decisions import release_gap
 from metering.tasks import tick_windows
 from tenants.domain.actors import Actor, system_actor
 from tenants.models import Cluster, Organization
@@ -84,7 +85,7 @@ def meter_month(world: World, progress: Progress) -> None:
     for window in _windows(world).filter(state=WindowState.GAP):
         release_gap(
             window_id=window.pk,
-            decision=GapDecision.ACCEPT,
+            decision=GapPolicy.ACCEPT,
             note=GAP_NOTE,
             actor=actor_named(PLATFORM_ADMIN),
             at=now(),

@@ -10,10 +10,11 @@ from unfold.decorators import action, display
 from metering.access import windows_visible_to
 from metering.admin.calendar import calendar_context
 from metering.admin.notes import NoteActionForm, note_of
+from metering.domain.policy import GapPolicy
 from metering.domain.window_state import WindowState
 from metering.domain.words import percent_words
 from metering.models import MeteringWindow
-from metering.services.decisions import GapDecision, release_gap, retry_window
+from metering.services.decisions import release_gap, retry_window
 from tenants.admin.base import LedgerAdmin, actor_of_request
 
 STATE_COLORS = {
@@ -96,18 +97,18 @@ class MeteringWindowAdmin(LedgerAdmin):
     @admin.action(description="Accept what was seen", permissions=["write"])
     def accept_windows(self, request: HttpRequest, rows: QuerySet[MeteringWindow]) -> None:
         """Bill what was seen of the chosen gaps."""
-        self._decide(request, rows, GapDecision.ACCEPT, done="is metered from what was seen")
+        self._decide(request, rows, GapPolicy.ACCEPT, done="is metered from what was seen")
 
     @admin.action(description="Waive the hour", permissions=["write"])
     def waive_windows(self, request: HttpRequest, rows: QuerySet[MeteringWindow]) -> None:
         """Bill nothing for the chosen gaps."""
-        self._decide(request, rows, GapDecision.WAIVE, done="is waived")
+        self._decide(request, rows, GapPolicy.WAIVE, done="is waived")
 
     def _decide(
         self,
         request: HttpRequest,
         rows: QuerySet[MeteringWindow],
-        decision: GapDecision,
+        decision: GapPolicy,
         *,
         done: str,
     ) -> None:

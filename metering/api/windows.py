@@ -9,15 +9,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from metering.access import READ_WINDOW, WRITE_WINDOW, access_window, windows_visible_to
+from metering.domain.policy import GapPolicy
 from metering.domain.window_state import WindowState
 from metering.models import MeteringWindow
-from metering.services.decisions import GapDecision, release_gap, retry_window
+from metering.services.decisions import release_gap, retry_window
 from tenants.api.filters import StrictFilterSet
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
 
 STATE_CHOICES = [(state.value, state.value) for state in WindowState]
-DECISION_CHOICES = [(decision.value, decision.value) for decision in GapDecision]
+DECISION_CHOICES = [(decision.value, decision.value) for decision in GapPolicy]
 NOTE_LENGTH_MAX = 2_000
 
 
@@ -111,7 +112,7 @@ class MeteringWindowViewSet(ReadingViewSet):
         asked = self.read(WindowDecisionSerializer, request)
         released = release_gap(
             window_id=window.pk,
-            decision=GapDecision(asked["decision"]),
+            decision=GapPolicy(asked["decision"]),
             note=asked["note"],
             actor=self.actor,
             at=self.at,

@@ -22,25 +22,30 @@ class Offer:
     """What a node offered of one resource, and what was seen in use of it.
 
     Attributes:
-        covered_seconds: Seconds of the window in which the node was seen to offer it, or in
+        offered_unit_seconds: Units x the seconds in which the node was seen to offer them, or in
             which nobody saw anything.
+        disputed_unit_seconds: Held only because two sources tell differently; perhaps it was not
+            used at all.
         slack_unit_seconds: By how much the usage's uncertain ends may overstate it.
         units_in_use_max: The most units one pod held of it.
     """
 
     allocatable_units: int
-    covered_seconds: int
+    offered_unit_seconds: int
     billed_unit_seconds: int
     held_unit_seconds: int
+    disputed_unit_seconds: int = 0
     slack_unit_seconds: int = 0
     units_in_use_max: int = 0
 
 
 @dataclass(frozen=True)
 class Balance:
-    """An offer shared out; the three parts add up to the capacity.
+    """An offer shared out; what is billed, held and idle adds up to the capacity.
 
     Attributes:
+        held_unit_seconds: With as much of what is disputed as there was room for: what another
+            pod surely used cannot have been used twice.
         idle_unit_seconds: Negative when more was used than offered.
         is_over_capacity: Whether the excess is more than sampling explains.
         is_unseen: Whether pods used what the node was never seen to offer, likewise.
@@ -48,6 +53,7 @@ class Balance:
 
     capacity_unit_seconds: int
     idle_unit_seconds: int
+    held_unit_seconds: int = 0
     is_over_capacity: bool = False
     is_unseen: bool = False
 
@@ -59,18 +65,20 @@ def balance_of(offer: Offer, *, scrape_interval_seconds: int, window_seconds: in
     capacity to the use: the pod proves that the node was there. So does use of what the node was
     never seen to offer, which is told apart because it may be a hole in what is exported.
     """
-    seen = offer.allocatable_units * min(offer.covered_seconds, window_seconds)
-    used = offer.billed_unit_seconds + offer.held_unit_seconds
+    seen = offer.offered_unit_seconds
+    held = offer.held_unit_seconds
+    used = offer.billed_unit_seconds + held
     edge_seconds = min(window_seconds, EDGE_SCRAPES * scrape_interval_seconds)
     edge_units = max(offer.allocatable_units, offer.units_in_use_max)
     excess = used - seen - edge_units * edge_seconds - offer.slack_unit_seconds
     if used <= seen:
-        return Balance(seen, idle_unit_seconds=seen - used)
+        disputed = min(offer.disputed_unit_seconds, seen - used)
+        return Balance(seen, seen - used - disputed, held + disputed)
     if excess <= 0:
-        return Balance(used, idle_unit_seconds=0)
+        return Balance(used, 0, held)
     if offer.allocatable_units == 0:
-        return Balance(used, idle_unit_seconds=0, is_unseen=True)
-    return Balance(seen, idle_unit_seconds=seen - used, is_over_capacity=True)
+        return Balance(used, 0, held, is_unseen=True)
+    return Balance(seen, seen - used, held, is_over_capacity=True)
 
 
 def blind_seconds(

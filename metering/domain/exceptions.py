@@ -20,6 +20,13 @@ class ExceptionKind(StrEnum):
     LOW_COVERAGE = "low_coverage"
     SOURCE_UNAVAILABLE = "source_unavailable"
     QUARANTINED = "quarantined"
+    DIFFERS = "differs"
+    KUBERNETES_ONLY = "kubernetes_only"
+    PROMETHEUS_ONLY = "prometheus_only"
+    REQUEST_DIFFERS = "request_differs"
+    RECOVERED = "recovered"
+    SINGLE_SOURCE = "single_source"
+    HELD_HOUR = "held_hour"
 
 
 BLOCKING_KINDS: Final = frozenset(
@@ -35,6 +42,17 @@ BLOCKING_KINDS: Final = frozenset(
 A cause about a single pod does not: its unit-seconds stay held in the exception, and one tenant's
 unbound namespace must not stop everybody's invoice.
 """
+
+SIDED_KINDS: Final = frozenset(
+    {
+        ExceptionKind.DIFFERS,
+        ExceptionKind.KUBERNETES_ONLY,
+        ExceptionKind.PROMETHEUS_ONLY,
+        ExceptionKind.REQUEST_DIFFERS,
+        ExceptionKind.RECOVERED,
+    }
+)
+"""Causes about which a person may accept the evidence of one source."""
 
 REMEDIES: Final[Mapping[ExceptionKind, str]] = {
     ExceptionKind.UNKNOWN_DEVICE: (
@@ -70,6 +88,34 @@ REMEDIES: Final[Mapping[ExceptionKind, str]] = {
     ExceptionKind.QUARANTINED: (
         "Look for the workers' errors in the log, then meter the window again; waive the hour if "
         "it can never be metered."
+    ),
+    ExceptionKind.DIFFERS: (
+        "Compare both sources' times in the details and accept the evidence of one. Until then "
+        "only the time that both tell is billed."
+    ),
+    ExceptionKind.KUBERNETES_ONLY: (
+        "It is billed as the Kubernetes API told it. Look why Prometheus never saw the pod; "
+        "accept Prometheus' evidence to bill nothing."
+    ),
+    ExceptionKind.PROMETHEUS_ONLY: (
+        "Nothing is billed for it. Accept Prometheus' evidence to bill what it saw, or the "
+        "Kubernetes API's to say that it held nothing."
+    ),
+    ExceptionKind.REQUEST_DIFFERS: (
+        "The Kubernetes API's request is billed, because it is exact. Look at the metrics of "
+        "kube-state-metrics; a pod's request never changes."
+    ),
+    ExceptionKind.RECOVERED: (
+        "Nothing has to be done: it is billed as Prometheus saw it, because the watch was away. "
+        "Accept the Kubernetes API's evidence to bill only what the watch knew."
+    ),
+    ExceptionKind.SINGLE_SOURCE: (
+        "Nothing has to be done; look why the other source was away, since nothing checked this "
+        "hour."
+    ),
+    ExceptionKind.HELD_HOUR: (
+        "Meter the window again once its evidence is back, or resolve this with a reason to leave "
+        "it off the bill."
     ),
 }
 

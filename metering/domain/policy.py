@@ -4,6 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from enum import StrEnum
 from typing import Final
 
 from metering.domain.window import due_at, end_of
@@ -13,6 +14,20 @@ BACKOFF_SECONDS_MAX: Final = 900
 BACKOFF_DOUBLINGS_MAX: Final = 6
 JITTER_PERCENT: Final = 25
 LOOK_AHEAD_DOUBLINGS_MAX: Final = 5
+
+
+class GapPolicy(StrEnum):
+    """What becomes of an hour that nobody saw well enough.
+
+    `accept` bills what was seen, `waive` bills nothing, `last_known` bills what was held before
+    the hole until the first evidence after it, and `hold` keeps the whole hour off the bill in
+    exceptions.
+    """
+
+    ACCEPT = "accept"
+    WAIVE = "waive"
+    LAST_KNOWN = "last_known"
+    HOLD = "hold"
 
 
 @dataclass(frozen=True)
@@ -27,6 +42,10 @@ class MeteringPolicy:
         coverage_attempts_max: Incomplete answers before a window becomes a gap.
         gap_patience_seconds: Age from which an incomplete window becomes a gap at once, because
             late samples no longer come.
+        gap_policy: What becomes of a gap by itself; None waits for a person.
+        recheck_seconds: How long after its end a sealed window is looked at again, ascending.
+        recheck_retention_seconds: Age from which sources no longer tell of a window.
+        posts_late_usage: Whether later usage is posted by itself; else a person decides on it.
     """
 
     lateness_seconds: int = 900
@@ -35,6 +54,10 @@ class MeteringPolicy:
     attempts_max: int = 8
     coverage_attempts_max: int = 6
     gap_patience_seconds: int = 86_400
+    gap_policy: GapPolicy | None = None
+    recheck_seconds: tuple[int, ...] = (3_600, 21_600, 86_400)
+    recheck_retention_seconds: int = 14 * 86_400
+    posts_late_usage: bool = True
 
 
 DEFAULT_POLICY: Final = MeteringPolicy()

@@ -3,9 +3,11 @@
 from django.db import models
 from django.db.models import F, Q
 
+from metering.domain.policy import GapPolicy
 from metering.domain.window_state import WindowState
 from tenants.models import Cluster
 
+GAP_POLICY_CHOICES = [(policy.value, policy.value.replace("_", " ")) for policy in GapPolicy]
 STATE_CHOICES = [(state.value, state.value.capitalize()) for state in WindowState]
 
 
@@ -26,6 +28,10 @@ class MeteringWindow(models.Model):
     """Answers in a row that could not be used."""
     accepts_low_coverage = models.BooleanField(default=False)
     """A person accepted what was seen, although it is less than should have been."""
+    gap_policy = models.CharField(
+        max_length=16, choices=GAP_POLICY_CHOICES, blank=True, default="", db_default=""
+    )
+    """What a person, or the settings, decided about what nobody saw; "" while nobody has."""
     lease_owner = models.CharField(max_length=64, blank=True, default="")
     lease_until = models.DateTimeField(null=True, blank=True)
     not_before = models.DateTimeField()

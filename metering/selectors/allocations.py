@@ -1,12 +1,15 @@
-"""The allocation ledger: what pods were found to hold at first sight."""
+"""The allocation ledger: what pods were found to hold, and how the ends of that are known."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
+from django.db import connection
+
 from metering.domain.resource_names import sanitise
-from metering.models import PodAllocation
+from metering.domain.timeline import EndKind, Life
+from metering.domain.window import whole_second
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,91 @@ AllocationKey = tuple[str, str]
 """Pod uid and sanitised resource name."""
 
 
-def known_allocations(
-    cluster_id: UUID, *, pod_uids: Collection[str]
-) -> Mapping[AllocationKey, AllocationFact]:
-    """Return what the ledger knows of some pods, by uid and sanitised resource."""
-    rows = PodAllocation.objects.filter(
-        cluster_id=cluster_id, pod_uid__in=list(pod_uids)
-    ).values_list(*FACT_COLUMNS)
-    facts = (AllocationFact(*row) for row in rows)
-    return {(fact.pod_uid, sanitise(fact.resource)): fact for fact in facts}
+@dataclass(frozen=True)
+class LedgerRow:
+    """One row of the ledger as it stands now.
+
+    Attributes:
+        fact: What was settled; with an empty size and catalogue version 0 nothing is yet.
+        life: From its bind to its end as far as the ledger knows; the slack reaches forward.
+        is_from_api: Whether the cluster's API told of it, rather than Prometheus alone.
+        node_labels: What settles the size; only read while there is none.
+    """
+
+    fact: AllocationFact
+    life: Life
+    last_seen_at: datetime
+    is_from_api: bool
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether what it holds has a size."""
+        return self.fact.size != ""
+
+    @property
+    def key(self) -> AllocationKey:
+        """Return what tells it from other rows of the cluster."""
+        return self.fact.pod_uid, sanitise(self.fact.resource)
+
+
+# A row whose end is a lower bound may still have lasted into the hour. What Prometheus saw first is
+# the API's word too, once the watch has come to know the pod.
+_ROWS = """
+SELECT pod_uid, resource, namespace, pod_name, node, owner, units, size, price_group, sharing_mode,
+       product, share_numerator, share_denominator, COALESCE(catalogue_version, 0), begin_at,
+       end_at, end_kind, end_slack_seconds, last_seen_at,
+       source = 'kubernetes' OR EXISTS (
+         SELECT FROM metering_queuedpod q
+          WHERE q.cluster_id = a.cluster_id AND q.pod_uid = a.pod_uid AND q.bound_at IS NOT NULL),
+       CASE WHEN size = '' THEN node_labels ELSE '{}' END
+  FROM metering_podallocation a
+ WHERE cluster_id = %(cluster_id)s
+   AND (pod_uid = ANY(%(pod_uids)s)
+        OR (begin_at < %(end_at)s AND end_at IS NULL)
+        OR (begin_at < %(end_at)s AND end_at > %(start_at)s)
+        OR (begin_at < %(end_at)s AND end_kind = 'vanished_in_gap'
+            AND end_at > %(start_at)s - interval '2 days'
+            AND end_at + make_interval(secs => end_slack_seconds) > %(start_at)s))
+ ORDER BY pod_uid, resource
+"""
+
+
+def ledger_rows(
+    cluster_id: UUID, *, start_at: datetime, end_at: datetime, pod_uids: Collection[str]
+) -> Mapping[AllocationKey, LedgerRow]:
+    """Return the rows of some pods, and of all that may have held something in [start_at, end_at).
+
+    One statement, however many there are.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _ROWS,
+            {
+                "cluster_id": cluster_id,
+                "start_at": start_at,
+                "end_at": end_at,
+                "pod_uids": list(pod_uids),
+            },
+        )
+        rows = [_row(values) for values in cursor.fetchall()]
+    return {row.key: row for row in rows}
+
+
+def _row(values: tuple[object, ...]) -> LedgerRow:
+    fact_values, rest = values[: len(FACT_COLUMNS)], values[len(FACT_COLUMNS) :]
+    fact = AllocationFact(*fact_values)  # type: ignore[arg-type]
+    end_at, end_kind, slack, last_seen_at, is_from_api, labels = rest
+    life = Life(
+        begin_at=whole_second(fact.begin_at),
+        end_at=whole_second(end_at) if isinstance(end_at, datetime) else None,
+        end_kind=EndKind(str(end_kind)),
+        slack_seconds=int(str(slack)),
+    )
+    return LedgerRow(
+        fact=fact,
+        life=life,
+        last_seen_at=last_seen_at,  # type: ignore[arg-type]
+        is_from_api=bool(is_from_api),
+        node_labels=labels,  # type: ignore[arg-type]
+    )

@@ -2,57 +2,25 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
-from metering.domain.capacity import Balance, Offer, balance_of, blind_seconds
+from metering.domain.capacity import Balance, Offer, balance_of
 from metering.domain.catalogue import Sized
 from metering.domain.exceptions import ExceptionKind, Finding
+from metering.domain.pod_life import CLAIM_PREFIX
 from metering.domain.resource_names import resource_of
-from metering.domain.window import seconds_between
-from metering.protocols import NodeObservation, Observation
+from metering.services.composed import CapacityRow, NodeUse
+from metering.services.offers import NodeOffer, Offers, Place
 from metering.services.sizing import Sizer
 
 NO_LABELS: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True)
-class NodeUse:
-    """One pod's use of one resource of one node.
-
-    Attributes:
-        resource: Sanitised name.
-        slack_seconds: How far the end is uncertain.
-    """
-
-    node: str
-    resource: str
-    units: int
-    unit_seconds: int
-    slack_seconds: int
-
-
-@dataclass(frozen=True)
-class CapacityRow:
-    """One capacity record before it is written; see models.CapacityRecord."""
-
-    node: str
-    resource: str
-    size: str
-    price_group: str
-    share_numerator: int
-    share_denominator: int
-    allocatable_units: int
-    billed_unit_seconds: int
-    held_unit_seconds: int
-    balance: Balance
-
-
-_Place = tuple[str, str]
-"""Node and sanitised resource."""
+_NOTHING = NodeOffer(units=0, unit_seconds=0)
 
 
 def balance_nodes(
-    observation: Observation,
+    offers: Offers,
     *,
     billed: Sequence[NodeUse],
     held: Sequence[NodeUse],
@@ -60,69 +28,52 @@ def balance_nodes(
     scrape_interval_seconds: int,
 ) -> tuple[list[CapacityRow], list[Finding]]:
     """Return one row per node and resource, by name, and what does not add up."""
-    nodes = {node.node: node for node in observation.nodes}
     billed_at, held_at = _by_place(billed), _by_place(held)
-    unseen_seconds = blind_seconds(
-        observation.ticks,
-        start_at=observation.start_at,
-        end_at=observation.end_at,
-        scrape_interval_seconds=scrape_interval_seconds,
-    )
-    places = {
-        (node.node, resource)
-        for node in observation.nodes
-        for resource, units in node.allocatable.items()
-        if units > 0
-    }
     rows, findings = [], []
-    for place in sorted(places | set(billed_at) | set(held_at)):
-        row, finding = _balance_place(
-            place,
-            node=nodes.get(place[0]),
+    for place in sorted({*offers.by_place, *billed_at, *held_at}):
+        offer = _offer_of(
+            offers.by_place.get(place, _NOTHING),
             billed=billed_at.get(place, ()),
             held=held_at.get(place, ()),
-            window_seconds=seconds_between(observation.start_at, observation.end_at),
-            unseen_seconds=unseen_seconds,
-            scrape_interval_seconds=scrape_interval_seconds,
         )
-        node = nodes.get(place[0])
-        sized = sizer.size(place[1], node=place[0], labels=node.labels if node else NO_LABELS)
-        rows.append(_sized_row(row, sized=sized if isinstance(sized, Sized) else None))
+        balance = balance_of(
+            offer,
+            scrape_interval_seconds=scrape_interval_seconds,
+            window_seconds=offers.window_seconds,
+        )
+        row = _row_of(place, offer=offer, balance=balance)
+        labels = offers.labels.get(place[0], NO_LABELS)
+        sized = sizer.size(place[1], node=place[0], labels=labels)
+        rows.append(_sized_row(row, sized=sized) if isinstance(sized, Sized) else row)
+        finding = _excess(row, offer=offer)
         findings += [finding] if finding else []
     return rows, findings
 
 
-def _by_place(uses: Sequence[NodeUse]) -> Mapping[_Place, Sequence[NodeUse]]:
-    grouped: dict[_Place, list[NodeUse]] = defaultdict(list)
+def _by_place(uses: Sequence[NodeUse]) -> Mapping[Place, Sequence[NodeUse]]:
+    grouped: dict[Place, list[NodeUse]] = defaultdict(list)
     for use in uses:
         grouped[use.node, use.resource].append(use)
     return grouped
 
 
-def _balance_place(  # noqa: PLR0913 - What a place is balanced from; private to this module.
-    place: _Place,
-    *,
-    node: NodeObservation | None,
-    billed: Sequence[NodeUse],
-    held: Sequence[NodeUse],
-    window_seconds: int,
-    unseen_seconds: int,
-    scrape_interval_seconds: int,
-) -> tuple[CapacityRow, Finding | None]:
-    uses = [*billed, *held]
-    offer = Offer(
-        allocatable_units=node.allocatable.get(place[1], 0) if node else 0,
-        covered_seconds=node.covered_seconds + unseen_seconds if node else 0,
+def _offer_of(seen: NodeOffer, *, billed: Sequence[NodeUse], held: Sequence[NodeUse]) -> Offer:
+    surely = [use for use in held if not use.is_disputed]
+    uses = [*billed, *surely]
+    return Offer(
+        allocatable_units=seen.units,
+        offered_unit_seconds=seen.unit_seconds,
         billed_unit_seconds=sum(use.unit_seconds for use in billed),
-        held_unit_seconds=sum(use.unit_seconds for use in held),
+        held_unit_seconds=sum(use.unit_seconds for use in surely),
+        disputed_unit_seconds=sum(use.unit_seconds for use in held if use.is_disputed),
         slack_unit_seconds=sum(use.units * use.slack_seconds for use in uses),
         units_in_use_max=max((use.units for use in uses), default=0),
     )
-    balance = balance_of(
-        offer, scrape_interval_seconds=scrape_interval_seconds, window_seconds=window_seconds
-    )
+
+
+def _row_of(place: Place, *, offer: Offer, balance: Balance) -> CapacityRow:
     name = resource_of(place[1])
-    row = CapacityRow(
+    return CapacityRow(
         node=place[0],
         resource=name.raw if name else place[1],
         size="",
@@ -131,14 +82,13 @@ def _balance_place(  # noqa: PLR0913 - What a place is balanced from; private to
         share_denominator=1,
         allocatable_units=offer.allocatable_units,
         billed_unit_seconds=offer.billed_unit_seconds,
-        held_unit_seconds=offer.held_unit_seconds,
         balance=balance,
     )
-    return row, _excess(row, offer=offer)
 
 
 def _excess(row: CapacityRow, *, offer: Offer) -> Finding | None:
-    if row.balance.is_unseen:
+    # What a claim may ask for is told by ResourceSlices, which not every watch may read.
+    if row.balance.is_unseen and not row.resource.startswith(CLAIM_PREFIX):
         return Finding(
             kind=ExceptionKind.UNKNOWN_NODE,
             subject=f"{row.node} {row.resource}",
@@ -164,18 +114,11 @@ def _excess(row: CapacityRow, *, offer: Offer) -> Finding | None:
     return None
 
 
-def _sized_row(row: CapacityRow, *, sized: Sized | None) -> CapacityRow:
-    if sized is None:
-        return row
-    return CapacityRow(
-        node=row.node,
-        resource=row.resource,
+def _sized_row(row: CapacityRow, *, sized: Sized) -> CapacityRow:
+    return replace(
+        row,
         size=sized.size.value,
         price_group=sized.price_group,
         share_numerator=sized.share.numerator,
         share_denominator=sized.share.denominator,
-        allocatable_units=row.allocatable_units,
-        billed_unit_seconds=row.billed_unit_seconds,
-        held_unit_seconds=row.held_unit_seconds,
-        balance=row.balance,
     )

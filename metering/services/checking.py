@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from metering.protocols import DeviceObservation, Observation, PodObservation
-from metering.services.windows import ClaimedWindow
+from metering.services.hours import Hour
 from tenants.domain.errors import SourceUnavailableError
 
 UID_MAX = 64
@@ -23,14 +23,14 @@ ENERGY_MILLIJOULES_MAX = 10**12
 """Of one device in one hour: more than 250 kW."""
 
 
-def check_observation(observation: Observation, *, claimed: ClaimedWindow) -> None:
+def check_observation(observation: Observation, *, hour: Hour) -> None:
     """Refuse an observation that contradicts itself or cannot be stored.
 
     Raises:
         SourceUnavailableError: Something in it cannot be believed.
         ValueError: It is about another window than asked for, which is a mistake in the source.
     """
-    if (observation.start_at, observation.end_at) != (claimed.start_at, claimed.end_at):
+    if (observation.start_at, observation.end_at) != (hour.start_at, hour.end_at):
         raise ValueError("the source answered about another window")
     for problem in _problems(observation):
         raise SourceUnavailableError(problem, reason="bad_sample")

@@ -1,135 +1,66 @@
-"""Composing a window: from one observation to the rows that will be written, without writing any.
+"""Composing a window: from what is known of it to the rows that will be written, writing none.
 
-Each pod's life is clipped to the window, its request made effective, its hardware looked up in the
-ledger or settled by the catalogue, and its namespace attributed. What fails on the way becomes a
-finding that holds the unit-seconds; nothing is guessed and nothing is dropped.
+Each pod's life is reconciled and clipped to the window, its hardware looked up in the ledger or
+settled by the catalogue, and its namespace attributed. What fails on the way becomes a finding that
+holds the unit-seconds; nothing is guessed and nothing is dropped.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import replace
 
-from metering.domain.attribution import Directory, Tenant, owner_of, tenant_at
-from metering.domain.catalogue import Catalogue, Sized, Unsized
-from metering.domain.devices import Activity
-from metering.domain.effective_request import effective_units
+from metering.domain.attribution import tenant_at
+from metering.domain.catalogue import Sized, Unsized
 from metering.domain.exceptions import Finding
 from metering.domain.measurement import is_believable, unit_seconds
+from metering.domain.policy import GapPolicy
+from metering.domain.reconciliation import Account, Share, Verdict
 from metering.domain.resource_names import sanitise
-from metering.domain.timeline import EndKind, Interval, Life, clip, life_of
-from metering.protocols import ContainerRequest, Observation, PodObservation
-from metering.selectors.allocations import AllocationFact, AllocationKey
-from metering.services.balancing import CapacityRow, NodeUse, balance_nodes
-from metering.services.device_composition import DeviceRow, measure_devices
+from metering.domain.timeline import EndKind, Interval, clip
+from metering.selectors.allocations import AllocationFact
+from metering.services.balancing import balance_nodes
+from metering.services.claiming import claim_rows, is_claim
+from metering.services.composed import (
+    Composed,
+    NewAllocation,
+    NodeUse,
+    SeenAgain,
+    UsageRow,
+    WindowInput,
+)
+from metering.services.device_composition import measure_devices
 from metering.services.findings import (
     changed_request,
+    digest_of,
+    estimated_end,
+    held_hour,
     invalid_request,
+    sided,
     unbound,
     uncertain_end,
     unsized,
 )
+from metering.services.offers import offers_of
+from metering.services.pairing import Case, cases_of
 from metering.services.sizing import Sizer
 
 SIZING_LABELS = ("nvidia_com_gpu_", "nvidia_com_mig_")
 """Beginnings of the node labels that are kept with an allocation, as what settled its size."""
 
 
-@dataclass(frozen=True)
-class WindowInput:
-    """Everything a window is composed from.
-
-    Attributes:
-        known: What the ledger knows of the pods seen, by uid and sanitised resource.
-    """
-
-    observation: Observation
-    scrape_interval_seconds: int
-    directory: Directory
-    catalogue: Catalogue
-    known: Mapping[AllocationKey, AllocationFact]
-
-
-@dataclass(frozen=True)
-class UsageRow:
-    """One usage record before it is written."""
-
-    fact: AllocationFact
-    tenant: Tenant
-    interval: Interval
-    activity: Activity = field(default_factory=Activity)
-
-    @property
-    def owner(self) -> str:
-        """Return the owning user's name, from whoever the namespace belonged to at the begin."""
-        return owner_of(label=self.fact.owner, default_owner=self.tenant.default_owner)
-
-    @property
-    def unit_seconds(self) -> int:
-        """Return what is billed."""
-        return unit_seconds(units=self.fact.units, seconds=self.interval.seconds)
-
-
-@dataclass(frozen=True)
-class NewAllocation:
-    """An allocation seen for the first time."""
-
-    fact: AllocationFact
-    priority_class: str
-    node_labels: Mapping[str, str]
-    life: Life
-    last_seen_at: datetime
-
-
-@dataclass(frozen=True)
-class SeenAgain:
-    """A later sight of an allocation the ledger knows."""
-
-    fact: AllocationFact
-    life: Life
-    last_seen_at: datetime
-
-
-@dataclass
-class Composed:
-    """The rows of one window, in the order of the observation."""
-
-    usage: list[UsageRow] = field(default_factory=list)
-    new_allocations: list[NewAllocation] = field(default_factory=list)
-    seen_again: list[SeenAgain] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    capacity: list[CapacityRow] = field(default_factory=list)
-    held: list[NodeUse] = field(default_factory=list)
-    devices: list[DeviceRow] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class _Stay:
-    """One pod inside the window; `interval` is None when it holds nothing there."""
-
-    pod: PodObservation
-    life: Life
-    interval: Interval | None
-
-
 def compose_window(given: WindowInput) -> Composed:
-    """Return the rows of one window."""
+    """Return the rows of one window; reads and writes nothing."""
     composed = Composed()
     sizer = Sizer(given.catalogue, observation=given.observation)
-    for pod in given.observation.pods:
-        stay = _stay_of(pod, given=given)
-        if stay is not None:
-            for resource, asks in _by_resource(pod).items():
-                _compose_resource(
-                    stay, resource=resource, asks=asks, given=given, sizer=sizer, into=composed
-                )
-    composed.usage, composed.devices = measure_devices(
-        composed.usage, observation=given.observation, sizer=sizer
-    )
-    used = [_use_of(row) for row in composed.usage]
+    composing = _Composing(given, sizer=sizer, into=composed)
+    for case in cases_of(given):
+        composing.add(case)
+    if given.observation is not None:
+        composed.usage, composed.devices = measure_devices(
+            composed.usage, observation=given.observation, sizer=sizer
+        )
     composed.capacity, findings = balance_nodes(
-        given.observation,
-        billed=used,
+        offers_of(given),
+        billed=[_use_of(row) for row in composed.usage],
         held=composed.held,
         sizer=sizer,
         scrape_interval_seconds=given.scrape_interval_seconds,
@@ -138,86 +69,172 @@ def compose_window(given: WindowInput) -> Composed:
     return composed
 
 
-def _stay_of(pod: PodObservation, *, given: WindowInput) -> _Stay | None:
-    seen = given.observation
-    life = life_of(pod, ticks=seen.ticks, scrape_interval_seconds=given.scrape_interval_seconds)
-    if life is None:
-        return None
-    return _Stay(
-        pod=pod, life=life, interval=clip(life, start_at=seen.start_at, end_at=seen.end_at)
-    )
+class _Composing:
+    """One window while its cases are added one after another."""
+
+    def __init__(self, given: WindowInput, *, sizer: Sizer, into: Composed) -> None:
+        self.given = given
+        self.sizer = sizer
+        self.into = into
+        self.digest = digest_of(given.observation)
+
+    def add(self, case: Case) -> None:
+        """Add one pod's one resource."""
+        self._note_sight(case)
+        settled = self._settled(case)
+        if not self._is_believable(case, settled=settled):
+            if self._is_inside(case):
+                self.into.findings.append(invalid_request(case))
+            return
+        share = self._share(case)
+        if share is None or (share.interval is None and share.held_seconds == 0):
+            return
+        self._compare(case, share=share)
+        if share.interval is not None:
+            self._hold_or_bill(case, share=share, interval=share.interval, settled=settled)
+
+    def _note_sight(self, case: Case) -> None:
+        row = case.row
+        is_apis = row is not None and row.is_from_api and self.given.hour.is_watched
+        if row is not None and case.pod is not None and case.seen_life is not None and not is_apis:
+            again = SeenAgain(row.fact, case.seen_life, case.pod.last_seen_at)
+            self.into.seen_again.append(again)
+
+    def _settled(self, case: Case) -> AllocationFact | Sized | Unsized:
+        if case.row is not None and case.row.is_sized:
+            return case.row.fact
+        return self.sizer.size(case.resource, node=case.node, labels=case.node_labels)
+
+    def _is_believable(self, case: Case, *, settled: AllocationFact | Sized | Unsized) -> bool:
+        """Whether what is billed is a request that can be; the API's was checked at bind."""
+        if case.kubernetes is not None or case.pod is None:
+            return True
+        return is_believable(case.requested_units, is_sized=not isinstance(settled, Unsized))
+
+    def _is_inside(self, case: Case) -> bool:
+        hour, life = self.given.hour, case.seen_life
+        return life is not None and bool(clip(life, start_at=hour.start_at, end_at=hour.end_at))
+
+    def _share(self, case: Case) -> Share | None:
+        """Return the share of a case; without a watch the ledger's request is what counts."""
+        share, row = case.share, case.row
+        if share is None or row is None or self.given.hour.is_watched:
+            return share
+        if share.interval is not None and case.requested_units not in {0, row.fact.units}:
+            self.into.findings.append(changed_request(case, known=row.fact))
+        return replace(share, units=row.fact.units)
+
+    def _compare(self, case: Case, *, share: Share) -> None:
+        if not self.given.hour.is_watched:
+            return
+        comparison = self.into.comparison
+        comparison.verdicts[share.verdict] = comparison.verdicts.get(share.verdict, 0) + 1
+        for side, account in (("kubernetes", case.kubernetes), ("prometheus", case.prometheus)):
+            told = self._told(account)
+            comparison.told_unit_seconds[side] = comparison.told_unit_seconds.get(side, 0) + told
+        # When a whole source was away, one finding about the hour says so for all its pods.
+        if share.verdict is not Verdict.RECOVERED or self.given.is_trusted:
+            self.into.findings += sided(case, share=share, digest=self.digest)
+        if share.held_seconds:
+            held = unit_seconds(units=share.units, seconds=share.held_seconds)
+            comparison.disputed_unit_seconds += held
+            use = NodeUse(case.node, _place_of(case), share.units, held, 0, is_disputed=True)
+            self.into.held.append(use)
+
+    def _told(self, account: Account | None) -> int:
+        hour = self.given.hour
+        inside = account and clip(account.life, start_at=hour.start_at, end_at=hour.end_at)
+        return account.units * inside.seconds if account and inside else 0
+
+    def _hold_or_bill(
+        self,
+        case: Case,
+        *,
+        share: Share,
+        interval: Interval,
+        settled: AllocationFact | Sized | Unsized,
+    ) -> None:
+        use = NodeUse(
+            node=case.node,
+            resource=_place_of(case),
+            units=share.units,
+            unit_seconds=unit_seconds(units=share.units, seconds=interval.seconds),
+            slack_seconds=interval.slack_seconds,
+        )
+        tenant = tenant_at(self.given.directory, namespace=case.namespace, moment=interval.begin_at)
+        if isinstance(settled, Unsized):
+            self._hold(use, unsized(case, use=use, cause=settled.cause))
+        elif tenant is None:
+            self._hold(use, unbound(case, use=use))
+        elif self.given.gap_policy is GapPolicy.HOLD:
+            self._hold(use, held_hour(case, use=use))
+        else:
+            fact = replace(self._fact(case, settled=settled), units=share.units)
+            self._bill(case, row=UsageRow(fact=fact, tenant=tenant, interval=interval))
+
+    def _hold(self, use: NodeUse, finding: Finding) -> None:
+        self.into.held.append(use)
+        self.into.findings.append(finding)
+
+    def _bill(self, case: Case, *, row: UsageRow) -> None:
+        if is_claim(row.fact):
+            consumers = self.given.ledger.consumers.get(row.fact.pod_uid, ())
+            self.into.usage += claim_rows(row, consumers=consumers)
+        else:
+            self.into.usage.append(row)
+        if case.is_estimated and row.interval.end_kind is EndKind.VANISHED:
+            self.into.findings.append(estimated_end(row.fact, interval=row.interval))
+        elif row.interval.end_kind is EndKind.VANISHED_IN_GAP:
+            self.into.findings.append(uncertain_end(row.fact, interval=row.interval))
+
+    def _fact(self, case: Case, *, settled: AllocationFact | Sized) -> AllocationFact:
+        """Return what is held, told to the ledger when it does not know it yet."""
+        if isinstance(settled, AllocationFact):
+            return settled
+        if case.row is not None:
+            return _sized_fact(case.row.fact, sized=settled)
+        return self._first_sight(case, sized=settled)
+
+    def _first_sight(self, case: Case, *, sized: Sized) -> AllocationFact:
+        pod, told = case.pod, case.prometheus
+        assert pod is not None  # noqa: S101 - Without a row the scrapes saw it; tells the type.
+        assert told is not None  # noqa: S101 - As above.
+        fact = AllocationFact(
+            pod_uid=pod.uid,
+            resource=sized.resource,
+            namespace=pod.namespace,
+            pod_name=pod.name,
+            node=pod.node,
+            owner=pod.owner,
+            units=told.units,
+            size=sized.size.value,
+            price_group=sized.price_group,
+            sharing_mode=sized.sharing_mode.value,
+            product=sized.product,
+            share_numerator=sized.share.numerator,
+            share_denominator=sized.share.denominator,
+            catalogue_version=sized.catalogue_version,
+            begin_at=told.life.begin_at,
+        )
+        labels = sizing_labels(pod.node_labels)
+        self.into.new_allocations.append(
+            NewAllocation(fact, pod.priority_class, labels, told.life, pod.last_seen_at)
+        )
+        return fact
 
 
-def _by_resource(pod: PodObservation) -> Mapping[str, Sequence[ContainerRequest]]:
-    grouped: dict[str, list[ContainerRequest]] = defaultdict(list)
-    for request in pod.requests:
-        grouped[sanitise(request.resource)].append(request)
-    return grouped
+def sizing_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the node labels that settle a size, by key."""
+    return {
+        key: text
+        for key, text in sorted(labels.items())
+        if sanitise(key).removeprefix("label_").startswith(SIZING_LABELS)
+    }
 
 
-def _compose_resource(
-    stay: _Stay,
-    *,
-    resource: str,
-    asks: Sequence[ContainerRequest],
-    given: WindowInput,
-    sizer: Sizer,
-    into: Composed,
-) -> None:
-    units = effective_units(asks)
-    known = given.known.get((stay.pod.uid, resource))
-    if known is not None:
-        into.seen_again.append(SeenAgain(known, stay.life, stay.pod.last_seen_at))
-    if stay.interval is None or units == 0:
-        return
-    settled = known or sizer.size(resource, node=stay.pod.node, labels=stay.pod.node_labels)
-    if not is_believable(units, is_sized=not isinstance(settled, Unsized)):
-        into.findings.append(invalid_request(stay.pod, resource=resource, units=units))
-        return
-    if known is not None and known.units != units:
-        into.findings.append(changed_request(stay.pod, known=known, units=units))
-    _compose_settled(stay, resource=resource, units=units, settled=settled, given=given, into=into)
-
-
-def _compose_settled(
-    stay: _Stay,
-    *,
-    resource: str,
-    units: int,
-    settled: AllocationFact | Sized | Unsized,
-    given: WindowInput,
-    into: Composed,
-) -> None:
-    assert stay.interval is not None  # noqa: S101 - The caller's branch; tells the type.
-    if isinstance(settled, Unsized):
-        use = _held_use(stay, resource=resource, units=units)
-        into.held.append(use)
-        into.findings.append(unsized(stay.pod, use=use, cause=settled.cause))
-        return
-    tenant = tenant_at(given.directory, namespace=stay.pod.namespace, moment=stay.interval.begin_at)
-    if tenant is None:
-        use = _held_use(stay, resource=resource, units=units)
-        into.held.append(use)
-        into.findings.append(unbound(stay.pod, use=use))
-        return
-    if isinstance(settled, Sized):
-        settled = _first_sight(stay, sized=settled, units=units, into=into)
-    row = UsageRow(fact=settled, tenant=tenant, interval=stay.interval)
-    into.usage.append(row)
-    if stay.interval.end_kind is EndKind.VANISHED_IN_GAP:
-        into.findings.append(uncertain_end(row.fact, interval=row.interval))
-
-
-def _first_sight(stay: _Stay, *, sized: Sized, units: int, into: Composed) -> AllocationFact:
-    pod = stay.pod
-    fact = AllocationFact(
-        pod_uid=pod.uid,
-        resource=sized.resource,
-        namespace=pod.namespace,
-        pod_name=pod.name,
-        node=pod.node,
-        owner=pod.owner,
-        units=units,
+def _sized_fact(known: AllocationFact, *, sized: Sized) -> AllocationFact:
+    return replace(
+        known,
         size=sized.size.value,
         price_group=sized.price_group,
         sharing_mode=sized.sharing_mode.value,
@@ -225,34 +242,20 @@ def _first_sight(stay: _Stay, *, sized: Sized, units: int, into: Composed) -> Al
         share_numerator=sized.share.numerator,
         share_denominator=sized.share.denominator,
         catalogue_version=sized.catalogue_version,
-        begin_at=stay.life.begin_at,
     )
-    labels = {
-        key: text
-        for key, text in sorted(pod.node_labels.items())
-        if sanitise(key).removeprefix("label_").startswith(SIZING_LABELS)
-    }
-    into.new_allocations.append(
-        NewAllocation(fact, pod.priority_class, labels, stay.life, pod.last_seen_at)
-    )
-    return fact
 
 
-def _held_use(stay: _Stay, *, resource: str, units: int) -> NodeUse:
-    assert stay.interval is not None  # noqa: S101 - The caller's branch; tells the type.
-    return NodeUse(
-        node=stay.pod.node,
-        resource=resource,
-        units=units,
-        unit_seconds=unit_seconds(units=units, seconds=stay.interval.seconds),
-        slack_seconds=stay.interval.slack_seconds,
-    )
+def _place_of(case: Case) -> str:
+    """Return how a node's offer of the resource is told apart."""
+    if case.row is not None and is_claim(case.row.fact):
+        return case.row.fact.resource
+    return case.resource
 
 
 def _use_of(row: UsageRow) -> NodeUse:
     return NodeUse(
         node=row.fact.node,
-        resource=sanitise(row.fact.resource),
+        resource=row.offered_as or sanitise(row.fact.resource),
         units=row.fact.units,
         unit_seconds=row.unit_seconds,
         slack_seconds=row.interval.slack_seconds,

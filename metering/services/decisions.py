@@ -1,7 +1,6 @@
 """Decisions: what only a person can decide about a window that metering gave up on."""
 
 from datetime import datetime
-from enum import StrEnum
 
 from django.db import transaction
 from django.db.models.functions import Coalesce
@@ -13,24 +12,13 @@ from metering.domain.errors import (
     WindowStateError,
 )
 from metering.domain.exceptions import BLOCKING_KINDS, ExceptionKind
-from metering.domain.policy import LOOK_AHEAD_DOUBLINGS_MAX
+from metering.domain.policy import LOOK_AHEAD_DOUBLINGS_MAX, GapPolicy
 from metering.domain.window_state import WindowState, may_move
 from metering.models import CapacityRecord, MeteringWindow, UsageRecord
 from metering.services.exceptions import resolve_of_window
 from tenants.domain.actors import Actor
 from tenants.selectors.locks import lock_rows
 from tenants.services.audit import record
-
-
-class GapDecision(StrEnum):
-    """What becomes of an hour that was not seen well enough.
-
-    `accept` meters it again and bills what was seen; `waive` bills nothing for it.
-    """
-
-    ACCEPT = "accept"
-    WAIVE = "waive"
-
 
 _WAITING = (WindowState.GAP, WindowState.QUARANTINED)
 
@@ -59,6 +47,7 @@ def retry_window(*, window_id: int, note: str = "", actor: Actor, at: datetime) 
             window,
             state=WindowState.OPEN,
             accepts_low_coverage=False,
+            gap_policy="",
             not_before=at,
             attempt=0,
             failures=0,
@@ -68,12 +57,14 @@ def retry_window(*, window_id: int, note: str = "", actor: Actor, at: datetime) 
 
 
 def release_gap(
-    *, window_id: int, decision: GapDecision, note: str, actor: Actor, at: datetime
+    *, window_id: int, decision: GapPolicy, note: str, actor: Actor, at: datetime
 ) -> MeteringWindow:
     """Decide on a window that waits for a person.
 
-    An accepted window is metered again, looking far enough ahead to see what outlived the outage.
-    A waived one loses what an earlier attempt may have recorded, and the next sweep seals it empty.
+    A waived window loses what an earlier attempt may have recorded, and the next sweep seals it
+    empty. Any other decision meters it again, looking far enough ahead to see what outlived the
+    outage: accepted, it bills what was seen; as last known, what was held before the hole until
+    the first evidence after it; held, it keeps all of that in exceptions.
 
     Raises:
         NoteMissingError: The note is empty.
@@ -90,12 +81,12 @@ def release_gap(
             raise WindowStateError(
                 "The window does not wait for a decision.", facts={"state": before.value}
             )
-        if decision is GapDecision.ACCEPT:
-            _accept(window, before=before, at=at)
-            kinds = frozenset({ExceptionKind.LOW_COVERAGE, ExceptionKind.QUARANTINED})
-        else:
+        if decision is GapPolicy.WAIVE:
             _waive(window, at=at)
             kinds = BLOCKING_KINDS
+        else:
+            _meter_again(window, decision=decision, before=before, at=at)
+            kinds = frozenset({ExceptionKind.LOW_COVERAGE, ExceptionKind.QUARANTINED})
         resolve_of_window(window.id, kinds=kinds, note=note, actor=actor, at=at)
         _audit(window, verb=decision.value, before=before, note=note, actor=actor, at=at)
     return window
@@ -116,12 +107,15 @@ def _lock(window_id: int) -> MeteringWindow:
     return found[0]
 
 
-def _accept(window: MeteringWindow, *, before: WindowState, at: datetime) -> None:
+def _meter_again(
+    window: MeteringWindow, *, decision: GapPolicy, before: WindowState, at: datetime
+) -> None:
     """Meter a window again; only of a gap does anybody know how little was seen."""
     _update(
         window,
         state=WindowState.OPEN,
         accepts_low_coverage=before is WindowState.GAP or window.accepts_low_coverage,
+        gap_policy=decision.value,
         not_before=at,
         attempt=0,
         failures=LOOK_AHEAD_DOUBLINGS_MAX,
@@ -134,6 +128,7 @@ def _waive(window: MeteringWindow, *, at: datetime) -> None:
     _update(
         window,
         state=WindowState.RECONCILED,
+        gap_policy=GapPolicy.WAIVE.value,
         not_before=at,
         record_count=0,
         as_of=Coalesce("as_of", at),

@@ -21,6 +21,7 @@ from tenants.services.audit import record
 AUTO_RESOLUTION = "No longer so when the window was metered again."
 
 # What a person resolved stays resolved while the facts are the same; anything else opens again.
+# The digest of the answers tells how the facts are known, and changes whenever they are asked for.
 _UPSERT = """
 INSERT INTO metering_meteringexception AS e (cluster_id, window_id, window_start, kind, subject,
   namespace, summary, remedy, held_unit_seconds, details, state, created_at, resolution)
@@ -32,7 +33,8 @@ ON CONFLICT (window_id, kind, subject) DO UPDATE
    SET namespace = EXCLUDED.namespace, summary = EXCLUDED.summary, remedy = EXCLUDED.remedy,
        held_unit_seconds = EXCLUDED.held_unit_seconds, details = EXCLUDED.details,
        state = 'open', resolved_at = NULL, resolved_by_id = NULL, resolution = ''
- WHERE NOT (e.state = 'resolved' AND e.resolution <> %(auto)s AND e.details = EXCLUDED.details
+ WHERE NOT (e.state = 'resolved' AND e.resolution <> %(auto)s
+            AND e.details - 'query_digest' = EXCLUDED.details - 'query_digest'
             AND e.held_unit_seconds = EXCLUDED.held_unit_seconds)
 """
 _RESOLVE_GONE = """

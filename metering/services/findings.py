@@ -1,5 +1,8 @@
 """Findings about single pods: what a window's composition tells a person, in sentences."""
 
+import hashlib
+from datetime import datetime
+
 from metering.domain.catalogue import UnsizedCause
 from metering.domain.exceptions import (
     ExceptionKind,
@@ -8,95 +11,216 @@ from metering.domain.exceptions import (
     unsized_kind,
     unsized_sentence,
 )
+from metering.domain.reconciliation import Account, Share, Verdict
 from metering.domain.resource_names import resource_of, sanitise
 from metering.domain.timeline import Interval
-from metering.protocols import PodObservation
+from metering.protocols import Observation
 from metering.selectors.allocations import AllocationFact
-from metering.services.balancing import NodeUse
+from metering.services.composed import NodeUse
+from metering.services.pairing import Case
+
+QUERY_DIGEST = "query_digest"
+"""The detail that changes whenever the same facts are asked for again."""
+
+_KINDS = {
+    Verdict.DIFFERS: ExceptionKind.DIFFERS,
+    Verdict.KUBERNETES_ONLY: ExceptionKind.KUBERNETES_ONLY,
+    Verdict.PROMETHEUS_ONLY: ExceptionKind.PROMETHEUS_ONLY,
+    Verdict.RECOVERED: ExceptionKind.RECOVERED,
+}
+_SENTENCES = {
+    Verdict.DIFFERS: (
+        "The Kubernetes API and Prometheus tell different times of {name}; the time that both "
+        "tell is billed, {held} unit-seconds are held."
+    ),
+    Verdict.KUBERNETES_ONLY: (
+        "Prometheus never saw {name}, although it was scraping; it is billed as the Kubernetes "
+        "API told it."
+    ),
+    Verdict.PROMETHEUS_ONLY: (
+        "Only Prometheus saw {name}, although the watch was healthy; {held} unit-seconds are held."
+    ),
+    Verdict.RECOVERED: "The watch was away; {name} is billed as Prometheus saw it.",
+}
 
 
-def unsized(pod: PodObservation, *, use: NodeUse, cause: UnsizedCause) -> Finding:
+def unsized(case: Case, *, use: NodeUse, cause: UnsizedCause) -> Finding:
     """Return the finding of a pod whose hardware has no size; it holds the unit-seconds."""
     sentence = unsized_sentence(cause)
     return _held(
-        pod,
+        case,
         use=use,
         kind=unsized_kind(cause),
-        summary=f"{sentence} {pod.name} holds {use.units} x {_raw(use.resource)} on {pod.node}.",
+        summary=f"{sentence} {case.name} holds {use.units} x {_raw(case)} on {case.node}.",
         cause=cause.value,
     )
 
 
-def unbound(pod: PodObservation, *, use: NodeUse) -> Finding:
+def unbound(case: Case, *, use: NodeUse) -> Finding:
     """Return the finding of a pod in a namespace of nobody; it holds the unit-seconds."""
     return _held(
-        pod,
+        case,
         use=use,
         kind=ExceptionKind.UNBOUND_NAMESPACE,
-        summary=f"Namespace {pod.namespace} belongs to no project at that time.",
+        summary=f"Namespace {case.namespace} belongs to no project at that time.",
         cause="unbound_namespace",
     )
 
 
-def _held(
-    pod: PodObservation, *, use: NodeUse, kind: ExceptionKind, summary: str, cause: str
-) -> Finding:
+def held_hour(case: Case, *, use: NodeUse) -> Finding:
+    """Return the finding of a pod in an hour that a person keeps off the bill."""
+    return _held(
+        case,
+        use=use,
+        kind=ExceptionKind.HELD_HOUR,
+        summary=f"The hour was not seen well enough; what {case.name} held is not billed.",
+        cause="held_hour",
+    )
+
+
+def _held(case: Case, *, use: NodeUse, kind: ExceptionKind, summary: str, cause: str) -> Finding:
     return Finding(
         kind=kind,
-        subject=pod_subject(uid=pod.uid, resource=use.resource),
-        namespace=pod.namespace,
+        subject=pod_subject(uid=case.uid, resource=case.resource),
+        namespace=case.namespace,
         summary=summary,
         held_unit_seconds=use.unit_seconds,
         details={
             "cause": cause,
-            "pod": pod.name,
-            "node": pod.node,
-            "resource": _raw(use.resource),
+            "pod": case.name,
+            "node": case.node,
+            "resource": _raw(case),
             "units": use.units,
         },
     )
 
 
-def _raw(resource: str) -> str:
+def _raw(case: Case) -> str:
     """Return Kubernetes' spelling where it is known, else the one that was seen."""
-    known = resource_of(resource)
-    return known.raw if known else resource
+    known = resource_of(case.resource)
+    if known is not None:
+        return known.raw
+    return case.row.fact.resource if case.row else case.resource
 
 
-def invalid_request(pod: PodObservation, *, resource: str, units: int) -> Finding:
+def invalid_request(case: Case) -> Finding:
     """Return the finding of a request that cannot be; nothing is known to be held."""
     return Finding(
         kind=ExceptionKind.INVALID_REQUEST,
-        subject=pod_subject(uid=pod.uid, resource=resource),
-        namespace=pod.namespace,
-        summary=f"{pod.name} asks for {units} x {resource}, which cannot be.",
-        details={"pod": pod.name, "node": pod.node},
+        subject=pod_subject(uid=case.uid, resource=case.resource),
+        namespace=case.namespace,
+        summary=f"{case.name} asks for {case.requested_units} x {case.resource}, which cannot be.",
+        details={"pod": case.name, "node": case.node},
     )
 
 
-def changed_request(pod: PodObservation, *, known: AllocationFact, units: int) -> Finding:
+def changed_request(case: Case, *, known: AllocationFact) -> Finding:
     """Return the finding of a request that differs from the ledger; the ledger is billed."""
+    units = case.requested_units
     return Finding(
         kind=ExceptionKind.INVALID_REQUEST,
-        subject=pod_subject(uid=pod.uid, resource=sanitise(known.resource)),
-        namespace=pod.namespace,
+        subject=pod_subject(uid=case.uid, resource=case.resource),
+        namespace=case.namespace,
         summary=(
-            f"{pod.name} asks for {units} x {known.resource}, but held {known.units} when it was "
+            f"{case.name} asks for {units} x {known.resource}, but held {known.units} when it was "
             "first seen; that is what is billed."
         ),
-        details={"pod": pod.name, "units": units, "ledger_units": known.units},
+        details={"pod": case.name, "units": units, "ledger_units": known.units},
     )
 
 
 def uncertain_end(fact: AllocationFact, *, interval: Interval) -> Finding:
     """Return the finding of an end inside a hole; the lower bound is billed."""
-    return Finding(
-        kind=ExceptionKind.UNCERTAIN_END,
-        subject=pod_subject(uid=fact.pod_uid, resource=sanitise(fact.resource)),
-        namespace=fact.namespace,
+    return _about_end(
+        fact,
+        interval=interval,
         summary=(
             f"{fact.pod_name} was gone after a hole in the scrapes; it is billed to its last "
             f"sight and may have ended up to {interval.slack_seconds} s later."
         ),
+    )
+
+
+def estimated_end(fact: AllocationFact, *, interval: Interval) -> Finding:
+    """Return the finding of an end inside a hole that was taken as late as it may have been."""
+    return _about_end(
+        fact,
+        interval=interval,
+        summary=(
+            f"{fact.pod_name} was gone after a hole that nobody saw into; it is billed to the "
+            f"first evidence after it and may have ended up to {interval.slack_seconds} s before."
+        ),
+    )
+
+
+def _about_end(fact: AllocationFact, *, interval: Interval, summary: str) -> Finding:
+    return Finding(
+        kind=ExceptionKind.UNCERTAIN_END,
+        subject=pod_subject(uid=fact.pod_uid, resource=sanitise(fact.resource)),
+        namespace=fact.namespace,
+        summary=summary,
         details={"pod": fact.pod_name, "slack_seconds": interval.slack_seconds},
     )
+
+
+def sided(case: Case, *, share: Share, digest: str) -> list[Finding]:
+    """Return what two sources tell differently about a pod, with the evidence of both."""
+    found = []
+    held = share.units * share.held_seconds
+    if share.verdict in _KINDS:
+        kind = _KINDS[share.verdict]
+        summary = _SENTENCES[share.verdict].format(name=case.name, held=held)
+        found.append(_sided(case, kind=kind, summary=summary, held=held, digest=digest))
+    if share.is_request_different:
+        assert case.kubernetes is not None  # noqa: S101 - Both tell a request; tells the type.
+        assert case.prometheus is not None  # noqa: S101 - As above.
+        summary = (
+            f"{case.name} asks for {case.kubernetes.units} by the Kubernetes API and for "
+            f"{case.prometheus.units} by Prometheus; the API's is billed."
+        )
+        kind = ExceptionKind.REQUEST_DIFFERS
+        found.append(_sided(case, kind=kind, summary=summary, held=0, digest=digest))
+    return found
+
+
+def _sided(case: Case, *, kind: ExceptionKind, summary: str, held: int, digest: str) -> Finding:
+    return Finding(
+        kind=kind,
+        subject=pod_subject(uid=case.uid, resource=case.resource),
+        namespace=case.namespace,
+        summary=summary,
+        held_unit_seconds=held,
+        details={
+            "pod": case.name,
+            "node": case.node,
+            "resource": _raw(case),
+            **_evidence("kubernetes", case.kubernetes),
+            **_evidence("prometheus", case.prometheus),
+            QUERY_DIGEST: digest,
+        },
+    )
+
+
+def _evidence(side: str, account: Account | None) -> dict[str, str | int]:
+    if account is None:
+        return {f"{side}_known_as": "unseen"}
+    life = account.life
+    return {
+        f"{side}_known_as": life.end_kind.value,
+        f"{side}_begin_at": _text(life.begin_at),
+        f"{side}_end_at": "" if life.end_at is None else _text(life.end_at),
+        f"{side}_slack_seconds": life.slack_seconds,
+        f"{side}_units": account.units,
+    }
+
+
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def digest_of(observation: Observation | None) -> str:
+    """Return one SHA-256 over the answers an observation was made of; "" without one."""
+    if observation is None:
+        return ""
+    answers = "\n".join(sorted(item.sha256 for item in observation.evidence))
+    return hashlib.sha256(answers.encode()).hexdigest()

@@ -12,48 +12,57 @@ from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
 from metering.selectors.allocations import FACT_COLUMNS
-from metering.services.balancing import CapacityRow
-from metering.services.composition import NewAllocation, SeenAgain, UsageRow
+from metering.services.composed import CapacityRow, NewAllocation, SeenAgain, UsageRow
 from metering.services.windows import ClaimedWindow
 
 _USAGE_COLUMNS = (
     "window_id, window_start, cluster_id, organization_id, project_id, owner, namespace, pod_name,"
     " pod_uid, resource, revision, node, size, price_group, sharing_mode, share_numerator,"
-    " share_denominator, units, begin_at, end_at, seconds, unit_seconds, end_kind, slack_seconds,"
-    " catalogue_version, busy_ratio, busy_coverage, energy_millijoules"
+    " share_denominator, units, split_among, begin_at, end_at, seconds, unit_seconds, end_kind,"
+    " slack_seconds, catalogue_version, busy_ratio, busy_coverage, energy_millijoules"
 )
 _CAPACITY_COLUMNS = (
     "window_id, window_start, cluster_id, node, resource, size, price_group, share_numerator,"
     " share_denominator, allocatable_units, capacity_unit_seconds, billed_unit_seconds,"
     " held_unit_seconds, idle_unit_seconds"
 )
+# The watch may have come to know the pod a moment ago; its row stands.
 _NEW_ALLOCATIONS = """
 INSERT INTO metering_podallocation (cluster_id, pod_uid, resource, namespace, pod_name, node, owner,
   priority_class, units, size, price_group, sharing_mode, product, share_numerator,
-  share_denominator, catalogue_version, node_labels, begin_at, end_at, end_kind, last_seen_at)
-SELECT %s, f.* FROM jsonb_to_recordset(%s) AS f(pod_uid text, resource text, namespace text,
-  pod_name text, node text, owner text, priority_class text, units integer, size text,
-  price_group text, sharing_mode text, product text, share_numerator integer,
+  share_denominator, catalogue_version, node_labels, begin_at, end_at, end_kind, end_slack_seconds,
+  last_seen_at, source)
+SELECT %s, f.*, 'prometheus' FROM jsonb_to_recordset(%s) AS f(pod_uid text, resource text,
+  namespace text, pod_name text, node text, owner text, priority_class text, units integer,
+  size text, price_group text, sharing_mode text, product text, share_numerator integer,
   share_denominator integer, catalogue_version integer, node_labels jsonb, begin_at timestamptz,
-  end_at timestamptz, end_kind text, last_seen_at timestamptz)
+  end_at timestamptz, end_kind text, end_slack_seconds integer, last_seen_at timestamptz)
+ON CONFLICT (cluster_id, pod_uid, resource) DO NOTHING
 """
-# Only a later sight changes what is known of an end, so windows may be collected in any order.
+# Only a later sight changes what is known of an end, so windows may be collected in any order; and
+# nothing changes what the API told, or an end that is known to the second.
 _SEEN_AGAIN = """
 UPDATE metering_podallocation a
-   SET end_at = s.end_at, end_kind = s.end_kind, last_seen_at = s.last_seen_at
+   SET end_at = s.end_at, end_kind = s.end_kind, end_slack_seconds = s.end_slack_seconds,
+       last_seen_at = s.last_seen_at
   FROM jsonb_to_recordset(%s) AS s(pod_uid text, resource text, end_at timestamptz, end_kind text,
-    last_seen_at timestamptz)
+    end_slack_seconds integer, last_seen_at timestamptz)
  WHERE a.cluster_id = %s AND a.pod_uid = s.pod_uid AND a.resource = s.resource
+   AND a.source = 'prometheus' AND (a.end_kind <> 'exact' OR s.end_kind = 'exact')
    AND a.last_seen_at <= s.last_seen_at
    AND (a.end_at, a.end_kind, a.last_seen_at) IS DISTINCT FROM
        (s.end_at, s.end_kind, s.last_seen_at)
 """
 # What was last seen before a fully observed hour, and not in it, is gone.
 _GONE = """
-UPDATE metering_podallocation
-   SET end_at = GREATEST(begin_at, date_trunc('second', last_seen_at)),
-       end_kind = 'vanished_in_gap'
- WHERE cluster_id = %s AND end_at IS NULL AND last_seen_at < %s AND NOT pod_uid = ANY(%s)
+UPDATE metering_podallocation a
+   SET end_at = g.end_at, end_kind = 'vanished_in_gap',
+       end_slack_seconds = GREATEST(0, ceil(extract(epoch FROM %(start_at)s - g.end_at)))
+  FROM (SELECT id, GREATEST(begin_at, date_trunc('second', last_seen_at)) AS end_at
+          FROM metering_podallocation
+         WHERE cluster_id = %(cluster_id)s AND source = 'prometheus' AND end_at IS NULL
+           AND last_seen_at < %(start_at)s AND NOT pod_uid = ANY(%(pod_uids)s)) g
+ WHERE a.id = g.id
 """
 
 
@@ -86,19 +95,11 @@ def replace_capacity(claimed: ClaimedWindow, *, rows: Sequence[CapacityRow]) -> 
 
 
 def write_allocations(
-    claimed: ClaimedWindow,
-    *,
-    new: Sequence[NewAllocation],
-    seen_again: Sequence[SeenAgain],
-    pod_uids: Sequence[str],
+    claimed: ClaimedWindow, *, new: Sequence[NewAllocation], seen_again: Sequence[SeenAgain]
 ) -> None:
     """Add allocations seen for the first time and tell how long the known ones were seen.
 
-    Args:
-        claimed: The window.
-        new: First sights.
-        seen_again: Sights of what the ledger knows.
-        pod_uids: Every pod seen around the window; open allocations of others are closed.
+    What the cluster's API told is not touched.
     """
     with connection.cursor() as cursor:
         if new:
@@ -110,7 +111,22 @@ def write_allocations(
             cursor.execute(
                 _SEEN_AGAIN, [_json([_sight_values(s) for s in seen_again]), claimed.cluster_id]
             )
-        cursor.execute(_GONE, [claimed.cluster_id, claimed.start_at, list(pod_uids)])
+
+
+def close_unseen(claimed: ClaimedWindow, *, pod_uids: Sequence[str]) -> None:
+    """End what was last seen before a fully observed hour, and not in it.
+
+    Only for a cluster without a watch: a watch tells itself who is gone.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _GONE,
+            {
+                "cluster_id": claimed.cluster_id,
+                "start_at": claimed.start_at,
+                "pod_uids": list(pod_uids),
+            },
+        )
 
 
 def _copy(
@@ -145,6 +161,7 @@ def _usage_values(claimed: ClaimedWindow, *, row: UsageRow) -> tuple[object, ...
         fact.share_numerator,
         fact.share_denominator,
         fact.units,
+        row.split_among,
         interval.begin_at,
         interval.end_at,
         interval.seconds,
@@ -172,7 +189,7 @@ def _capacity_values(claimed: ClaimedWindow, *, row: CapacityRow) -> tuple[objec
         row.allocatable_units,
         row.balance.capacity_unit_seconds,
         row.billed_unit_seconds,
-        row.held_unit_seconds,
+        row.balance.held_unit_seconds,
         row.balance.idle_unit_seconds,
     )
 
@@ -184,6 +201,7 @@ def _allocation_values(item: NewAllocation) -> dict[str, object]:
         "node_labels": dict(item.node_labels),
         "end_at": item.life.end_at,
         "end_kind": item.life.end_kind.value,
+        "end_slack_seconds": item.life.slack_seconds,
         "last_seen_at": item.last_seen_at,
     }
 
@@ -194,6 +212,7 @@ def _sight_values(item: SeenAgain) -> dict[str, object]:
         "resource": item.fact.resource,
         "end_at": item.life.end_at,
         "end_kind": item.life.end_kind.value,
+        "end_slack_seconds": item.life.slack_seconds,
         "last_seen_at": item.last_seen_at,
     }
 

@@ -39,7 +39,7 @@ UPDATE metering_meteringwindow w
                  extract(epoch FROM u.window_start)::bigint, u.cluster_id, u.pod_uid, u.resource,
                  u.revision, u.organization_id, u.project_id, u.owner, u.namespace, u.pod_name,
                  u.node, u.size, u.price_group, u.sharing_mode, u.share_numerator,
-                 u.share_denominator, u.units, extract(epoch FROM u.begin_at)::bigint,
+                 u.share_denominator, u.units, u.split_among, extract(epoch FROM u.begin_at)::bigint,
                  extract(epoch FROM u.end_at)::bigint, u.seconds, u.unit_seconds, u.end_kind,
                  u.slack_seconds, u.catalogue_version, u.busy_ratio, u.busy_coverage,
                  u.energy_millijoules)::text AS line

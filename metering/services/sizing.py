@@ -9,12 +9,12 @@ from metering.protocols import Observation
 class Sizer:
     """The catalogue in force, with what the devices tell about each node of an observation."""
 
-    def __init__(self, catalogue: Catalogue, *, observation: Observation) -> None:
+    def __init__(self, catalogue: Catalogue, *, observation: Observation | None) -> None:
         """Read the models from the devices; the observation must outlive the sizer."""
         self._catalogue = catalogue
         self._models: dict[str, set[str]] = {}
         self._known: dict[tuple[str, str, int], Sized | Unsized] = {}
-        for device in observation.devices:
+        for device in observation.devices if observation else ():
             self._models.setdefault(device.node, set()).add(device.model)
 
     def size(self, resource: str, *, node: str, labels: Mapping[str, str]) -> Sized | Unsized:

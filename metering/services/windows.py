@@ -13,11 +13,11 @@ from django.db import connection, transaction
 
 from metering.domain.crashpoints import crashpoint
 from metering.domain.exceptions import QUARANTINED_SENTENCE, REMEDIES, ExceptionKind
-from metering.domain.policy import DEFAULT_POLICY, MeteringPolicy
-from metering.domain.resource_names import sanitise
-from metering.domain.window import SCRAPES_AFTER_END, WINDOW
+from metering.domain.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy
+from metering.domain.window import SCRAPES_AFTER_END
 from metering.domain.window_state import WindowState
 from metering.protocols import ClusterTarget
+from metering.services.hours import Hour, target_of
 from metering.services.partitions import ensure_partitions_between
 from tenants.models import Cluster
 
@@ -32,21 +32,36 @@ class ClaimedWindow:
 
     Attributes:
         failures: Answers in a row that could not be used.
+        gap_policy: What was decided about what nobody saw; None while nothing was.
     """
 
     id: int
-    cluster_id: UUID
-    start_at: datetime
+    hour: Hour
     fence: int
     attempt: int
     failures: int
     accepts_low_coverage: bool
-    target: ClusterTarget
+    gap_policy: GapPolicy | None = None
+
+    @property
+    def cluster_id(self) -> UUID:
+        """Return whose hour it is."""
+        return self.hour.cluster_id
+
+    @property
+    def start_at(self) -> datetime:
+        """Return the begin of the hour, included."""
+        return self.hour.start_at
 
     @property
     def end_at(self) -> datetime:
         """Return the end of the hour, excluded."""
-        return self.start_at + WINDOW
+        return self.hour.end_at
+
+    @property
+    def target(self) -> ClusterTarget:
+        """Return the cluster as a source needs to know it."""
+        return self.hour.target
 
 
 _OPEN = """
@@ -127,7 +142,7 @@ UPDATE metering_meteringwindow w
          THEN %(sentence)s ELSE w.last_error END
   FROM due WHERE w.id = due.id
 RETURNING w.state, w.id, w.cluster_id, w.start_at, w.fence, w.attempt, w.failures,
-          w.accepts_low_coverage),
+          w.accepts_low_coverage, w.gap_policy),
 told AS (
 INSERT INTO metering_meteringexception AS e (cluster_id, window_id, window_start, kind, subject,
   namespace, summary, remedy, held_unit_seconds, details, state, created_at, resolution)
@@ -184,41 +199,23 @@ def claim_windows(
         crashpoint("claim.before_commit")
     crashpoint("claim.after_commit")
     claimed = [row for row in rows if row[0] == WindowState.COLLECTING]
-    targets = _targets({row[2] for row in claimed})
-    return [_claimed(row, target=targets[row[2]]) for row in claimed]
+    clusters = Cluster.objects.in_bulk({row[2] for row in claimed}) if claimed else {}
+    return [_claimed(row, cluster=clusters[row[2]]) for row in claimed]
 
 
-def _claimed(row: tuple[Any, ...], *, target: ClusterTarget) -> ClaimedWindow:
-    _, window_id, cluster_id, start_at, fence, attempt, failures, accepts_low_coverage = row
+def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedWindow:
+    _, window_id, _, start_at, fence, attempt, failures, accepts_low_coverage, gap_policy = row
     return ClaimedWindow(
         id=window_id,
-        cluster_id=cluster_id,
-        start_at=start_at,
+        hour=Hour(
+            cluster_id=cluster.pk,
+            start_at=start_at,
+            target=target_of(cluster),
+            is_watched=cluster.is_watched,
+        ),
         fence=fence,
         attempt=attempt,
         failures=failures,
         accepts_low_coverage=accepts_low_coverage,
-        target=target,
-    )
-
-
-def _targets(cluster_ids: set[UUID]) -> dict[UUID, ClusterTarget]:
-    if not cluster_ids:
-        return {}
-    return {
-        cluster.id: target_of(cluster) for cluster in Cluster.objects.filter(id__in=cluster_ids)
-    }
-
-
-def target_of(cluster: Cluster) -> ClusterTarget:
-    """Return a cluster as a source needs to know it."""
-    return ClusterTarget(
-        slug=cluster.slug,
-        prometheus_url=cluster.prometheus_url,
-        scrape_interval_seconds=cluster.scrape_interval_seconds,
-        selector_label=cluster.selector_label,
-        selector_value=cluster.selector_value,
-        user_label=sanitise(cluster.user_label),
-        label_aliases={name: tuple(names) for name, names in cluster.label_aliases.items()},
-        metric_aliases={name: tuple(names) for name, names in cluster.metric_aliases.items()},
+        gap_policy=GapPolicy(gap_policy) if gap_policy else None,
     )

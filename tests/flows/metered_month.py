@@ -27,8 +27,9 @@ from config.demo.seeding import Endpoints, seed
 from metering.adapters.simulated import SimulatedUsageSource
 from metering.adapters.simulated_cluster.demo_scenario import demo_scenario
 from metering.adapters.simulated_cluster.scenario import Outage, Scenario
+from metering.domain.policy import GapPolicy
 from metering.models import MeteringWindow
-from metering.services.decisions import GapDecision, release_gap
+from metering.services.decisions import release_gap
 from metering.services.sweeping import Sweep, Worker, meter_due
 from tenants.domain.actors import Actor, system_actor
 from tenants.selectors.actors import actor_of_user
@@ -142,7 +143,7 @@ def _accept_gaps() -> tuple[datetime, ...]:
     for window in gaps:
         release_gap(
             window_id=window.pk,
-            decision=GapDecision.ACCEPT,
+            decision=GapPolicy.ACCEPT,
             note="Prometheus was down.",
             actor=person(PLATFORM_ADMIN),
             at=NOW,

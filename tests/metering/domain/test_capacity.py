@@ -21,8 +21,8 @@ def balance(offer: Offer) -> Balance:
 @pytest.mark.parametrize(
     ("offer", "expected"),
     [
-        (Offer(8, 3600, 7200, 3600), Balance(28_800, 18_000)),
-        (Offer(8, 1800, 0, 0), Balance(14_400, 14_400)),
+        (Offer(8, 28_800, 7200, 3600), Balance(28_800, 18_000, 3600)),
+        (Offer(8, 14_400, 0, 0), Balance(14_400, 14_400)),
         (Offer(1, 3600, 3600, 0), Balance(3600, 0)),
         # The node was seen a scrape late: the pod proves that it was there.
         (Offer(1, 3540, 3600, 0), Balance(3600, 0)),
@@ -35,9 +35,12 @@ def balance(offer: Offer) -> Balance:
         ),
         # A node never seen to offer any.
         (Offer(0, 0, 60, 0, units_in_use_max=1), Balance(60, 0)),
-        (Offer(0, 0, 0, 61, units_in_use_max=1), Balance(61, 0, is_unseen=True)),
-        # A node cannot be seen longer than the window.
-        (Offer(1, 9999, 0, 0), Balance(3600, 3600)),
+        (Offer(0, 0, 0, 61, units_in_use_max=1), Balance(61, 0, 61, is_unseen=True)),
+        # What only one source tells of is held as far as there was room for it.
+        (Offer(1, 3600, 1200, 600, disputed_unit_seconds=900), Balance(3600, 900, 1500)),
+        (Offer(1, 3600, 3000, 0, disputed_unit_seconds=900), Balance(3600, 0, 600)),
+        (Offer(1, 3600, 3600, 0, disputed_unit_seconds=900), Balance(3600, 0, 0)),
+        (Offer(0, 0, 0, 0, disputed_unit_seconds=900), Balance(0, 0, 0)),
         (Offer(0, 0, 0, 0), Balance(0, 0)),
     ],
 )
@@ -47,17 +50,24 @@ def test_an_offer_is_shared_out(offer: Offer, expected: Balance) -> None:
 
 @given(
     units=st.integers(0, 64),
-    covered=st.integers(0, 4000),
+    offered=st.integers(0, 250_000),
     billed=st.integers(0, 500_000),
     held=st.integers(0, 500_000),
+    disputed=st.integers(0, 500_000),
     slack=st.integers(0, 500_000),
 )
-def test_the_parts_always_add_up(
-    units: int, covered: int, billed: int, held: int, slack: int
+def test_the_parts_always_add_up(  # noqa: PLR0913 - One for each drawn number.
+    units: int, offered: int, billed: int, held: int, disputed: int, slack: int
 ) -> None:
-    found = balance(Offer(units, covered, billed, held, slack))
+    found = balance(
+        Offer(
+            units, offered, billed, held, disputed_unit_seconds=disputed, slack_unit_seconds=slack
+        )
+    )
 
-    assert found.capacity_unit_seconds == billed + held + found.idle_unit_seconds
+    parts = billed + found.held_unit_seconds + found.idle_unit_seconds
+    assert found.capacity_unit_seconds == parts
+    assert held <= found.held_unit_seconds <= held + disputed
     assert (found.idle_unit_seconds < 0) is found.is_over_capacity
 
 
@@ -65,7 +75,7 @@ def test_the_parts_always_add_up(
 def test_shares_of_one_device_and_idle_are_one_device(replicas: int, seconds: list[int]) -> None:
     used = seconds[:replicas]
 
-    found = balance(Offer(replicas, 3600, sum(used), 0))
+    found = balance(Offer(replicas, replicas * 3600, sum(used), 0))
 
     assert found.idle_unit_seconds + sum(used) == replicas * 3600
 

@@ -10,7 +10,7 @@ from metering.domain.errors import (
     WindowSealedError,
     WindowStateError,
 )
-from metering.domain.policy import MeteringPolicy
+from metering.domain.policy import GapPolicy, MeteringPolicy
 from metering.models import (
     CapacityRecord,
     ExceptionState,
@@ -19,7 +19,7 @@ from metering.models import (
     UsageRecord,
 )
 from metering.services.collection import collect_window
-from metering.services.decisions import GapDecision, release_gap, retry_window
+from metering.services.decisions import release_gap, retry_window
 from metering.services.sweeping import Worker, meter_due
 from metering.services.windows import claim_windows, open_due_windows
 from tenants.domain.actors import Actor, ActorKind
@@ -63,7 +63,7 @@ def test_an_old_hour_half_seen_waits_for_a_person(blinking: Worker) -> None:
 def test_an_accepted_gap_is_metered_from_what_was_seen(blinking: Worker, frank: Actor) -> None:
     release_gap(
         window_id=window().id,
-        decision=GapDecision.ACCEPT,
+        decision=GapPolicy.ACCEPT,
         note="The pods ran on.",
         actor=frank,
         at=OLD,
@@ -82,7 +82,7 @@ def test_an_accepted_gap_is_metered_from_what_was_seen(blinking: Worker, frank: 
 
 def test_a_waived_gap_is_sealed_without_usage(blinking: Worker, frank: Actor) -> None:
     release_gap(
-        window_id=window().id, decision=GapDecision.WAIVE, note="Outage.", actor=frank, at=OLD
+        window_id=window().id, decision=GapPolicy.WAIVE, note="Outage.", actor=frank, at=OLD
     )
     meter_due(worker=blinking, at=OLD)
 
@@ -102,7 +102,7 @@ def test_waiving_drops_what_an_earlier_attempt_recorded(frank: Actor) -> None:
     MeteringWindow.objects.filter(start_at=HOUR).update(state="gap")
 
     release_gap(
-        window_id=window().id, decision=GapDecision.WAIVE, note="Outage.", actor=frank, at=OLD
+        window_id=window().id, decision=GapPolicy.WAIVE, note="Outage.", actor=frank, at=OLD
     )
 
     assert not UsageRecord.objects.exists()
@@ -115,7 +115,7 @@ def test_a_quarantined_window_that_was_never_asked_about_can_be_waived(frank: Ac
         cluster=make_cluster(), start_at=HOUR, not_before=OLD, state="quarantined"
     )
 
-    release_gap(window_id=made.id, decision=GapDecision.WAIVE, note="Broken.", actor=frank, at=OLD)
+    release_gap(window_id=made.id, decision=GapPolicy.WAIVE, note="Broken.", actor=frank, at=OLD)
     meter_due(worker=worker(), at=HOUR)
 
     assert (window().state, window().as_of) == ("sealed", OLD)
@@ -129,9 +129,9 @@ def quarantine() -> None:
     assert window().state == "quarantined"
 
 
-@pytest.mark.parametrize("decision", [None, *GapDecision])
+@pytest.mark.parametrize("decision", [None, *GapPolicy])
 def test_a_quarantine_is_an_exception_until_it_is_decided_on_or_metered(
-    decision: GapDecision | None, frank: Actor
+    decision: GapPolicy | None, frank: Actor
 ) -> None:
     make_cluster(metered_from=HOUR)
     open_due_windows(at=HOUR + timedelta(seconds=3600 + LATER))
@@ -156,13 +156,11 @@ def test_a_window_quarantined_again_is_an_open_exception_again(frank: Actor) -> 
         quarantine()
         found = MeteringException.objects.get()
         assert (found.state, found.resolved_by_id, found.resolution) == ("open", None, "")
-        release_gap(
-            window_id=window().id, decision=GapDecision.ACCEPT, note="x", actor=frank, at=OLD
-        )
+        release_gap(window_id=window().id, decision=GapPolicy.ACCEPT, note="x", actor=frank, at=OLD)
 
 
 def test_metering_again_takes_an_acceptance_back(blinking: Worker, frank: Actor) -> None:
-    release_gap(window_id=window().id, decision=GapDecision.ACCEPT, note="x", actor=frank, at=OLD)
+    release_gap(window_id=window().id, decision=GapPolicy.ACCEPT, note="x", actor=frank, at=OLD)
 
     retry_window(window_id=window().id, actor=frank, at=OLD)
     meter_due(worker=blinking, at=OLD)
@@ -173,9 +171,7 @@ def test_metering_again_takes_an_acceptance_back(blinking: Worker, frank: Actor)
 @pytest.mark.usefixtures("blinking")
 def test_a_decision_needs_a_reason(frank: Actor) -> None:
     with pytest.raises(NoteMissingError) as refusal:
-        release_gap(
-            window_id=window().id, decision=GapDecision.WAIVE, note=" ", actor=frank, at=OLD
-        )
+        release_gap(window_id=window().id, decision=GapPolicy.WAIVE, note=" ", actor=frank, at=OLD)
 
     assert (refusal.value.code, refusal.value.field) == ("metering_note_missing", "note")
     assert window().state == "gap"
@@ -189,7 +185,7 @@ def test_only_what_waits_is_decided_on(state: str, frank: Actor) -> None:
 
     with pytest.raises(WindowStateError) as refusal:
         release_gap(
-            window_id=made.id, decision=GapDecision.ACCEPT, note="Why not.", actor=frank, at=OLD
+            window_id=made.id, decision=GapPolicy.ACCEPT, note="Why not.", actor=frank, at=OLD
         )
 
     assert refusal.value.facts == {"state": state}
@@ -234,9 +230,7 @@ def test_a_sealed_window_is_metered_and_decided_no_more(frank: Actor) -> None:
     with pytest.raises(WindowSealedError):
         retry_window(window_id=window().id, actor=frank, at=OLD)
     with pytest.raises(WindowSealedError):
-        release_gap(
-            window_id=window().id, decision=GapDecision.WAIVE, note="x", actor=frank, at=OLD
-        )
+        release_gap(window_id=window().id, decision=GapPolicy.WAIVE, note="x", actor=frank, at=OLD)
 
     assert window().state == "sealed"
 

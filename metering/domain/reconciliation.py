@@ -1,0 +1,325 @@
+"""Reconciliation: what two independent sources tell about one pod's one resource, made one.
+
+The Kubernetes API tells exactly, but is blind while the watch is down; Prometheus can be asked
+again, but sees only at its scrapes. Where both tell the same within a tolerance, the API's seconds
+are billed. Where they do not, only what both agree on is billed and the rest is held for a person.
+Lives are compared whole and clipped to a window afterwards, so that consecutive windows add up.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import pairwise
+from typing import Final
+
+from metering.domain.timeline import EndKind, Interval, Life, clip, gap_between
+from metering.domain.window import seconds_between
+
+TOLERANCE_SCRAPES: Final = 2
+TOLERANCE_WINDOW_PARTS: Final = 200
+"""One two-hundredth of a window is 0.5 %."""
+
+
+class Side(StrEnum):
+    """Whose evidence it is."""
+
+    KUBERNETES = "kubernetes"
+    PROMETHEUS = "prometheus"
+
+
+class Verdict(StrEnum):
+    """How two sources compare about one pod's one resource in one window."""
+
+    AGREED = "agreed"
+    KUBERNETES_EXPLAINED = "kubernetes_only_explained"
+    KUBERNETES_ONLY = "kubernetes_only"
+    RECOVERED = "recovered"
+    PROMETHEUS_ONLY = "prometheus_only"
+    DIFFERS = "differs"
+    REQUEST_DIFFERS = "request_differs"
+    ACCEPTED = "accepted"
+
+
+@dataclass(frozen=True)
+class Span:
+    """[begin_at, end_at); `end_at` None goes on for ever."""
+
+    begin_at: datetime
+    end_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Account:
+    """What one source tells.
+
+    Attributes:
+        units: The effective request.
+        known_until_at: The last moment at which the source knew it to be there; only an open
+            life is bounded by it.
+    """
+
+    life: Life
+    units: int
+    known_until_at: datetime
+
+    @property
+    def end_not_before(self) -> datetime:
+        """Return the earliest moment at which it may have ended."""
+        life = self.life
+        if life.end_at is None:
+            return max(life.begin_at, self.known_until_at)
+        if life.end_kind is EndKind.VANISHED:
+            return max(life.begin_at, life.end_at - timedelta(seconds=life.slack_seconds))
+        return life.end_at
+
+    @property
+    def end_not_after(self) -> datetime | None:
+        """Return the latest moment at which it may have ended; None while nobody can say."""
+        life = self.life
+        return None if life.end_at is None else life.end_at + timedelta(seconds=life.slack_seconds)
+
+    @property
+    def span(self) -> Span:
+        """Return the time this source alone would have billed."""
+        return Span(self.life.begin_at, self.life.end_at)
+
+
+@dataclass(frozen=True)
+class Eyes:
+    """When each source would have seen a pod: spans in order, none of which meet."""
+
+    kubernetes: Sequence[Span] = ()
+    prometheus: Sequence[Span] = ()
+
+
+@dataclass(frozen=True)
+class Reconciled:
+    """Two accounts made one, over all time.
+
+    Attributes:
+        units: What is held; the API's word where it has one.
+        billed: What is billed; None for nothing.
+        disputed: What one source tells and the other denies; held, not billed.
+        fallback: What the API alone would bill; tells whether Prometheus changed anything.
+        is_request_different: Whether the two tell different requests.
+    """
+
+    verdict: Verdict
+    units: int
+    billed: Life | None
+    disputed: tuple[Span, ...] = ()
+    fallback: Life | None = None
+    is_request_different: bool = False
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of a reconciled life inside one window."""
+
+    verdict: Verdict
+    units: int
+    interval: Interval | None
+    held_seconds: int
+    is_request_different: bool = False
+
+
+def tolerance_seconds(*, window_seconds: int, scrape_interval_seconds: int) -> int:
+    """Return by how much two sources may differ about one pod and still agree."""
+    return max(
+        TOLERANCE_SCRAPES * scrape_interval_seconds, window_seconds // TOLERANCE_WINDOW_PARTS
+    )
+
+
+def reconcile(
+    *,
+    kubernetes: Account | None,
+    prometheus: Account | None,
+    eyes: Eyes,
+    tolerance: int,
+    short_seconds: int,
+    accepted: Side | None = None,
+) -> Reconciled:
+    """Return what is billed of a pod's resource, what is held, and why.
+
+    Args:
+        kubernetes: What the API's ledger tells; None when it knows nothing of it.
+        prometheus: What the scrapes tell; None when they never showed it.
+        eyes: When either source would have seen it.
+        tolerance: Seconds by which they may differ; see `tolerance_seconds`.
+        short_seconds: A life visible for less than this may be missed by a source.
+        accepted: Whose evidence a person accepted; that side alone is billed then.
+
+    Raises:
+        ValueError: Neither source knows of it.
+    """
+    if kubernetes is None and prometheus is None:
+        raise ValueError("there is nothing to reconcile")
+    if accepted is not None:
+        return _accept(accepted, kubernetes=kubernetes, prometheus=prometheus)
+    if kubernetes is None:
+        assert prometheus is not None  # noqa: S101 - Excluded above; tells the type.
+        return _prometheus_only(prometheus, eyes=eyes, short_seconds=short_seconds)
+    if prometheus is None:
+        visible = visible_seconds(kubernetes, spans=eyes.prometheus)
+        excused = visible < short_seconds
+        return Reconciled(
+            Verdict.KUBERNETES_EXPLAINED if excused else Verdict.KUBERNETES_ONLY,
+            kubernetes.units,
+            billed=kubernetes.life,
+            fallback=kubernetes.life,
+        )
+    return _compare(kubernetes, prometheus, tolerance=tolerance)
+
+
+def visible_seconds(account: Account, *, spans: Sequence[Span]) -> int:
+    """Return for how many seconds of a life a source had eyes."""
+    end_at = account.life.end_at or account.end_not_before
+    return sum(
+        _overlap_seconds(span, begin_at=account.life.begin_at, end_at=end_at) for span in spans
+    )
+
+
+def eyes_of_ticks(ticks: Sequence[datetime], *, scrape_interval_seconds: int) -> tuple[Span, ...]:
+    """Return the spans between scrapes that have no hole between them, in order."""
+    gap = gap_between(scrape_interval_seconds)
+    holes = [(before, after) for before, after in pairwise(ticks) if after - before > gap]
+    begins = [*ticks[:1], *(after for _, after in holes)]
+    ends = [*(before for before, _ in holes), *ticks[-1:]]
+    return tuple(Span(begin, end) for begin, end in zip(begins, ends, strict=True))
+
+
+def share_of(found: Reconciled, *, start_at: datetime, end_at: datetime) -> Share:
+    """Return the part inside [start_at, end_at).
+
+    What is not disputed there is agreed there, whatever another window holds.
+    """
+    interval = (
+        None if found.billed is None else clip(found.billed, start_at=start_at, end_at=end_at)
+    )
+    held = sum(_overlap_seconds(span, begin_at=start_at, end_at=end_at) for span in found.disputed)
+    return Share(
+        verdict=_verdict_inside(
+            found, interval=interval, held=held, start_at=start_at, end_at=end_at
+        ),
+        units=found.units,
+        interval=interval,
+        held_seconds=held,
+        is_request_different=found.is_request_different,
+    )
+
+
+def _accept(side: Side, *, kubernetes: Account | None, prometheus: Account | None) -> Reconciled:
+    """Bill one side alone; a side that knows nothing of it says that it was not there."""
+    chosen, other = (
+        (kubernetes, prometheus) if side is Side.KUBERNETES else (prometheus, kubernetes)
+    )
+    told = chosen or other
+    assert told is not None  # noqa: S101 - One of them exists; tells the type.
+    return Reconciled(Verdict.ACCEPTED, told.units, billed=None if chosen is None else chosen.life)
+
+
+def _prometheus_only(account: Account, *, eyes: Eyes, short_seconds: int) -> Reconciled:
+    visible = visible_seconds(account, spans=eyes.kubernetes)
+    end_at = account.life.end_at or account.end_not_before
+    was_blind = visible < seconds_between(account.life.begin_at, end_at) or not eyes.kubernetes
+    if was_blind and visible < short_seconds:
+        return Reconciled(Verdict.RECOVERED, account.units, billed=account.life)
+    return Reconciled(Verdict.PROMETHEUS_ONLY, account.units, billed=None, disputed=(account.span,))
+
+
+def _compare(kubernetes: Account, prometheus: Account, *, tolerance: int) -> Reconciled:
+    is_different = kubernetes.units != prometheus.units
+    agreed = Verdict.REQUEST_DIFFERS if is_different else Verdict.AGREED
+    if _distance_seconds(kubernetes, prometheus) > tolerance:
+        billed, disputed = _intersection(kubernetes.life, prometheus.life)
+        return Reconciled(
+            Verdict.DIFFERS,
+            kubernetes.units,
+            billed=billed,
+            disputed=disputed,
+            fallback=kubernetes.life,
+            is_request_different=is_different,
+        )
+    life = _refined(kubernetes, prometheus)
+    return Reconciled(
+        agreed if is_different or life == kubernetes.life else Verdict.RECOVERED,
+        kubernetes.units,
+        billed=life,
+        fallback=kubernetes.life,
+        is_request_different=is_different,
+    )
+
+
+def _distance_seconds(one: Account, other: Account) -> int:
+    """Return how far two accounts are apart at least, begin and end added up."""
+    begin = abs(one.life.begin_at - other.life.begin_at) // timedelta(seconds=1)
+    return begin + max(_seconds_after(one, other), _seconds_after(other, one))
+
+
+def _seconds_after(later: Account, earlier: Account) -> int:
+    """Return by how much one must have ended after the other; 0 when it need not have."""
+    latest = earlier.end_not_after
+    return 0 if latest is None else seconds_between(latest, later.end_not_before)
+
+
+def _refined(kubernetes: Account, prometheus: Account) -> Life:
+    """Return the API's life, its end narrowed by what Prometheus knows of it."""
+    if _width(kubernetes) <= _width(prometheus):
+        narrow, wide = kubernetes, prometheus
+    else:
+        narrow, wide = prometheus, kubernetes
+    life = replace(narrow.life, begin_at=kubernetes.life.begin_at)
+    low = max(narrow.end_not_before, wide.end_not_before)
+    high = _earlier(narrow.end_not_after, wide.end_not_after)
+    if life.end_at is None or high is None or high < low or narrow.life.slack_seconds == 0:
+        return life
+    end_at = low if life.end_kind is EndKind.VANISHED_IN_GAP else min(max(life.end_at, low), high)
+    slack = max(seconds_between(end_at, high), seconds_between(low, end_at))
+    return replace(life, end_at=end_at, slack_seconds=slack)
+
+
+def _width(account: Account) -> timedelta:
+    latest = account.end_not_after
+    return timedelta.max if latest is None else latest - account.end_not_before
+
+
+def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
+    if one is None or other is None:
+        return one or other
+    return min(one, other)
+
+
+def _intersection(one: Life, other: Life) -> tuple[Life | None, tuple[Span, ...]]:
+    """Return what two lives share, and what only one of them has."""
+    first, second = sorted((one, other), key=lambda life: life.begin_at)
+    short, long = sorted((one, other), key=lambda life: (life.end_at is None, life.end_at or 0))
+    begin_at = second.begin_at
+    if short.end_at is not None and short.end_at <= begin_at:
+        return None, (Span(one.begin_at, one.end_at), Span(other.begin_at, other.end_at))
+    shared = replace(short, begin_at=begin_at)
+    disputed = [Span(first.begin_at, begin_at)] if first.begin_at < begin_at else []
+    if short.end_at is not None and short.end_at != long.end_at:
+        disputed.append(Span(short.end_at, long.end_at))
+    return shared, tuple(disputed)
+
+
+def _verdict_inside(
+    found: Reconciled,
+    *,
+    interval: Interval | None,
+    held: int,
+    start_at: datetime,
+    end_at: datetime,
+) -> Verdict:
+    if found.verdict is Verdict.DIFFERS and held == 0:
+        return Verdict.REQUEST_DIFFERS if found.is_request_different else Verdict.AGREED
+    if found.verdict is Verdict.RECOVERED and found.fallback is not None:
+        alone = clip(found.fallback, start_at=start_at, end_at=end_at)
+        return Verdict.AGREED if alone == interval else Verdict.RECOVERED
+    return found.verdict
+
+
+def _overlap_seconds(span: Span, *, begin_at: datetime, end_at: datetime) -> int:
+    until = end_at if span.end_at is None else min(span.end_at, end_at)
+    return seconds_between(max(span.begin_at, begin_at), until)

@@ -1,0 +1,159 @@
+"""One window as the ledger of a cluster's API tells it, in a constant number of statements."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import ROUND_DOWN, Decimal
+from uuid import UUID
+
+from metering.domain.reconciliation import Side, Span
+from metering.domain.watch_coverage import blind_stretches, covered_seconds
+from metering.domain.window import seconds_between
+from metering.models import ClaimConsumer, NodeRecord, ReconciliationDecision
+from metering.selectors.allocations import AllocationKey, LedgerRow, ledger_rows
+from metering.selectors.watch import watch_spans
+
+COVERAGE_STEP = Decimal("0.00001")
+
+
+@dataclass(frozen=True)
+class ConsumerFact:
+    """A pod that a claim was reserved for, from when to when; `end_at` None goes on."""
+
+    pod_uid: str
+    pod_name: str
+    owner: str
+    begin_at: datetime
+    end_at: datetime | None
+
+
+@dataclass(frozen=True)
+class NodeFact:
+    """What a node offered from one change to the next; raw names and labels."""
+
+    node: str
+    labels: Mapping[str, str]
+    allocatable: Mapping[str, int]
+    begin_at: datetime
+    end_at: datetime | None
+
+
+@dataclass(frozen=True)
+class WatchCoverage:
+    """When the watch had eyes around one window.
+
+    Attributes:
+        spans: When it can answer for what happened, from the window's start on, in order.
+        until_at: Its last heartbeat that is known; None when there was none.
+        ratio: Share of the window, 0 to 1, rounded down to five digits.
+        is_blind_at_end: Whether there was no heartbeat at or after the window's end.
+    """
+
+    spans: tuple[Span, ...] = ()
+    until_at: datetime | None = None
+    ratio: Decimal = Decimal(0)
+    is_blind_at_end: bool = True
+
+
+@dataclass(frozen=True)
+class WindowLedger:
+    """Everything the database knows about what was held in one window.
+
+    Attributes:
+        rows: By pod uid and sanitised resource.
+        consumers: By claim uid, in the order of their begin.
+        decisions: Whose evidence a person accepted, by pod uid and sanitised resource.
+    """
+
+    rows: Mapping[AllocationKey, LedgerRow] = field(default_factory=dict)
+    consumers: Mapping[str, Sequence[ConsumerFact]] = field(default_factory=dict)
+    nodes: Sequence[NodeFact] = ()
+    decisions: Mapping[AllocationKey, Side] = field(default_factory=dict)
+    watch: WatchCoverage = field(default_factory=WatchCoverage)
+
+
+def watch_coverage(
+    cluster_id: UUID, *, start_at: datetime, end_at: datetime, until_at: datetime
+) -> WatchCoverage:
+    """Return when a cluster's watch had eyes from a window's start until some later moment."""
+    known = watch_spans(cluster_id, start_at, until_at)
+    blind = blind_stretches(known, begin_at=start_at, end_at=until_at)
+    begins = [start_at, *(stretch.end_at for stretch in blind)]
+    ends = [*(stretch.begin_at for stretch in blind), until_at]
+    covered = covered_seconds(known, begin_at=start_at, end_at=end_at)
+    ratio = Decimal(covered) / Decimal(seconds_between(start_at, end_at))
+    last_beat_at = max((span.until_at for span in known), default=None)
+    return WatchCoverage(
+        spans=tuple(
+            Span(begin, end) for begin, end in zip(begins, ends, strict=True) if begin < end
+        ),
+        until_at=last_beat_at,
+        ratio=ratio.quantize(COVERAGE_STEP, rounding=ROUND_DOWN),
+        is_blind_at_end=last_beat_at is None or last_beat_at < end_at,
+    )
+
+
+def window_ledger(
+    cluster_id: UUID,
+    *,
+    start_at: datetime,
+    end_at: datetime,
+    until_at: datetime,
+    pod_uids: Collection[str],
+    is_watched: bool,
+) -> WindowLedger:
+    """Return what the database knows of [start_at, end_at), of what some pods hold besides.
+
+    Args:
+        cluster_id: Whose window.
+        start_at: Begin, included.
+        end_at: End, excluded.
+        until_at: How far another source looked, at least the end.
+        pod_uids: Pods that another source saw.
+        is_watched: Whether there is a watch; without one only allocations are read.
+    """
+    rows = ledger_rows(cluster_id, start_at=start_at, end_at=end_at, pod_uids=pod_uids)
+    if not is_watched:
+        return WindowLedger(rows=rows)
+    return WindowLedger(
+        rows=rows,
+        consumers=_consumers(cluster_id, start_at=start_at, end_at=end_at),
+        nodes=_nodes(cluster_id, start_at=start_at, end_at=end_at),
+        decisions=_decisions(cluster_id, start_at=start_at),
+        watch=watch_coverage(cluster_id, start_at=start_at, end_at=end_at, until_at=until_at),
+    )
+
+
+def _consumers(
+    cluster_id: UUID, *, start_at: datetime, end_at: datetime
+) -> Mapping[str, Sequence[ConsumerFact]]:
+    rows = (
+        ClaimConsumer.objects.filter(cluster_id=cluster_id, begin_at__lt=end_at)
+        .exclude(end_at__lte=start_at)
+        .order_by("claim_uid", "begin_at", "pod_uid")
+        .values_list("claim_uid", "pod_uid", "pod_name", "owner", "begin_at", "end_at")
+    )
+    found: dict[str, list[ConsumerFact]] = defaultdict(list)
+    for claim_uid, *values in rows:
+        found[claim_uid].append(ConsumerFact(*values))
+    return found
+
+
+def _nodes(cluster_id: UUID, *, start_at: datetime, end_at: datetime) -> tuple[NodeFact, ...]:
+    rows = (
+        NodeRecord.objects.filter(cluster_id=cluster_id, begin_at__lt=end_at)
+        .exclude(end_at__lte=start_at)
+        .order_by("node", "begin_at")
+        .values_list("node", "labels", "allocatable", "begin_at", "end_at")
+    )
+    return tuple(NodeFact(*values) for values in rows)
+
+
+def _decisions(cluster_id: UUID, *, start_at: datetime) -> Mapping[AllocationKey, Side]:
+    rows = (
+        ReconciliationDecision.objects.filter(cluster_id=cluster_id, window_start=start_at)
+        .order_by("id")
+        .values_list("pod_uid", "resource", "side")
+    )
+    return {(pod_uid, resource): Side(side) for pod_uid, resource, side in rows}

@@ -1,0 +1,65 @@
+"""Device claims: one claim's time billed once, split among the pods it was reserved for."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from metering.domain.claim_split import NOBODY, Part, Use, split_claim
+from metering.domain.pod_life import CLAIM_PREFIX
+from metering.domain.timeline import EndKind, Interval
+from metering.domain.window import whole_second
+from metering.selectors.allocations import AllocationFact
+from metering.selectors.ledger import ConsumerFact
+from metering.services.composed import UsageRow
+
+
+def is_claim(fact: AllocationFact) -> bool:
+    """Whether an allocation is a device claim's rather than a pod's."""
+    return fact.resource.startswith(CLAIM_PREFIX)
+
+
+def claim_rows(row: UsageRow, *, consumers: Sequence[ConsumerFact]) -> list[UsageRow]:
+    """Return a claim's usage records, which add up to what the claim held.
+
+    One per pod it was reserved for, and one of the claim itself for the time it was nobody's; all
+    name the claim as their resource.
+    """
+    parts = split_claim(
+        units=row.fact.units,
+        begin_at=row.interval.begin_at,
+        end_at=row.interval.end_at,
+        uses=[_use_of(consumer) for consumer in consumers],
+    )
+    by_uid = {consumer.pod_uid: consumer for consumer in consumers}
+    return [_part_row(row, part=part, consumer=by_uid.get(part.pod_uid)) for part in parts]
+
+
+def _use_of(consumer: ConsumerFact) -> Use:
+    return Use(
+        pod_uid=consumer.pod_uid,
+        begin_at=whole_second(consumer.begin_at),
+        end_at=None if consumer.end_at is None else whole_second(consumer.end_at),
+    )
+
+
+def _part_row(row: UsageRow, *, part: Part, consumer: ConsumerFact | None) -> UsageRow:
+    claim = row.fact
+    fact = replace(claim, resource=f"{CLAIM_PREFIX}{claim.pod_uid}")
+    if part.pod_uid != NOBODY and consumer is not None:
+        fact = replace(
+            fact, pod_uid=consumer.pod_uid, pod_name=consumer.pod_name, owner=consumer.owner
+        )
+    return replace(
+        row,
+        fact=fact,
+        interval=_interval_of(row.interval, part=part),
+        split_among=part.split_among,
+        part_unit_seconds=part.unit_seconds,
+        offered_as=claim.resource,
+    )
+
+
+def _interval_of(whole: Interval, *, part: Part) -> Interval:
+    """Return a part's time; only one that lasts as long as the claim ends as uncertainly."""
+    if part.end_at == whole.end_at:
+        return replace(whole, begin_at=part.begin_at)
+    return Interval(part.begin_at, part.end_at, EndKind.EXACT, 0)

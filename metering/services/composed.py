@@ -1,0 +1,163 @@
+"""What a window is composed from, and what it is composed to: rows before they are written."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from metering.domain.attribution import Directory, Tenant, owner_of
+from metering.domain.capacity import Balance
+from metering.domain.catalogue import Catalogue
+from metering.domain.devices import Activity
+from metering.domain.exceptions import Finding
+from metering.domain.measurement import unit_seconds
+from metering.domain.policy import GapPolicy
+from metering.domain.reconciliation import Verdict
+from metering.domain.timeline import Interval, Life
+from metering.protocols import Observation
+from metering.selectors.allocations import AllocationFact
+from metering.selectors.ledger import WindowLedger
+from metering.services.device_composition import DeviceRow
+from metering.services.hours import Hour
+
+
+@dataclass(frozen=True)
+class WindowInput:
+    """Everything a window is composed from.
+
+    Attributes:
+        observation: What a source saw; None when only the ledger tells of the hour.
+        ledger: What the database knows of the hour.
+        is_trusted: Whether both sources saw enough to be compared pod by pod; when one of them
+            was away for the hour, one finding about the hour says so.
+        gap_policy: What was decided about what nobody saw.
+    """
+
+    hour: Hour
+    observation: Observation | None
+    ledger: WindowLedger
+    directory: Directory
+    catalogue: Catalogue
+    is_trusted: bool = True
+    gap_policy: GapPolicy | None = None
+
+    @property
+    def scrape_interval_seconds(self) -> int:
+        """Return how far scrapes should be apart."""
+        return self.hour.target.scrape_interval_seconds
+
+
+@dataclass(frozen=True)
+class UsageRow:
+    """One usage record before it is written.
+
+    Attributes:
+        split_among: Pods that shared it at once; above 1, `part_unit_seconds` is this one's part.
+        offered_as: How a node's offer of it is told apart, where that is not its own resource.
+    """
+
+    fact: AllocationFact
+    tenant: Tenant
+    interval: Interval
+    activity: Activity = field(default_factory=Activity)
+    split_among: int = 1
+    part_unit_seconds: int | None = None
+    offered_as: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return what tells it from other records of the window: pod uid and resource."""
+        return self.fact.pod_uid, self.fact.resource
+
+    @property
+    def owner(self) -> str:
+        """Return the owning user's name, from whoever the namespace belonged to at the begin."""
+        return owner_of(label=self.fact.owner, default_owner=self.tenant.default_owner)
+
+    @property
+    def unit_seconds(self) -> int:
+        """Return what is billed."""
+        if self.part_unit_seconds is not None:
+            return self.part_unit_seconds
+        return unit_seconds(units=self.fact.units, seconds=self.interval.seconds)
+
+
+@dataclass(frozen=True)
+class NewAllocation:
+    """An allocation seen for the first time, by a source and not by the API."""
+
+    fact: AllocationFact
+    priority_class: str
+    node_labels: Mapping[str, str]
+    life: Life
+    last_seen_at: datetime
+
+
+@dataclass(frozen=True)
+class SeenAgain:
+    """A later sight of an allocation that only a source told of."""
+
+    fact: AllocationFact
+    life: Life
+    last_seen_at: datetime
+
+
+@dataclass(frozen=True)
+class NodeUse:
+    """One pod's use of one resource of one node.
+
+    Attributes:
+        resource: Sanitised name.
+        slack_seconds: How far the end is uncertain.
+        is_disputed: Whether only one of two sources tells of it.
+    """
+
+    node: str
+    resource: str
+    units: int
+    unit_seconds: int
+    slack_seconds: int
+    is_disputed: bool = False
+
+
+@dataclass(frozen=True)
+class CapacityRow:
+    """One capacity record before it is written; see models.CapacityRecord."""
+
+    node: str
+    resource: str
+    size: str
+    price_group: str
+    share_numerator: int
+    share_denominator: int
+    allocatable_units: int
+    billed_unit_seconds: int
+    balance: Balance
+
+
+@dataclass
+class Comparison:
+    """How the sources of a window compare; see models.MeteringWindow.reconciliation.
+
+    Attributes:
+        verdicts: Pods and resources by verdict.
+        told_unit_seconds: By source, what it alone would have billed.
+        disputed_unit_seconds: Held because the sources differ.
+    """
+
+    verdicts: dict[Verdict, int] = field(default_factory=dict)
+    told_unit_seconds: dict[str, int] = field(default_factory=dict)
+    disputed_unit_seconds: int = 0
+
+
+@dataclass
+class Composed:
+    """The rows of one window, by pod and resource."""
+
+    usage: list[UsageRow] = field(default_factory=list)
+    new_allocations: list[NewAllocation] = field(default_factory=list)
+    seen_again: list[SeenAgain] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    devices: list[DeviceRow] = field(default_factory=list)
+    capacity: list[CapacityRow] = field(default_factory=list)
+    held: list[NodeUse] = field(default_factory=list)
+    comparison: Comparison = field(default_factory=Comparison)

@@ -1,0 +1,239 @@
+"""Pairing: every pod's resource in one window with what each source tells about it, reconciled."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from metering.domain.effective_request import effective_units
+from metering.domain.measurement import UNKNOWN_UNITS_MAX
+from metering.domain.policy import GapPolicy
+from metering.domain.reconciliation import (
+    Account,
+    Eyes,
+    Reconciled,
+    Share,
+    Verdict,
+    eyes_of_ticks,
+    reconcile,
+    share_of,
+    tolerance_seconds,
+)
+from metering.domain.resource_names import sanitise
+from metering.domain.timeline import EndKind, Life, life_of
+from metering.domain.window import seconds_between
+from metering.protocols import ContainerRequest, PodObservation
+from metering.selectors.allocations import AllocationKey, LedgerRow
+from metering.services.composed import WindowInput
+
+SHORT_SCRAPES = 2
+"""A life visible for less than two scrapes may be missed."""
+
+_UNFINISHED = frozenset({EndKind.OPEN, EndKind.VANISHED_IN_GAP})
+_ESTIMATES = frozenset({GapPolicy.LAST_KNOWN, GapPolicy.HOLD})
+
+
+@dataclass(frozen=True)
+class Case:
+    """One pod's one resource in one window.
+
+    Attributes:
+        resource: Sanitised.
+        row: What the ledger knows of it, whoever wrote it.
+        pod: What the scrapes saw; None when they did not.
+        kubernetes: What the API tells; None without a watch too.
+        prometheus: What the scrapes tell; None when it held nothing by them.
+        seen_life: When it held its devices by the scrapes, whatever it asked for.
+        requested_units: As the scrapes told; 0 when they did not.
+        is_estimated: Whether its end was taken as far as it may have lasted.
+    """
+
+    uid: str
+    resource: str
+    row: LedgerRow | None
+    pod: PodObservation | None
+    kubernetes: Account | None
+    prometheus: Account | None
+    found: Reconciled | None
+    share: Share | None
+    seen_life: Life | None = None
+    requested_units: int = 0
+    is_estimated: bool = False
+
+    @property
+    def namespace(self) -> str:
+        """Return the pod's namespace."""
+        return self.row.fact.namespace if self.row else self._seen.namespace
+
+    @property
+    def name(self) -> str:
+        """Return the pod's name."""
+        return self.row.fact.pod_name if self.row else self._seen.name
+
+    @property
+    def node(self) -> str:
+        """Return the node it was bound to."""
+        return self.row.fact.node if self.row else self._seen.node
+
+    @property
+    def node_labels(self) -> Mapping[str, str]:
+        """Return the labels that settle its size."""
+        return self.row.node_labels if self.row else self._seen.node_labels
+
+    @property
+    def _seen(self) -> PodObservation:
+        assert self.pod is not None  # noqa: S101 - A case has a row or a pod; tells the type.
+        return self.pod
+
+
+def cases_of(given: WindowInput) -> Iterator[Case]:
+    """Yield every pod's resource that may have held something, by uid and resource."""
+    pairing = _Pairing(given)
+    for key in sorted({*pairing.asked, *pairing.remembered()}):
+        case = pairing.case(key)
+        if case is not None:
+            yield case
+
+
+class _Pairing:
+    """What is looked up for every case of one window."""
+
+    def __init__(self, given: WindowInput) -> None:
+        seen = given.observation
+        scrape = given.scrape_interval_seconds
+        self.given = given
+        self.ticks: Sequence[datetime] = seen.ticks if seen else ()
+        self.pods = {pod.uid: pod for pod in seen.pods} if seen else {}
+        self.asked: dict[AllocationKey, Sequence[ContainerRequest]] = {
+            (pod.uid, resource): asks
+            for pod in self.pods.values()
+            for resource, asks in _by_resource(pod).items()
+        }
+        self.lives = {
+            uid: life_of(pod, ticks=self.ticks, scrape_interval_seconds=scrape)
+            for uid, pod in self.pods.items()
+        }
+        self.eyes = Eyes(
+            kubernetes=given.ledger.watch.spans,
+            prometheus=eyes_of_ticks(self.ticks, scrape_interval_seconds=scrape),
+        )
+        self.tolerance = tolerance_seconds(
+            window_seconds=seconds_between(given.hour.start_at, given.hour.end_at),
+            scrape_interval_seconds=scrape,
+        )
+        self.is_estimating = given.gap_policy in _ESTIMATES
+
+    def remembered(self) -> Iterator[AllocationKey]:
+        """Yield what only the ledger tells of: the API's rows, and after a gap the open ones."""
+        for key, row in self.given.ledger.rows.items():
+            is_api = self.given.hour.is_watched and row.is_from_api
+            if is_api or (self.is_estimating and row.life.end_kind in _UNFINISHED):
+                yield key
+
+    def case(self, key: AllocationKey) -> Case | None:
+        """Return one case; None when nobody tells that anything was held."""
+        row, pod = self.given.ledger.rows.get(key), self.pods.get(key[0])
+        units = effective_units(self.asked[key]) if key in self.asked else 0
+        kubernetes = self._from_api(row) if row else None
+        prometheus = self._from_scrapes(pod, units=units) if pod else None
+        if prometheus is None and kubernetes is None and row is not None and self.is_estimating:
+            prometheus = self._as_last_known(row)
+        is_estimated = False
+        if self.is_estimating:
+            kubernetes, prometheus, is_estimated = _estimated(kubernetes, prometheus)
+        found = self._reconciled(key, kubernetes=kubernetes, prometheus=prometheus)
+        if found is None and units == 0:
+            return None
+        return Case(
+            uid=key[0],
+            resource=key[1],
+            row=row,
+            pod=pod if key in self.asked else None,
+            kubernetes=kubernetes,
+            prometheus=prometheus,
+            found=found,
+            share=self._share(found),
+            seen_life=self.lives.get(key[0]) if key in self.asked else None,
+            requested_units=units,
+            is_estimated=is_estimated,
+        )
+
+    def _from_api(self, row: LedgerRow) -> Account | None:
+        if not (self.given.hour.is_watched and row.is_from_api):
+            return None
+        beat_at = self.given.ledger.watch.until_at
+        known_until = max(row.last_seen_at, beat_at) if beat_at else row.last_seen_at
+        return Account(life=row.life, units=row.fact.units, known_until_at=known_until)
+
+    def _from_scrapes(self, pod: PodObservation, *, units: int) -> Account | None:
+        life = self.lives[pod.uid]
+        if life is None or not 1 <= units <= UNKNOWN_UNITS_MAX:
+            return None
+        return Account(life=life, units=units, known_until_at=pod.last_seen_at)
+
+    def _as_last_known(self, row: LedgerRow) -> Account | None:
+        """Return a row as it was before the hole, until the first scrape that did not see it."""
+        after = next((tick for tick in self.ticks if tick > row.last_seen_at), None)
+        life = (
+            Life(row.life.begin_at, None, EndKind.OPEN)
+            if after is None
+            else _until(row.life, end_at=max(after, row.life.begin_at), known=row.last_seen_at)
+        )
+        return Account(life=life, units=row.fact.units, known_until_at=row.last_seen_at)
+
+    def _reconciled(
+        self, key: AllocationKey, *, kubernetes: Account | None, prometheus: Account | None
+    ) -> Reconciled | None:
+        if kubernetes is None and prometheus is None:
+            return None
+        if not self.given.hour.is_watched:
+            assert prometheus is not None  # noqa: S101 - Without a watch the API tells nothing.
+            return Reconciled(Verdict.AGREED, prometheus.units, billed=prometheus.life)
+        return reconcile(
+            kubernetes=kubernetes,
+            prometheus=prometheus,
+            eyes=self.eyes,
+            tolerance=self.tolerance,
+            short_seconds=SHORT_SCRAPES * self.given.scrape_interval_seconds,
+            accepted=self.given.ledger.decisions.get(key),
+        )
+
+    def _share(self, found: Reconciled | None) -> Share | None:
+        if found is None:
+            return None
+        hour = self.given.hour
+        return share_of(found, start_at=hour.start_at, end_at=hour.end_at)
+
+
+def _by_resource(pod: PodObservation) -> Mapping[str, Sequence[ContainerRequest]]:
+    grouped: dict[str, list[ContainerRequest]] = defaultdict(list)
+    for request in pod.requests:
+        grouped[sanitise(request.resource)].append(request)
+    return grouped
+
+
+def _estimated(
+    kubernetes: Account | None, prometheus: Account | None
+) -> tuple[Account | None, Account | None, bool]:
+    """Return both accounts, a bounded end taken as far as it may lie, and whether one was."""
+    longest = [_longest(account) for account in (kubernetes, prometheus)]
+    return longest[0], longest[1], (longest[0], longest[1]) != (kubernetes, prometheus)
+
+
+def _longest(account: Account | None) -> Account | None:
+    if account is None or account.life.end_kind is not EndKind.VANISHED_IN_GAP:
+        return account
+    life = account.life
+    assert life.end_at is not None  # noqa: S101 - Who vanished has an end; tells the type.
+    end_at = life.end_at + timedelta(seconds=life.slack_seconds)
+    return replace(account, life=_until(life, end_at=end_at, known=life.end_at))
+
+
+def _until(life: Life, *, end_at: datetime, known: datetime) -> Life:
+    """Return a life taken to last until a moment, though it is known only until an earlier one."""
+    return Life(
+        begin_at=life.begin_at,
+        end_at=end_at.replace(microsecond=0),
+        end_kind=EndKind.VANISHED,
+        slack_seconds=seconds_between(known, end_at),
+    )
