@@ -22,6 +22,8 @@ class ClusterTarget:
     Attributes:
         slug: Our name of the cluster.
         prometheus_url: Base URL of its Prometheus; "" for sources that need none.
+        prometheus_credential_reference: The name of a secret for it, never the secret; "" for none.
+        prometheus_scope_org_id: The tenant a shared Mimir or Thanos is asked for; "" for none.
         scrape_interval_seconds: How often kube-state-metrics is scraped.
         selector_label: Label that tells this cluster's series in a shared Prometheus; "" for none.
         selector_value: The value of that label.
@@ -32,6 +34,8 @@ class ClusterTarget:
 
     slug: str
     prometheus_url: str = ""
+    prometheus_credential_reference: str = ""
+    prometheus_scope_org_id: str = ""
     scrape_interval_seconds: int = 30
     selector_label: str = ""
     selector_value: str = ""

@@ -51,6 +51,8 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
             "state",
             "kubernetes_url",
             "prometheus_url",
+            "prometheus_credential_reference",
+            "prometheus_scope_org_id",
             "credential_reference",
             "selector_label",
             "selector_value",
@@ -72,6 +74,12 @@ class ClusterChangeSerializer(StrictSerializer):
     name = serializers.CharField(max_length=200)
     kubernetes_url = serializers.CharField(max_length=200, allow_blank=True, required=False)
     prometheus_url = serializers.CharField(max_length=200, allow_blank=True, required=False)
+    prometheus_credential_reference = serializers.CharField(
+        max_length=200, allow_blank=True, required=False
+    )
+    prometheus_scope_org_id = serializers.CharField(
+        max_length=256, allow_blank=True, required=False
+    )
     credential_reference = serializers.CharField(max_length=200, allow_blank=True, required=False)
     selector_label = serializers.CharField(max_length=64, allow_blank=True, required=False)
     selector_value = serializers.CharField(max_length=128, allow_blank=True, required=False)

@@ -13,6 +13,8 @@ ALIASES_MAX: Final = 16
 RESOURCES_MAX: Final = 64
 _SERIES_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _RESOURCE = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_SECRET_PLACE = re.compile(r"(basic-)?(env:[A-Za-z_][A-Za-z0-9_]*|file:/[!-~]+)", re.ASCII)
+_SCOPE = re.compile(r"[A-Za-z0-9!_.*'()|-]{1,256}", re.ASCII)
 _POD_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?")
 
 
@@ -64,6 +66,22 @@ def selector_problems(label: str, value: str) -> tuple[FieldProblem, ...]:
         return ()
     missing = "selector_value" if label else "selector_label"
     return (FieldProblem(missing, "half_a_selector", "Give both label and value, or neither."),)
+
+
+def prometheus_credential_problems(reference: str) -> tuple[FieldProblem, ...]:
+    """Return the problem of a reference that names no place of a secret, or is the secret."""
+    if not reference or _SECRET_PLACE.fullmatch(reference):
+        return ()
+    message = "Use env:<NAME>, file:<path>, basic-env:<NAME> or basic-file:<path>."
+    return (FieldProblem("prometheus_credential_reference", "not_a_reference", message),)
+
+
+def scope_problems(scope: str) -> tuple[FieldProblem, ...]:
+    """Return the problem of a tenant of Mimir or Thanos that cannot stand in a header."""
+    if not scope or _SCOPE.fullmatch(scope):
+        return ()
+    message = "Use letters, digits and !-_.*'() only; | between several."
+    return (FieldProblem("prometheus_scope_org_id", "not_a_tenant", message),)
 
 
 def user_label_problems(label: str) -> tuple[FieldProblem, ...]:

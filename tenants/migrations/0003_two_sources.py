@@ -14,4 +14,14 @@ class Migration(migrations.Migration):
             name="is_watched",
             field=models.BooleanField(default=False),
         ),
+        migrations.AddField(
+            model_name="cluster",
+            name="prometheus_credential_reference",
+            field=models.CharField(blank=True, default="", max_length=200),
+        ),
+        migrations.AddField(
+            model_name="cluster",
+            name="prometheus_scope_org_id",
+            field=models.CharField(blank=True, default="", max_length=256),
+        ),
     ]

@@ -16,8 +16,8 @@ class Cluster(models.Model):
 
     `label_aliases` and `metric_aliases` map a name of ours to the names a site uses, best first
     ({"hostname": ["hostname", "Hostname"]}). `selector_label` and `selector_value` choose this
-    cluster's series in a Prometheus shared by several. `credential_reference` names a secret; the
-    secret itself is never stored here.
+    cluster's series in a Prometheus shared by several. `credential_reference` and
+    `prometheus_credential_reference` name secrets; the secrets themselves are never stored here.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -30,6 +30,9 @@ class Cluster(models.Model):
     is_watched = models.BooleanField(default=False)
     """Whether `watch_cluster` keeps the allocation ledger from this cluster's API."""
     prometheus_url = models.URLField(blank=True, default="")
+    prometheus_credential_reference = models.CharField(max_length=200, blank=True, default="")
+    prometheus_scope_org_id = models.CharField(max_length=256, blank=True, default="")
+    """Which tenant of a shared Mimir or Thanos holds its series, as X-Scope-OrgID says it."""
     credential_reference = models.CharField(max_length=200, blank=True, default="")
     selector_label = models.CharField(
         max_length=64, blank=True, default="", validators=[LABEL_NAME]

@@ -11,7 +11,9 @@ from tenants.domain.actors import Actor
 from tenants.domain.cluster_facts import (
     alias_problems,
     hour_problems,
+    prometheus_credential_problems,
     resource_problems,
+    scope_problems,
     selector_problems,
     url_problems,
     user_label_problems,
@@ -29,6 +31,8 @@ EDITABLE: Final = (
     "kubernetes_url",
     "is_watched",
     "prometheus_url",
+    "prometheus_credential_reference",
+    "prometheus_scope_org_id",
     "credential_reference",
     "selector_label",
     "selector_value",
@@ -50,6 +54,8 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
     kubernetes_url: str = "",
     is_watched: bool = False,
     prometheus_url: str = "",
+    prometheus_credential_reference: str = "",
+    prometheus_scope_org_id: str = "",
     credential_reference: str = "",
     selector_label: str = "",
     selector_value: str = "",
@@ -70,6 +76,8 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
         kubernetes_url: Where its API answers, https.
         is_watched: Whether the allocation ledger is kept from its API.
         prometheus_url: Where its series are.
+        prometheus_credential_reference: The name of a secret for it, never the secret.
+        prometheus_scope_org_id: Its tenant in a shared Mimir or Thanos; "" for none.
         credential_reference: The name of a secret, never the secret.
         selector_label: With `selector_value`, which series of a shared Prometheus are its own.
         selector_value: See `selector_label`.
@@ -92,6 +100,8 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
         kubernetes_url=kubernetes_url,
         is_watched=is_watched,
         prometheus_url=prometheus_url,
+        prometheus_credential_reference=prometheus_credential_reference,
+        prometheus_scope_org_id=prometheus_scope_org_id,
         credential_reference=credential_reference,
         selector_label=selector_label,
         selector_value=selector_value,
@@ -194,6 +204,8 @@ def _problems(cluster: Cluster) -> tuple[FieldProblem, ...]:
         *hour_problems("metered_from", cluster.metered_from),
         *url_problems("kubernetes_url", cluster.kubernetes_url, schemes=("https",)),
         *url_problems("prometheus_url", cluster.prometheus_url, schemes=("http", "https")),
+        *prometheus_credential_problems(cluster.prometheus_credential_reference),
+        *scope_problems(cluster.prometheus_scope_org_id),
         *selector_problems(cluster.selector_label, cluster.selector_value),
         *user_label_problems(cluster.user_label),
         *resource_problems(cluster.offered_resources),

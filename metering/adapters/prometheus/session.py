@@ -49,6 +49,7 @@ class QuerySession(requests.Session):
     def __init__(self, networks: Sequence[Network], *, ca_bundle: str = "") -> None:
         super().__init__()
         self.trust_env = False
+        self._presented: frozenset[str] = frozenset()
         self.verify = ca_bundle or True
         # Compressing costs Prometheus twice the time of the query, and the size cap would not
         # bound what a small body unpacks to.
@@ -71,6 +72,13 @@ class QuerySession(requests.Session):
         self.mount("http://", adapter)
         self.mount("https://", adapter)
         self.hooks["response"] = [checked]
+
+    def present(self, headers: Mapping[str, str]) -> None:
+        """Send these headers from now on, instead of those that were given before."""
+        for name in self._presented - headers.keys():
+            del self.headers[name]
+        self.headers.update(headers)
+        self._presented = frozenset(headers)
 
     def mount(self, prefix: str | bytes, adapter: BaseAdapter) -> None:
         """Mount ours only: the library would put its own adapter and retries over it."""
@@ -97,10 +105,12 @@ class Conversation:
         Raises:
             SourceUnavailableError: `bad_target` when this is no URL of a server.
         """
-        self._client = PrometheusConnect(
-            url=_checked_url(url),
-            session=QuerySession(networks, ca_bundle=ca_bundle),
-        )
+        self._session = QuerySession(networks, ca_bundle=ca_bundle)
+        self._client = PrometheusConnect(url=_checked_url(url), session=self._session)
+
+    def present(self, headers: Mapping[str, str]) -> None:
+        """Send these headers with every query from now on, and no others of before."""
+        self._session.present(headers)
 
     def ask(self, query: str, *, at_seconds: int) -> Answer:
         """Return the answer to one instant query; its body arrives while its rows are read.

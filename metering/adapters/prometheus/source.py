@@ -12,6 +12,7 @@ from typing import Final
 from metering.adapters.prometheus import names as known
 from metering.adapters.prometheus.body import Answer
 from metering.adapters.prometheus.clock import read_ticks
+from metering.adapters.prometheus.credentials import request_headers
 from metering.adapters.prometheus.devices import read_devices
 from metering.adapters.prometheus.guard import forbidden_networks
 from metering.adapters.prometheus.health import health_names, health_query, read_health
@@ -86,7 +87,7 @@ class PrometheusUsageSource:
         self._jobs = coverage_jobs
         self._ca_bundle = ca_bundle
         self._forbidden = forbidden_networks(forbidden)
-        self._conversations: dict[str, Conversation] = {}
+        self._conversations: dict[tuple[str, str], Conversation] = {}
 
     def observe(
         self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
@@ -108,13 +109,19 @@ class PrometheusUsageSource:
         near = Range(start - DEVICE_SCRAPES * scrape, end + DEVICE_SCRAPES * scrape)
         names = names_of(target)
         plan = plan_queries(target, names, resources=self._resources, jobs=self._jobs)
-        asking = _Asking(self._conversation(target.prometheus_url), plan, around, near, [])
+        asking = _Asking(self._conversation(target), plan, around, near, [])
         return _read(asking, target, start=start, end=end)
 
-    def _conversation(self, url: str) -> Conversation:
-        if url not in self._conversations:
-            self._conversations[url] = Conversation(url, self._forbidden, ca_bundle=self._ca_bundle)
-        return self._conversations[url]
+    def _conversation(self, target: ClusterTarget) -> Conversation:
+        """Return the conversation with a cluster's Prometheus, presenting its credentials."""
+        headers = request_headers(target)
+        known_as = (target.slug, target.prometheus_url)
+        if known_as not in self._conversations:
+            self._conversations[known_as] = Conversation(
+                target.prometheus_url, self._forbidden, ca_bundle=self._ca_bundle
+            )
+        self._conversations[known_as].present(headers)
+        return self._conversations[known_as]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from tenants.domain.cluster_facts import (
     alias_problems,
     hour_problems,
+    prometheus_credential_problems,
     resource_problems,
+    scope_problems,
     selector_problems,
     url_problems,
     user_label_problems,
@@ -105,3 +107,29 @@ def test_an_address_needs_a_scheme_that_is_spoken_there() -> None:
 
     assert fine == url_problems("kubernetes_url", "", schemes=("https",)) == ()
     assert (wrong.field, wrong.code) == ("kubernetes_url", "wrong_scheme")
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["", "env:HOPPER", "file:/run/secrets/token", "basic-env:_A1", "basic-file:/a"],
+)
+def test_a_reference_names_a_place_of_a_secret(reference: str) -> None:
+    assert prometheus_credential_problems(reference) == ()
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["eyJhbGciOi.x.y", "env:", "env:1A", "env:A B", "file:relative", "file:", "basic:a:b", "env:É"],
+)
+def test_a_secret_itself_is_no_reference(reference: str) -> None:
+    (problem,) = prometheus_credential_problems(reference)
+
+    assert (problem.field, problem.code) == ("prometheus_credential_reference", "not_a_reference")
+
+
+@pytest.mark.parametrize(
+    ("scope", "codes"),
+    [("", []), ("research|a_b-c.d", []), ("a b", ["not_a_tenant"]), ("a\n", ["not_a_tenant"])],
+)
+def test_a_tenant_can_stand_in_a_header(scope: str, codes: list[str]) -> None:
+    assert [problem.code for problem in scope_problems(scope)] == codes

@@ -22,6 +22,8 @@ def test_a_registered_cluster_keeps_what_was_said_of_it() -> None:
         metered_from=MONTH_START,
         kubernetes_url="https://10.0.0.1:6443",
         prometheus_url="http://127.0.0.1:9090/prom",
+        prometheus_credential_reference="basic-file:/run/secrets/mimir",
+        prometheus_scope_org_id="research|platform",
         selector_label="cluster",
         selector_value="hopper",
         scrape_interval_seconds=15,
@@ -35,6 +37,8 @@ def test_a_registered_cluster_keeps_what_was_said_of_it() -> None:
     stored = Cluster.objects.get(pk=cluster.pk)
     assert stored.label_aliases == {"hostname": ["Hostname", "node"]}
     assert stored.offered_resources == ["nvidia.com/gpu"]
+    assert stored.prometheus_credential_reference == "basic-file:/run/secrets/mimir"
+    assert stored.prometheus_scope_org_id == "research|platform"
     assert AuditEntry.objects.get().facts == {
         "slug": "hopper",
         "metered_from": MONTH_START.isoformat(),
@@ -49,6 +53,8 @@ def test_every_problem_of_a_cluster_is_told_at_once() -> None:
             metered_from=MONTH_START + timedelta(minutes=5),
             kubernetes_url="http://10.0.0.1",
             prometheus_url="ftp://10.0.0.1",
+            prometheus_credential_reference="eyJhbGciOi.secret",
+            prometheus_scope_org_id="a\nb",
             selector_label="cluster",
             scrape_interval_seconds=0,
             user_label="a b",
@@ -64,6 +70,8 @@ def test_every_problem_of_a_cluster_is_told_at_once() -> None:
         "metered_from",
         "kubernetes_url",
         "prometheus_url",
+        "prometheus_credential_reference",
+        "prometheus_scope_org_id",
         "selector_value",
         "user_label",
         "offered_resources.0",

@@ -89,6 +89,8 @@ class World:
     details: list[Row] | Reply = field(default_factory=list)
     health: list[Row] | Reply = field(default_factory=list)
     asked: list[dict[str, str]] = field(default_factory=list)
+    heard: list[dict[str, str]] = field(default_factory=list)
+    """Headers of each query."""
 
     def reply(self, parameters: dict[str, str]) -> Reply:
         """Answer one query and remember it."""
@@ -122,6 +124,7 @@ def serving(world: World) -> Iterator[str]:
 
         def do_GET(self) -> None:
             query = parse_qs(urlsplit(self.path).query)
+            world.heard.append(dict(self.headers.items()))
             reply = world.reply({key: values[0] for key, values in query.items()})
             time.sleep(reply.silence_seconds)
             self.send_response(reply.status)

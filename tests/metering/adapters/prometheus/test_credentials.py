@@ -1,0 +1,175 @@
+"""Credentials for a Prometheus: sent with every query, read anew, and told to nobody."""
+
+from base64 import b64encode
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from metering.adapters.prometheus import PrometheusUsageSource
+from metering.adapters.prometheus.credentials import OWN_SECRETS
+from metering.protocols import ClusterTarget, Observation
+from tenants.domain.errors import SourceUnavailableError
+from tests.metering.adapters.prometheus.canned import (
+    HOUR,
+    Reply,
+    World,
+    observe,
+    serving,
+    sound_world,
+    target_of,
+)
+
+TOKEN = "eyJhbGciOi.secret-words"
+
+
+def observed_by(source: PrometheusUsageSource, target: ClusterTarget) -> Observation:
+    return source.observe(
+        target,
+        start_at=HOUR,
+        end_at=HOUR + timedelta(hours=1),
+        as_of=HOUR + timedelta(hours=2),
+    )
+
+
+def sent(world: World, name: str) -> set[str | None]:
+    return {headers.get(name) for headers in world.heard}
+
+
+def test_nothing_is_presented_where_nothing_is_named() -> None:
+    world = sound_world()
+
+    observe(world)
+
+    assert sent(world, "Authorization") == sent(world, "X-Scope-OrgID") == {None}
+
+
+def test_a_token_goes_with_every_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = sound_world()
+    monkeypatch.setenv("HOPPER_PROMETHEUS", f" {TOKEN}\n")
+
+    observe(
+        world,
+        prometheus_credential_reference="env:HOPPER_PROMETHEUS",
+        prometheus_scope_org_id="research|platform",
+    )
+
+    assert sent(world, "Authorization") == {f"Bearer {TOKEN}"}
+    assert sent(world, "X-Scope-OrgID") == {"research|platform"}
+
+
+def test_a_user_and_password_go_with_every_query(tmp_path: Path) -> None:
+    world = sound_world()
+    secret = tmp_path / "secret"
+    secret.write_text("meter:pass:wörd\n", encoding="utf-8")
+
+    observe(world, prometheus_credential_reference=f"basic-file:{secret}")
+
+    expected = b64encode("meter:pass:wörd".encode()).decode()
+    assert sent(world, "Authorization") == {f"Basic {expected}"}
+
+
+def test_a_rotated_token_is_found_at_the_next_window(tmp_path: Path) -> None:
+    world, source, secret = sound_world(), PrometheusUsageSource(), tmp_path / "token"
+    with serving(world) as url:
+        target = target_of(url, prometheus_credential_reference=f"file:{secret}")
+        for token in ("first", "second"):
+            secret.write_text(token, encoding="utf-8")
+            world.heard.clear()
+            observed_by(source, target)
+
+            assert sent(world, "Authorization") == {f"Bearer {token}"}
+
+
+def test_one_clusters_credentials_are_not_presented_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, source = sound_world(), PrometheusUsageSource()
+    monkeypatch.setenv("HOPPER_PROMETHEUS", TOKEN)
+    with serving(world) as url:
+        with_token = target_of(url, prometheus_credential_reference="env:HOPPER_PROMETHEUS")
+        observed_by(source, with_token)
+        world.heard.clear()
+
+        observed_by(source, target_of(url, slug="ampere"))
+        observed_by(source, target_of(url))
+
+    assert sent(world, "Authorization") == {None}
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "env:NOT_SET_ANYWHERE",
+        "env:TWO_LINES",
+        "env:",
+        "file:/nowhere/at/all",
+        "file:/",
+        "basic-env:NO_PASSWORD",
+        "basic-env:TWO_LINES",
+        "vault:secret/prometheus",
+        TOKEN,
+        *(f"env:{name}" for name in sorted(OWN_SECRETS)),
+        *(f"basic-env:{name}" for name in sorted(OWN_SECRETS)),
+    ],
+)
+def test_a_reference_that_leads_nowhere_asks_nothing(
+    monkeypatch: pytest.MonkeyPatch, reference: str
+) -> None:
+    world = sound_world()
+    monkeypatch.setenv("TWO_LINES", "a:secret\r\nX-Evil: 1")
+    monkeypatch.setenv("NO_PASSWORD", "secret")
+    for name in OWN_SECRETS:
+        monkeypatch.setenv(name, "own:secret")
+
+    with pytest.raises(SourceUnavailableError) as refusal:
+        observe(world, prometheus_credential_reference=reference)
+
+    assert refusal.value.reason == "credentials_missing"
+    assert "secret" not in str(refusal.value)
+    assert world.asked == []
+
+
+def test_a_file_that_is_no_text_is_not_repeated(tmp_path: Path) -> None:
+    secret = tmp_path / "token"
+    secret.write_bytes(b"secret\xff")
+
+    with pytest.raises(SourceUnavailableError) as refusal:
+        observe(sound_world(), prometheus_credential_reference=f"file:{secret}")
+
+    assert refusal.value.reason == "credentials_missing"
+    assert "secret" not in str(refusal.value)
+    assert refusal.value.__cause__ is None
+
+
+@pytest.mark.parametrize("scope", ["a b", "a\r\nX-Evil: 1", "a/b", "é", "x" * 257])
+def test_a_tenant_that_cannot_stand_in_a_header_asks_nothing(scope: str) -> None:
+    world = sound_world()
+
+    with pytest.raises(SourceUnavailableError) as refusal:
+        observe(world, prometheus_scope_org_id=scope)
+
+    assert refusal.value.reason == "bad_target"
+    assert world.asked == []
+
+
+def test_a_refused_token_is_told_without_its_words(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("HOPPER_PROMETHEUS", TOKEN)
+    world = World(sights=Reply(TOKEN.encode(), 401))
+
+    with caplog.at_level("DEBUG"), pytest.raises(SourceUnavailableError) as refusal:
+        observe(world, prometheus_credential_reference="env:HOPPER_PROMETHEUS")
+
+    assert refusal.value.reason == "unauthorized"
+    assert TOKEN not in str(refusal.value)
+    assert TOKEN not in caplog.text
+
+
+def test_evidence_holds_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOPPER_PROMETHEUS", TOKEN)
+
+    observation = observe(sound_world(), prometheus_credential_reference="env:HOPPER_PROMETHEUS")
+
+    assert TOKEN not in repr(observation)
