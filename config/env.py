@@ -48,6 +48,15 @@ class Environment(BaseSettings):
     USAGE_SOURCE: Literal["prometheus", "simulated"] = "prometheus"
     USAGE_SOURCE_OPTIONS: Annotated[dict[str, Any], NoDecode] = Field(default_factory=dict)
     """JSON: what the usage source is made with, such as `{"ca_bundle": "/etc/ssl/own.pem"}`."""
+    CLUSTER_WATCH: Literal["kubernetes", "simulated"] = "kubernetes"
+    CLUSTER_WATCH_OPTIONS: Annotated[dict[str, Any], NoDecode] = Field(default_factory=dict)
+    """JSON: what the watch is made with, such as `{"stall_seconds": 120}`."""
+    WATCH_HEARTBEAT_SECONDS: int = Field(default=10, ge=1, le=10)
+    """How often a healthy watch tells so; three are missed before it counts as blind."""
+    WATCH_LEASE_SECONDS: int = Field(default=30, ge=10, le=300)
+    """How long another process waits for the one that leads a watch."""
+    WATCH_RELIST_SECONDS: int = Field(default=600, ge=60, le=86_400)
+    """Between two full lists of a watched cluster, which repair what may have drifted."""
     QUOTA_ENFORCER: Literal["kubernetes", "simulated"] = "kubernetes"
     WINDOW_LATENESS_SECONDS: int = Field(default=900, ge=60, le=86_400)
     """How long after its end a window is first collected; also the grace before an invoice."""

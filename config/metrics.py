@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 
 from billing.selectors.gauges import count_unaccrued_windows
 from metering.selectors.gauges import oldest_due_window, open_exceptions_by_kind, windows_by_state
+from metering.selectors.watched import heartbeat_ages
 from quotas.selectors.gauges import unapplied_targets
 
 PREFIX = "gpu_ledger"
@@ -83,6 +84,12 @@ class LedgerCollector(Collector):
             "Seconds since the oldest unsealed window fell due.",
             label="cluster",
             values=oldest_due_window(at=self.at),
+        )
+        yield _by_label(
+            "watch_heartbeat_age_seconds",
+            "Seconds since the watch of a cluster's API last told that it is healthy.",
+            label="cluster",
+            values=heartbeat_ages(at=self.at),
         )
         yield _by_label(
             "open_exceptions",

@@ -15,6 +15,10 @@ API_TOKEN_PEPPER: str
 REDIS_URL: str
 PUBLIC_URL: str
 USAGE_SOURCE: dict[str, Any]
+CLUSTER_WATCH: dict[str, Any]
+WATCH_HEARTBEAT_SECONDS: int
+WATCH_LEASE_SECONDS: int
+WATCH_RELIST_SECONDS: int
 QUOTA_ENFORCER: dict[str, Any]
 WINDOW_LATENESS_SECONDS: int
 MINIMUM_COVERAGE: Decimal
@@ -71,6 +75,13 @@ def settings_from(env: Environment) -> dict[str, Any]:
             "BACKEND": USAGE_SOURCES[env.USAGE_SOURCE],
             "OPTIONS": env.USAGE_SOURCE_OPTIONS,
         },
+        "CLUSTER_WATCH": {
+            "BACKEND": CLUSTER_WATCHES[env.CLUSTER_WATCH],
+            "OPTIONS": env.CLUSTER_WATCH_OPTIONS,
+        },
+        "WATCH_HEARTBEAT_SECONDS": env.WATCH_HEARTBEAT_SECONDS,
+        "WATCH_LEASE_SECONDS": env.WATCH_LEASE_SECONDS,
+        "WATCH_RELIST_SECONDS": env.WATCH_RELIST_SECONDS,
         "QUOTA_ENFORCER": {"BACKEND": QUOTA_ENFORCERS[env.QUOTA_ENFORCER], "OPTIONS": {}},
         "WINDOW_LATENESS_SECONDS": env.WINDOW_LATENESS_SECONDS,
         "MINIMUM_COVERAGE": env.MINIMUM_COVERAGE,
@@ -88,6 +99,10 @@ def settings_from(env: Environment) -> dict[str, Any]:
 USAGE_SOURCES = {
     "prometheus": "metering.adapters.prometheus.PrometheusUsageSource",
     "simulated": "metering.adapters.simulated.SimulatedUsageSource",
+}
+CLUSTER_WATCHES = {
+    "kubernetes": "metering.adapters.kubernetes.KubernetesClusterWatch",
+    "simulated": "metering.adapters.simulated_watch.SimulatedClusterWatch",
 }
 QUOTA_ENFORCERS = {
     "kubernetes": "quotas.adapters.kubernetes.KubernetesQuotaEnforcer",

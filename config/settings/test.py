@@ -14,6 +14,7 @@ ENV = Environment.read(
     LOG_FORMAT="console",
     LOG_LEVEL="WARNING",
     USAGE_SOURCE="simulated",
+    CLUSTER_WATCH="simulated",
     QUOTA_ENFORCER="simulated",
 )
 globals().update(settings_from(ENV))

@@ -1,4 +1,4 @@
-"""Where metering meets the outside; `usage_source` picks the source the settings name."""
+"""Where metering meets the outside; `usage_source` and `cluster_watch` pick what settings name."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,6 +7,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from metering.protocols import UsageSource
+from metering.protocols.watch import ClusterWatch
 
 
 def usage_source(setting: Mapping[str, Any]) -> UsageSource:
@@ -24,3 +25,18 @@ def usage_source(setting: Mapping[str, Any]) -> UsageSource:
     except (TypeError, ValueError) as error:
         raise ImproperlyConfigured(f"USAGE_SOURCE_OPTIONS: {error}") from error
     return source
+
+
+def cluster_watch(setting: Mapping[str, Any]) -> ClusterWatch:
+    """Return the watch a setting like `{"BACKEND": "dotted.path", "OPTIONS": {...}}` names.
+
+    Raises:
+        ImportError: There is no such class.
+        ImproperlyConfigured: It cannot be made with these options.
+    """
+    backend = import_string(setting["BACKEND"])
+    try:
+        watch: ClusterWatch = backend(**setting.get("OPTIONS", {}))
+    except (TypeError, ValueError) as error:
+        raise ImproperlyConfigured(f"CLUSTER_WATCH_OPTIONS: {error}") from error
+    return watch

@@ -8,9 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Event
-from typing import Final
-
-import structlog
 
 from metering.domain.errors import LeaseLostError
 from metering.protocols.watch import (
@@ -24,13 +21,9 @@ from metering.services.watching.events import ledger_events
 from metering.services.watching.heartbeats import beat
 from metering.services.watching.leases import Lease, renew_lease
 from metering.services.watching.lists import ledger_list
-from metering.services.watching.pace import WatchPace
+from metering.services.watching.pace import RENEWALS_PER_LEASE, WatchPace
 from metering.services.watching.troubles import note_trouble
 from tenants.domain.actors import Actor
-
-logger = structlog.get_logger(__name__)
-
-RENEWALS_PER_LEASE: Final = 3
 
 
 class StoppedError(Exception):
@@ -98,7 +91,7 @@ class Leader:
             actor=self.watcher.actor,
         )
 
-    def list(self, kind: WatchedKind) -> str:
+    def read_list(self, kind: WatchedKind) -> str:
         """Write a consistent list, and return the version to go on from.
 
         Raises:
@@ -110,7 +103,7 @@ class Leader:
         pages = self._renewed(self.watcher.watch.list(self.target, kind))
         return self._write_list(kind, pages, at=at)
 
-    def relist(self, kind: WatchedKind, version: str) -> str:
+    def read_list_again(self, kind: WatchedKind, version: str) -> str:
         """Write a list without losing what happened since a version; return where to go on.
 
         The list is taken first and written last: in between, the stream is read up to the moment

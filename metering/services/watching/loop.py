@@ -1,57 +1,21 @@
-"""The loop of one cluster's watch: streams are read, batches written, the lease and pulse kept.
+"""The driver of one cluster's watch: takes the lease, runs the loop, and begins anew after faults.
 
-One thread writes. It asks for each kind a list where no version is kept, streams from there on,
-and tells that it is healthy only while every stream is open, has caught up, and is written.
+It knows no adapter: the watch and the clock are passed in.
 """
 
-from dataclasses import dataclass, field
-from typing import Final
 from uuid import UUID
 
 import structlog
 from django.db import InterfaceError, OperationalError, connection
 
 from metering.domain.errors import LeaseLostError
-from metering.protocols.watch import (
-    Change,
-    WatchedKind,
-    WatchEvent,
-    WatchExpiredError,
-    WatchTarget,
-)
-from metering.selectors.watch import cursor_of
+from metering.protocols.watch import WatchTarget
 from metering.services.watching.leading import Leader, StoppedError, Watcher
 from metering.services.watching.leases import release_lease, take_lease
-from metering.services.watching.pace import wait_seconds
-from metering.services.watching.streams import Ended, Stream, StreamQueue
-from tenants.domain.errors import SourceUnavailableError
+from metering.services.watching.pace import RENEWALS_PER_LEASE, wait_seconds
+from metering.services.watching.turns import WatchLoop
 
 logger = structlog.get_logger(__name__)
-
-KINDS: Final = (WatchedKind.NODES, WatchedKind.SLICES, WatchedKind.PODS, WatchedKind.CLAIMS)
-"""In the order in which they are listed: each finds what it points at."""
-TURN_SECONDS: Final = 0.2
-"""How long a turn waits for events; also how soon a stop is noticed."""
-ROUNDS_MAX: Final = 50
-"""Full queues written before a heartbeat; a stream that is faster for ever has not caught up."""
-
-
-@dataclass
-class _Reading:
-    """How one kind is being read."""
-
-    kind: WatchedKind
-    version: str | None
-    relist_at: float
-    stream: Stream | None = None
-    opened_at: float | None = None
-    pending: list[WatchEvent] = field(default_factory=list)
-    pending_since: float = 0
-    failures: int = 0
-    start_at: float = 0
-    is_served: bool = True
-    is_whole: bool = False
-    """Whether nothing is known to be missing: it was read to its end, or is open long enough."""
 
 
 def keep_watching(*, cluster_id: UUID, target: WatchTarget, watcher: Watcher) -> None:
@@ -61,7 +25,7 @@ def keep_watching(*, cluster_id: UUID, target: WatchTarget, watcher: Watcher) ->
     """
     failures = 0
     while not watcher.stop.is_set():
-        pause = watcher.pace.lease_seconds / 3
+        pause = watcher.pace.lease_seconds / RENEWALS_PER_LEASE
         try:
             if watch_cluster(cluster_id=cluster_id, target=target, watcher=watcher):
                 failures = 0
@@ -120,224 +84,3 @@ def watch_cluster(
     release_lease(lease=lease)
     logger.info("metering.watch.stopped", cluster=target.slug)
     return True
-
-
-class WatchLoop:
-    """Everything of one cluster between taking its lease and giving it back."""
-
-    def __init__(self, *, leader: Leader, cluster_id: UUID) -> None:
-        """Find where each kind was left; nothing is asked yet."""
-        self._leader = leader
-        self._watcher = leader.watcher
-        self._pace = leader.watcher.pace
-        self._queue = StreamQueue()
-        self._is_resumed = True
-        now = self._watcher.pulse()
-        self._beat_at = now
-        self._readings = {
-            kind: _Reading(kind, cursor_of(cluster_id, kind), now + self._pace.relist_seconds)
-            for kind in KINDS
-        }
-
-    def turn(self) -> None:
-        """Start what is due, take what has come, write what is ripe, and tell that it is well.
-
-        Raises:
-            LeaseLostError: Somebody else leads.
-            StoppedError: The process is to end.
-        """
-        self._leader.renew()
-        for reading in self._readings.values():
-            if reading.stream is None and self._watcher.pulse() >= reading.start_at:
-                self._start(reading)
-        self._take(wait_seconds=TURN_SECONDS)
-        for reading in self._readings.values():
-            if self._is_ripe(reading):
-                self._write(reading)
-        self._beat_if_due()
-
-    def read_once(self) -> None:
-        """Bring every kind up to now, and tell that it is well.
-
-        Raises:
-            SourceUnavailableError: The API cannot be asked.
-        """
-        for reading in self._readings.values():
-            if not self._serves(reading):
-                continue
-            try:
-                if reading.version is not None:
-                    reading.version = self._leader.drain(reading.kind, reading.version)
-                    continue
-            except WatchExpiredError:
-                reading.version = None
-            self._list(reading)
-        self._leader.beat(at=self._watcher.clock(), is_resumed=self._is_resumed)
-
-    def finish(self) -> None:
-        """Write what has come already."""
-        self._take(wait_seconds=0)
-        self._write_all()
-
-    def abandon(self) -> None:
-        """Want nothing of any stream any more."""
-        for reading in self._readings.values():
-            if reading.stream is not None:
-                reading.stream.abandon()
-
-    def _start(self, reading: _Reading) -> None:
-        """Open a stream, after a list where one is due; what cannot be had is tried again later."""
-        try:
-            if not self._serves(reading):
-                return
-            if reading.version is None:
-                self._list(reading)
-            elif self._watcher.pulse() >= reading.relist_at:
-                reading.version = self._leader.relist(reading.kind, reading.version)
-                self._listed(reading)
-        except (SourceUnavailableError, WatchExpiredError) as error:
-            self._fail(reading, error)
-            return
-        now = self._watcher.pulse()
-        left = max(1, int(reading.relist_at - now))
-        reading.start_at = now + self._pace.reopen_seconds
-        reading.opened_at = None
-        assert reading.version is not None  # noqa: S101 - Listed above; tells the type.
-        reading.stream = Stream(
-            watch=self._watcher.watch,
-            target=self._leader.target,
-            kind=reading.kind,
-            resource_version=reading.version,
-            timeout_seconds=min(self._pace.stream_seconds, left),
-            queue=self._queue,
-        )
-        reading.stream.start()
-
-    def _serves(self, reading: _Reading) -> bool:
-        """Whether the server knows a kind; one that does not is asked again with each list."""
-        if reading.version is None:
-            reading.is_served = self._watcher.watch.serves(self._leader.target, reading.kind)
-        if not reading.is_served:
-            reading.start_at = self._watcher.pulse() + self._pace.relist_seconds
-        return reading.is_served
-
-    def _list(self, reading: _Reading) -> None:
-        """List a kind whose past is not known: what came and went before it was not seen."""
-        self._is_resumed = False
-        reading.version = self._leader.list(reading.kind)
-        self._listed(reading)
-
-    def _listed(self, reading: _Reading) -> None:
-        reading.failures = 0
-        reading.relist_at = self._watcher.pulse() + self._pace.relist_seconds
-
-    def _take(self, *, wait_seconds: float) -> bool:
-        """Take what has come, and return whether that was anything."""
-        items = self._queue.take(wait_seconds=wait_seconds)
-        for stream, item in items:
-            reading = self._readings[stream.kind]
-            if reading.stream is not stream:
-                continue
-            if isinstance(item, Ended):
-                self._end(reading, item)
-            else:
-                self._hold(reading, item)
-        return bool(items)
-
-    def _hold(self, reading: _Reading, event: WatchEvent) -> None:
-        """Keep an event until its batch is written; of bookmarks in a row only the last counts."""
-        now = self._watcher.pulse()
-        if reading.opened_at is None:
-            reading.opened_at = now
-            return
-        reading.failures = 0
-        if not reading.pending:
-            reading.pending_since = now
-        elif event.change is Change.BOOKMARK and reading.pending[-1].change is Change.BOOKMARK:
-            reading.pending.pop()
-        reading.pending.append(event)
-        if len(reading.pending) >= self._pace.batch_events_max:
-            self._write(reading)
-
-    def _end(self, reading: _Reading, ended: Ended) -> None:
-        """Write what a stream told last, then judge how it ended."""
-        self._write(reading)
-        reading.stream = None
-        if ended.error is None:
-            reading.is_whole = True
-        elif isinstance(ended.error, WatchExpiredError):
-            logger.warning(
-                "metering.watch.expired", cluster=self._leader.target.slug, kind=reading.kind
-            )
-            reading.version, reading.is_whole = None, False
-        elif isinstance(ended.error, SourceUnavailableError):
-            self._fail(reading, ended.error)
-        else:
-            raise ended.error
-
-    def _fail(self, reading: _Reading, error: SourceUnavailableError | WatchExpiredError) -> None:
-        reading.failures += 1
-        reading.is_whole = False
-        if isinstance(error, WatchExpiredError):
-            reading.version = None
-        reason = getattr(error, "reason", "expired")
-        slug = self._leader.target.slug
-        pause = wait_seconds(
-            failures=reading.failures,
-            seed=f"{slug}/{reading.kind}",
-            asked=getattr(error, "retry_after_seconds", 0),
-        )
-        reading.start_at = self._watcher.pulse() + pause
-        self._leader.note(f"{reading.kind}: {error}")
-        logger.warning(
-            "metering.watch.broken",
-            cluster=slug,
-            kind=reading.kind,
-            reason=reason,
-            failures=reading.failures,
-            pause_seconds=round(pause),
-        )
-
-    def _is_ripe(self, reading: _Reading) -> bool:
-        age = self._watcher.pulse() - reading.pending_since
-        return bool(reading.pending) and age >= self._pace.batch_seconds
-
-    def _write(self, reading: _Reading) -> None:
-        if not reading.pending:
-            return
-        events, reading.pending = reading.pending, []
-        self._leader.write(reading.kind, events)
-        reading.version = events[-1].resource_version
-
-    def _write_all(self) -> None:
-        for reading in self._readings.values():
-            self._write(reading)
-
-    def _beat_if_due(self) -> None:
-        """Tell that the watch is healthy, once everything that had come by then is written."""
-        if self._watcher.pulse() < self._beat_at:
-            return
-        at = self._watcher.clock()
-        for _ in range(ROUNDS_MAX):
-            if not self._take(wait_seconds=0):
-                break
-        else:
-            return
-        self._write_all()
-        if not all(self._is_well(reading) for reading in self._readings.values()):
-            return
-        self._leader.beat(at=at, is_resumed=self._is_resumed)
-        self._is_resumed = True
-        self._beat_at = self._watcher.pulse() + self._pace.heartbeat_seconds
-
-    def _is_well(self, reading: _Reading) -> bool:
-        """Whether a kind is read without a gap: it caught up, or ended and is due to go on."""
-        if not reading.is_served:
-            return True
-        has_caught_up = (
-            reading.opened_at is not None
-            and self._watcher.pulse() - reading.opened_at >= self._pace.quiet_seconds
-        )
-        if reading.stream is not None and has_caught_up:
-            reading.is_whole = True
-        return reading.is_whole

@@ -7,6 +7,7 @@ from typing import Final
 WAIT_SECONDS_MAX: Final = 60
 WAIT_DOUBLINGS_MAX: Final = 6
 JITTER_PERCENT: Final = 50
+RENEWALS_PER_LEASE: Final = 3
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class Stream:
         queue: Where its events go, each with the stream that told it.
     """
 
-    def __init__(  # noqa: PLR0913 - All are keyword only.
+    def __init__(
         self,
         *,
         watch: ClusterWatch,

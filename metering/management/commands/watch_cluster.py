@@ -1,0 +1,178 @@
+"""`manage.py watch_cluster`: keep the allocation ledger from the API of watched clusters.
+
+One process watches any number of clusters, each in threads of its own, and any number of processes
+may run: one leads each cluster, and another takes over when it is gone.
+"""
+
+import os
+import signal
+import socket
+import threading
+import uuid
+from argparse import ArgumentParser
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, Final
+
+import structlog
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connections
+from django.utils import timezone
+
+from metering.adapters import cluster_watch
+from metering.protocols.watch import ClusterWatch, WatchExpiredError
+from metering.selectors.watched import WatchedCluster, watched_clusters
+from metering.services.watching.leading import Watcher
+from metering.services.watching.loop import keep_watching, watch_cluster
+from metering.services.watching.pace import WatchPace
+from tenants.domain.actors import system_actor
+from tenants.domain.errors import SourceUnavailableError
+
+logger = structlog.get_logger(__name__)
+
+ACTOR: Final = system_actor("manage.watch_cluster")
+REFRESH_SECONDS: Final = 30
+"""How soon a cluster that is newly watched, changed or closed is noticed."""
+STOP_SECONDS: Final = 20
+"""What has come is written within this; then the process ends anyway, and nothing is lost."""
+
+
+class Command(BaseCommand):
+    """Watch clusters until told to stop."""
+
+    help = "Keep the allocation ledger from the Kubernetes API of watched clusters."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Take the clusters."""
+        parser.add_argument("slugs", nargs="*", help="Which clusters.")
+        parser.add_argument("--all", action="store_true", help="Every cluster that is watched.")
+        parser.add_argument("--once", action="store_true", help="Read up to now, and end.")
+
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature.
+        """Watch."""
+        slugs = frozenset(options["slugs"])
+        if bool(slugs) == options["all"]:
+            raise CommandError("Name clusters, or give --all.")
+        clusters = watched_clusters(slugs)
+        missing = slugs - {cluster.target.slug for cluster in clusters}
+        if missing:
+            raise CommandError(f"Not watched: {', '.join(sorted(missing))}.")
+        if options["once"]:
+            self._read_once(clusters)
+        else:
+            _watch_until_stopped(slugs)
+
+    def _read_once(self, clusters: Collection[WatchedCluster]) -> None:
+        watcher, failed = make_watcher(cluster_watch(settings.CLUSTER_WATCH)), []
+        for cluster in clusters:
+            slug = cluster.target.slug
+            try:
+                is_led = watch_cluster(
+                    cluster_id=cluster.cluster_id,
+                    target=cluster.target,
+                    watcher=watcher,
+                    is_once=True,
+                )
+            except (SourceUnavailableError, WatchExpiredError) as error:
+                failed.append(f"{slug}: {error}")
+            else:
+                self.stdout.write(f"{slug}: {'read' if is_led else 'led by another process'}")
+        if failed:
+            raise CommandError("\n".join(failed))
+
+
+@dataclass
+class _Post:
+    """One cluster's thread, and how it is told to stop."""
+
+    cluster: WatchedCluster
+    stop: threading.Event = field(default_factory=threading.Event)
+    thread: threading.Thread | None = None
+
+
+class Crew:
+    """The threads of this process, one for each cluster it watches."""
+
+    def __init__(self, watch: ClusterWatch) -> None:
+        """Nobody watches yet."""
+        self._watch = watch
+        self._posts: dict[WatchedCluster, _Post] = {}
+
+    def match(self, clusters: Collection[WatchedCluster]) -> None:
+        """Start what is new, and stop what is gone; what was changed is both."""
+        for cluster in set(self._posts) - set(clusters):
+            logger.info("metering.watch.ends", cluster=cluster.target.slug)
+            self._posts.pop(cluster).stop.set()
+        for cluster in clusters:
+            post = self._posts.get(cluster)
+            if post is None or post.thread is None or not post.thread.is_alive():
+                self._posts[cluster] = self._start(cluster)
+
+    def stop(self) -> None:
+        """Stop everything, and wait until what has come is written."""
+        for post in self._posts.values():
+            post.stop.set()
+        for post in self._posts.values():
+            if post.thread is not None:
+                post.thread.join(STOP_SECONDS)
+
+    def _start(self, cluster: WatchedCluster) -> _Post:
+        logger.info("metering.watch.begins", cluster=cluster.target.slug)
+        post = _Post(cluster)
+        post.thread = threading.Thread(
+            target=_keep_watching,
+            args=(cluster, make_watcher(self._watch, stop=post.stop)),
+            name=f"watch-{cluster.target.slug}",
+            daemon=True,
+        )
+        post.thread.start()
+        return post
+
+
+def make_watcher(watch: ClusterWatch, *, stop: threading.Event | None = None) -> Watcher:
+    """Return this process as a watcher, at the pace the settings name."""
+    return Watcher(
+        # A process that comes back with the same number is another one, so the name is drawn.
+        name=f"{socket.gethostname()[:40]}/{os.getpid()}/{uuid.uuid4().hex[:8]}",
+        watch=watch,
+        actor=ACTOR,
+        clock=timezone.now,
+        pace=WatchPace(
+            heartbeat_seconds=settings.WATCH_HEARTBEAT_SECONDS,
+            lease_seconds=settings.WATCH_LEASE_SECONDS,
+            relist_seconds=settings.WATCH_RELIST_SECONDS,
+        ),
+        stop=stop or threading.Event(),
+    )
+
+
+def _watch_until_stopped(slugs: Collection[str]) -> None:
+    stop = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    crew = Crew(cluster_watch(settings.CLUSTER_WATCH))
+    try:
+        while True:
+            # A database that is away is waited for; those who watch wait for it too.
+            with suppress(DatabaseError):
+                crew.match(watched_clusters(slugs))
+            connections.close_all()
+            if stop.wait(REFRESH_SECONDS):
+                break
+    finally:
+        crew.stop()
+
+
+def _keep_watching(cluster: WatchedCluster, watcher: Watcher) -> None:
+    try:
+        keep_watching(cluster_id=cluster.cluster_id, target=cluster.target, watcher=watcher)
+    finally:
+        connections.close_all()
