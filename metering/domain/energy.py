@@ -15,6 +15,8 @@ from typing import Final, Protocol
 
 ACTIVITY_STEPS: Final = 1_000_000
 """Activity ratios are told to six digits."""
+IDLE_MILLIWATTS_MAX: Final = 100_000
+"""A GPU that was never idle shows no idle power; data-centre GPUs take at most about this."""
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
@@ -113,7 +115,8 @@ def _idle_part(total: int, *, milliwatts: int | None, lasting: timedelta) -> int
     """Return what a GPU would have taken idle; all of it when its idle power is unknown."""
     if milliwatts is None:
         return total
-    return min(total, milliwatts * (lasting // _MILLISECOND) // 1000)
+    idle = min(milliwatts, IDLE_MILLIWATTS_MAX)
+    return min(total, idle * (lasting // _MILLISECOND) // 1000)
 
 
 def _split_step(total: int, *, idle: int, parts: Sequence[Part], slices: int) -> tuple[int, ...]:

@@ -70,7 +70,10 @@ def _holder_values(row: DeviceRow) -> tuple[object, ...]:
     usage, device = row.usage, row.device
     if usage is None:
         resource = row.kind.resource if row.kind else ""
-        return device.namespace, device.pod, "", resource, None, None, ""
+        # The pod an exporter names for a shared device is an arbitrary one of several.
+        is_arbitrary = row.attribution is Attribution.SHARED
+        named = ("", "") if is_arbitrary else (device.namespace, device.pod)
+        return *named, "", resource, None, None, ""
     fact, tenant = usage.fact, usage.tenant
     return (
         fact.namespace,

@@ -118,6 +118,15 @@ def test_idle_power_is_never_more_than_what_was_taken() -> None:
     assert split(energy, part(3, "1"), part(4, "0")) == EnergySplit((300, 400), 0)
 
 
+def test_a_gpu_that_was_never_idle_is_held_to_what_others_take_idle() -> None:
+    energy = took(0, 700_000_000, idle=190_000)
+
+    # 100 W are 360 kJ of the hour, by slices; 340 kJ by activity.
+    assert split(energy, part(3, "1"), part(4, "0")) == EnergySplit(
+        (154_285_714 + 340_000_000, 205_714_286), 0
+    )
+
+
 def test_a_part_takes_only_of_the_steps_it_covers() -> None:
     energy = took(0, 100, 1_100, idle=0)
 
