@@ -132,7 +132,7 @@ def make_due_rechecks(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) 
     return made
 
 
-def ask_recheck(  # noqa: PLR0913 - A record's columns; all are keyword only.
+def ask_recheck(
     *,
     window_id: int,
     reason: RecheckReason,

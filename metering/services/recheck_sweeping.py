@@ -1,0 +1,91 @@
+"""Sweeping rechecks: ask for what is due, claim it and do it, until nothing is left."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from metering.domain.correction import RecheckState
+from metering.domain.errors import ClaimLostError
+from metering.services.rechecking import recheck_window
+from metering.services.rechecks import ClaimedRecheck, claim_rechecks, make_due_rechecks
+from metering.services.sweeping import Worker
+
+logger = structlog.get_logger(__name__)
+
+BATCH = 20
+"""Rechecks claimed at once: done well within the lease at a second each."""
+BATCHES_MAX = 10_000
+"""A sweep that claims more often than this does not end for another reason than work."""
+
+
+@dataclass(frozen=True)
+class RecheckSweep:
+    """What a sweep did.
+
+    Attributes:
+        made: Rechecks asked for.
+        done: Rechecks that came to a conclusion, lapsed ones too.
+        corrections: Corrections they made.
+        postponed: Rechecks that saw too little, due again later.
+        failed: Rechecks that raised an unexpected error; their lease runs out.
+    """
+
+    made: int = 0
+    done: int = 0
+    corrections: int = 0
+    postponed: int = 0
+    failed: int = 0
+
+    def __add__(self, other: "RecheckSweep") -> "RecheckSweep":
+        """Return both together."""
+        return RecheckSweep(
+            made=self.made + other.made,
+            done=self.done + other.done,
+            corrections=self.corrections + other.corrections,
+            postponed=self.postponed + other.postponed,
+            failed=self.failed + other.failed,
+        )
+
+
+def recheck_due(*, worker: Worker, at: datetime) -> RecheckSweep:
+    """Ask for and do every recheck that is due; return what was done."""
+    total = RecheckSweep(made=make_due_rechecks(at=at, policy=worker.policy))
+    for _ in range(BATCHES_MAX):
+        claimed = claim_rechecks(worker=worker.name, limit=BATCH, at=at, policy=worker.policy)
+        if not claimed:
+            break
+        for recheck in claimed:
+            total += recheck_claimed(claimed=recheck, worker=worker, at=at)
+    return total
+
+
+def recheck_one(*, recheck_id: int, worker: Worker, at: datetime) -> RecheckSweep:
+    """Do one recheck if it is due; do nothing when it is not, or when it is taken."""
+    claimed = claim_rechecks(
+        worker=worker.name, limit=1, recheck_ids=[recheck_id], at=at, policy=worker.policy
+    )
+    return recheck_claimed(claimed=claimed[0], worker=worker, at=at) if claimed else RecheckSweep()
+
+
+def recheck_claimed(*, claimed: ClaimedRecheck, worker: Worker, at: datetime) -> RecheckSweep:
+    """Do one claimed recheck; one bad window stops no other."""
+    try:
+        outcome = recheck_window(
+            claimed=claimed,
+            source=worker.source,
+            actor=worker.actor,
+            at=at,
+            policy=worker.policy,
+        )
+    except ClaimLostError:
+        logger.warning("metering.recheck.claim_lost", recheck_id=claimed.id)
+        return RecheckSweep()
+    except Exception:
+        # The edge of a sweep's item: the lease runs out, and the recheck fails for good if it
+        # ends this way again and again.
+        logger.exception("metering.recheck.failed", recheck_id=claimed.id)
+        return RecheckSweep(failed=1)
+    if outcome.state is RecheckState.DUE:
+        return RecheckSweep(postponed=1)
+    return RecheckSweep(done=1, corrections=outcome.corrections)

@@ -1,0 +1,237 @@
+"""Rechecking: look at a sealed hour again, compose it as of now, and correct what has become clear.
+
+The sources are asked outside any transaction. What they say is compared with what the ledger holds
+while the window is locked, so that a recheck done twice, or by two workers, finds nothing the
+second time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+
+import structlog
+from django.db import transaction
+
+from metering.domain.correction import (
+    Comparison,
+    CorrectionState,
+    Known,
+    UsageKey,
+    compare,
+)
+from metering.domain.crashpoints import crashpoint
+from metering.domain.errors import ClaimLostError
+from metering.domain.policy import (
+    DEFAULT_POLICY,
+    LOOK_AHEAD_DOUBLINGS_MAX,
+    MeteringPolicy,
+    query_time,
+)
+from metering.domain.resource_names import sanitise
+from metering.domain.timeline import EndKind
+from metering.models import MeteringWindow, UsageCorrection
+from metering.protocols import Evidence, UsageSource
+from metering.selectors.corrections import LedgerFact, ledger_of_window
+from metering.selectors.locks import holds_recheck, lock_cluster_ledger
+from metering.services.catalogue import ensure_catalogue
+from metering.services.composed import Composed, UsageRow, WindowInput
+from metering.services.composition import compose_window
+from metering.services.correcting import Draft, facts_of, write_drafts
+from metering.services.drafting import drafts_of
+from metering.services.observing import Basis, Sight, basis_of, given_of, look_at
+from metering.services.posting import write_allocations
+from metering.services.recheck_ends import Outcome, finish, lapse, postpone
+from metering.services.rechecks import ClaimedRecheck
+from metering.services.releasing import add_findings, resolve_released
+from metering.services.windows import ClaimedWindow
+from tenants.domain.actors import Actor
+from tenants.services.audit import record
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a composition as of now and the ledger say of one window."""
+
+    window: MeteringWindow
+    ledger: dict[UsageKey, LedgerFact]
+    known: dict[UsageKey, UsageRow]
+    composed: Composed
+    comparison: Comparison
+
+
+def recheck_window(
+    *,
+    claimed: ClaimedRecheck,
+    source: UsageSource,
+    actor: Actor,
+    at: datetime,
+    policy: MeteringPolicy = DEFAULT_POLICY,
+) -> Outcome:
+    """Do one claimed recheck; sources that see too little make it due again later.
+
+    More use than the ledger holds is posted, unless it contradicts a node's capacity or a person's
+    correction. Less is proposed to a person when the API told an exact end, and ignored otherwise.
+
+    Raises:
+        ClaimLostError: Another worker took the recheck over; nothing was written.
+        ValueError: The window is not due by `at`.
+    """
+    if claimed.hour.start_at <= at - timedelta(seconds=policy.recheck_retention_seconds):
+        return lapse(claimed=claimed, at=at)
+    as_of = query_time(
+        policy,
+        start_at=claimed.hour.start_at,
+        at=at,
+        scrape_interval_seconds=claimed.hour.target.scrape_interval_seconds,
+        failures=LOOK_AHEAD_DOUBLINGS_MAX,
+    )
+    sight = look_at(hour=claimed.hour, source=source, as_of=as_of)
+    crashpoint("recheck.after_observe")
+    basis = basis_of(sight, policy=policy, accepts_low_coverage=claimed.accepts_low_coverage)
+    if not (basis.scrapes_suffice or basis.watch_suffices):
+        return postpone(claimed=claimed, sight=sight, at=at)
+    return _judge(claimed, sight=sight, basis=basis, actor=actor, at=at, policy=policy)
+
+
+def _judge(
+    claimed: ClaimedRecheck,
+    *,
+    sight: Sight,
+    basis: Basis,
+    actor: Actor,
+    at: datetime,
+    policy: MeteringPolicy,
+) -> Outcome:
+    catalogue = ensure_catalogue(actor=actor, at=at)
+    with transaction.atomic():
+        if not holds_recheck(claimed.id, fence=claimed.fence):
+            raise ClaimLostError("Another worker took the recheck over.")
+        window = MeteringWindow.objects.select_for_update().get(pk=claimed.window_id)
+        lock_cluster_ledger(window.cluster_id)
+        given = given_of(sight, basis=basis, catalogue=catalogue, gap_policy=claimed.gap_policy)
+        found = _compare(window, given=given)
+        made = _write(claimed, found=found, sight=sight, actor=actor, at=at, policy=policy)
+        crashpoint("recheck.after_corrections")
+        outcome = _outcome(made, comparison=found.comparison)
+        finish(claimed=claimed, outcome=outcome, sight=sight, at=at)
+        crashpoint("recheck.before_commit")
+    crashpoint("recheck.after_commit")
+    logger.info(
+        "metering.window.rechecked",
+        window_id=claimed.window_id,
+        reason=claimed.reason.value,
+        posted=outcome.posted_unit_seconds,
+        proposed=outcome.proposed_unit_seconds,
+    )
+    return outcome
+
+
+def _compare(window: MeteringWindow, *, given: WindowInput) -> _Found:
+    composed = compose_window(given)
+    ledger = ledger_of_window(window.pk, start_at=window.start_at)
+    known = {row.key: row for row in composed.usage}
+    comparison = compare(
+        {
+            key: Known(row.unit_seconds, is_proof=_is_proof(row, given=given))
+            for key, row in known.items()
+        },
+        {key: fact.held for key, fact in ledger.items()},
+    )
+    return _Found(window, ledger, known, composed, comparison)
+
+
+def _is_proof(row: UsageRow, *, given: WindowInput) -> bool:
+    """Whether the cluster's API told the row's end exactly."""
+    told = given.ledger.rows.get((row.fact.pod_uid, sanitise(row.fact.resource)))
+    return (
+        told is not None
+        and told.is_from_api
+        and told.life.end_kind is EndKind.EXACT
+        and row.interval.end_kind is EndKind.EXACT
+    )
+
+
+def _write(
+    claimed: ClaimedRecheck,
+    *,
+    found: _Found,
+    sight: Sight,
+    actor: Actor,
+    at: datetime,
+    policy: MeteringPolicy,
+) -> list[UsageCorrection]:
+    evidence = [_values(item) for item in (sight.observation.evidence if sight.observation else ())]
+    posted, proposed = drafts_of(
+        claimed,
+        window=found.window,
+        differences=found.comparison.differences,
+        known=found.known,
+        ledger=found.ledger,
+        findings=found.composed.findings,
+        posts_late_usage=policy.posts_late_usage,
+        evidence=evidence,
+    )
+    if posted or proposed:
+        write_allocations(_as_window(claimed), new=found.composed.new_allocations, seen_again=())
+    made = [
+        *_written(posted, state=CorrectionState.POSTED, actor=actor, at=at),
+        *_written(proposed, state=CorrectionState.PROPOSED, actor=actor, at=at),
+    ]
+    resolve_released(claimed.window_id, corrections=made, at=at)
+    add_findings(found.window, findings=found.composed.findings, at=at)
+    if made:
+        _record(claimed, made=made, actor=actor, at=at)
+    return made
+
+
+def _written(
+    drafts: Sequence[Draft], *, state: CorrectionState, actor: Actor, at: datetime
+) -> list[UsageCorrection]:
+    return write_drafts(drafts, state=state, actor=actor, at=at) if drafts else []
+
+
+def _record(
+    claimed: ClaimedRecheck, *, made: Sequence[UsageCorrection], actor: Actor, at: datetime
+) -> None:
+    record(
+        actor=actor,
+        at=at,
+        action="metering:window:recheck",
+        object_kind="metering_window",
+        object_id=claimed.window_id,
+        facts={
+            "recheck": claimed.id,
+            "reason": claimed.reason.value,
+            "corrections": [{**facts_of(row), "state": row.state} for row in made],
+        },
+    )
+
+
+def _outcome(made: Sequence[UsageCorrection], *, comparison: Comparison) -> Outcome:
+    posted = [row for row in made if row.state == CorrectionState.POSTED]
+    return Outcome(
+        corrections=len(made),
+        posted_unit_seconds=sum(row.unit_seconds for row in posted),
+        proposed_unit_seconds=sum(row.unit_seconds for row in made)
+        - sum(row.unit_seconds for row in posted),
+        unproven_unit_seconds=comparison.unproven_unit_seconds,
+        unseen=comparison.unseen,
+    )
+
+
+def _as_window(claimed: ClaimedRecheck) -> ClaimedWindow:
+    """Return the recheck as what allocations are written by, which reads its cluster alone."""
+    return ClaimedWindow(
+        id=claimed.window_id,
+        hour=claimed.hour,
+        fence=claimed.fence,
+        attempt=0,
+        failures=claimed.failures,
+        accepts_low_coverage=claimed.accepts_low_coverage,
+    )
+
+
+def _values(evidence: Evidence) -> dict[str, object]:
+    return {**asdict(evidence), "at": evidence.at.isoformat()}

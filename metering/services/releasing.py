@@ -1,0 +1,75 @@
+"""Releasing: what becomes of a sealed hour's exceptions when it is looked at again."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.db import connection
+
+from metering.domain.correction import CorrectionCause, CorrectionState
+from metering.domain.exceptions import Finding, pod_subject
+from metering.domain.resource_names import sanitise
+from metering.models import MeteringWindow, UsageCorrection
+from metering.services.exceptions import finding_values
+
+_RESOLVE = """
+UPDATE metering_meteringexception e
+   SET state = 'resolved', resolved_at = %(at)s,
+       resolution = format('Billed by usage correction %%s.', r.correction)
+  FROM jsonb_to_recordset(%(released)s) AS r(subject text, correction text)
+ WHERE e.window_id = %(window_id)s AND e.state = 'open' AND e.held_unit_seconds > 0
+   AND e.subject = r.subject
+"""
+# Exceptions a person has looked at, and those that are open, stay as they are.
+_ADD = """
+INSERT INTO metering_meteringexception (cluster_id, window_id, window_start, kind, subject,
+  namespace, summary, remedy, held_unit_seconds, details, state, created_at, resolution)
+SELECT %(cluster_id)s, %(window_id)s, %(start_at)s, f.kind, f.subject, f.namespace, f.summary,
+       f.remedy, f.held_unit_seconds, f.details, 'open', %(at)s, ''
+  FROM jsonb_to_recordset(%(findings)s) AS f(kind text, subject text, namespace text,
+    summary text, remedy text, held_unit_seconds bigint, details jsonb)
+ON CONFLICT (window_id, kind, subject) DO NOTHING
+"""
+
+
+def resolve_released(
+    window_id: int, *, corrections: Sequence[UsageCorrection], at: datetime
+) -> int:
+    """Resolve the exceptions whose usage posted corrections released; return how many.
+
+    Each is told the correction that bills what it held.
+    """
+    released = [
+        {
+            "subject": pod_subject(uid=line["pod_uid"], resource=sanitise(line["resource"])),
+            "correction": str(row.pk),
+        }
+        for row in corrections
+        if row.cause == CorrectionCause.RELEASED and row.state == CorrectionState.POSTED
+        for line in row.lines
+    ]
+    if not released:
+        return 0
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _RESOLVE, {"window_id": window_id, "at": at, "released": json.dumps(released)}
+        )
+        return cursor.rowcount
+
+
+def add_findings(window: MeteringWindow, *, findings: Sequence[Finding], at: datetime) -> int:
+    """Keep what was not known of a sealed window before; return how many exceptions that makes."""
+    if not findings:
+        return 0
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _ADD,
+            {
+                "cluster_id": window.cluster_id,
+                "window_id": window.pk,
+                "start_at": window.start_at,
+                "at": at,
+                "findings": json.dumps([finding_values(finding) for finding in findings]),
+            },
+        )
+        return cursor.rowcount
