@@ -40,6 +40,18 @@ def holds_lease(cluster_id: UUID, *, holder: str, fence: int) -> bool:
     return bool(row and row[0])
 
 
+def holds_recheck(recheck_id: int, *, fence: int) -> bool:
+    """Lock a recheck and return whether a claim on it still holds; take it before its window."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT state = 'checking' AND fence = %s AND lease_until > clock_timestamp()"
+            " FROM metering_windowrecheck WHERE id = %s FOR UPDATE",
+            [fence, recheck_id],
+        )
+        row = cursor.fetchone()
+    return bool(row and row[0])
+
+
 def lock_cluster_ledger(cluster_id: UUID) -> None:
     """Let one window of a cluster at a time write into the allocation ledger.
 

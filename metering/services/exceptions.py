@@ -69,7 +69,7 @@ def write_findings(
         "at": at,
         "auto": AUTO_RESOLUTION,
         "kinds": None if resolve_kinds is None else [kind.value for kind in resolve_kinds],
-        "findings": json.dumps([_finding_values(finding) for finding in findings]),
+        "findings": json.dumps([finding_values(finding) for finding in findings]),
     }
     with connection.cursor() as cursor:
         if findings:
@@ -77,7 +77,8 @@ def write_findings(
         cursor.execute(_RESOLVE_GONE, parameters)
 
 
-def _finding_values(finding: Finding) -> dict[str, object]:
+def finding_values(finding: Finding) -> dict[str, object]:
+    """Return a finding as the JSON an exception is written from."""
     return {
         "kind": finding.kind.value,
         "subject": finding.subject,

@@ -39,12 +39,14 @@ UPDATE metering_meteringwindow w
                  extract(epoch FROM u.window_start)::bigint, u.cluster_id, u.pod_uid, u.resource,
                  u.revision, u.organization_id, u.project_id, u.owner, u.namespace, u.pod_name,
                  u.node, u.size, u.price_group, u.sharing_mode, u.share_numerator,
-                 u.share_denominator, u.units, u.split_among, extract(epoch FROM u.begin_at)::bigint,
+                 u.share_denominator, u.units, u.split_among,
+                 extract(epoch FROM u.begin_at)::bigint,
                  extract(epoch FROM u.end_at)::bigint, u.seconds, u.unit_seconds, u.end_kind,
                  u.slack_seconds, u.catalogue_version, u.busy_ratio, u.busy_coverage,
                  u.energy_millijoules)::text AS line
           FROM metering_usagerecord u
-         WHERE u.window_start = %(start_at)s AND u.window_id = %(window_id)s) lines) d
+         WHERE u.window_start = %(start_at)s AND u.window_id = %(window_id)s
+           AND u.revision = 0) lines) d
  WHERE w.id = %(window_id)s AND w.state = 'reconciled'
 RETURNING d.records, d.unit_seconds, d.digest
 """
