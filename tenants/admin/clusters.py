@@ -26,8 +26,8 @@ class ClusterAdmin(ServiceAdmin):
     hint = "Credentials are named, never stored here. The first metered hour is kept for ever."
     add_fields = ("slug", "metered_from", *clusters.EDITABLE)
     change_fields = clusters.EDITABLE
-    list_display = ("name", "slug", "state", "prometheus_url", "kubernetes_url", "metered_from")
-    list_filter = ("state",)
+    list_display = ("name", "slug", "state", "is_watched", "prometheus_url", "kubernetes_url")
+    list_filter = ("state", "is_watched")
     search_fields = ("name", "slug")
     actions = ("close_clusters",)
 

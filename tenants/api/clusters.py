@@ -50,6 +50,7 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
             "name",
             "state",
             "kubernetes_url",
+            "is_watched",
             "prometheus_url",
             "prometheus_credential_reference",
             "prometheus_scope_org_id",
@@ -73,6 +74,9 @@ class ClusterChangeSerializer(StrictSerializer):
 
     name = serializers.CharField(max_length=200)
     kubernetes_url = serializers.CharField(max_length=200, allow_blank=True, required=False)
+    is_watched = serializers.BooleanField(
+        required=False, help_text="Whether the allocation ledger is kept from its Kubernetes API."
+    )
     prometheus_url = serializers.CharField(max_length=200, allow_blank=True, required=False)
     prometheus_credential_reference = serializers.CharField(
         max_length=200, allow_blank=True, required=False

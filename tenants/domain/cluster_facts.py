@@ -100,6 +100,23 @@ def url_problems(field: str, url: str, *, schemes: Sequence[str]) -> tuple[Field
     return (FieldProblem(field, "wrong_scheme", message),)
 
 
+def watch_problems(
+    *, is_watched: bool, kubernetes_url: str, credential_reference: str
+) -> tuple[FieldProblem, ...]:
+    """Return the problem of a cluster that is to be watched and cannot be reached.
+
+    A kubeconfig and the service account of the pod we run in know the address themselves.
+    """
+    knows_address = credential_reference.startswith("kubeconfig:")
+    if not is_watched or kubernetes_url or knows_address or credential_reference == "in-cluster":
+        return ()
+    message = (
+        "To watch a cluster give its kubernetes_url, or a credential_reference that knows it:"
+        " in-cluster or kubeconfig:<path>."
+    )
+    return (FieldProblem("is_watched", "not_reachable", message),)
+
+
 def _are_series_names(names: object) -> bool:
     return (
         isinstance(names, Sequence)

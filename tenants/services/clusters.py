@@ -17,6 +17,7 @@ from tenants.domain.cluster_facts import (
     selector_problems,
     url_problems,
     user_label_problems,
+    watch_problems,
 )
 from tenants.domain.errors import FieldProblem
 from tenants.domain.refusals import OpenBindingsError, SlugTakenError
@@ -209,6 +210,11 @@ def _problems(cluster: Cluster) -> tuple[FieldProblem, ...]:
         *selector_problems(cluster.selector_label, cluster.selector_value),
         *user_label_problems(cluster.user_label),
         *resource_problems(cluster.offered_resources),
+        *watch_problems(
+            is_watched=cluster.is_watched,
+            kubernetes_url=cluster.kubernetes_url,
+            credential_reference=cluster.credential_reference,
+        ),
         *alias_problems("label_aliases", cluster.label_aliases),
         *alias_problems("metric_aliases", cluster.metric_aliases),
     )

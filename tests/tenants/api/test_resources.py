@@ -194,3 +194,21 @@ def test_the_trail_is_read_by_object_and_shows_the_leaf(cast: Cast, frank: APICl
     assert (entry["action"], entry["actor_label"]) == ("tenants:project:update", "frank")
     assert entry["facts"] == {"changed": {"name": ["LLM", "LLM 2"]}}
     assert len(bytes.fromhex(entry["leaf"])) == 32
+
+
+def test_a_cluster_is_watched_once_it_can_be_reached(frank: APIClient) -> None:
+    cluster = make_cluster(kubernetes_url="")
+    path = f"/api/v1/clusters/{cluster.pk}/"
+
+    refused = frank.patch(path, {"is_watched": True}, headers={"If-Match": '"1"'})
+    watched = frank.patch(
+        path,
+        {"is_watched": True, "credential_reference": "in-cluster"},
+        headers={"If-Match": '"1"'},
+    )
+
+    assert refused.status_code == 422
+    assert refused.json()["problems"][0]["code"] == "not_reachable"
+    assert watched.status_code == 200
+    assert watched.json()["is_watched"] is True
+    assert frank.get(path).json()["is_watched"] is True

@@ -15,6 +15,7 @@ from tenants.domain.cluster_facts import (
     selector_problems,
     url_problems,
     user_label_problems,
+    watch_problems,
 )
 
 
@@ -133,3 +134,24 @@ def test_a_secret_itself_is_no_reference(reference: str) -> None:
 )
 def test_a_tenant_can_stand_in_a_header(scope: str, codes: list[str]) -> None:
     assert [problem.code for problem in scope_problems(scope)] == codes
+
+
+@pytest.mark.parametrize(
+    ("url", "reference"),
+    [
+        ("https://10.0.0.1:6443", "env:HOPPER_TOKEN"),
+        ("https://10.0.0.1:6443", ""),
+        ("", "in-cluster"),
+        ("", "kubeconfig:/run/secrets/hopper"),
+    ],
+)
+def test_a_cluster_that_can_be_reached_may_be_watched(url: str, reference: str) -> None:
+    assert not watch_problems(is_watched=True, kubernetes_url=url, credential_reference=reference)
+
+
+@pytest.mark.parametrize("reference", ["", "env:HOPPER_TOKEN", "file:/run/secrets/token"])
+def test_a_cluster_without_an_address_cannot_be_watched(reference: str) -> None:
+    (wrong,) = watch_problems(is_watched=True, kubernetes_url="", credential_reference=reference)
+
+    assert (wrong.field, wrong.code) == ("is_watched", "not_reachable")
+    assert not watch_problems(is_watched=False, kubernetes_url="", credential_reference=reference)

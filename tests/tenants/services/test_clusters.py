@@ -140,3 +140,21 @@ def test_a_cluster_closed_again_keeps_when_it_was_closed() -> None:
 
     assert (again.closed_at, again.version) == (AT, 2)
     assert AuditEntry.objects.filter(action="tenants:cluster:close").count() == 1
+
+
+def test_a_watched_cluster_keeps_a_way_to_be_reached() -> None:
+    cluster = make_cluster()
+
+    watched = update_cluster(cluster=cluster, changes={"is_watched": True}, actor=SEED, at=AT)
+    with pytest.raises(InvalidInputError) as refusal:
+        update_cluster(cluster=cluster, changes={"kubernetes_url": ""}, actor=SEED, at=AT)
+    moved = update_cluster(
+        cluster=cluster,
+        changes={"kubernetes_url": "", "credential_reference": "in-cluster"},
+        actor=SEED,
+        at=AT,
+    )
+
+    assert watched.is_watched
+    assert (refusal.value.field, refusal.value.problems[0].code) == ("is_watched", "not_reachable")
+    assert (moved.is_watched, moved.kubernetes_url) == (True, "")
