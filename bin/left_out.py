@@ -7,7 +7,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from config.embedded.prometheus_programs import find_prometheus  # noqa: E402 - The path comes first.
+from config.embedded.prometheus_programs import (  # noqa: E402 - The path comes first.
+    find_prometheus,
+    find_victoria_metrics,
+)
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
@@ -18,6 +21,9 @@ def main() -> None:
     programs = find_prometheus(ROOT / ".tools")
     if programs.folder is None:
         missing.append(f"a real Prometheus ({programs.reason})")
+    programs = find_victoria_metrics(ROOT / ".tools")
+    if programs.folder is None:
+        missing.append(f"a real VictoriaMetrics ({programs.reason})")
     if not any(shutil.which(name) for name in CHROMIUM):
         missing.append("the browser (install chromium)")
     if shutil.which("pdftoppm") is None:

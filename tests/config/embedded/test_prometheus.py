@@ -14,7 +14,12 @@ from config.embedded.ports import free_port
 from config.embedded.programs import EmbeddedServerError, wait_until
 from config.embedded.prometheus import EmbeddedPrometheus
 from config.embedded.prometheus_history import import_history
-from config.embedded.prometheus_programs import PROGRAM, TOOL, find_prometheus
+from config.embedded.prometheus_programs import (
+    PROGRAM,
+    TOOL,
+    find_prometheus,
+    find_victoria_metrics,
+)
 from config.embedded.supervisor import Supervisor
 from metering.adapters.simulated_cluster.demo_scenario import demo_scenario
 from metering.adapters.simulated_cluster.exporter import GrowingScenario, LiveExporter
@@ -134,6 +139,21 @@ def test_fetched_programs_are_kept(state: Path, monkeypatch: pytest.MonkeyPatch)
 
     assert first.folder == second.folder == state / "tools" / PROGRAM
     assert sorted(path.name for path in (state / "tools").iterdir()) == [PROGRAM]
+
+
+def test_another_program_is_fetched_beside_it(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_tool(state / "bin", "apt-get", '/usr/bin/touch "$2"_1_amd64.deb')
+    unpack = "/bin/mkdir -p root/usr/bin; echo x > root/usr/bin/victoria-metrics;"
+    fake_tool(state / "bin", "dpkg", f"{unpack} /bin/chmod 755 root/usr/bin/victoria-metrics")
+    monkeypatch.setenv("PATH", str(state / "bin"))
+
+    found = find_victoria_metrics(state / "tools")
+    missing = find_prometheus(state / "tools")
+
+    assert found.folder == state / "tools" / "victoria-metrics"
+    assert (
+        missing.reason == "Prometheus is not here: the package holds no program for this machine."
+    )
 
 
 def test_it_answers_on_a_port_of_its_own(server: EmbeddedPrometheus) -> None:

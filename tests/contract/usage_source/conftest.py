@@ -13,7 +13,7 @@ import pytest
 from config.embedded.programs import end_stale
 from config.embedded.prometheus import EmbeddedPrometheus
 from config.embedded.prometheus_history import import_history
-from config.embedded.prometheus_programs import find_prometheus
+from config.embedded.prometheus_programs import find_prometheus, find_victoria_metrics
 from metering.adapters.prometheus import PrometheusUsageSource
 from metering.adapters.simulated import SimulatedUsageSource
 from metering.adapters.simulated_cluster.demo_lanes import AMPERE_NODES
@@ -29,6 +29,7 @@ from metering.adapters.simulated_cluster.scenario import (
     SimulatedCluster,
 )
 from metering.protocols import ClusterTarget, Observation, UsageSource
+from tests.contract.usage_source import victoria_metrics as embedded
 
 ROOT = Path(__file__).resolve().parents[3]
 MONTH = datetime(2026, 10, 1, tzinfo=UTC)
@@ -101,6 +102,30 @@ def prometheus_url(scenario: Scenario) -> Iterator[str]:
         shutil.rmtree(folder)
 
 
+@pytest.fixture(scope="session")
+def victoria_metrics_url(scenario: Scenario) -> Iterator[str]:
+    """Start a real VictoriaMetrics that holds the scenario's history."""
+    programs = find_victoria_metrics(ROOT / ".tools")
+    if programs.folder is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(programs.reason)
+        pytest.skip(programs.reason)
+    folder = Path(tempfile.mkdtemp(prefix="gpu-ledger-test-"))
+    folder.chmod(0o755)
+    try:
+        with embedded.victoria_metrics(
+            folder,
+            programs.folder,
+            scenario,
+            begin_at=MONTH - timedelta(hours=1),
+            until=MONTH + timedelta(hours=HOURS),
+        ) as url:
+            yield url
+    finally:
+        end_stale(folder)
+        shutil.rmtree(folder)
+
+
 @dataclass(frozen=True)
 class Seen:
     """A source, and how to ask it about the scenario."""
@@ -145,6 +170,12 @@ def simulated(scenario: Scenario) -> Seen:
 def prometheus(scenario: Scenario, prometheus_url: str) -> Seen:
     """Return the source on the real Prometheus."""
     return Seen(PrometheusUsageSource(), scenario, prometheus_url)
+
+
+@pytest.fixture
+def victoria_metrics(scenario: Scenario, victoria_metrics_url: str) -> Seen:
+    """Return the source on the real VictoriaMetrics."""
+    return Seen(PrometheusUsageSource(), scenario, victoria_metrics_url)
 
 
 @pytest.fixture(params=["prometheus", "simulated"])

@@ -1,0 +1,110 @@
+"""Where programs come from that no wheel carries: PATH, or Debian's package unpacked without root.
+
+Where neither way works, the caller is told why in one line.
+"""
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+DOWNLOAD_TIMEOUT_SECONDS = 180
+UNPACK_TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Package:
+    """What to look for.
+
+    Attributes:
+        title: What people call it.
+        name: Debian's package; also the folder of `tools` it is unpacked into.
+        programs: What it must hold, the one to look for on PATH first.
+    """
+
+    title: str
+    name: str
+    programs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Programs:
+    """What was found.
+
+    Attributes:
+        folder: Holds the programs; None when there are none.
+        reason: Why there are none, in one line; "" when there are.
+    """
+
+    folder: Path | None
+    reason: str = ""
+
+
+def find_programs(package: Package, tools: Path, *, is_fetched: bool = True) -> Programs:
+    """Return programs from PATH, or those in `tools`, fetching them at first.
+
+    Args:
+        package: Which.
+        tools: A folder of the checkout for programs that are fetched, such as `.tools`.
+        is_fetched: Whether to fetch them when they are nowhere.
+    """
+    kept = tools / package.name
+    on_path = shutil.which(package.programs[0])
+    for folder in ([Path(on_path).parent] if on_path else []) + [kept]:
+        if _is_complete(package, folder):
+            return Programs(folder)
+    if not is_fetched:
+        return Programs(None, f"{package.title} is not on PATH.")
+    return _fetch(package, kept)
+
+
+def _is_complete(package: Package, folder: Path) -> bool:
+    return all(os.access(folder / name, os.X_OK) for name in package.programs)
+
+
+def _fetch(package: Package, kept: Path) -> Programs:
+    """Unpack Debian's package beside its place and move it there whole."""
+    partial = kept.with_name(f"{kept.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir(parents=True)
+        programs = _unpack(package, partial)
+        shutil.rmtree(kept, ignore_errors=True)
+        programs.rename(kept)
+    except subprocess.CalledProcessError as error:
+        words = (error.stderr or b"").decode(errors="replace").strip().splitlines()
+        return _missing(package, words[-1] if words else "apt-get download failed")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return _missing(package, str(error))
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return Programs(kept)
+
+
+def _unpack(package: Package, partial: Path) -> Path:
+    """Return the folder of the programs, unpacked: nothing is installed, so no root, no daemon."""
+    _run("apt-get", "download", package.name, cwd=partial, timeout_seconds=DOWNLOAD_TIMEOUT_SECONDS)
+    packages = sorted(partial.glob(f"{package.name}_*.deb"))
+    if not packages:
+        raise FileNotFoundError("apt-get download brought no package")
+    fetched = str(packages[0])
+    _run("dpkg", "-x", fetched, "root", cwd=partial, timeout_seconds=UNPACK_TIMEOUT_SECONDS)
+    programs = partial / "root" / "usr" / "bin"
+    if not _is_complete(package, programs):
+        raise FileNotFoundError("the package holds no program for this machine")
+    return programs
+
+
+def _run(name: str, *arguments: str, cwd: Path, timeout_seconds: int) -> None:
+    program = shutil.which(name)
+    if program is None:
+        raise FileNotFoundError(f"it is not on PATH, and without {name} it cannot be fetched")
+    subprocess.run(  # noqa: S603 - Debian's own programs with fixed arguments.
+        [program, *arguments], cwd=cwd, check=True, capture_output=True, timeout=timeout_seconds
+    )
+
+
+def _missing(package: Package, reason: str) -> Programs:
+    line = " ".join(reason.split())
+    return Programs(None, f"{package.title} is not here: {line}.")
