@@ -85,15 +85,19 @@ UPDATE metering_queuedpod q
    AND NOT EXISTS (SELECT FROM watch_sight s WHERE s.uid = q.pod_uid)
 """
 
+# The few pods that are overdue are found first; joined the other way round, on tables that have
+# just been filled, this was seen to take half a minute for 20,000 pods.
 _LOST = """
+WITH overdue AS MATERIALIZED (
+  SELECT pod_uid, deletion_at FROM metering_queuedpod
+   WHERE cluster_id = %(cluster_id)s AND gone_at IS NULL AND deletion_at <= %(overdue_at)s
+     AND EXISTS (SELECT FROM metering_watchcursor
+       WHERE cluster_id = %(cluster_id)s AND kind = 'nodes'))
 UPDATE metering_podallocation a
-   SET end_at = GREATEST(a.begin_at, date_trunc('second', q.deletion_at) + %(grace)s),
+   SET end_at = GREATEST(a.begin_at, date_trunc('second', o.deletion_at) + %(grace)s),
        end_kind = 'vanished', end_slack_seconds = 0
-  FROM metering_queuedpod q
- WHERE q.cluster_id = %(cluster_id)s AND q.gone_at IS NULL AND q.deletion_at + %(grace)s <= %(at)s
-   AND a.cluster_id = q.cluster_id AND a.pod_uid = q.pod_uid AND a.end_at IS NULL
-   AND EXISTS (SELECT FROM metering_watchcursor
-     WHERE cluster_id = %(cluster_id)s AND kind = 'nodes')
+  FROM overdue o
+ WHERE a.cluster_id = %(cluster_id)s AND a.pod_uid = o.pod_uid AND a.end_at IS NULL
    AND NOT EXISTS (SELECT FROM metering_noderecord n
      WHERE n.cluster_id = a.cluster_id AND n.node = a.node AND n.end_at IS NULL AND n.is_ready)
 """
@@ -133,5 +137,12 @@ def end_on_lost_nodes(cluster_id: UUID, *, at: datetime) -> int:
     once, none counts as lost.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_LOST, {"cluster_id": cluster_id, "at": at, "grace": LOST_NODE_GRACE})
+        cursor.execute(
+            _LOST,
+            {
+                "cluster_id": cluster_id,
+                "overdue_at": at - LOST_NODE_GRACE,
+                "grace": LOST_NODE_GRACE,
+            },
+        )
         return int(cursor.rowcount)

@@ -5,7 +5,7 @@ import pytest
 from tenants.models import Cluster, Project
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.seen import HOUR
-from tests.metering.watched import Watching, lead, told_node
+from tests.metering.told import Watching, lead, told_node
 
 
 @pytest.fixture

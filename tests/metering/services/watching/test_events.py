@@ -9,7 +9,7 @@ from metering.selectors.watch import cursor_of
 from metering.services.watching.events import ledger_events
 from tenants.models import Cluster
 from tests.metering.seen import ACTOR, HOUR, moment
-from tests.metering.watched import (
+from tests.metering.told import (
     GPU,
     Watching,
     deleted,

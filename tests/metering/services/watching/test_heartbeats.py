@@ -9,7 +9,7 @@ from metering.selectors.watch import cursor_of, watch_spans
 from tenants.models import Cluster
 from tests.builders import make_cluster
 from tests.metering.seen import HOUR, moment
-from tests.metering.watched import Watching, lead, second_of, told_pod
+from tests.metering.told import Watching, lead, second_of, told_pod
 
 
 def spans() -> list[tuple[int | None, int | None, bool]]:

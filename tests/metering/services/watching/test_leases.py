@@ -9,7 +9,7 @@ from metering.models import ClusterWatch, PodAllocation, WatchCursor, WatchSpan
 from metering.services.watching.leases import Lease, release_lease, renew_lease, take_lease
 from tenants.models import AuditEntry, Cluster
 from tests.metering.seen import ACTOR, HOUR
-from tests.metering.watched import LEASE_SECONDS, Watching, event, lead, told_pod
+from tests.metering.told import LEASE_SECONDS, Watching, event, lead, told_pod
 
 
 def take(cluster: Cluster, holder: str) -> Lease | None:
