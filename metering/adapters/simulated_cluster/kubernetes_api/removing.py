@@ -192,15 +192,17 @@ class NamespaceController:
 
 def _refuse_precondition(resource: Resource, live: JSON, preconditions: JSON) -> None:
     metadata = live["metadata"]
-    for field, told in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+    for field, told, what in (
+        ("uid", "UID", "deleted and then recreated"),
+        ("resourceVersion", "ResourceVersion", "modified"),
+    ):
         wanted = preconditions.get(field)
         if wanted is not None and wanted != metadata[field]:
-            raise conflict(
-                resource.qualified,
-                metadata["name"],
-                f"Precondition failed: {told} in precondition: {wanted}, {told} in object meta:"
-                f" {metadata[field]}",
+            why = (
+                f"the {told} in the precondition ({wanted}) does not match the {told} in record"
+                f" ({metadata[field]}). The object might have been {what}"
             )
+            raise conflict(resource.qualified_kind, metadata["name"], why)
 
 
 def _grace(resource: Resource, live: JSON, options: JSON) -> int:

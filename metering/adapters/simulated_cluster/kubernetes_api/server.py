@@ -32,6 +32,8 @@ from metering.adapters.simulated_cluster.kubernetes_api.writing import Writer
 from metering.adapters.simulated_cluster.object_series import QuotaSight
 from metering.adapters.simulated_cluster.scenario import SimulatedCluster
 
+FIRST_VERSION: Final = 1000
+"""Where its history begins: no real server knows what happened at version 1."""
 _POLL_SECONDS: Final = 0.05
 """How soon a stop is noticed."""
 
@@ -67,7 +69,7 @@ class KubernetesAPI:
         bookmark_seconds: float = BOOKMARK_SECONDS,
     ) -> None:
         """Make the certificate and bind the port; nothing is answered before `start`."""
-        self.store = ObjectStore()
+        self.store = ObjectStore(version=FIRST_VERSION)
         self.identity = make_identity(folder)
         self.orders = Orders()
         self._tokens = dict(tokens)

@@ -38,13 +38,13 @@ class Event:
 class ObjectStore:
     """All objects of one cluster. Hold `lock` around a read and the write that rests on it."""
 
-    def __init__(self, *, history_max: int = HISTORY_MAX) -> None:
-        """Begin empty, at version 1."""
+    def __init__(self, *, history_max: int = HISTORY_MAX, version: int = 1) -> None:
+        """Begin empty, at a version from before which nothing is known."""
         self.lock = threading.Condition(threading.RLock())
         self._objects: dict[str, dict[Key, JSON]] = {}
         self._events: deque[Event] = deque(maxlen=history_max)
-        self._version = 1
-        self._compacted = 0
+        self._version = version
+        self._compacted = version
 
     @property
     def version(self) -> int:

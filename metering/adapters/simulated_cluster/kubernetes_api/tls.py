@@ -51,9 +51,10 @@ class Identity:
 class _Authority:
     """Signs certificates; its key lives as long as this object."""
 
-    def __init__(self, now: datetime) -> None:
+    def __init__(self, now: datetime, host: str) -> None:
         """Make the key and the certificate."""
         self._now = now
+        self._places = [_place(host), x509.DNSName("localhost")]
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name("gpu-ledger simulated cluster CA")
         public = self._key.public_key()
@@ -75,13 +76,12 @@ class _Authority:
         """Write a new certificate and its key."""
         key = ec.generate_private_key(ec.SECP256R1())
         own = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
-        places = [x509.IPAddress(ipaddress.ip_address(HOST)), x509.DNSName("localhost")]
         certificate = (
             self._builder(subject, key.public_key())
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(is_authority=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-            .add_extension(x509.SubjectAlternativeName(places), critical=False)
+            .add_extension(x509.SubjectAlternativeName(self._places), critical=False)
             .add_extension(own, critical=False)
             .sign(self._key, hashes.SHA256())
         )
@@ -109,14 +109,15 @@ class _Authority:
         )
 
 
-def make_identity(folder: Path, *, at: datetime | None = None) -> Identity:
+def make_identity(folder: Path, *, host: str = HOST, at: datetime | None = None) -> Identity:
     """Make an authority, forget its key, and keep what it signed in a folder.
 
     Args:
         folder: Where the certificates and their keys go.
+        host: The address or name the server is asked by.
         at: Now; certificates count from a day before.
     """
-    authority = _Authority(at or datetime.now(UTC))
+    authority = _Authority(at or datetime.now(UTC), host)
     folder.mkdir(parents=True, exist_ok=True)
     identity = Identity(
         authority_pem=authority.certificate.public_bytes(serialization.Encoding.PEM).decode(),
@@ -138,6 +139,13 @@ def make_identity(folder: Path, *, at: datetime | None = None) -> Identity:
         identity.client_key_path,
     )
     return identity
+
+
+def _place(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
 
 
 def _name(common: str, organization: str = "") -> x509.Name:
