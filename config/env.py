@@ -79,7 +79,9 @@ class Environment(BaseSettings):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
 
-    @field_validator("USAGE_SOURCE_OPTIONS", "WASTE_THRESHOLDS", mode="before")
+    @field_validator(
+        "USAGE_SOURCE_OPTIONS", "CLUSTER_WATCH_OPTIONS", "WASTE_THRESHOLDS", mode="before"
+    )
     @classmethod
     def _read_json(cls, value: object) -> object:
         """Read JSON here: what cannot be decoded outside hides every other wrong variable."""

@@ -56,6 +56,15 @@ def test_a_wrong_value_is_refused_by_name(
     assert str(caught.value).count("\n") == 1
 
 
+@pytest.mark.parametrize("name", ["USAGE_SOURCE_OPTIONS", "CLUSTER_WATCH_OPTIONS"])
+def test_options_are_read_as_json(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    for given, right in GIVEN.items():
+        monkeypatch.setenv(given, right)
+    monkeypatch.setenv(name, '{"seed": 7}')
+
+    assert getattr(Environment.read(), name) == {"seed": 7}
+
+
 def test_all_that_is_missing_is_told_at_once_and_no_value_is_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
