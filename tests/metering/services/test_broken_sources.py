@@ -1,0 +1,114 @@
+"""Every answer of the corpus, through a whole collection: asked again, told, and nothing by halves.
+
+The corpus is that of the adapter's own tests; here it meets the database.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+
+import pytest
+from django.db import connection
+
+from metering.adapters.prometheus import PrometheusUsageSource
+from metering.models import MeteringException, MeteringWindow
+from metering.services.collection import Collection, collect_window
+from metering.services.windows import claim_windows, open_due_windows
+from tenants.models import Cluster, NamespaceBinding
+from tests.builders import bind, make_cluster, make_organization, make_project
+from tests.metering.adapters.prometheus import canned
+from tests.metering.adapters.prometheus.canned import World, serving, sound_world
+from tests.metering.adapters.prometheus.test_broken_answers import BROKEN
+from tests.metering.seen import ACTOR
+
+pytestmark = pytest.mark.django_db
+DUE = canned.HOUR + timedelta(hours=1, minutes=20)
+TOLD_ONLY = {"metering_meteringwindow", "metering_meteringexception"}
+"""What a refused answer may leave behind: the window, tried again, and the reason."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[tuple[World, str]]:
+    """Serve one world for all of the corpus; each test puts its own answers into it."""
+    world = World()
+    with serving(world) as url:
+        yield world, url
+
+
+@pytest.fixture
+def world(server: tuple[World, str]) -> World:
+    """Return the world that the one cluster's Prometheus shows; a namespace of it is bound."""
+    found, url = server
+    cluster = make_cluster(
+        prometheus_url=url, scrape_interval_seconds=canned.SCRAPE, metered_from=canned.HOUR
+    )
+    bind(cluster, "team-nlp", make_project(make_organization()))
+    NamespaceBinding.objects.update(valid=(canned.HOUR - timedelta(days=30), None))
+    Cluster.objects.filter(pk=cluster.pk).update(user_label="user")
+    return found
+
+
+def become(world: World, other: World) -> None:
+    """Let the server answer as another world from now on."""
+    vars(world).update(vars(other))
+
+
+def collect(at: datetime) -> Collection:
+    """Meter the one window."""
+    open_due_windows(at=at)
+    MeteringWindow.objects.update(not_before=at)
+    (claimed,) = claim_windows(worker="w", limit=1, at=at)
+    return collect_window(claimed=claimed, source=PrometheusUsageSource(), actor=ACTOR, at=at)
+
+
+def written() -> dict[str, int]:
+    """Return how many rows each table of metering holds, those with none left out."""
+    tables = [name for name in connection.introspection.table_names() if "metering_" in name]
+    with connection.cursor() as cursor:
+        counted = {}
+        for table in tables:
+            cursor.execute(f'SELECT count(*) FROM "{table}"')  # noqa: S608 - A table of ours.
+            counted[table] = cursor.fetchone()[0]
+    return {table: rows for table, rows in counted.items() if rows}
+
+
+@pytest.mark.parametrize(("broken", "reason"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_answer_is_asked_for_again_and_leaves_only_its_reason(
+    world: World, broken: Callable[[], World], reason: str
+) -> None:
+    become(world, broken())
+    before = written().keys()
+
+    collection = collect(DUE)
+
+    assert (collection.state, collection.records) == ("open", 0)
+    assert written().keys() - before <= TOLD_ONLY
+    window = MeteringWindow.objects.get()
+    assert (window.state, window.failures, window.record_count) == ("open", 1, 0)
+    assert (window.coverage, window.evidence, window.lease_owner) == (None, [], "")
+    assert "secret" not in window.last_error
+    told = MeteringException.objects.get()
+    assert (told.kind, told.state, told.details) == (
+        "source_unavailable",
+        "open",
+        {"reason": reason},
+    )
+
+
+def test_the_corpus_has_more_than_thirty_ways_to_be_broken() -> None:
+    assert len(BROKEN) >= 30
+    assert len({reason for _, reason in BROKEN.values()}) >= 15
+
+
+def test_the_same_window_is_written_once_the_answer_is_whole(world: World) -> None:
+    become(world, BROKEN["warnings"][0]())
+    collect(DUE)
+    become(world, sound_world())
+
+    collection = collect(DUE + timedelta(minutes=1))
+
+    assert (collection.state, collection.records, collection.unit_seconds) == (
+        "reconciled",
+        1,
+        3600,
+    )
+    assert MeteringException.objects.get().state == "resolved"
