@@ -7,6 +7,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON_VENV := .venv/bin/python
 DEMO_FLAGS ?=
 BENCH ?=
+CONTRACT ?= tests/contract/kubernetes tests/contract/quota_enforcer
 TEST ?= tests
 TEST_FLAGS ?=
 TEST_PROCESSES ?= 2
@@ -28,6 +29,12 @@ test: ## Every test (TEST=tests/quotas, TEST_FLAGS="--cov", CI=true refuses skip
 	@bin/prepare development
 	@$(PYTHON_VENV) bin/left_out.py
 	@$(PYTHON_VENV) -m pytest -n $(TEST_PROCESSES) $(TEST_FLAGS) $(TEST)
+
+.PHONY: contract
+contract: ## The Kubernetes contract, simulated or a cluster's (KUBECONFIG=path).
+	@bin/prepare development
+	@CONTRACT_KUBECONFIG="$(KUBECONFIG)" $(PYTHON_VENV) -m pytest \
+	  -o addopts="--import-mode=importlib -rfE" $(CONTRACT)
 
 .PHONY: check
 check: ## Lint, types, architecture, migrations, OpenAPI: each with its seconds.

@@ -135,11 +135,11 @@ def apply_conflict(causes: Iterable[tuple[str, str]]) -> StatusError:
 
 def forbidden(plural: str, name: str, why: str) -> StatusError:
     """Return "you may not", such as for a quota that is used up."""
-    subject = f'{plural} "{name}" is' if name else f"{plural} is".lstrip()
+    subject = f'{plural} "{name}" is ' if name else f"{plural} is " if plural else ""
     return StatusError(
         HTTPStatus.FORBIDDEN,
         "Forbidden",
-        f"{subject} forbidden: {why}",
+        f"{subject}forbidden: {why}",
         details=_subject(plural, name) if name else {"kind": plural} if plural else {},
     )
 
