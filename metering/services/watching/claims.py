@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -189,7 +190,7 @@ def _write(cluster_id: UUID, *, book: ClaimBook, catalogue: Catalogue) -> Change
         if new:
             asked = {(row.resource, json.dumps(row.labels, sort_keys=True)): row for row in new}
             sizes = sizes_json(catalogue, [(row.resource, row.labels) for row in asked.values()])
-            given = {"cluster_id": cluster_id, "rows": _rows(new), "sizes": sizes}
+            given: dict[str, Any] = {"cluster_id": cluster_id, "rows": _rows(new), "sizes": sizes}
             cursor.execute(_OPEN, given)
         for statement, listed in (
             (_CHANGE, _rows(changed)),

@@ -7,6 +7,7 @@ far after it the truth may lie. A better end replaces a worse one, never the rev
 """
 
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -123,7 +124,7 @@ def end_absent(cluster_id: UUID, *, alive_at: datetime | None, at: datetime) -> 
     given = {"cluster_id": cluster_id, "alive_at": alive_at, "at": at, "claims": CLAIM_PREFIX}
     with connection.cursor() as cursor:
         cursor.execute(_ABSENT, given)
-        closed = cursor.rowcount
+        closed = int(cursor.rowcount)
         cursor.execute(_ABSENT_FROM_QUEUE, given)
     return closed
 
@@ -136,13 +137,11 @@ def end_on_lost_nodes(cluster_id: UUID, *, at: datetime) -> int:
     come back and tell when the containers ended, that stands instead. Until the nodes were listed
     once, none counts as lost.
     """
+    given: dict[str, Any] = {
+        "cluster_id": cluster_id,
+        "overdue_at": at - LOST_NODE_GRACE,
+        "grace": LOST_NODE_GRACE,
+    }
     with connection.cursor() as cursor:
-        cursor.execute(
-            _LOST,
-            {
-                "cluster_id": cluster_id,
-                "overdue_at": at - LOST_NODE_GRACE,
-                "grace": LOST_NODE_GRACE,
-            },
-        )
+        cursor.execute(_LOST, given)
         return int(cursor.rowcount)

@@ -1,6 +1,7 @@
 """Heartbeats: the watch tells that it is healthy, so that its silence means something."""
 
 from datetime import datetime
+from typing import Any
 
 from django.db import connection, transaction
 
@@ -45,7 +46,7 @@ def beat(*, lease: Lease, at: datetime, is_resumed: bool) -> None:
     Raises:
         LeaseLostError: Another process leads the watch; nothing was written.
     """
-    given = {
+    given: dict[str, Any] = {
         "cluster_id": lease.cluster_id,
         "at": at,
         "is_resumed": is_resumed,

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -63,7 +64,12 @@ def write_nodes(
     Of several states of a node the last one stands: what lasted less than a batch is no history.
     """
     rows = {node.name: _values(item, node=node) for item, node in told}
-    given = {"cluster_id": cluster_id, "at": at, "alive_at": alive_at, "is_list": is_list}
+    given: dict[str, Any] = {
+        "cluster_id": cluster_id,
+        "at": at,
+        "alive_at": alive_at,
+        "is_list": is_list,
+    }
     with connection.cursor() as cursor:
         cursor.execute(_TOLD)
         cursor.execute("TRUNCATE watch_node")

@@ -5,6 +5,7 @@ end is only ever replaced by better evidence; see `ends`.
 """
 
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -86,7 +87,7 @@ def write_pods(
         alive_at: When the watch last was healthy, so that everything open was alive then.
         is_list: Whether the sights are a consistent list, which proves who is there.
     """
-    given = {"cluster_id": cluster_id, "is_list": is_list, "claims": CLAIM_PREFIX}
+    given: dict[str, Any] = {"cluster_id": cluster_id, "is_list": is_list, "claims": CLAIM_PREFIX}
     with connection.cursor() as cursor:
         cursor.execute(_QUEUE, given)
         cursor.execute(_HOLD, given)

@@ -1,7 +1,7 @@
 """Settling: sizes that were open because nobody knew the device, or the node, at the bind."""
 
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -71,7 +71,7 @@ def settle_sizes(*, cluster_id: UUID, actor: Actor, at: datetime) -> int:
 
 def settle_open_sizes(cluster_id: UUID, *, catalogue: Catalogue) -> int:
     """Fill labels that have come since and size what can be sized, within a transaction."""
-    given = {"cluster_id": cluster_id, "claims": CLAIM_PREFIX, "late": LABELS_LATE}
+    given: dict[str, Any] = {"cluster_id": cluster_id, "claims": CLAIM_PREFIX, "late": LABELS_LATE}
     with connection.cursor() as cursor:
         cursor.execute(_FILL, given)
         cursor.execute(_ASKED, given)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -42,7 +43,7 @@ def write_slices(
     """Write what slices offer now; what they no longer offer stays, with when it went."""
     latest = {state.name: (item, state) for item, state in told}
     offered = [state for item, state in latest.values() if not item.is_gone]
-    given = {
+    given: dict[str, Any] = {
         "cluster_id": cluster_id,
         "at": at,
         "is_list": is_list,

@@ -2,7 +2,7 @@
 
 from metering.domain.claim_split import split_claim
 from metering.models import ClaimConsumer, OfferedDevice, PodAllocation
-from metering.protocols.watch import WatchedKind
+from metering.protocols.watch import PodState, WatchedKind
 from metering.selectors.watched_pods import claim_uses
 from tenants.models import Cluster, Project
 from tests.metering.seen import HOUR, moment
@@ -25,8 +25,11 @@ def rows() -> list[tuple[object, ...]]:
     return list(PodAllocation.objects.order_by("resource").values_list(*ROW))
 
 
-def claiming(uid: str, bound: int = 0, **fields: object) -> object:
-    return told_pod(uid, requests=(), claims=("name-of-claim-1",), bound=bound, **fields)
+def claiming(
+    uid: str, bound: int = 0, *, finished: int | None = None, owner: str = "ada"
+) -> PodState:
+    claims = ("name-of-claim-1",)
+    return told_pod(uid, requests=(), claims=claims, bound=bound, finished=finished, owner=owner)
 
 
 def test_an_allocated_claim_is_a_row_sized_by_its_device(

@@ -19,7 +19,8 @@ WHOLE = ("large", "H100/whole", "whole", "NVIDIA-H100-80GB-HBM3", 1, 1)
 
 
 def size() -> tuple[object, ...]:
-    return PodAllocation.objects.values_list(*SIZE).get()
+    found: tuple[object, ...] = PodAllocation.objects.values_list(*SIZE).get()
+    return found
 
 
 def test_a_bind_is_snapshotted_whole(watching: Watching, project: Project) -> None:
