@@ -6,8 +6,10 @@ from django.http import HttpRequest
 from unfold.decorators import display
 
 from metering.admin.notes import NoteActionForm, note_of
+from metering.domain.reconciliation import Side
 from metering.domain.words import unit_hours_words
 from metering.models import ExceptionState, MeteringException
+from metering.services.accepting import accept_side
 from metering.services.exceptions import resolve_exception
 from tenants.admin.base import LedgerAdmin
 
@@ -22,7 +24,8 @@ class MeteringExceptionAdmin(LedgerAdmin):
     write_capability = "metering:exception:write"
     hint = (
         "Nothing is billed for what is held here. An exception resolves itself when its window is "
-        "metered again without it; resolve it by hand, with a reason, to leave it unbilled."
+        "metered again without it; resolve it by hand, with a reason, to leave it unbilled. Where "
+        "two sources differ, accept the evidence of one."
     )
     action_form = NoteActionForm
     list_display = (
@@ -40,7 +43,7 @@ class MeteringExceptionAdmin(LedgerAdmin):
     search_fields = ("subject", "namespace", "summary")
     date_hierarchy = "window_start"
     ordering = ("state", "-window_start", "kind")
-    actions = ("resolve_exceptions",)
+    actions = ("accept_kubernetes", "accept_prometheus", "resolve_exceptions")
 
     @display(description="state", ordering="state", label=STATE_COLORS)
     def state_label(self, row: MeteringException) -> str:
@@ -51,6 +54,29 @@ class MeteringExceptionAdmin(LedgerAdmin):
     def held_unit_hours(self, row: MeteringException) -> str:
         """Return what is not billed while it is open."""
         return unit_hours_words(row.held_unit_seconds)
+
+    @admin.action(description="Accept Kubernetes' evidence", permissions=["write"])
+    def accept_kubernetes(self, request: HttpRequest, rows: QuerySet[MeteringException]) -> None:
+        """Bill what the Kubernetes API told about the chosen pods."""
+        self._accept(request, rows, side=Side.KUBERNETES)
+
+    @admin.action(description="Accept Prometheus' evidence", permissions=["write"])
+    def accept_prometheus(self, request: HttpRequest, rows: QuerySet[MeteringException]) -> None:
+        """Bill what Prometheus told about the chosen pods."""
+        self._accept(request, rows, side=Side.PROMETHEUS)
+
+    def _accept(
+        self, request: HttpRequest, rows: QuerySet[MeteringException], *, side: Side
+    ) -> None:
+        note = note_of(request)
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: accept_side(
+                exception_id=row.pk, side=side, note=note, actor=actor, at=at
+            ),
+            done="is billed as accepted",
+        )
 
     @admin.action(description="Resolve", permissions=["write"])
     def resolve_exceptions(self, request: HttpRequest, rows: QuerySet[MeteringException]) -> None:

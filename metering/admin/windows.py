@@ -54,7 +54,13 @@ class MeteringWindowAdmin(LedgerAdmin):
     search_fields = ("cluster__slug", "last_error")
     date_hierarchy = "start_at"
     ordering = ("-start_at", "cluster")
-    actions = ("retry_windows", "accept_windows", "waive_windows")
+    actions = (
+        "retry_windows",
+        "accept_windows",
+        "last_known_windows",
+        "hold_windows",
+        "waive_windows",
+    )
     actions_list = ("calendar",)
 
     @action(
@@ -98,6 +104,16 @@ class MeteringWindowAdmin(LedgerAdmin):
     def accept_windows(self, request: HttpRequest, rows: QuerySet[MeteringWindow]) -> None:
         """Bill what was seen of the chosen gaps."""
         self._decide(request, rows, GapPolicy.ACCEPT, done="is metered from what was seen")
+
+    @admin.action(description="Bill as last known", permissions=["write"])
+    def last_known_windows(self, request: HttpRequest, rows: QuerySet[MeteringWindow]) -> None:
+        """Bill what was held before the hole until the first evidence after it."""
+        self._decide(request, rows, GapPolicy.LAST_KNOWN, done="is metered as last known")
+
+    @admin.action(description="Hold the hour", permissions=["write"])
+    def hold_windows(self, request: HttpRequest, rows: QuerySet[MeteringWindow]) -> None:
+        """Keep everything in the chosen gaps off the bill, in exceptions."""
+        self._decide(request, rows, GapPolicy.HOLD, done="is held")
 
     @admin.action(description="Waive the hour", permissions=["write"])
     def waive_windows(self, request: HttpRequest, rows: QuerySet[MeteringWindow]) -> None:

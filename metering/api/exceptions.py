@@ -15,13 +15,16 @@ from metering.access import (
     exceptions_visible_to,
 )
 from metering.domain.exceptions import ExceptionKind
+from metering.domain.reconciliation import Side
 from metering.models import ExceptionState, MeteringException
+from metering.services.accepting import accept_side
 from metering.services.exceptions import resolve_exception
 from tenants.api.filters import StrictFilterSet
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
 
 KIND_CHOICES = [(kind.value, kind.value) for kind in ExceptionKind]
+SIDE_CHOICES = [(side.value, side.value) for side in Side]
 NOTE_LENGTH_MAX = 2_000
 
 
@@ -59,6 +62,13 @@ class ResolutionSerializer(StrictSerializer):
     note = serializers.CharField(max_length=NOTE_LENGTH_MAX)
 
 
+class AcceptanceSerializer(StrictSerializer):
+    """Whose evidence is believed, and why."""
+
+    side = serializers.ChoiceField(choices=SIDE_CHOICES)
+    note = serializers.CharField(max_length=NOTE_LENGTH_MAX)
+
+
 class MeteringExceptionFilter(StrictFilterSet):
     """Which exceptions are listed."""
 
@@ -86,6 +96,21 @@ class MeteringExceptionViewSet(ReadingViewSet):
     def get_one(self, pk: int) -> MeteringException:
         """Return one exception."""
         return access_exception(self.actor, pk, READ_EXCEPTION)
+
+    @extend_schema(request=AcceptanceSerializer)
+    @action(detail=True, methods=["post"], url_path="accept-evidence")
+    def accept_evidence(self, request: Request, pk: int) -> Response:
+        """Believe one of the two sources about a pod's hour, and bill what it told."""
+        found = access_exception(self.actor, pk, WRITE_EXCEPTION)
+        asked = self.read(AcceptanceSerializer, request)
+        accepted = accept_side(
+            exception_id=found.pk,
+            side=Side(asked["side"]),
+            note=asked["note"],
+            actor=self.actor,
+            at=self.at,
+        )
+        return self.answer(accepted)
 
     @extend_schema(request=ResolutionSerializer)
     @action(detail=True, methods=["post"])

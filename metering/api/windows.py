@@ -12,7 +12,9 @@ from metering.access import READ_WINDOW, WRITE_WINDOW, access_window, windows_vi
 from metering.domain.policy import GapPolicy
 from metering.domain.window_state import WindowState
 from metering.models import MeteringWindow
+from metering.domain.correction import RecheckReason
 from metering.services.decisions import release_gap, retry_window
+from metering.services.rechecks import ask_recheck
 from tenants.api.filters import StrictFilterSet
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
@@ -42,7 +44,10 @@ class MeteringWindowSerializer(serializers.ModelSerializer[MeteringWindow]):
             "expected_ticks",
             "observed_ticks",
             "coverage",
+            "watch_coverage",
+            "reconciliation",
             "accepts_low_coverage",
+            "gap_policy",
             "evidence",
             "catalogue_version",
             "record_count",
@@ -104,10 +109,25 @@ class MeteringWindowViewSet(ReadingViewSet):
             retry_window(window_id=window.pk, note=asked["note"], actor=self.actor, at=self.at)
         )
 
+    @extend_schema(request=RetrySerializer)
+    @action(detail=True, methods=["post"])
+    def recheck(self, request: Request, pk: int) -> Response:
+        """Look at a sealed window again now; what is learned becomes usage corrections."""
+        window = access_window(self.actor, pk, WRITE_WINDOW)
+        asked = self.read(RetrySerializer, request)
+        ask_recheck(
+            window_id=window.pk,
+            reason=RecheckReason.PERSON,
+            note=asked["note"],
+            actor=self.actor,
+            at=self.at,
+        )
+        return self.answer(window)
+
     @extend_schema(request=WindowDecisionSerializer)
     @action(detail=True, methods=["post"])
     def decide(self, request: Request, pk: int) -> Response:
-        """Decide on a window that waits for a person: accept what was seen, or waive the hour."""
+        """Decide on a window that waits for a person; see the decisions for what each bills."""
         window = access_window(self.actor, pk, WRITE_WINDOW)
         asked = self.read(WindowDecisionSerializer, request)
         released = release_gap(

@@ -119,6 +119,13 @@ class ExceptionResolvedError(ConflictError):
     remedy = "Nothing has to be done."
 
 
+class ExceptionNotSidedError(ConflictError):
+    """No evidence of two sources stands against each other in it."""
+
+    code = "metering_exception_not_sided"
+    remedy = "Resolve it with a reason, or follow its remedy."
+
+
 class NoteMissingError(InvalidInputError):
     """A person's decision about money needs its reason."""
 

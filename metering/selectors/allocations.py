@@ -1,5 +1,6 @@
 """The allocation ledger: what pods were found to hold, and how the ends of that are known."""
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -111,14 +112,17 @@ def ledger_rows(
                 "pod_uids": list(pod_uids),
             },
         )
-        rows = [_row(values) for values in cursor.fetchall()]
+        stored = cursor.fetchall()
+    # The pods of a node share one mapping, as `Sizer` expects.
+    labels = {values[-1]: json.loads(values[-1]) for values in stored}
+    rows = [_row(values, labels=labels[values[-1]]) for values in stored]
     return {row.key: row for row in rows}
 
 
-def _row(values: tuple[object, ...]) -> LedgerRow:
+def _row(values: tuple[object, ...], *, labels: Mapping[str, str]) -> LedgerRow:
     fact_values, rest = values[: len(FACT_COLUMNS)], values[len(FACT_COLUMNS) :]
     fact = AllocationFact(*fact_values)  # type: ignore[arg-type]
-    end_at, end_kind, slack, last_seen_at, is_from_api, labels = rest
+    end_at, end_kind, slack, last_seen_at, is_from_api, _ = rest
     life = Life(
         begin_at=whole_second(fact.begin_at),
         end_at=whole_second(end_at) if isinstance(end_at, datetime) else None,
@@ -130,5 +134,5 @@ def _row(values: tuple[object, ...]) -> LedgerRow:
         life=life,
         last_seen_at=last_seen_at,  # type: ignore[arg-type]
         is_from_api=bool(is_from_api),
-        node_labels=labels,  # type: ignore[arg-type]
+        node_labels=labels,
     )

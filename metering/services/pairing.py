@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from metering.domain.effective_request import effective_units
 from metering.domain.measurement import UNKNOWN_UNITS_MAX
+from metering.domain.pod_life import CLAIM_PREFIX
 from metering.domain.policy import GapPolicy
 from metering.domain.reconciliation import (
     Account,
@@ -192,11 +193,18 @@ class _Pairing:
         return reconcile(
             kubernetes=kubernetes,
             prometheus=prometheus,
-            eyes=self.eyes,
+            eyes=self._eyes_for(key),
             tolerance=self.tolerance,
             short_seconds=SHORT_SCRAPES * self.given.scrape_interval_seconds,
             accepted=self.given.ledger.decisions.get(key),
         )
+
+    def _eyes_for(self, key: AllocationKey) -> Eyes:
+        """Return who could have seen it; kube-state-metrics shows no device claims."""
+        row = self.given.ledger.rows.get(key)
+        if row is not None and row.fact.resource.startswith(CLAIM_PREFIX):
+            return replace(self.eyes, prometheus=())
+        return self.eyes
 
     def _share(self, found: Reconciled | None) -> Share | None:
         if found is None:

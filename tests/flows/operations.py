@@ -65,6 +65,7 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     },
     "POST metering-windows/pk/retry/": {"note": "Again."},
     "POST metering-windows/pk/decide/": {"decision": "waive", "note": "Lost."},
+    "POST metering-exceptions/pk/accept-evidence/": {"side": "kubernetes", "note": "Looked at."},
     "POST metering-exceptions/pk/resolve/": {"note": "Looked at."},
     "POST quota-limits/": {
         "scope": "project",

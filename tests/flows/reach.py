@@ -81,6 +81,7 @@ REACH: Final[dict[str, tuple[str, str, str]]] = {
     "POST invoices/": ("nnnnnyff", "nnnnnyff", "nnnnnnnn"),
     "POST invoices/pk/finalize/": ("nnffnyff", "nnnnfyff", "nnnnnnnn"),
     "POST memberships/": ("fyynnffy", "nnnnyffy", "nnnnnnnn"),
+    "POST metering-exceptions/pk/accept-evidence/": ("nffnnffr", "nnnnfffr", "nnnnnnnn"),
     "POST metering-exceptions/pk/resolve/": ("nffnnffy", "nnnnfffy", "nnnnnnnn"),
     "POST metering-windows/pk/decide/": ("nnnnnffr", "nnnnnffr", "nnnnnnnn"),
     "POST metering-windows/pk/retry/": ("nnnnnffy", "nnnnnffy", "nnnnnnnn"),

@@ -28,6 +28,7 @@ NOT_DEEDS = {
     "quotas.settling.settle_conflict",
     "quotas.settling.settle_overtaken",
     "metering.exceptions.resolve_of_window",
+    "metering.failures.record_incomplete",
 }
 """Parts of services, which write in the transaction of what calls them, or no entry at all."""
 SWEEPS = {
@@ -43,8 +44,8 @@ SWEEPS = {
     "metering.sealing.seal_window",
 }
 """What the service does by itself; the tests of each say what it leaves."""
-ELSEWHERE = {"metering.decisions.release_gap"}
-"""Needs a window that waits for a person; the tests of metering have one."""
+ELSEWHERE = {"metering.accepting.accept_side", "metering.decisions.release_gap"}
+"""Needs a window that waits for a person, or two sources; the tests of metering have them."""
 
 
 def services() -> Iterator[str]:

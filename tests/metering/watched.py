@@ -1,210 +1,110 @@
-"""What an API may have told: plain builders of states and events, and a watch to ledger them.
+"""What a watch may have written about `HOUR`: rows of the ledger, spans, nodes and claims."""
 
-Times are told in seconds from `HOUR`.
-"""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
-from uuid import UUID
 
-from metering.models import PodAllocation
-from metering.protocols import ContainerKind, ContainerRequest
-from metering.protocols.watch import (
-    Change,
-    ClaimedDevice,
-    ClaimState,
-    ListPage,
-    NodeState,
-    ObjectState,
-    PodState,
-    SliceState,
-    WatchedKind,
-    WatchEvent,
-)
-from metering.services.watching.events import ledger_events
-from metering.services.watching.heartbeats import beat
-from metering.services.watching.leases import Lease, take_lease
-from metering.services.watching.ledgered import Ledgered
-from metering.services.watching.lists import ledger_list
-from tests.metering.seen import ACTOR, HOUR, moment
+from metering.models import ClaimConsumer, NodeRecord, PodAllocation, QueuedPod, WatchSpan
+from tenants.models import Cluster
+from tests.metering.seen import HOUR, moment
 
-GPU = "nvidia.com/gpu"
-DRIVER = "gpu.nvidia.com"
-H100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.replicas": "1"}
-LEASE_SECONDS = 60
-
-
-def told_pod(
-    uid: str = "uid-1",
-    *,
-    units: int = 1,
-    resource: str = GPU,
-    bound: int | None = 0,
-    started: int | None = 20,
-    finished: int | None = None,
-    deletion: int | None = None,
-    **fields: object,
-) -> PodState:
-    """Return a pod that was bound at the hour's start and runs."""
-    defaults: dict[str, object] = {
-        "uid": uid,
-        "namespace": "team-nlp",
-        "name": f"pod-{uid}",
-        "resource_version": "1",
-        "node": "" if bound is None else "node-1",
-        "phase": "Succeeded" if finished is not None else "Running",
-        "created_at": moment(-30 if bound is None else bound - 30),
-        "requests": (ContainerRequest("main", ContainerKind.REGULAR, resource, units),),
-        "scheduled_at": None if bound is None else moment(bound),
-        "started_at": None if bound is None or started is None else moment(bound + started),
-        "finished_at": None if finished is None else moment(finished),
-        "deletion_at": None if deletion is None else moment(deletion),
-        "owner": "ada",
-        "controller": "Job/train",
-        "priority_class": "batch",
-        "priority": 10,
-    }
-    return PodState(**{**defaults, **fields})  # type: ignore[arg-type]
-
-
-def told_node(name: str = "node-1", **fields: object) -> NodeState:
-    """Return a ready node with eight whole GPUs."""
-    defaults: dict[str, object] = {
-        "uid": f"uid-of-{name}",
-        "name": name,
-        "resource_version": "1",
-        "labels": H100,
-        "allocatable": {GPU: 8},
-    }
-    return NodeState(**{**defaults, **fields})  # type: ignore[arg-type]
-
-
-def told_slice(name: str = "slice-1", **fields: object) -> SliceState:
-    """Return a slice that offers one whole H100 and one MIG instance of another."""
-    product = "NVIDIA H100 80GB HBM3"
-    defaults: dict[str, object] = {
-        "uid": f"uid-of-{name}",
-        "name": name,
-        "resource_version": "1",
-        "driver": DRIVER,
-        "pool": "node-1",
-        "node": "node-1",
-        "devices": {
-            "gpu-0": {"type": "gpu", "uuid": "GPU-0", "productName": product},
-            "gpu-1-mig-1": {"type": "mig", "productName": product, "profile": "1g.10gb"},
-        },
-    }
-    return SliceState(**{**defaults, **fields})  # type: ignore[arg-type]
-
-
-def told_claim(
-    uid: str = "claim-1",
-    *,
-    devices: Sequence[str] = ("gpu-0",),
-    consumers: Sequence[str] = (),
-    device_class: str = DRIVER,
-    **fields: object,
-) -> ClaimState:
-    """Return a claim that holds these devices for these pods."""
-    defaults: dict[str, object] = {
-        "uid": uid,
-        "namespace": "team-nlp",
-        "name": f"name-of-{uid}",
-        "resource_version": "1",
-        "created_at": moment(-60),
-        "devices": tuple(ClaimedDevice(device_class, DRIVER, "node-1", name) for name in devices),
-        "consumers": tuple((pod, f"pod-{pod}") for pod in consumers),
-    }
-    return ClaimState(**{**defaults, **fields})  # type: ignore[arg-type]
-
-
-KINDS = {
-    PodState: WatchedKind.PODS,
-    NodeState: WatchedKind.NODES,
-    ClaimState: WatchedKind.CLAIMS,
-    SliceState: WatchedKind.SLICES,
+RAW_H100 = {
+    "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
+    "nvidia.com/gpu.count": "8",
+    "nvidia.com/gpu.replicas": "1",
+    "nvidia.com/gpu.sharing-strategy": "none",
 }
+LARGE_H100 = {
+    "size": "large",
+    "price_group": "H100/whole",
+    "sharing_mode": "whole",
+    "product": "NVIDIA-H100-80GB-HBM3",
+    "catalogue_version": 1,
+}
+QUARTER_A100 = {
+    "size": "small",
+    "price_group": "A100/1of4",
+    "sharing_mode": "time-slicing",
+    "product": "NVIDIA-A100-SXM4-80GB",
+    "share_denominator": 4,
+    "catalogue_version": 1,
+}
+UNSIZED = {"size": "", "catalogue_version": None}
 
 
-def event(state: ObjectState, second: int, change: Change = Change.MODIFIED) -> WatchEvent:
-    """Return a change that came in so many seconds after the hour's start."""
-    return WatchEvent(change, state.resource_version, moment(second), state)
-
-
-def deleted(state: ObjectState, second: int) -> WatchEvent:
-    """Return a deletion."""
-    return event(state, second, Change.DELETED)
-
-
-def pages(states: Sequence[ObjectState], *, version: str = "100", size: int = 2) -> list[ListPage]:
-    """Return a list in pages, at least one."""
-    parts = [tuple(states[i : i + size]) for i in range(0, len(states), size)] or [()]
-    return [ListPage(part, version) for part in parts]
-
-
-@dataclass
-class Watching:
-    """A process that leads one cluster's watch; seconds count from the hour's start."""
-
-    lease: Lease
-
-    def list(
-        self,
-        second: int,
-        *states: ObjectState,
-        kind: WatchedKind | None = None,
-        version: str = "100",
-    ) -> Ledgered:
-        """Ledger a complete list of one kind, pods unless told otherwise."""
-        told = kind or (KINDS[type(states[0])] if states else WatchedKind.PODS)
-        return ledger_list(
-            lease=self.lease,
-            kind=told,
-            pages=iter(pages(states, version=version)),
-            at=moment(second),
-            actor=ACTOR,
-        )
-
-    def tell(self, *events: WatchEvent) -> Ledgered:
-        """Ledger some events of one kind, as they came."""
-        state = next(item.state for item in events if item.state is not None)
-        return ledger_events(
-            lease=self.lease,
-            kind=KINDS[type(state)],
-            events=events,
-            at=events[-1].received_at,
-            actor=ACTOR,
-        )
-
-    def beat(self, second: int, *, is_resumed: bool = True) -> None:
-        """Tell that all is well."""
-        beat(lease=self.lease, at=moment(second), is_resumed=is_resumed)
-
-
-def lead(cluster_id: UUID, holder: str = "watcher-1") -> Watching:
-    """Return a process that leads a cluster's watch from now on."""
-    lease = take_lease(
-        cluster_id=cluster_id, holder=holder, lease_seconds=LEASE_SECONDS, actor=ACTOR, at=HOUR
+def watched(
+    cluster: Cluster, begin: int = -86_400, until: int = 7200, *, is_resumed: bool = False
+) -> WatchSpan:
+    """Let the watch be healthy for a time, in seconds from the hour's start."""
+    Cluster.objects.filter(pk=cluster.pk).update(is_watched=True)
+    return WatchSpan.objects.create(
+        cluster=cluster, begin_at=moment(begin), until_at=moment(until), is_resumed=is_resumed
     )
-    assert lease is not None
-    return Watching(lease)
 
 
-def second_of(at: datetime | None) -> int | None:
-    """Return a time in seconds from the hour's start."""
-    return None if at is None else int((at - HOUR).total_seconds())
+def ledgered(
+    cluster: Cluster, uid: str, begin: int = -600, end: int | None = None, **fields: object
+) -> PodAllocation:
+    """Let the watch have written what a pod held, to a container's end or until further notice."""
+    defaults: dict[str, object] = {
+        "resource": "nvidia.com/gpu",
+        "namespace": "team-nlp",
+        "pod_name": f"pod-{uid}",
+        "node": "node-1",
+        "source": "kubernetes",
+        "units": 1,
+        "node_labels": RAW_H100,
+        "begin_at": moment(begin),
+        "end_at": None if end is None else moment(end),
+        "end_kind": "open" if end is None else "exact",
+        "last_seen_at": moment(begin),
+        **LARGE_H100,
+    }
+    return PodAllocation.objects.create(cluster=cluster, pod_uid=uid, **{**defaults, **fields})
 
 
-def ends() -> list[tuple[str, int | None, int | None, str, int]]:
-    """Return uid, begin, end, kind of end and slack of every row, by uid and resource."""
-    return [
-        (
-            row.pod_uid,
-            second_of(row.begin_at),
-            second_of(row.end_at),
-            row.end_kind,
-            row.end_slack_seconds,
-        )
-        for row in PodAllocation.objects.order_by("pod_uid", "resource")
-    ]
+def offered(
+    cluster: Cluster,
+    node: str = "node-1",
+    allocatable: Mapping[str, int] | None = None,
+    *,
+    begin: int = -86_400,
+    end: int | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> NodeRecord:
+    """Let the watch have written what a node offered; eight whole GPUs unless told otherwise."""
+    return NodeRecord.objects.create(
+        cluster=cluster,
+        node=node,
+        node_uid=f"uid-of-{node}",
+        labels=dict(RAW_H100 if labels is None else labels),
+        allocatable=dict({"nvidia.com/gpu": 8} if allocatable is None else allocatable),
+        begin_at=moment(begin),
+        end_at=None if end is None else moment(end),
+    )
+
+
+def reserved(
+    cluster: Cluster, claim_uid: str, uid: str, begin: int, end: int | None = None
+) -> ClaimConsumer:
+    """Let a claim have been reserved for a pod for a time."""
+    return ClaimConsumer.objects.create(
+        cluster=cluster,
+        claim_uid=claim_uid,
+        pod_uid=uid,
+        pod_name=f"pod-{uid}",
+        owner=f"owner-of-{uid}",
+        begin_at=moment(begin),
+        end_at=None if end is None else moment(end),
+    )
+
+
+def queued(cluster: Cluster, uid: str, *, bound_at: datetime | None = HOUR) -> QueuedPod:
+    """Let the watch have seen a pod on its way to a node."""
+    return QueuedPod.objects.create(
+        cluster=cluster,
+        pod_uid=uid,
+        namespace="team-nlp",
+        pod_name=f"pod-{uid}",
+        created_at=HOUR,
+        bound_at=bound_at,
+    )

@@ -6,7 +6,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from metering.models import ExceptionState, MeteringException, MeteringWindow, UsageRecord
+from metering.models import (
+    ExceptionState,
+    MeteringException,
+    MeteringWindow,
+    ReconciliationDecision,
+    UsageRecord,
+)
 from metering.services.sweeping import meter_due
 from tenants.models import AuditEntry
 from tests.builders import bind, make_cluster
@@ -189,3 +195,35 @@ def test_a_record_is_shown_with_the_way_back_to_its_evidence(cast: Cast) -> None
     assert "Where this comes from" in page
     assert "llm/pod-a used 3600 unit-seconds: 1 x 3600 s." in page
     assert "catalogue_rule_matches" in page
+
+
+@pytest.mark.parametrize(
+    ("action", "side"), [("accept_kubernetes", "kubernetes"), ("accept_prometheus", "prometheus")]
+)
+def test_the_evidence_of_one_source_is_accepted_with_a_button(
+    cast: Cast, action: str, side: str
+) -> None:
+    found = MeteringException.objects.get(kind="low_coverage")
+    MeteringException.objects.filter(pk=found.pk).update(kind="differs", subject="uid gpu")
+    client = enter(cast.frank)
+
+    page = press(client, "meteringexception", action, found.pk, note="The job's log says so.")
+
+    assert "is billed as accepted" in page
+    kept = ReconciliationDecision.objects.get()
+    assert (kept.side, kept.pod_uid) == (side, "uid")
+    found.refresh_from_db()
+    assert found.state == ExceptionState.RESOLVED
+
+
+@pytest.mark.parametrize(
+    ("action", "policy"), [("last_known_windows", "last_known"), ("hold_windows", "hold")]
+)
+def test_a_gap_is_estimated_or_held_with_a_button(cast: Cast, action: str, policy: str) -> None:
+    window = MeteringWindow.objects.get(state="open")
+    MeteringWindow.objects.filter(pk=window.pk).update(state="gap")
+
+    press(enter(cast.frank), "meteringwindow", action, window.pk, note="Outage.")
+
+    window.refresh_from_db()
+    assert (window.state, window.gap_policy) == ("open", policy)

@@ -2,7 +2,12 @@
 
 import pytest
 
-from metering.models import ExceptionState, MeteringException, MeteringWindow
+from metering.models import (
+    ExceptionState,
+    MeteringException,
+    MeteringWindow,
+    ReconciliationDecision,
+)
 from tenants.models import AuditEntry
 from tests.cast import Cast
 from tests.metering.api.doors import API, Door, results
@@ -141,3 +146,23 @@ def test_a_tenant_resolves_nothing(cast: Cast, door: Door) -> None:
     assert (seen.status_code, unseen.status_code) == (403, 404)
     found.refresh_from_db()
     assert found.state == ExceptionState.OPEN
+
+
+def test_the_evidence_of_one_source_is_accepted_over_rest(cast: Cast, door: Door) -> None:
+    client = door(cast.frank)
+    [found] = results(client, "metering-exceptions", kind="low_coverage", state="open")
+    path = f"{API}/metering-exceptions/{found['id']}/accept-evidence/"
+    asked = {"side": "prometheus", "note": "The job's log says so."}
+
+    refused = client.post(path, asked)
+    assert (refused.status_code, refused.json()["code"]) == (409, "metering_exception_not_sided")
+    odd = client.post(path, {**asked, "side": "both"})
+    assert odd.status_code == 422
+    MeteringException.objects.filter(pk=found["id"]).update(kind="differs", subject="uid gpu")
+
+    answer = client.post(path, asked)
+
+    assert (answer.status_code, answer.json()["state"]) == (200, "resolved")
+    kept = ReconciliationDecision.objects.get()
+    assert (kept.side, kept.pod_uid, kept.resource) == ("prometheus", "uid", "gpu")
+    assert kept.note == "The job's log says so."

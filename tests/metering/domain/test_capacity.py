@@ -56,7 +56,7 @@ def test_an_offer_is_shared_out(offer: Offer, expected: Balance) -> None:
     disputed=st.integers(0, 500_000),
     slack=st.integers(0, 500_000),
 )
-def test_the_parts_always_add_up(  # noqa: PLR0913 - One for each drawn number.
+def test_the_parts_always_add_up(
     units: int, offered: int, billed: int, held: int, disputed: int, slack: int
 ) -> None:
     found = balance(

@@ -1,0 +1,99 @@
+"""Device claims in an hour: billed once, split among the pods they were reserved for."""
+
+import pytest
+
+from metering.domain.window_state import WindowState
+from metering.models import CapacityRecord, MeteringWindow, UsageRecord
+from metering.services.catalogue import ensure_catalogue
+from metering.services.sealing import seal_window
+from tenants.models import Cluster, Project
+from tests.metering.collecting import DUE, collect, exceptions
+from tests.metering.seen import ACTOR, HOUR, moment, observation
+from tests.metering.watched import ledgered, offered, reserved, watched
+
+CLAIM = "claim/gpu.nvidia.com"
+
+
+@pytest.fixture(autouse=True)
+def stage(project: Project, cluster: Cluster) -> None:  # noqa: ARG001 - The open window.
+    ensure_catalogue(actor=ACTOR, at=HOUR)
+    watched(cluster)
+    offered(cluster)
+
+
+def shares() -> list[tuple[object, ...]]:
+    return list(
+        UsageRecord.objects.order_by("pod_uid").values_list(
+            "pod_uid", "pod_name", "owner", "resource", "unit_seconds", "split_among"
+        )
+    )
+
+
+def test_a_claim_of_one_pod_is_that_pods(cluster: Cluster) -> None:
+    ledgered(cluster, "c1", resource=CLAIM, pod_name="training")
+    reserved(cluster, "c1", "p1", -600)
+
+    assert collect(observation()).state is WindowState.RECONCILED
+
+    assert shares() == [("p1", "pod-p1", "owner-of-p1", "claim/c1", 3600, 1)]
+    assert exceptions() == []
+
+
+def test_pods_that_share_a_claim_split_it_and_the_parts_add_up(cluster: Cluster) -> None:
+    ledgered(cluster, "c1", resource=CLAIM, units=2)
+    reserved(cluster, "c1", "p1", -600)
+    reserved(cluster, "c1", "p2", 0)
+    reserved(cluster, "c1", "p3", 1800, 1807)
+
+    collect(observation())
+
+    assert [(row[0], row[4], row[5]) for row in shares()] == [
+        ("p1", 3598, 3),
+        ("p2", 3597, 3),
+        ("p3", 5, 3),
+    ]
+
+
+def test_time_nobody_uses_it_stays_with_the_claim(cluster: Cluster) -> None:
+    ledgered(cluster, "c1", 0, 3000, resource=CLAIM, pod_name="training", owner="alice")
+    reserved(cluster, "c1", "p1", 600, 1200)
+
+    collect(observation())
+
+    assert shares() == [
+        ("c1", "training", "alice", "claim/c1", 2400, 2),
+        ("p1", "pod-p1", "owner-of-p1", "claim/c1", 600, 1),
+    ]
+    record = UsageRecord.objects.get(pod_uid="p1")
+    assert (record.begin_at, record.end_at, record.end_kind) == (moment(600), moment(1200), "exact")
+
+
+def test_two_claims_of_one_pod_are_two_records(cluster: Cluster) -> None:
+    for uid in ("c1", "c2"):
+        ledgered(cluster, uid, resource=CLAIM)
+        reserved(cluster, uid, "p1", 0)
+
+    collect(observation())
+
+    assert [(row[0], row[3], row[4]) for row in shares()] == [
+        ("p1", "claim/c1", 3600),
+        ("p1", "claim/c2", 3600),
+    ]
+
+
+def test_a_claims_hour_balances_and_seals_with_its_split(cluster: Cluster) -> None:
+    offered(cluster, "node-2", {CLAIM: 1})
+    ledgered(cluster, "c1", resource=CLAIM, node="node-2")
+    reserved(cluster, "c1", "p1", 0)
+    reserved(cluster, "c1", "p2", 0)
+    collect(observation())
+
+    capacity = CapacityRecord.objects.get(node="node-2")
+    assert (capacity.resource, capacity.billed_unit_seconds, capacity.idle_unit_seconds) == (
+        CLAIM,
+        3600,
+        0,
+    )
+    window = MeteringWindow.objects.get()
+    assert len(seal_window(window_id=window.pk, actor=ACTOR, at=DUE)) == 64
+    assert [(row[4], row[5]) for row in shares()] == [(1800, 2), (1800, 2)]
