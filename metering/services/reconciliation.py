@@ -44,9 +44,12 @@ def reconciliation_of(
 ) -> dict[str, object]:
     """Return how the sources of a window compare, as it is kept with the window.
 
-    Empty for a cluster that has one source, unless an estimate was decided upon.
+    Empty for a cluster that has one source, unless an estimate was decided upon. Figures of devices
+    whose metric nobody exports are named: they say "no data", which is not idle.
     """
     told: dict[str, object] = {"gap_policy": gap_policy.value} if gap_policy else {}
+    if sight.observation is not None and sight.observation.missing_figures:
+        told["missing_figures"] = list(sight.observation.missing_figures)
     if not sight.hour.is_watched:
         return told
     comparison = composed.comparison

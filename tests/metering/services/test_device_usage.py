@@ -128,6 +128,12 @@ def test_what_is_not_sampled_is_null_and_covered_by_nothing() -> None:
     assert (row.power_mean_milliwatts, row.memory_total_mebibytes) == (None, None)
 
 
+def test_a_window_names_the_figures_that_nobody_exports() -> None:
+    collect(observation(pod("uid-1"), devices=(device(),), missing_figures=("sm_active",)))
+
+    assert MeteringWindow.objects.get().reconciliation == {"missing_figures": ["sm_active"]}
+
+
 def test_activity_in_doubt_is_told_as_such_and_nobody_is_accused() -> None:
     doubtful = device(busy_ratio=Decimal(0), is_busy_doubtful=True)
 
