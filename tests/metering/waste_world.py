@@ -159,8 +159,8 @@ class WasteWorld:
         return seal(window)
 
 
-def make_waste_world(slug: str = "acme", cluster: Cluster | None = None) -> WasteWorld:
-    """Return a world without hours, with the default catalogue."""
+def make_catalogue() -> None:
+    """Store the default catalogue unless it is there."""
     CatalogueVersion.objects.get_or_create(
         version=DEFAULT_VERSION,
         defaults={
@@ -169,6 +169,11 @@ def make_waste_world(slug: str = "acme", cluster: Cluster | None = None) -> Wast
             "created_at": DAY,
         },
     )
+
+
+def make_waste_world(slug: str = "acme", cluster: Cluster | None = None) -> WasteWorld:
+    """Return a world without hours, with the default catalogue."""
+    make_catalogue()
     organization = make_organization(slug)
     return WasteWorld(
         organization=organization,
