@@ -1,5 +1,6 @@
 """Device totals: how busy each project's own devices were, beside what the project used."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
@@ -78,10 +79,10 @@ def project_devices(
         .annotate(units=Sum("unit_seconds"), energy=Sum("energy_millijoules"))
     )
     devices = {row["project_id"]: row for row in _summed(DeviceUsage.objects.filter(**where))}
-    return tuple(_project(row, devices.get(row["project_id"], {})) for row in used)
+    return tuple(_project({**row}, devices.get(row["project_id"], {})) for row in used)
 
 
-def _summed(rows: QuerySet[DeviceUsage]) -> QuerySet[DeviceUsage, dict[str, object]]:
+def _summed(rows: QuerySet[DeviceUsage]) -> Iterable[dict[str, object]]:
     sums: dict[str, object] = {"all_seconds": Sum("seconds")}
     for name, (column, coverage) in _FIGURES.items():
         known = Q(**{f"{column}__isnull": False, f"{coverage}__gte": _COVERAGE_MIN})
@@ -94,12 +95,13 @@ def _summed(rows: QuerySet[DeviceUsage]) -> QuerySet[DeviceUsage, dict[str, obje
     sums["memory_peak"] = Max(
         ExpressionWrapper(share, output_field=_EXACT), filter=Q(memory_total_mebibytes__gt=0)
     )
-    return (
+    summed = (
         rows.filter(attribution=Attribution.EXCLUSIVE.value)
         .order_by("project_id")
         .values("project_id")
         .annotate(**sums)
     )
+    return ({**row} for row in summed)
 
 
 def _project(used: dict[str, object], devices: dict[str, object]) -> ProjectDevices:
