@@ -1,0 +1,65 @@
+"""The page "Waste": most money first, quota that nobody uses, and who opens it."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from metering.models import WasteFinding
+from quotas.models import QuotaLimit
+from tests.billing.wasteful import make_wasteful_cast
+from tests.builders import AT
+from tests.cast import Cast
+from tests.quotas.builders import make_limit
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cast() -> Cast:
+    """Acme wastes one H100 and eight, Umbrella one; a whole one costs 3.60."""
+    return make_wasteful_cast()
+
+
+def page(user: User) -> tuple[int, str]:
+    client = Client()
+    client.force_login(user)
+    answer = client.get(reverse("admin:billing_charge_waste"))
+    return answer.status_code, answer.content.decode()
+
+
+def test_the_page_orders_waste_by_money_and_adds_it_up(cast: Cast) -> None:
+    status, text = page(cast.dora)
+
+    assert status == 200
+    assert text.index("sleeper-0") < text.index("hive-0") < text.index("trainer-0")
+    assert "21024.00 EUR" in text
+    assert "26280.00 EUR" in text
+    assert "give it back" in text
+
+
+def test_the_page_names_quota_that_nobody_uses(cast: Cast) -> None:
+    make_limit(cast.acme, units=20)
+    make_limit(cast.acme, cast.llm, units=10)
+    QuotaLimit.objects.update(changed_at=AT - timedelta(days=365))
+
+    _, text = page(cast.ann)
+
+    assert "Quota that nobody uses" in text
+    assert "acme / llm" in text
+
+
+def test_without_waste_the_page_says_so(cast: Cast) -> None:
+    WasteFinding.objects.update(state="closed")
+
+    _, text = page(cast.frank)
+
+    assert "Nothing is wasted, as far as was measured." in text
+    assert "No project keeps more quota than it uses." in text
+
+
+@pytest.mark.parametrize("name", ["alice", "bob", "carol", "mallory"])
+def test_a_role_of_one_organization_does_not_open_the_page(cast: Cast, name: str) -> None:
+    assert page(getattr(cast, name))[0] == 403
