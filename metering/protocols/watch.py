@@ -188,12 +188,15 @@ class WatchEvent:
     Attributes:
         received_at: When it came in, by our clock. Only a deletion without any better evidence
             uses it.
+        is_prompt: Whether it came in as it happened. False for what may have piled up before the
+            stream was opened: `received_at` is then only when it was heard of.
     """
 
     change: Change
     resource_version: str
     received_at: datetime
     state: ObjectState | None = None
+    is_prompt: bool = True
 
 
 class WatchExpiredError(Exception):

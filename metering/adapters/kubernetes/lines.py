@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 from urllib3.response import BaseHTTPResponse
@@ -18,6 +18,22 @@ DOCUMENT_BYTES_MAX: Final = 128 * 1024 * 1024
 """A page of 500 pods is 5 MB; this is what 500 of the greatest pods seen in the field have."""
 DOCUMENT_SECONDS_MAX: Final = 60
 """A page that drips slower than this is given up, however alive its connection is."""
+WAITED_SECONDS: Final = 0.2
+"""A server that leaves us waiting for so long has told everything it had."""
+PROMPT_AFTER_SECONDS: Final = 30
+"""A stream that never leaves us waiting has caught up by then: what was missed comes at once."""
+
+
+class Line(NamedTuple):
+    """One line of a stream.
+
+    Attributes:
+        is_prompt: Whether it was sent as it happened; False while the server may still be sending
+            what had piled up before.
+    """
+
+    body: bytes
+    is_prompt: bool
 
 
 def read_document(response: BaseHTTPResponse, *, slug: str) -> dict[str, Any]:
@@ -39,7 +55,7 @@ def read_document(response: BaseHTTPResponse, *, slug: str) -> dict[str, Any]:
     return parse_object(bytes(body))
 
 
-def read_lines(response: BaseHTTPResponse, *, slug: str, stall_seconds: float) -> Iterator[bytes]:
+def read_lines(response: BaseHTTPResponse, *, slug: str, stall_seconds: float) -> Iterator[Line]:
     """Yield every line of a stream as soon as it is whole, until the server ends the stream.
 
     Raises:
@@ -47,27 +63,37 @@ def read_lines(response: BaseHTTPResponse, *, slug: str, stall_seconds: float) -
             long, or completes none for `stall_seconds`.
     """
     buffer = bytearray()
-    give_up_at = time.monotonic() + stall_seconds
+    asked_at = time.monotonic()
+    prompt_at, give_up_at = asked_at + PROMPT_AFTER_SECONDS, asked_at + stall_seconds
     while chunk := _read(response, slug):
-        *whole, rest = chunk.split(b"\n")
-        for part in whole:
-            line = bytes(buffer) + part
-            buffer.clear()
-            if line.strip():
-                yield line
-        buffer += rest
-        if len(buffer) > LINE_BYTES_MAX:
-            raise _too_large(slug, LINE_BYTES_MAX)
-        if whole:
-            give_up_at = time.monotonic() + stall_seconds
-        elif time.monotonic() > give_up_at:
+        now = time.monotonic()
+        if now - asked_at >= WAITED_SECONDS:
+            prompt_at = min(prompt_at, now)
+        for body in _whole_lines(buffer, chunk, slug):
+            give_up_at = now + stall_seconds
+            yield Line(body, now >= prompt_at)
+        if now > give_up_at:
             raise SourceUnavailableError(
                 f"The stream of cluster {slug} completes no line any more.", reason="stalled"
             )
+        asked_at = time.monotonic()
     if buffer.strip():
         raise SourceUnavailableError(
             f"The stream of cluster {slug} ends inside a line.", reason="truncated"
         )
+
+
+def _whole_lines(buffer: bytearray, chunk: bytes, slug: str) -> Iterator[bytes]:
+    """Yield the lines a chunk completes; what is left of it stays in the buffer."""
+    *whole, rest = chunk.split(b"\n")
+    for part in whole:
+        line = bytes(buffer) + part
+        buffer.clear()
+        if line.strip():
+            yield line
+    buffer += rest
+    if len(buffer) > LINE_BYTES_MAX:
+        raise _too_large(slug, LINE_BYTES_MAX)
 
 
 def parse_object(body: bytes) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final
@@ -144,8 +144,12 @@ class KubernetesClusterWatch:
             lines = read_lines(response, slug=target.slug, stall_seconds=self._stall_seconds)
             try:
                 yield WatchEvent(Change.BOOKMARK, resource_version, self._clock())
+                has_caught_up = False
                 for line in lines:
-                    yield self._event(parse_object(line), target, kind)
+                    event, is_bookmark = self._event(line.body, target, kind)
+                    # A server puts its bookmarks behind everything that had piled up.
+                    has_caught_up = has_caught_up or line.is_prompt or is_bookmark
+                    yield event if has_caught_up else replace(event, is_prompt=False)
             finally:
                 response.close()
 
@@ -166,12 +170,16 @@ class KubernetesClusterWatch:
         found = tuple(state for state in states if state is not None)
         return ListPage(states=found, resource_version=version), token
 
-    def _event(self, line: dict[str, Any], target: WatchTarget, kind: WatchedKind) -> WatchEvent:
+    def _event(
+        self, line: bytes, target: WatchTarget, kind: WatchedKind
+    ) -> tuple[WatchEvent, bool]:
+        """Return what a line tells, and whether it is a bookmark of the server's own."""
         at = self._clock()
-        obj = mapping(line.get("object"), "object")
+        document = parse_object(line)
+        obj = mapping(document.get("object"), "object")
         if not obj:
             raise bad_answer("an event has no object")
-        told = str(line.get("type"))
+        told = str(document.get("type"))
         if told == "ERROR":
             raise _told_error(obj, target.slug)
         if told not in Change.__members__:
@@ -179,11 +187,11 @@ class KubernetesClusterWatch:
         if obj.get("kind") != _PLACES[kind].kind:
             raise bad_answer(f"an event is not about {kind}")
         version = _version(mapping(obj.get("metadata"), "metadata"))
-        change = Change(told)
-        state = None if change is Change.BOOKMARK else self._state(obj, target, kind, at)
-        if state is None:
-            change = Change.BOOKMARK
-        return WatchEvent(change=change, resource_version=version, received_at=at, state=state)
+        if told == Change.BOOKMARK:
+            return WatchEvent(Change.BOOKMARK, version, at), True
+        state = self._state(obj, target, kind, at)
+        change = Change.BOOKMARK if state is None else Change(told)
+        return WatchEvent(change, version, at, state), False
 
     def _state(
         self, obj: dict[str, Any], target: WatchTarget, kind: WatchedKind, at: datetime

@@ -21,7 +21,7 @@ from metering.services.watching.events import ledger_events
 from metering.services.watching.heartbeats import beat
 from metering.services.watching.leases import Lease, renew_lease
 from metering.services.watching.lists import ledger_list
-from metering.services.watching.pace import RENEWALS_PER_LEASE, WatchPace
+from metering.services.watching.pace import GAP_SECONDS_MAX, RENEWALS_PER_LEASE, WatchPace
 from metering.services.watching.troubles import note_trouble
 from tenants.domain.actors import Actor
 
@@ -115,9 +115,10 @@ class Leader:
             SourceUnavailableError: The list or the stream cannot be had.
             WatchExpiredError: The version is too old.
         """
-        at = self.watcher.clock()
+        at, since = self.watcher.clock(), self.watcher.pulse()
         pages = list(self._renewed(self.watcher.watch.list(self.target, kind)))
-        reached = self._drain(kind, version, until=pages[0].resource_version)
+        was_short = self.watcher.pulse() - since <= GAP_SECONDS_MAX
+        reached = self._drain(kind, version, until=pages[0].resource_version, was_short=was_short)
         moved = (replace(page, resource_version=reached) for page in pages)
         return self._write_list(kind, moved, at=at)
 
@@ -131,11 +132,19 @@ class Leader:
         )
         return ledgered.resource_version
 
-    def _drain(self, kind: WatchedKind, version: str, *, until: str) -> str:
+    def _drain(
+        self, kind: WatchedKind, version: str, *, until: str, was_short: bool = False
+    ) -> str:
         """Write what happened up to a version; what lies beyond it is told again later.
 
         A server that has nothing more to tell ends the stream before that version: then the
         stream's own last one is where to go on, so nothing can be left out.
+
+        Args:
+            kind: What is read.
+            version: Where it was left.
+            until: Where to stop; "" for the end of the stream.
+            was_short: Whether the stream before had ended just now, so that all is told promptly.
         """
         pending: list[WatchEvent] = []
         for event in self.watcher.watch.watch(
@@ -148,7 +157,7 @@ class Leader:
             if is_beyond(event.resource_version, until):
                 version = until
                 break
-            pending.append(event)
+            pending.append(replace(event, is_prompt=event.is_prompt or was_short))
             version = event.resource_version
             if len(pending) >= self.watcher.pace.batch_events_max:
                 self.write(kind, pending)

@@ -8,6 +8,8 @@ WAIT_SECONDS_MAX: Final = 60
 WAIT_DOUBLINGS_MAX: Final = 6
 JITTER_PERCENT: Final = 50
 RENEWALS_PER_LEASE: Final = 3
+GAP_SECONDS_MAX: Final = 2
+"""A stream that follows the one before within this tells everything as good as at once."""
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,9 @@ def told_by_events(
             _checked(event.state, kind=kind),
             told_at=event.received_at,
             is_gone=event.change is Change.DELETED,
-            is_prompt=healthy_until is not None and event.received_at <= healthy_until,
+            is_prompt=event.is_prompt
+            and healthy_until is not None
+            and event.received_at <= healthy_until,
         )
         for event in events
         if event.state is not None

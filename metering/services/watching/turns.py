@@ -4,7 +4,7 @@ One thread writes. It asks for each kind a list where no version is kept, stream
 and tells that it is healthy only while every stream is open, has caught up, and is written.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
 
@@ -13,7 +13,7 @@ import structlog
 from metering.protocols.watch import Change, WatchedKind, WatchEvent, WatchExpiredError
 from metering.selectors.watch import cursor_of
 from metering.services.watching.leading import Leader
-from metering.services.watching.pace import wait_seconds
+from metering.services.watching.pace import GAP_SECONDS_MAX, wait_seconds
 from metering.services.watching.streams import Ended, Stream, StreamQueue
 from tenants.domain.errors import SourceUnavailableError
 
@@ -39,6 +39,7 @@ class _Reading:
     relist_at: float
     stream: Stream | None = None
     opened_at: float | None = None
+    ended_at: float = float("-inf")
     pending: list[WatchEvent] = field(default_factory=list)
     pending_since: float = 0
     has_told: bool = False
@@ -182,6 +183,8 @@ class WatchLoop:
             reading.opened_at = now
             return
         reading.failures, reading.has_told = 0, True
+        if reading.opened_at - reading.ended_at <= GAP_SECONDS_MAX:
+            event = replace(event, is_prompt=True)
         if not reading.pending:
             reading.pending_since = now
         elif event.change is Change.BOOKMARK and reading.pending[-1].change is Change.BOOKMARK:
@@ -193,7 +196,7 @@ class WatchLoop:
     def _end(self, reading: _Reading, ended: Ended) -> None:
         """Write what a stream told last, then judge how it ended."""
         self._write(reading)
-        reading.stream = None
+        reading.stream, reading.ended_at = None, self._watcher.pulse()
         error = ended.error
         if error is None and not reading.has_told and not self._is_old(reading):
             # A stream that is over at once proves nothing, whoever sent it.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from metering.adapters.kubernetes import KubernetesClusterWatch
+from metering.adapters.kubernetes import KubernetesClusterWatch, lines
 from metering.adapters.simulated_cluster.kubernetes_api import write_kubeconfig
 from metering.adapters.simulated_cluster.kubernetes_api.tls import make_identity
 from metering.protocols.watch import (
@@ -108,7 +108,33 @@ def test_a_pod_without_a_gpu_only_moves_the_version(told: Told) -> None:
         make_watch().watch(told.target(), PODS, resource_version="10", timeout_seconds=60)
     )
 
-    assert events[1] == WatchEvent(Change.BOOKMARK, "12", NOW)
+    assert events[1] == WatchEvent(Change.BOOKMARK, "12", NOW, is_prompt=False)
+
+
+def test_what_may_have_piled_up_is_told_from_what_happens_now(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = event("ADDED", pod("uid-1")), event("ADDED", pod("uid-2"))
+    told.answers = [Answer((first, second))]
+
+    def prompt() -> list[bool]:
+        stream = make_watch().watch(told.target(), PODS, resource_version="10", timeout_seconds=60)
+        return [one.is_prompt for one in stream][1:]
+
+    at_once = prompt()
+    monkeypatch.setattr(lines, "WAITED_SECONDS", 0)
+    after_a_wait = prompt()
+    monkeypatch.setattr(lines, "WAITED_SECONDS", 99)
+    monkeypatch.setattr(lines, "PROMPT_AFTER_SECONDS", 0)
+    after_a_while = prompt()
+    monkeypatch.setattr(lines, "PROMPT_AFTER_SECONDS", 99)
+    told.answers = [Answer((first, bookmark(), second))]
+    after_a_bookmark = prompt()
+
+    assert after_a_bookmark == [False, True, True]
+    assert at_once == [False, False]
+    assert after_a_wait == [True, True]
+    assert after_a_while == [True, True]
 
 
 def test_a_deleted_pod_comes_with_its_last_state_however_old(told: Told) -> None:

@@ -1,0 +1,115 @@
+"""The loop over HTTPS: what is told as it happens, and what piled up while nobody listened."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from metering.adapters.kubernetes import KubernetesClusterWatch
+from metering.adapters.simulated_cluster.kubernetes_api import KubernetesAPI
+from metering.adapters.simulated_cluster.scenario import USER_LABEL, Pod
+from metering.models import ClusterWatch, PodAllocation, WatchCursor, WatchSpan
+from metering.protocols.watch import WatchTarget
+from metering.services.watching.pace import WatchPace
+from tenants.models import Cluster
+from tests.metering.services.watching.stage import START, Stage, scenario, turn_until
+
+CLUSTER = scenario().cluster("hopper")
+KILLED: Pod = min(
+    (
+        pod
+        for pod in CLUSTER.pods
+        if pod.truth and pod.finished_at is None and pod.deleted_at and pod.deleted_at > START
+    ),
+    key=lambda pod: pod.deleted_at or START,
+)
+"""The first pod that is deleted while it runs: nothing but the deletion tells when."""
+assert KILLED.deleted_at is not None
+KILLED_AT = KILLED.deleted_at
+SECOND = timedelta(seconds=1)
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[KubernetesAPI]:
+    with KubernetesAPI(tmp_path, tokens={"watcher": "watcher"}, bookmark_seconds=0.1) as made:
+        yield made
+
+
+@pytest.fixture
+def stage(cluster: Cluster, api: KubernetesAPI, tmp_path: Path) -> Stage:
+    """A stage over HTTPS, some seconds before the pod is deleted."""
+    kubeconfig = api.kubeconfig(tmp_path / "kubeconfig")
+    made = Stage(
+        cluster,
+        at=KILLED_AT - 5 * SECOND,
+        target=WatchTarget(
+            "hopper", credential_reference=f"kubeconfig:{kubeconfig}", user_label=USER_LABEL
+        ),
+        pace=WatchPace(batch_seconds=0, quiet_seconds=0, drain_seconds=1),
+    )
+    made.watch = KubernetesClusterWatch(clock=lambda: made.at)
+    api.load(CLUSTER, made.at)
+    return made
+
+
+def killed() -> PodAllocation:
+    return PodAllocation.objects.get(pod_uid=KILLED.uid)
+
+
+def test_a_deletion_seen_as_it_happens_is_the_end(stage: Stage, api: KubernetesAPI) -> None:
+    loop = stage.loop()
+    turn_until(loop, lambda: ClusterWatch.objects.get().healthy_at == stage.at)
+    for _ in range(3):
+        loop.turn()
+    assert killed().end_at is None
+
+    stage.forward(5)
+    api.load(CLUSTER, stage.at)
+    turn_until(loop, lambda: killed().end_at is not None)
+    loop.abandon()
+
+    row = killed()
+    assert (row.end_at, row.end_kind, row.end_slack_seconds) == (KILLED_AT, "vanished", 0)
+    assert row.begin_at == KILLED.scheduled_at
+
+
+def test_a_deletion_that_is_heard_of_later_is_only_bounded(
+    stage: Stage, api: KubernetesAPI
+) -> None:
+    loop = stage.loop()
+    turn_until(loop, lambda: ClusterWatch.objects.get().healthy_at == stage.at)
+    last_known = stage.at
+    loop.abandon()
+    stage.forward(5)
+    api.load(CLUSTER, stage.at)
+    stage.forward(10)
+
+    again = stage.loop()
+    turn_until(again, lambda: killed().end_at is not None)
+    again.abandon()
+
+    row = killed()
+    assert (row.end_at, row.end_kind) == (last_known, "vanished_in_gap")
+    assert row.end_at + row.end_slack_seconds * SECOND >= KILLED_AT
+    assert set(WatchCursor.objects.values_list("listed_at", flat=True)) == {last_known}
+
+
+def test_a_version_the_server_forgot_is_listed_anew(stage: Stage, api: KubernetesAPI) -> None:
+    loop = stage.loop()
+    turn_until(loop, lambda: ClusterWatch.objects.get().healthy_at == stage.at)
+    listed_at = stage.at
+    loop.abandon()
+    stage.forward(600)
+    api.load(CLUSTER, stage.at)
+    api.store.compact()
+
+    again = stage.loop()
+    turn_until(again, lambda: stage.forward(1) or killed().end_at is not None)
+    turn_until(again, lambda: stage.forward(1) or WatchSpan.objects.count() == 2)
+    again.abandon()
+
+    row = killed()
+    assert (row.end_at, row.end_kind) == (listed_at, "vanished_in_gap")
+    first, second = WatchSpan.objects.all()
+    assert (first.until_at, second.is_resumed) == (listed_at, False)
