@@ -18,6 +18,7 @@ _RANK = """CASE WHEN {0}end_kind = 'exact' THEN 3
   WHEN {0}end_kind = 'vanished' AND {0}{1} = 0 THEN 2 WHEN {0}end_kind = 'open' THEN 0 ELSE 1 END"""
 
 # Whoever is in a consistent list is alive, so a bound that put its end before the list was wrong.
+# A deletion that came in after the list was taken is not before it, though its bound begins there.
 _TOLD = f"""
 WITH bounded AS (
   SELECT a.id, s.started_at, s.controller, s.priority, s.alive_at, s.gone_at,
@@ -38,7 +39,8 @@ told AS (
     FROM bounded),
 judged AS (
   SELECT t.*,
-         t.end_kind = 'open' AND a.end_at < t.alive_at AND %(is_list)s
+         t.end_kind = 'open' AND %(is_list)s
+           AND a.end_at + make_interval(secs => a.end_slack_seconds) < t.alive_at
            AND {_RANK.format("a.", "end_slack_seconds")} = 1 AS reopens,
          CASE WHEN t.end_kind = 'open' THEN false
               WHEN {_RANK.format("t.", "slack")} <> {_RANK.format("a.", "end_slack_seconds")}

@@ -23,10 +23,10 @@ def ledger_events(
 ) -> Ledgered:
     """Write some events of one kind, in order, and the version of the last one, or nothing.
 
-    An event counts as prompt while the last heartbeat, or the list the stream goes on from, is
-    not older than `HEALTHY_FOR` at the time it came in. What came in later piled up while nobody
-    watched: an end it tells without a time of its own is bounded by the last heartbeat. Duplicates
-    and what comes after a pod's deletion change nothing.
+    An event counts as prompt when its stream says so, and the last heartbeat or the list it goes
+    on from is not older than `HEALTHY_FOR` at the time it came in. Everything else piled up while
+    nobody watched: an end it tells without a time of its own is bounded by the last heartbeat.
+    Duplicates and what comes after a pod's deletion change nothing.
 
     Args:
         lease: The watch's.

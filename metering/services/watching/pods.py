@@ -16,7 +16,6 @@ from metering.services.watching.ends import end_told
 from metering.services.watching.ledgered import Changed
 from metering.services.watching.sizing import SIZES, labelled, sizes_json
 
-# A pod that is in a consistent list has not gone, whatever was concluded before.
 _QUEUE = """
 INSERT INTO metering_queuedpod AS q (cluster_id, pod_uid, namespace, pod_name, requests,
   priority_class, owner, created_at, bound_at, deletion_at, gone_at, reason,
@@ -30,14 +29,12 @@ ON CONFLICT (cluster_id, pod_uid) DO UPDATE
        deletion_at = COALESCE(q.deletion_at, EXCLUDED.deletion_at),
        defects = CASE WHEN EXCLUDED.defects = '[]' THEN q.defects ELSE EXCLUDED.defects END,
        reason = COALESCE(NULLIF(EXCLUDED.reason, ''), q.reason),
-       gone_at = CASE WHEN %(is_list)s AND EXCLUDED.gone_at IS NULL THEN NULL
-                      ELSE LEAST(q.gone_at, EXCLUDED.gone_at) END
+       gone_at = LEAST(q.gone_at, EXCLUDED.gone_at)
  WHERE (q.bound_at IS NULL AND EXCLUDED.bound_at IS NOT NULL)
     OR (q.deletion_at IS NULL AND EXCLUDED.deletion_at IS NOT NULL)
     OR (EXCLUDED.reason NOT IN ('', q.reason))
     OR (EXCLUDED.defects <> '[]' AND EXCLUDED.defects <> q.defects)
     OR (EXCLUDED.gone_at < COALESCE(q.gone_at, 'infinity'))
-    OR (%(is_list)s AND EXCLUDED.gone_at IS NULL AND q.gone_at IS NOT NULL)
 """
 # The labels are those the node had at the bind; of a node that is known only since later, the
 # earliest ones that are known.
@@ -87,7 +84,7 @@ def write_pods(
         alive_at: When the watch last was healthy, so that everything open was alive then.
         is_list: Whether the sights are a consistent list, which proves who is there.
     """
-    given: dict[str, Any] = {"cluster_id": cluster_id, "is_list": is_list, "claims": CLAIM_PREFIX}
+    given: dict[str, Any] = {"cluster_id": cluster_id, "claims": CLAIM_PREFIX}
     with connection.cursor() as cursor:
         cursor.execute(_QUEUE, given)
         cursor.execute(_HOLD, given)

@@ -114,6 +114,17 @@ def test_whoever_is_in_a_list_was_wrongly_given_up(cluster: Cluster, watching: W
     assert ends() == [("uid-1", 0, None, "open", 0)]
 
 
+def test_a_deletion_that_came_after_the_list_was_taken_is_not_taken_back(
+    watching: Watching,
+) -> None:
+    watching.tell(event(told_pod(), 5))
+    watching.tell(deleted(told_pod(), 600))
+    watching.list(590, told_pod())
+
+    assert ends() == [("uid-1", 0, 5, "vanished_in_gap", 595)]
+    assert second_of(QueuedPod.objects.get().gone_at) == 600
+
+
 def prometheus_row(cluster: Cluster) -> dict[str, object]:
     """Return an allocation as collecting from Prometheus leaves it."""
     return {
