@@ -6,7 +6,7 @@ from tests.contract.kubernetes.conftest import Core, pod_body
 from tests.contract.kubernetes.wire import Body, Wire
 
 EVER = 2**62
-BOOKMARK_SECONDS = 5
+BOOKMARK_SECONDS = 1
 
 
 def pods(namespace: str) -> str:
@@ -91,7 +91,7 @@ def test_nobody_gets_bookmarks_who_did_not_ask(core: Core, wire: Wire, namespace
     version = version_of(wire, namespace)
     core.create_namespaced_pod(namespace, pod_body("a"))
 
-    events = wire.watch(pods(namespace), seconds=3, resourceVersion=version)
+    events = wire.watch(pods(namespace), seconds=1, resourceVersion=version)
 
     assert [one["type"] for one in events] == ["ADDED"]
 

@@ -43,12 +43,16 @@ class WebhookServer:
     Attributes:
         rule: What it answers, from a request to a response; may be changed at any time.
         seen: The requests, oldest first.
+        code: Of its answers over HTTP.
+        version: Of its answers; "" for the one it was asked in.
         released: Lets go of what `hold` holds.
     """
 
     def __init__(self, folder: Path, host: str) -> None:
         self.rule: Rule = allow
         self.seen: list[Body] = []
+        self.code = 200
+        self.version = ""
         self.released = threading.Event()
         identity = make_identity(folder, host=host)
         self.authority = base64.b64encode(identity.authority_pem.encode()).decode()
@@ -89,8 +93,10 @@ class WebhookServer:
                 request = review["request"]
                 webhook.seen.append(request)
                 response = webhook.rule(request)
-                body = json.dumps({**review, "request": None, "response": response}).encode()
-                self.send_response(200)
+                version = webhook.version or review["apiVersion"]
+                answer = {"apiVersion": version, "kind": review["kind"], "response": response}
+                body = json.dumps(answer).encode()
+                self.send_response(webhook.code)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
