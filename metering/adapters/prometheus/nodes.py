@@ -8,7 +8,8 @@ from metering.adapters.prometheus.names import ALLOCATABLE, NODE_LABELS, Names
 from metering.adapters.prometheus.samples import Fact, Series, read_units
 from metering.protocols import NodeObservation
 
-_PREFIX = "label_"
+LABEL_PREFIX = "label_"
+"""What kube-state-metrics puts before the name of an object's own label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,9 @@ def timed_label_sets(details: Iterable[Series], names: Names) -> NodeLabels:
 def plain_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """Return what kube-state-metrics prefixes with `label_`: the object's own labels."""
     return {
-        key.removeprefix(_PREFIX): value for key, value in labels.items() if key.startswith(_PREFIX)
+        key.removeprefix(LABEL_PREFIX): value
+        for key, value in labels.items()
+        if key.startswith(LABEL_PREFIX)
     }
 
 

@@ -25,20 +25,12 @@ class SeenPod:
 
     namespace: str
     name: str
+    first: int
+    last: int
     times: list[Sequence[int]] = field(default_factory=list)
     """Sights in Unix milliseconds: of each series oldest first, shared with others."""
     units: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """By metric, container and resource."""
-
-    @property
-    def first(self) -> int:
-        """Return the first sight."""
-        return min(times[0] for times in self.times)
-
-    @property
-    def last(self) -> int:
-        """Return the last sight."""
-        return max(times[-1] for times in self.times)
 
     def first_from(self, moment: int) -> int:
         """Return the first sight that is not before a moment, else the last one."""
@@ -68,9 +60,10 @@ def _merge(pods: dict[str, SeenPod], uid: str, one: Series, names: Names) -> Non
     namespace, name = names.label(one.labels, "namespace"), names.label(one.labels, "pod")
     pod = pods.get(uid)
     if pod is None:
-        pod = pods[uid] = SeenPod(namespace, name)
+        pod = pods[uid] = SeenPod(namespace, name, one.times[0], one.times[-1])
     if (pod.namespace, pod.name) != (namespace, name):
         refuse_conflict("name")
+    pod.first, pod.last = min(pod.first, one.times[0]), max(pod.last, one.times[-1])
     pod.times.append(one.times)
     key = (one.metric, names.label(one.labels, "container"), one.labels.get("resource", ""))
     for text in distinct(one.values):

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Final, NoReturn, TypeVar
 
 from metering.adapters.prometheus import names as known
 from metering.adapters.prometheus.names import Names
-from metering.adapters.prometheus.nodes import NodeLabels, plain_labels
+from metering.adapters.prometheus.nodes import LABEL_PREFIX, NodeLabels
 from metering.adapters.prometheus.pod_sights import SeenPod, refuse_conflict
 from metering.adapters.prometheus.samples import (
     Fact,
@@ -94,9 +95,15 @@ def owner_of(labels: Mapping[str, str], user_label: str) -> str:
     """Return the value of the user label, spelled raw, sanitised or as kube-state-metrics does."""
     if not user_label:
         return ""
+    first, second = _owner_labels(user_label)
+    return labels.get(first) or labels.get(second, "")
+
+
+@lru_cache(maxsize=64)
+def _owner_labels(user_label: str) -> tuple[str, str]:
+    """Return the labels to look under, best first."""
     sanitised = "".join(c if c.isascii() and c.isalnum() else "_" for c in user_label)
-    own = plain_labels(labels)
-    return own.get(sanitised) or own.get(sanitised.removeprefix("label_"), "")
+    return f"{LABEL_PREFIX}{sanitised}", f"{LABEL_PREFIX}{sanitised.removeprefix(LABEL_PREFIX)}"
 
 
 def questions(seen: Iterable[str], facts: Mapping[str, PodFacts]) -> tuple[str, ...]:

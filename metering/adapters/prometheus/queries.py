@@ -56,8 +56,8 @@ class QueryPlan:
     def facts(self, range_seconds: int) -> str:
         """Return the last value of everything that does not change while a pod lives.
 
-        Pods are narrowed to those that ask for a GPU, node labels to nodes that offer one, and
-        `up` to the targets that DCGM's metrics come from.
+        Pods are narrowed to those that ask for a GPU, phases to the one a pod ended in, node
+        labels to nodes that offer one, and `up` to the targets that DCGM's metrics come from.
         """
         asked = _last(
             _named(self.names, known.REQUESTS, known.INIT_REQUESTS),
@@ -69,12 +69,16 @@ class QueryPlan:
                 self.names,
                 known.POD_INFO,
                 known.POD_LABELS,
-                known.POD_PHASE,
                 known.SCHEDULED,
                 known.COMPLETED,
                 known.INIT_INFO,
             ),
-            f'phase=~"|Succeeded|Failed",restart_policy=~"|Always"{self.selector}',
+            f'restart_policy=~"|Always"{self.selector}',
+            range_seconds,
+        )
+        ended = _last(
+            _named(self.names, known.POD_PHASE),
+            f'phase=~"Succeeded|Failed"{self.selector}',
             range_seconds,
         )
         offered = _last(
@@ -90,7 +94,7 @@ class QueryPlan:
         )
         exporters = _last(_named(self.names, known.UP), f'pod!=""{self.selector}', range_seconds)
         return (
-            f"({pods} and on (uid) {asked})"
+            f"(({pods} or ({ended} == 1)) and on (uid) {asked})"
             f" or ({nodes} and on (node) {offered})"
             f" or ({exporters} and on (job,instance) {measured})"
         )

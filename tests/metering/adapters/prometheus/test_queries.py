@@ -32,9 +32,11 @@ def test_sights_are_raw_samples() -> None:
 
 def test_facts_are_last_values_of_what_concerns_GPUs() -> None:  # noqa: N802 - Names.
     assert plan().facts(4440) == (
-        '(last_over_time({__name__=~"kube_pod_info|kube_pod_labels|kube_pod_status_phase'
+        '((last_over_time({__name__=~"kube_pod_info|kube_pod_labels'
         "|kube_pod_status_scheduled_time|kube_pod_completion_time|kube_pod_init_container_info"
-        '",phase=~"|Succeeded|Failed",restart_policy=~"|Always"}[4440s])'
+        '",restart_policy=~"|Always"}[4440s])'
+        ' or (last_over_time({__name__=~"kube_pod_status_phase"'
+        ',phase=~"Succeeded|Failed"}[4440s]) == 1))'
         ' and on (uid) last_over_time({__name__=~"kube_pod_container_resource_requests'
         '|kube_pod_init_container_resource_requests",resource=~"nvidia_com_(gpu|mig_).*"}[4440s]))'
         ' or (last_over_time({__name__=~"kube_node_labels"}[4440s])'
@@ -72,7 +74,7 @@ def test_a_shared_prometheus_is_narrowed_in_every_selector() -> None:
     details = chosen.details(("kube_pod_status_phase",), 60)
 
     assert chosen.sights(60).count(',cluster="hopper/a:1"}') == 1
-    assert chosen.facts(60).count(',cluster="hopper/a:1"}') == 6
+    assert chosen.facts(60).count(',cluster="hopper/a:1"}') == 7
     assert chosen.devices(PRESENCE, 60).count(',cluster="hopper/a:1"}') == 1
     assert details == (
         '{__name__=~"kube_pod_status_phase",phase=~"|Succeeded|Failed",cluster="hopper/a:1"}[60s]'
