@@ -106,18 +106,30 @@ def attribute_devices(
     """Return whom each device speaks of, in the order of the devices."""
     matched = matching_holdings(holdings, devices=devices)
     unnamed = _unnamed(devices, holdings=holdings, matched=matched)
+    sharers = {(one.namespace, one.pod_name) for one in holdings if one.split_among > 1}
     return tuple(
-        _attribute(device, found=index, kind=kinds.get(place_of(device)), unnamed=unnamed)
+        _attribute(
+            device,
+            found=index,
+            kind=kinds.get(place_of(device)),
+            is_shared=device.is_shared or (device.namespace, device.pod) in sharers,
+            unnamed=unnamed,
+        )
         for device, index in zip(devices, matched, strict=True)
     )
 
 
 def _attribute(
-    device: DeviceRun, *, found: int | None, kind: Kind | None, unnamed: Sequence[Holding]
+    device: DeviceRun,
+    *,
+    found: int | None,
+    kind: Kind | None,
+    is_shared: bool,
+    unnamed: Sequence[Holding],
 ) -> Attributed:
     if found is not None:
         return Attributed(Attribution.EXCLUSIVE, found, kind)
-    if device.is_shared or (kind is not None and kind.sharing_mode in SHARED_MODES):
+    if is_shared or (kind is not None and kind.sharing_mode in SHARED_MODES):
         return Attributed(Attribution.SHARED, kind=kind)
     if device.pod or any(_may_hold(holding, device=device) for holding in unnamed):
         return Attributed(Attribution.UNATTRIBUTED, kind=kind)
@@ -127,7 +139,10 @@ def _attribute(
 def _unnamed(
     devices: Sequence[DeviceRun], *, holdings: Sequence[Holding], matched: Sequence[int | None]
 ) -> Sequence[Holding]:
-    """Return the holdings for a good part of which no device named their pod."""
+    """Return the holdings for a good part of which no device named their pod.
+
+    Of the pods that share a claim the exporter names one, so the others are not missing.
+    """
     named = [0] * len(holdings)
     for device, index in zip(devices, matched, strict=True):
         if index is not None:
@@ -135,7 +150,8 @@ def _unnamed(
     return [
         holding
         for holding, seconds in zip(holdings, named, strict=True)
-        if holding.unit_seconds - seconds > min(NAMING_SECONDS_MAX, holding.unit_seconds // 2)
+        if holding.split_among == 1
+        and holding.unit_seconds - seconds > min(NAMING_SECONDS_MAX, holding.unit_seconds // 2)
     ]
 
 

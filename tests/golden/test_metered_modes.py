@@ -29,7 +29,9 @@ from metering.models import (
     MeteringWindow,
     UsageRecord,
 )
+from metering.services.catalogue import ensure_catalogue
 from metering.services.sweeping import Worker, meter_due
+from tenants.models import Cluster
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.golden.exposed import EXPORTER, KSM, Line, Pod, history, objects, read_text, scraped
 from tests.metering.seen import (
@@ -42,11 +44,13 @@ from tests.metering.seen import (
     WHOLE_H100,
     moment,
 )
+from tests.metering.watched import ledgered, offered, reserved, watched
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = Path(__file__).parent / "metering"
 IS_WRITING = os.environ.get("GOLDEN") == "write"
 GPU = "nvidia.com/gpu"
+CLAIM = "claim/gpu.nvidia.com"
 FOUR = (("team-cv", "infer-a-0"), ("team-cv", "infer-b-0"), ("team-nlp", "dev-bob-0"))
 RENAMED_A100 = {**SLICED_A100, "nvidia_com_gpu_product": "NVIDIA-A100-SXM4-80GB"}
 MPS_A100 = {**SLICED_A100, "nvidia_com_gpu_sharing_strategy": "mps"}
@@ -148,6 +152,7 @@ MODES: Mapping[str, Mode] = {
         mig_labels("1g.10gb", replicas=2),
         {"nvidia.com/mig-1g.10gb.shared": 2},
     ),
+    "dra": Mode("gpu-h100-07", (), WHOLE_H100, {}),
 }
 SHARED = tuple(name for name in MODES if "slicing" in name or name == "mps")
 
@@ -193,10 +198,24 @@ def metered(request: pytest.FixtureRequest, db: None, prometheus_url: str) -> di
     acme = make_organization()
     for namespace, slug in (("team-nlp", "llm"), ("team-cv", "vision")):
         bind(cluster, namespace, make_project(acme, slug))
+    if name == "dra":
+        hold_claims(cluster, MODES[name].node)
     source = PrometheusUsageSource()
     worker = Worker(name="golden", source=source, actor=ACTOR, policy=DEFAULT_POLICY)
     meter_due(worker=worker, at=moment(3600 + LATER))
     return told()
+
+
+def hold_claims(cluster: Cluster, node: str) -> None:
+    """Let the watch have seen one claim of one pod, and one that two pods shared for a while."""
+    ensure_catalogue(actor=ACTOR, at=HOUR)
+    watched(cluster)
+    offered(cluster, node, {CLAIM: 3})
+    for uid, name in (("uid-training", "training"), ("uid-serving", "serving")):
+        ledgered(cluster, uid, resource=CLAIM, pod_name=name, node=node)
+    reserved(cluster, "uid-training", "p1", -600)
+    reserved(cluster, "uid-serving", "p2", -600)
+    reserved(cluster, "uid-serving", "p3", 1800)
 
 
 def told() -> dict[str, Any]:
@@ -215,6 +234,7 @@ def told() -> dict[str, Any]:
                 "sharing_mode": record.sharing_mode,
                 "share": f"{record.share_numerator}/{record.share_denominator}",
                 "unit_seconds": record.unit_seconds,
+                "split_among": record.split_among,
                 "busy": text(record.busy_ratio),
                 "busy_coverage": text(record.busy_coverage),
                 "energy_millijoules": record.energy_millijoules,
@@ -315,3 +335,21 @@ def test_copies_and_processes_are_not_added_up(metered: dict[str, Any]) -> None:
 
     assert (device["busy"], device["memory_mebibytes"][0]) == ("0.870000", 41_876)
     assert device["power_milliwatts"] == 288_114
+
+
+@in_modes("dra")
+def test_a_claim_is_billed_once_and_its_device_told_by_its_pods(metered: dict[str, Any]) -> None:
+    usage = {
+        record["pod"]: (record["resource"], record["unit_seconds"]) for record in metered["usage"]
+    }
+
+    assert usage == {
+        "pod-p1": ("claim/uid-training", 3600),
+        "pod-p2": ("claim/uid-serving", 2700),
+        "pod-p3": ("claim/uid-serving", 900),
+    }
+    assert [(row["attribution"], row["pod"]) for row in metered["devices"]] == [
+        ("exclusive", "pod-p1"),
+        ("shared", ""),
+        ("idle", ""),
+    ]

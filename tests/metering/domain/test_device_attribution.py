@@ -94,6 +94,12 @@ def test_several_named_pods_share_whatever_the_labels_of_the_node_say() -> None:
     assert told(Device(is_shared=True), holdings=(holding(),)) == [("shared", None)]
 
 
+def test_the_device_of_a_claim_that_pods_share_speaks_of_nobody_alone() -> None:
+    held = tuple(replace(holding(pod), split_among=2) for pod in ("train-0", "train-1"))
+
+    assert told(serving(), Device(), holdings=held) == [("shared", None), ("idle", None)]
+
+
 def test_a_pod_that_the_ledger_does_not_know_leaves_its_device_unattributed() -> None:
     assert told(serving("stranger")) == [("unattributed", None)]
 
