@@ -3,9 +3,12 @@
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.decorators import display
+from django.http.response import HttpResponse
+from django.shortcuts import get_object_or_404
+from unfold.decorators import action, display
 
 from metering.admin.notes import NoteActionForm, note_of
+from metering.admin.remedies import remedy_page
 from metering.domain.reconciliation import Side
 from metering.domain.words import unit_hours_words
 from metering.models import ExceptionState, MeteringException
@@ -35,7 +38,7 @@ class MeteringExceptionAdmin(LedgerAdmin):
         "state_label",
         "namespace",
         "summary",
-        "remedy",
+        "remedy_words",
         "held_unit_hours",
     )
     list_filter = ("state", "kind", "cluster", "window_start")
@@ -45,10 +48,24 @@ class MeteringExceptionAdmin(LedgerAdmin):
     ordering = ("state", "-window_start", "kind")
     actions = ("accept_kubernetes", "accept_prometheus", "resolve_exceptions")
 
+    actions_row = ("remedy",)
+    actions_detail = ("remedy",)
+
+    @action(description="Settle it", url_path="remedy", permissions=["view"], icon="build")
+    def remedy(self, request: HttpRequest, object_id: int) -> HttpResponse:
+        """Show what settles one exception, and do it."""
+        rows = MeteringException.objects.select_related("cluster")
+        return remedy_page(self, request, get_object_or_404(rows, pk=object_id))
+
     @display(description="state", ordering="state", label=STATE_COLORS)
     def state_label(self, row: MeteringException) -> str:
         """Return the state, coloured."""
         return str(row.state)
+
+    @admin.display(description="remedy", ordering="remedy")
+    def remedy_words(self, row: MeteringException) -> str:
+        """Return what a person can do about it."""
+        return str(row.remedy)
 
     @admin.display(description="held unit-hours", ordering="held_unit_seconds")
     def held_unit_hours(self, row: MeteringException) -> str:

@@ -1,0 +1,185 @@
+"""The remedy page of an exception: its evidence, and the button that settles it.
+
+An unbound namespace is bound here, an unknown device leads to the catalogue with a rule begun, and
+where two sources differ one is accepted. Everything else is resolved with a reason in the list.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest
+from django.http.response import HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+
+from metering.admin.notes import NOTE_LENGTH_MAX
+from metering.domain.exceptions import SIDED_KINDS, ExceptionKind
+from metering.domain.reconciliation import Side
+from metering.domain.words import unit_hours_words
+from metering.models import ExceptionState, MeteringException
+from metering.services.accepting import accept_side
+from tenants.access import projects_visible_to
+from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.domain.actors import Actor
+from tenants.domain.errors import DomainError, InvalidInputError
+from tenants.models import Project
+from tenants.services.namespaces import bind_namespace
+
+READ_PROJECT: Final = "tenants:project:read"
+SIDE_WORDS: Final[Mapping[Side, str]] = {
+    Side.KUBERNETES: "Accept the Kubernetes API's evidence",
+    Side.PROMETHEUS: "Accept Prometheus' evidence",
+}
+
+
+class NoSideError(InvalidInputError):
+    """The press of a button that names no source."""
+
+    code = "metering_no_side"
+    remedy = "Press one of the two buttons."
+
+
+class BindForm(forms.Form):
+    """Whose namespace it is."""
+
+    project = forms.ModelChoiceField(
+        queryset=Project.objects.none(),
+        widget=UnfoldAdminSelectWidget,
+        help_text="From the hour of this exception on, until further notice.",
+    )
+
+
+class ReasonForm(forms.Form):
+    """Why one source is believed."""
+
+    note = forms.CharField(
+        label="Reason", max_length=NOTE_LENGTH_MAX, widget=UnfoldAdminTextInputWidget
+    )
+
+
+def remedy_page(page: LedgerAdmin, request: HttpRequest, found: MeteringException) -> HttpResponse:
+    """Show what settles an exception, and do it when its button is pressed.
+
+    Args:
+        page: The admin page of exceptions.
+        request: A look, or the press of a button.
+        found: The exception, with its cluster.
+    """
+    actor = actor_of_request(request)
+    form = _form(request, found, actor=actor)
+    may_write = page.has_write_permission(request) and found.state == ExceptionState.OPEN
+    if request.method == "POST" and may_write and form is not None and form.is_valid():
+        try:
+            done = _settle(found, form, request.POST, actor=actor, at=timezone.now())
+        except DomainError as error:
+            form.add_error(None, f"{error.message} {error.advice}")
+        else:
+            page.message_user(request, done, messages.SUCCESS)
+            return HttpResponseRedirect(reverse("admin:metering_meteringexception_changelist"))
+    context = {
+        **page.admin_site.each_context(request),
+        "opts": page.model._meta,  # noqa: SLF001 - Django's documented model meta.
+        "title": found.get_kind_display(),
+        "found": found,
+        "held": unit_hours_words(found.held_unit_seconds),
+        "details": _told(found.details),
+        "form": form if may_write else None,
+        "buttons": _buttons(found),
+        "rule_link": _rule_link(found) if may_write else "",
+    }
+    return TemplateResponse(request, "admin/metering/meteringexception/remedy.html", context)
+
+
+def _form(
+    request: HttpRequest, found: MeteringException, *, actor: Actor
+) -> BindForm | ReasonForm | None:
+    if found.kind == ExceptionKind.UNBOUND_NAMESPACE:
+        form = BindForm(request.POST or None)
+        projects = projects_visible_to(actor, READ_PROJECT).order_by("organization__slug", "slug")
+        choice = form.fields["project"]
+        assert isinstance(choice, forms.ModelChoiceField)  # noqa: S101 - Tells the type.
+        choice.queryset = projects.select_related("organization")
+        choice.label_from_instance = lambda one: f"{one.organization.name}: {one.name}"  # type: ignore[method-assign]
+        return form
+    if found.kind in SIDED_KINDS:
+        return ReasonForm(request.POST or None)
+    return None
+
+
+def _settle(
+    found: MeteringException,
+    form: BindForm | ReasonForm,
+    pressed: Mapping[str, Any],
+    *,
+    actor: Actor,
+    at: datetime,
+) -> str:
+    """Do what the button says; return what is told of it."""
+    if isinstance(form, BindForm):
+        project = form.cleaned_data["project"]
+        bind_namespace(
+            cluster=found.cluster,
+            namespace=found.namespace,
+            project=project,
+            valid_from=found.window_start,
+            actor=actor,
+            at=at,
+        )
+        return f"{found.namespace} belongs to {project.name} from that hour on."
+    side = _side_of(pressed)
+    accept_side(
+        exception_id=found.pk, side=side, note=form.cleaned_data["note"], actor=actor, at=at
+    )
+    return f"The evidence of {side.value.capitalize()} is accepted; the hour is metered with it."
+
+
+def _side_of(pressed: Mapping[str, Any]) -> Side:
+    """Return which button was pressed.
+
+    Raises:
+        NoSideError: None of ours.
+    """
+    named = str(pressed.get("side", ""))
+    if named not in set(Side):
+        raise NoSideError("Choose whose evidence is accepted.", field="side")
+    return Side(named)
+
+
+def _buttons(found: MeteringException) -> list[dict[str, str]]:
+    if found.kind == ExceptionKind.UNBOUND_NAMESPACE:
+        return [{"name": "bind", "value": "1", "words": "Bind the namespace"}]
+    if found.kind in SIDED_KINDS:
+        return [
+            {"name": "side", "value": side.value, "words": words}
+            for side, words in SIDE_WORDS.items()
+        ]
+    return []
+
+
+def _rule_link(found: MeteringException) -> str:
+    """Return the catalogue's edit page with a rule begun, for hardware that no rule knows."""
+    if found.kind != ExceptionKind.UNKNOWN_DEVICE:
+        return ""
+    page = reverse("admin:metering_catalogueversion_edit")
+    return f"{page}?{urlencode({'resource': str(found.details.get('resource', ''))})}"
+
+
+def _told(details: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the details as name and text, evidence of each source in its own rows."""
+    rows: list[tuple[str, str]] = []
+    for name, value in sorted(details.items()):
+        if isinstance(value, dict):
+            rows += [
+                (f"{name} {inner}".replace("_", " "), str(value[inner])) for inner in sorted(value)
+            ]
+        else:
+            text = json.dumps(value) if isinstance(value, list) else str(value)
+            rows.append((name.replace("_", " "), text))
+    return rows
