@@ -3,12 +3,13 @@
 It shares no code with the product: it knows the scenario's pods, the plan's prices, and the rules
 that the documentation states. A source that samples cannot know everything, so the oracle tells
 two quantities apart: what was true, and what could be known from the scrapes there were. Invoices
-must equal the second; the difference between the two is listed by cause.
+must equal the second; the difference between the two is listed by cause. Of a cluster whose API
+was watched all the time everything could be known.
 """
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
@@ -95,6 +96,7 @@ def judge(
     year: int,
     month: int,
     since: datetime | None = None,
+    watched: Collection[str] = (),
 ) -> Verdict:
     """Return what every invoice of a month must say, and what nobody could know.
 
@@ -104,9 +106,10 @@ def judge(
         year: Of the month.
         month: 1 to 12.
         since: First metered hour, when that is later than the month's; None when it is not.
+        watched: Clusters whose API was watched without a break.
     """
     by_currency = {book.currency: book for book in books}
-    usages, unknowable = _know_everything(scenario)
+    usages, unknowable = _know_everything(scenario, watched=watched)
     invoices = []
     spans = []
     for plan in scenario.organizations:
@@ -177,7 +180,7 @@ class _PriceList:
 
 
 def _know_everything(
-    scenario: Scenario,
+    scenario: Scenario, *, watched: Collection[str]
 ) -> tuple[list[Usage], list[tuple[datetime, Unknowable]]]:
     usages: list[Usage] = []
     unknowable: list[tuple[datetime, Unknowable]] = []
@@ -190,6 +193,8 @@ def _know_everything(
             organization, project = binding
             begin, true_end = pod.truth
             known_end, cause = sights.end_of(pod)
+            if cluster.slug in watched:
+                known_end, cause = true_end or scenario.until, ""
             if known_end is not None and known_end > begin:
                 usages.append(
                     Usage(

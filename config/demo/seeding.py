@@ -3,7 +3,7 @@
 Each step looks first whether its rows are there, so that a demo that was cut off goes on.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -65,6 +65,7 @@ def seed(  # noqa: PLR0913 - What a world is made of; all but the first are keyw
     password: str,
     at: datetime,
     books: Iterable[PlannedBook] = PRICE_BOOKS,
+    watched: Collection[str] = (),
 ) -> None:
     """Make people, organizations, clusters, bindings, prices and limits, as far as missing.
 
@@ -77,12 +78,15 @@ def seed(  # noqa: PLR0913 - What a world is made of; all but the first are keyw
         password: What every demo person signs in with.
         at: Now.
         books: Prices, at most one book a currency.
+        watched: Clusters whose ledger is kept from their API.
     """
     actor = system_actor("demo.seed")
     _seed_platform_people(password, actor=actor, at=at)
     for plan in scenario.organizations:
         _seed_organization(plan, password, actor=actor, at=at)
-    _seed_clusters(scenario, endpoints, metered_from=metered_from, actor=actor, at=at)
+    _seed_clusters(
+        scenario, endpoints, watched=watched, metered_from=metered_from, actor=actor, at=at
+    )
     _seed_bindings(scenario, metered_from=metered_from, actor=actor, at=at)
     for book in books:
         _seed_prices(book, metered_from=metered_from, year=year, month=month, actor=actor, at=at)
@@ -156,6 +160,7 @@ def _seed_clusters(
     scenario: Scenario,
     endpoints: Mapping[str, Endpoints],
     *,
+    watched: Collection[str],
     metered_from: datetime,
     actor: Actor,
     at: datetime,
@@ -165,6 +170,7 @@ def _seed_clusters(
         reach = {
             "prometheus_url": place.prometheus_url,
             "kubernetes_url": place.kubernetes_url,
+            "is_watched": simulated.slug in watched,
             "credential_reference": place.credential_reference,
         }
         cluster = Cluster.objects.filter(slug=simulated.slug).first()
@@ -180,6 +186,7 @@ def _seed_clusters(
                 offered_resources=simulated.offered_resources,
                 prometheus_url=place.prometheus_url,
                 kubernetes_url=place.kubernetes_url,
+                is_watched=simulated.slug in watched,
                 credential_reference=place.credential_reference,
                 actor=actor,
                 at=at,

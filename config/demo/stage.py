@@ -22,6 +22,7 @@ from rich.progress import (
 )
 
 from config.demo.seeding import Endpoints
+from config.demo.watching import WATCHED
 from config.demo.world import CLUSTERS, World
 from config.embedded.programs import MARK, EmbeddedServerError, wait_until
 from config.embedded.prometheus import EmbeddedPrometheus
@@ -67,11 +68,16 @@ class Stage:
         world = self._start_prometheus(world, at=at)
         world = world.reached_at({slug: self._endpoints(slug) for slug in CLUSTERS})
         world.write(self.folder)
-        self.stack.environment |= _usage_source(world)
+        self.stack.environment |= _usage_source(world) | _cluster_watch(world)
         with self._doing("Making organizations, clusters, prices and limits"):
             self.stack.run_command("demo_step", "seed")
+        with self._doing("Telling the ledger what Hopper's API told"):
+            self.stack.run_command("demo_step", "watch")
         with self._doing("Starting workers and web server"):
             self.stack.start_workers()
+            self.stack.start(
+                self.stack.python_program("watch", "manage.py", "watch_cluster", *WATCHED)
+            )
             self.stack.start_web()
         return world
 
@@ -160,6 +166,12 @@ def _usage_source(world: World) -> dict[str, str]:
         return {"USAGE_SOURCE": "prometheus"}
     options = {"seed": world.seed, "month_start": world.metered_from.isoformat()}
     return {"USAGE_SOURCE": "simulated", "USAGE_SOURCE_OPTIONS": json.dumps(options)}
+
+
+def _cluster_watch(world: World) -> dict[str, str]:
+    """Return the variables that let the watch go on in this world."""
+    options = {"seed": world.seed, "month_start": world.metered_from.isoformat()}
+    return {"CLUSTER_WATCH": "simulated", "CLUSTER_WATCH_OPTIONS": json.dumps(options)}
 
 
 def console_on(*, is_stderr: bool) -> Console:

@@ -47,6 +47,11 @@ class World:
     endpoints: Mapping[str, Endpoints] | None = None
 
     @property
+    def watched_from(self) -> datetime:
+        """When the watch began: before the first metered hour, as history does."""
+        return self.metered_from - HISTORY_MARGIN
+
+    @property
     def label(self) -> str:
         """The month, as billing periods are labelled."""
         return f"{self.year:04d}-{self.month:02d}"

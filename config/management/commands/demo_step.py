@@ -25,6 +25,7 @@ from config.demo.oracle import judge
 from config.demo.plan import FINANCE_ADMIN, PLATFORM_ADMIN, PRICE_BOOKS, QUOTA_REQUEST
 from config.demo.seeding import seed
 from config.demo.stage import console_on, progress_on
+from config.demo.watching import WATCHED, tell_watch
 from config.demo.world import World
 from config.embedded.stack import ROOT
 from tenants.domain.errors import DomainError
@@ -39,7 +40,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Take the step and how to tell."""
-        parser.add_argument("step", choices=["seed", "month"])
+        parser.add_argument("step", choices=["seed", "watch", "month"])
         parser.add_argument("--json", action="store_true")
         parser.add_argument("--note", action="append", default=[], help="a line for the summary")
 
@@ -54,6 +55,9 @@ class Command(BaseCommand):
             raise CommandError("There is no demo world yet; run `make demo`.")
         if options["step"] == "seed":
             _seed(world)
+            return
+        if options["step"] == "watch":
+            _watch(world)
             return
         try:
             summary = _play(world, is_json=options["json"], notes=options["note"])
@@ -72,7 +76,15 @@ def _seed(world: World) -> None:
         endpoints=world.endpoints or {},
         password=world.password,
         at=now(),
+        watched=WATCHED,
     )
+
+
+def _watch(world: World) -> None:
+    """Tell what the watched clusters' APIs told until now."""
+    at = now()
+    for slug in WATCHED:
+        tell_watch(world.scenario(at), slug=slug, begin_at=world.watched_from, until=at, at=at)
 
 
 def _play(world: World, *, is_json: bool, notes: list[str]) -> telling.Summary:
@@ -102,7 +114,7 @@ def _summarize(
     world: World, clock: StepClock, *, quota: dict[str, Any], notes: list[str]
 ) -> telling.Summary:
     scenario = world.scenario(world.metered_until)
-    verdict = judge(scenario, PRICE_BOOKS, year=world.year, month=world.month)
+    verdict = judge(scenario, PRICE_BOOKS, year=world.year, month=world.month, watched=WATCHED)
     span = (world.metered_from, world.metered_until)
     invoices: list[Invoice] = telling.invoices_of(world.label)
     return telling.Summary(

@@ -1,0 +1,126 @@
+"""The demo's watch: what a cluster's API would have told over the month, told again in seconds.
+
+One cluster of the demo has two sources and the other only Prometheus, so that both can be looked
+at. History is told to the ledger through the same services as a live watch; afterwards
+`watch_cluster` goes on from where it ended.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Final
+
+from metering.adapters.simulated_cluster.demo_tenancy import HOPPER
+from metering.adapters.simulated_cluster.scenario import Scenario
+from metering.adapters.simulated_watch import SimulatedClusterWatch
+from metering.models import ClusterWatch, WatchSpan
+from metering.protocols.watch import WatchedKind, WatchTarget
+from metering.selectors.watch import cursor_of
+from metering.services.watching.events import ledger_events
+from metering.services.watching.heartbeats import beat
+from metering.services.watching.leases import Lease, release_lease, take_lease
+from metering.services.watching.lists import ledger_list
+from tenants.domain.actors import Actor, system_actor
+from tenants.models import Cluster
+
+WATCHED: Final = (HOPPER,)
+"""Clusters with two sources."""
+STEP: Final = timedelta(hours=6)
+EVENTS_MAX: Final = 500
+LEASE_SECONDS: Final = 300
+ACTOR: Final = system_actor("demo.watch")
+Told = Callable[[datetime], None]
+
+
+class AlreadyWatchedError(Exception):
+    """Raised when another process leads the watch of a cluster."""
+
+
+def tell_watch(
+    scenario: Scenario,
+    *,
+    slug: str,
+    begin_at: datetime,
+    until: datetime,
+    at: datetime,
+    told: Told = lambda _: None,
+) -> None:
+    """Tell the ledger what a cluster's API told from a time on; go on where it was cut off.
+
+    Args:
+        scenario: The world.
+        slug: A watched cluster of it.
+        begin_at: When the watch began.
+        until: When the telling ends; not after now.
+        at: Now.
+        told: Called with how far it has come.
+
+    Raises:
+        AlreadyWatchedError: Another process leads the watch of this cluster.
+    """
+    cluster = Cluster.objects.get(slug=slug)
+    lease = take_lease(
+        cluster_id=cluster.pk,
+        holder="demo",
+        lease_seconds=LEASE_SECONDS,
+        actor=ACTOR,
+        at=at,
+    )
+    if lease is None:
+        raise AlreadyWatchedError(f"Another process watches {slug}.")
+    history = _History(scenario, cluster=cluster, lease=lease, actor=ACTOR)
+    moment = history.begin(begin_at)
+    while moment < until:
+        moment = min(moment + STEP, until)
+        history.go_on_to(moment)
+        told(moment)
+    release_lease(lease=lease)
+
+
+class _History:
+    """One cluster's past, told step by step by a clock that is put forward by hand."""
+
+    def __init__(self, scenario: Scenario, *, cluster: Cluster, lease: Lease, actor: Actor) -> None:
+        self._clock = scenario.begin_at
+        self._watch = SimulatedClusterWatch(scenario=scenario, clock=lambda: self._clock)
+        self._target = WatchTarget(slug=cluster.slug, user_label=cluster.user_label)
+        self._cluster = cluster
+        self._lease = lease
+        self._actor = actor
+
+    def begin(self, begin_at: datetime) -> datetime:
+        """List everything at the begin, or return how far an earlier telling came."""
+        healthy = ClusterWatch.objects.get(cluster=self._cluster).healthy_at
+        if healthy is not None:
+            return healthy
+        self._clock = begin_at
+        for kind in (WatchedKind.NODES, WatchedKind.PODS):
+            ledger_list(
+                lease=self._lease,
+                kind=kind,
+                pages=self._watch.list(self._target, kind),
+                at=begin_at,
+                actor=self._actor,
+            )
+        beat(lease=self._lease, at=begin_at, is_resumed=False)
+        return begin_at
+
+    def go_on_to(self, moment: datetime) -> None:
+        """Tell what happened until a moment, the watch having been healthy all the time."""
+        self._clock = moment
+        # A live watch tells so every few seconds; here it is told at once what those would add up
+        # to, and before the events, which are taken for prompt because of it.
+        newest = WatchSpan.objects.filter(cluster=self._cluster).latest("begin_at")
+        WatchSpan.objects.filter(pk=newest.pk).update(until_at=moment)
+        ClusterWatch.objects.filter(cluster=self._cluster).update(healthy_at=moment)
+        for kind in (WatchedKind.NODES, WatchedKind.PODS):
+            self._tell(kind, moment)
+
+    def _tell(self, kind: WatchedKind, moment: datetime) -> None:
+        version = cursor_of(self._cluster.pk, kind)
+        assert version is not None  # noqa: S101 - It was listed before; tells the type.
+        events = self._watch.watch(
+            self._target, kind, resource_version=version, timeout_seconds=LEASE_SECONDS
+        )
+        while batch := tuple(islice(events, EVENTS_MAX)):
+            ledger_events(lease=self._lease, kind=kind, events=batch, at=moment, actor=self._actor)
