@@ -20,7 +20,10 @@ app.conf.update(
     # Two queues, served in turn: a backlog of hours keeps no limit and no tick waiting.
     task_queues=tuple(Queue(name) for name in ("celery", "metering")),  # type: ignore[no-untyped-call]
     task_default_queue="celery",
-    task_routes={"metering.collect_window": {"queue": "metering"}},
+    task_routes={
+        "metering.collect_window": {"queue": "metering"},
+        "metering.recheck_window": {"queue": "metering"},
+    },
     task_acks_late=True,
     task_reject_on_worker_lost=True,
     task_ignore_result=True,
@@ -44,6 +47,7 @@ app.conf.update(
     beat_schedule={
         "metering.tick_windows": {"task": "metering.tick_windows", "schedule": 60},
         "metering.tick_waste": {"task": "metering.tick_waste", "schedule": 300},
+        "metering.tick_rechecks": {"task": "metering.tick_rechecks", "schedule": 300},
         "metering.tick_partitions": {"task": "metering.tick_partitions", "schedule": 3600},
         "quotas.tick_enforcement": {"task": "quotas.tick_enforcement", "schedule": 15},
         "billing.tick_accrual": {"task": "billing.tick_accrual", "schedule": 60},

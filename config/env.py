@@ -24,6 +24,9 @@ RedisUrl = Annotated[
 ]
 SECRET_NAMES = ("SECRET_KEY", "API_TOKEN_PEPPER", "DATABASE_URL", "DATABASE_OWNER_URL", "REDIS_URL")
 
+RECHECK_SECONDS_MIN = 600
+"""Sooner than this after its end nothing is sealed."""
+
 
 class EnvironmentInvalidError(Exception):
     """Raised at start when variables are missing or wrong; the text names each."""
@@ -64,8 +67,14 @@ class Environment(BaseSettings):
     """The least share of expected scrapes with which a window may be sealed unattended."""
     WASTE_THRESHOLDS: Annotated[dict[str, Any], NoDecode] = Field(default_factory=dict)
     """JSON: thresholds of waste to replace, such as `{"idle_hours": 2}`."""
+    RECHECK_SECONDS: Annotated[tuple[int, ...], NoDecode] = (3_600, 21_600, 86_400)
+    """How long after its end a sealed hour is looked at again, once each."""
+    RECHECK_RETENTION_SECONDS: int = Field(default=1_209_600, ge=86_400, le=31_536_000)
+    """Age from which an hour is not looked at again: how long Prometheus keeps its samples."""
+    POST_LATE_USAGE: bool = True
+    """Whether usage that is told late is posted by itself; else a person decides on it."""
     FOUR_EYES: bool = True
-    """Whether an invoice must be finalized by another person than the one who drafted it."""
+    """Whether another person must finalize a drafted invoice and approve a usage correction."""
     ISSUER_NAME: str = "GPU Platform"
     ISSUER_ADDRESS: str = ""
     ISSUER_TAX_ID: str = ""
@@ -86,6 +95,20 @@ class Environment(BaseSettings):
     def _read_json(cls, value: object) -> object:
         """Read JSON here: what cannot be decoded outside hides every other wrong variable."""
         return json.loads(value, parse_float=Decimal) if isinstance(value, str) else value
+
+    @field_validator("RECHECK_SECONDS", mode="before")
+    @classmethod
+    def _split_seconds(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("RECHECK_SECONDS")
+    @classmethod
+    def _order_seconds(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if any(seconds < RECHECK_SECONDS_MIN for seconds in value):
+            raise ValueError(f"Each must be at least {RECHECK_SECONDS_MIN}.")
+        return tuple(sorted(set(value)))
 
     @field_validator("WASTE_THRESHOLDS", mode="after")
     @classmethod

@@ -24,6 +24,7 @@ FUNCTION = "metering_ensure_partitions(timestamptz, integer)"
 """The function the runtime role must be able to call: without partitions no usage is stored."""
 FROZEN: dict[str, tuple[str, ...]] = {
     "billing_accruedwindow": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_accruedcorrection": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_billingperiod": ("refuses_update",),
     "billing_charge": (
         "comes_unbilled",
@@ -50,6 +51,13 @@ FROZEN: dict[str, tuple[str, ...]] = {
         "refuses_truncate",
         "refuses_update",
     ),
+    "metering_usagecorrection": (
+        "is_written",
+        "refuses_delete",
+        "refuses_truncate",
+        "refuses_update",
+    ),
+    "metering_windowrecheck": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "tenants_auditentry": ("leaf", "refuses_delete", "refuses_truncate", "refuses_update"),
 }
 """The triggers that freeze each ledger; a test holds this table against the migrated database."""

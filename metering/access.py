@@ -7,6 +7,7 @@ reads a project's exceptions sees those of the project's namespaces in the hours
 
 from datetime import datetime
 from typing import Final
+from uuid import UUID
 
 from django.db.models import Exists, OuterRef, QuerySet
 
@@ -20,6 +21,7 @@ from metering.models import (
     DeviceUsage,
     MeteringException,
     MeteringWindow,
+    UsageCorrection,
     UsageRecord,
     WasteFinding,
 )
@@ -35,6 +37,7 @@ READ_WINDOW: Final = "metering:window:read"
 WRITE_WINDOW: Final = "metering:window:write"
 READ_EXCEPTION: Final = "metering:exception:read"
 WRITE_EXCEPTION: Final = "metering:exception:write"
+WRITE_CORRECTION: Final = "metering:correction:write"
 READ_CAPACITY: Final = "metering:capacity:read"
 READ_DEVICE_EVENT: Final = "metering:device_event:read"
 WRITE_DEVICE_EVENT: Final = "metering:device_event:write"
@@ -47,12 +50,12 @@ READ_CATALOGUE: Final = "metering:catalogue:read"
 WRITE_CATALOGUE: Final = "metering:catalogue:write"
 
 
-def usage_visible_to(actor: Actor) -> QuerySet[UsageRecord]:
+def usage_visible_to(actor: Actor, capability: str = READ_USAGE) -> QuerySet[UsageRecord]:
     """Return the usage of the projects an actor reaches."""
-    if is_platform_wide(actor, READ_USAGE):
+    if is_platform_wide(actor, capability):
         return UsageRecord.objects.all()
     return UsageRecord.objects.filter(
-        project__in=projects_visible_to(actor, READ_USAGE).values("pk")
+        project__in=projects_visible_to(actor, capability).values("pk")
     )
 
 
@@ -95,19 +98,44 @@ def exceptions_visible_to(
     return MeteringException.objects.filter(Exists(bound))
 
 
-def access_usage_record(actor: Actor, record_id: int) -> UsageRecord:
-    """Return one usage record an actor sees.
+def access_usage_record(actor: Actor, record_id: int, capability: str = READ_USAGE) -> UsageRecord:
+    """Return one usage record over which an actor holds a capability.
 
     Raises:
         NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it without holding the capability.
     """
-    visible = usage_visible_to(actor)
     return access_row(
         UsageRecord.objects.all(),
         record_id,
-        allowed=visible,
-        visible=visible,
-        capability=READ_USAGE,
+        allowed=usage_visible_to(actor, capability),
+        visible=usage_visible_to(actor),
+        capability=capability,
+    )
+
+
+def corrections_visible_to(actor: Actor, capability: str = READ_USAGE) -> QuerySet[UsageCorrection]:
+    """Return the corrections of usage of the projects an actor reaches."""
+    if is_platform_wide(actor, capability):
+        return UsageCorrection.objects.all()
+    return UsageCorrection.objects.filter(
+        project__in=projects_visible_to(actor, capability).values("pk")
+    )
+
+
+def access_correction(actor: Actor, correction_id: UUID, capability: str) -> UsageCorrection:
+    """Return one correction over which an actor holds a capability.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it without holding the capability.
+    """
+    return access_row(
+        UsageCorrection.objects.all(),
+        correction_id,
+        allowed=corrections_visible_to(actor, capability),
+        visible=corrections_visible_to(actor),
+        capability=capability,
     )
 
 

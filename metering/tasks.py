@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cache
 
 import structlog
-from celery import shared_task
+from celery import Task, shared_task
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
@@ -20,10 +20,12 @@ from metering.adapters import usage_source
 from metering.domain.policy import MeteringPolicy
 from metering.domain.waste_rules import WasteThresholds, thresholds_of
 from metering.protocols import UsageSource
-from metering.selectors.due import due_window_ids
+from metering.selectors.due import due_recheck_ids, due_window_ids
 from metering.selectors.locks import try_tick_lock
 from metering.services.deriving import Derived, derive_windows
 from metering.services.partitions import MONTHS_AHEAD, ensure_partitions
+from metering.services.recheck_sweeping import RecheckSweep, recheck_due, recheck_one
+from metering.services.rechecks import make_due_rechecks
 from metering.services.sweeping import Progress, Sweep, Worker, meter_due, meter_one
 from metering.services.windows import open_due_windows
 from tenants.domain.actors import Actor, system_actor
@@ -46,7 +48,7 @@ def tick_windows() -> int:
             return 0
         open_due_windows(at=at, policy=policy)
         due = due_window_ids(at=at)
-        transaction.on_commit(lambda: _hint(due))
+        transaction.on_commit(lambda: _hint(due, task=collect_window))
     return len(due)
 
 
@@ -54,6 +56,26 @@ def tick_windows() -> int:
 def tick_partitions() -> int:
     """Make the partitions of this month and of the next three; return how many were missing."""
     return ensure_partitions(from_month=timezone.now(), months=MONTHS_AHEAD + 1)
+
+
+@shared_task(name="metering.tick_rechecks")
+def tick_rechecks() -> int:
+    """Ask for the rechecks that are due and hint at each that wants a worker; return how many."""
+    at = timezone.now()
+    with transaction.atomic():
+        if not try_tick_lock("metering.tick_rechecks"):
+            return 0
+        make_due_rechecks(at=at, policy=policy_from_settings())
+        due = due_recheck_ids(at=at)
+        transaction.on_commit(lambda: _hint(due, task=recheck_window))
+    return len(due)
+
+
+@shared_task(name="metering.recheck_window")
+def recheck_window(recheck_id: int) -> bool:
+    """Do one recheck if it is due and nobody else does; return whether it came to an end."""
+    worker = worker_from_settings()
+    return recheck_one(recheck_id=recheck_id, worker=worker, at=timezone.now()).done > 0
 
 
 @shared_task(name="metering.tick_waste")
@@ -78,6 +100,11 @@ def tick(*, at: datetime, actor: Actor, progress: Progress | None = None) -> Swe
     return meter_due(worker=worker_from_settings(actor=actor), at=at, progress=progress)
 
 
+def recheck(*, at: datetime, actor: Actor) -> RecheckSweep:
+    """Do one round of rechecks in this process, for `manage.py tick`; return what was done."""
+    return recheck_due(worker=worker_from_settings(actor=actor), at=at)
+
+
 def derive(*, at: datetime, actor: Actor) -> Derived:
     """Do one round of what follows from sealed windows, with the settings' thresholds."""
     return derive_windows(actor=actor, at=at, thresholds=thresholds_from_settings())
@@ -93,6 +120,9 @@ def policy_from_settings() -> MeteringPolicy:
     return MeteringPolicy(
         lateness_seconds=settings.WINDOW_LATENESS_SECONDS,
         minimum_coverage=settings.MINIMUM_COVERAGE,
+        recheck_seconds=settings.RECHECK_SECONDS,
+        recheck_retention_seconds=settings.RECHECK_RETENTION_SECONDS,
+        posts_late_usage=settings.POST_LATE_USAGE,
     )
 
 
@@ -112,10 +142,10 @@ def process_source() -> UsageSource:
     return usage_source(settings.USAGE_SOURCE)
 
 
-def _hint(window_ids: list[int]) -> None:
+def _hint(ids: list[int], *, task: Task[..., bool]) -> None:
     """Send a message for each window; a broker that is away only makes them wait for a tick."""
     try:
-        for window_id in window_ids:
-            collect_window.apply_async((window_id,), expires=HINT_SECONDS_MAX)
+        for key in ids:
+            task.apply_async((key,), expires=HINT_SECONDS_MAX)
     except OperationalError as error:
-        logger.warning("metering.hint.not_sent", windows=len(window_ids), reason=str(error))
+        logger.warning("metering.hint.not_sent", windows=len(ids), reason=str(error))

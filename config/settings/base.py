@@ -23,6 +23,9 @@ QUOTA_ENFORCER: dict[str, Any]
 WINDOW_LATENESS_SECONDS: int
 MINIMUM_COVERAGE: Decimal
 WASTE_THRESHOLDS: dict[str, Any]
+RECHECK_SECONDS: tuple[int, ...]
+RECHECK_RETENTION_SECONDS: int
+POST_LATE_USAGE: bool
 FOUR_EYES: bool
 ISSUER: dict[str, str]
 INVOICE_SERIES: str
@@ -86,6 +89,9 @@ def settings_from(env: Environment) -> dict[str, Any]:
         "WINDOW_LATENESS_SECONDS": env.WINDOW_LATENESS_SECONDS,
         "MINIMUM_COVERAGE": env.MINIMUM_COVERAGE,
         "WASTE_THRESHOLDS": env.WASTE_THRESHOLDS,
+        "RECHECK_SECONDS": env.RECHECK_SECONDS,
+        "RECHECK_RETENTION_SECONDS": env.RECHECK_RETENTION_SECONDS,
+        "POST_LATE_USAGE": env.POST_LATE_USAGE,
         "FOUR_EYES": env.FOUR_EYES,
         "ISSUER": {
             "name": env.ISSUER_NAME,

@@ -34,6 +34,12 @@ def _may_see(model: str) -> Callable[[HttpRequest], bool]:
     return may_see
 
 
+def _is_charges(request: HttpRequest) -> bool:
+    """Whether a page of charges is open; the page of waste hangs below them, and has an entry."""
+    path = request.path
+    return "/billing/charge/" in path and not path.endswith("/waste/")
+
+
 UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "GPU Ledger",
     "SITE_HEADER": "GPU Ledger",
@@ -75,7 +81,7 @@ UNFOLD: dict[str, Any] = {
                 "Billing",
                 _table("Invoices", "receipt_long", "billing_invoice"),
                 _table("Billing periods", "calendar_month", "billing_billingperiod"),
-                _table("Charges", "payments", "billing_charge"),
+                {**_table("Charges", "payments", "billing_charge"), "active": _is_charges},
                 _table("Unpriced usage", "money_off", "billing_accrualexception"),
                 {
                     **_entry("Waste", "savings", "admin:billing_charge_waste"),
@@ -102,6 +108,8 @@ UNFOLD: dict[str, Any] = {
                 _table("Cluster health", "monitor_heart", "metering_clusterhealth"),
                 _table("Windows", "schedule", "metering_meteringwindow"),
                 _table("Usage records", "data_usage", "metering_usagerecord"),
+                _table("Corrections", "published_with_changes", "metering_usagecorrection"),
+                _table("Rechecks", "update", "metering_windowrecheck"),
                 _table("Allocations", "developer_board", "metering_podallocation"),
                 _table("Capacity", "stacked_bar_chart", "metering_capacityrecord"),
                 _table("Device usage", "memory", "metering_deviceusage"),

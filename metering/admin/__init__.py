@@ -1,5 +1,5 @@
 """The admin door of metering: what was metered is only looked at; buttons call services."""
 
-from metering.admin import catalogue, device_usage, exceptions, ledgers, waste, windows
+from metering.admin import catalogue, corrections, device_usage, exceptions, ledgers, waste, windows
 
-__all__ = ["catalogue", "device_usage", "exceptions", "ledgers", "waste", "windows"]
+__all__ = ["catalogue", "corrections", "device_usage", "exceptions", "ledgers", "waste", "windows"]

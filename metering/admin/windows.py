@@ -11,10 +11,12 @@ from metering.access import windows_visible_to
 from metering.admin.calendar import calendar_context
 from metering.admin.notes import NoteActionForm, note_of
 from metering.domain.policy import GapPolicy
+from metering.domain.correction import RecheckReason
 from metering.domain.window_state import WindowState
 from metering.domain.words import percent_words
 from metering.models import MeteringWindow
 from metering.services.decisions import release_gap, retry_window
+from metering.services.rechecks import ask_recheck
 from tenants.admin.base import LedgerAdmin, actor_of_request
 
 STATE_COLORS = {
@@ -56,6 +58,7 @@ class MeteringWindowAdmin(LedgerAdmin):
     ordering = ("-start_at", "cluster")
     actions = (
         "retry_windows",
+        "recheck_windows",
         "accept_windows",
         "last_known_windows",
         "hold_windows",
@@ -98,6 +101,19 @@ class MeteringWindowAdmin(LedgerAdmin):
             rows,
             lambda row, actor, at: retry_window(window_id=row.pk, note=note, actor=actor, at=at),
             done="is metered again soon",
+        )
+
+    @admin.action(description="Look again (sealed)", permissions=["write"])
+    def recheck_windows(self, request: HttpRequest, rows: QuerySet[MeteringWindow]) -> None:
+        """Look at the chosen sealed windows again now."""
+        note = note_of(request)
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: ask_recheck(
+                window_id=row.pk, reason=RecheckReason.PERSON, note=note, actor=actor, at=at
+            ),
+            done="is looked at again soon",
         )
 
     @admin.action(description="Accept what was seen", permissions=["write"])

@@ -26,6 +26,7 @@ class UsageRecordSerializer(serializers.ModelSerializer[UsageRecord]):
     cluster = serializers.UUIDField(source="cluster_id", read_only=True)
     organization = serializers.UUIDField(source="organization_id", read_only=True)
     project = serializers.UUIDField(source="project_id", read_only=True)
+    correction = serializers.UUIDField(source="correction_id", read_only=True, allow_null=True)
 
     class Meta:
         model = UsageRecord
@@ -42,6 +43,7 @@ class UsageRecordSerializer(serializers.ModelSerializer[UsageRecord]):
             "pod_uid",
             "resource",
             "revision",
+            "correction",
             "node",
             "size",
             "price_group",
@@ -74,6 +76,8 @@ class UsageRecordFilter(StrictFilterSet):
     pod_uid = filters.CharFilter()
     size = filters.ChoiceFilter(choices=SIZE_CHOICES)
     price_group = filters.CharFilter()
+    revision = filters.NumberFilter()
+    correction = filters.UUIDFilter(field_name="correction_id")
     window_start_from = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="gte")
     window_start_before = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="lt")
 

@@ -19,6 +19,13 @@ SELECT w.id FROM metering_meteringwindow w
  ORDER BY w.start_at, w.cluster_id
  LIMIT %(limit)s
 """
+_DUE_RECHECKS = """
+SELECT r.id FROM metering_windowrecheck r
+ WHERE r.state IN ('due', 'checking') AND r.not_before <= %(at)s
+   AND (r.state = 'due' OR r.lease_until <= clock_timestamp())
+ ORDER BY r.not_before, r.id
+ LIMIT %(limit)s
+"""
 _SETTLED = """
 SELECT w.id FROM metering_meteringwindow w
  WHERE w.state IN ('collected', 'reconciled')
@@ -36,6 +43,13 @@ def due_window_ids(*, at: datetime, limit: int = DUE_MAX) -> list[int]:
     with connection.cursor() as cursor:
         cursor.execute(_DUE, {"at": at, "limit": min(limit, DUE_MAX), "blocking": _blocking()})
         return [window_id for (window_id,) in cursor.fetchall()]
+
+
+def due_recheck_ids(*, at: datetime, limit: int = DUE_MAX) -> list[int]:
+    """Return rechecks to be done or taken over now, longest due first."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DUE_RECHECKS, {"at": at, "limit": min(limit, DUE_MAX)})
+        return [recheck_id for (recheck_id,) in cursor.fetchall()]
 
 
 def sealable_window_ids(*, window_ids: list[int] | None = None, limit: int = DUE_MAX) -> list[int]:

@@ -86,6 +86,7 @@ CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
         "tenants:token:write",
         "metering:window:write",
         "metering:exception:write",
+        "metering:correction:write",
         "metering:waste:dismiss",
         "metering:device_event:write",
         "metering:catalogue:write",

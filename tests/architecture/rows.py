@@ -5,6 +5,7 @@ from decimal import Decimal
 
 from billing.models import BillingPeriod, Invoice
 from billing.services.accrual import accrue_windows
+from metering.domain.correction import CorrectionState
 from metering.models import (
     CapacityRecord,
     DeviceUsage,
@@ -17,6 +18,7 @@ from tenants.domain.actors import system_actor
 from tenants.domain.roles import Role
 from tenants.services.service_accounts import create_service_account
 from tenants.services.tokens import issue_token
+from tests.billing.late import correct
 from tests.billing.ledger import TICK, Ledger, Use, make_ledger, sealed_window
 from tests.builders import AT, MONTH_START, grant, make_user
 from tests.quotas.builders import hold, make_limit
@@ -32,6 +34,7 @@ def make_set(number: int) -> None:
     accrue_windows(window_ids=[window.pk], actor=TICK, at=AT)
     _make_people(ledger, number)
     _make_metering(window)
+    correct(window, ledger.llm, 60, state=CorrectionState.PROPOSED)
     _make_device(window)
     _make_quotas(ledger, number)
     _make_invoice(ledger)

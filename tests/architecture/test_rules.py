@@ -18,6 +18,7 @@ WITHOUT_ACTOR = {
     "metering.services.composition.compose_window": "Computes rows; writes nothing.",
     "metering.services.partitions.ensure_partitions": "Makes tables, not facts.",
     "metering.services.partitions.ensure_partitions_between": "As above.",
+    "metering.services.rechecks.make_due_rechecks": "As open_due_windows below.",
     "metering.services.windows.open_due_windows": "The clock opens hours; nobody decides it.",
 }
 """Public functions of services that need no actor, each with the reason."""

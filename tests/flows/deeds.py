@@ -9,8 +9,9 @@ from django.contrib.auth.models import User
 
 from billing.models import BillingPeriod, Invoice, PriceBook
 from billing.services import finalizing, invoicing, periods, pricing
-from metering.models import MeteringException
-from metering.services import decisions, exceptions
+from metering.domain.correction import RecheckReason
+from metering.models import MeteringException, MeteringWindow, UsageRecord
+from metering.services import corrections, decisions, exceptions, rechecks
 from quotas.models import QuotaLimit
 from quotas.services import limits, requests
 from tenants.domain.actors import Actor
@@ -34,7 +35,7 @@ from tenants.services import (
     service_accounts,
     tokens,
 )
-from tests.builders import AT, make_cluster, make_organization, make_project, make_user
+from tests.builders import AT, MONTH_END, make_cluster, make_organization, make_project, make_user
 from tests.flows.estate import Estate
 
 Does = Callable[[Estate, Any], object]
@@ -304,6 +305,40 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
             exception_id=MeteringException.objects.earliest("pk").pk, note="Seen.", **who
         ),
         [("metering:exception:resolve", None)],
+    ),
+    "metering.rechecks.ask_recheck": (
+        frank,
+        lambda _, who: rechecks.ask_recheck(
+            window_id=MeteringWindow.objects.get(start_at=MONTH_END).pk,
+            reason=RecheckReason.PERSON,
+            **who,
+        ),
+        [("metering:window:ask_recheck", None)],
+    ),
+    "metering.corrections.ask_correction": (
+        frank,
+        lambda e, who: corrections.ask_correction(
+            record=UsageRecord.objects.get(pk=e.places["own"]["usage-records"]),
+            unit_seconds=-1,
+            reason="Broken.",
+            is_four_eyes=True,
+            **who,
+        ),
+        [("metering:correction:ask", "acme")],
+    ),
+    "metering.corrections.approve_correction": (
+        frank,
+        lambda e, who: corrections.approve_correction(
+            correction_id=e.places["own"]["usage-corrections"], is_four_eyes=True, **who
+        ),
+        [("metering:correction:post", "acme")],
+    ),
+    "metering.corrections.reject_correction": (
+        frank,
+        lambda e, who: corrections.reject_correction(
+            correction_id=e.places["other"]["usage-corrections"], note="No.", **who
+        ),
+        [("metering:correction:reject", "umbrella")],
     ),
     "metering.decisions.retry_window": (
         frank,

@@ -19,6 +19,7 @@ from billing.models import (
     PriceBookAssignment,
 )
 from billing.services.invoicing import draft_invoice
+from metering.domain.correction import CorrectionState
 from metering.models import ExceptionKind, MeteringException, MeteringWindow, UsageRecord
 from quotas.models import EnforcementTarget, QuotaRequest
 from tenants.domain.actors import system_actor
@@ -27,6 +28,7 @@ from tenants.models import AuditEntry, Cluster, Membership, Organization, Projec
 from tenants.services.memberships import grant_role
 from tenants.services.service_accounts import create_service_account
 from tenants.services.tokens import issue_token
+from tests.billing.late import correct
 from tests.billing.ledger import (
     BOUND_HOURS,
     HOUR,
@@ -126,6 +128,9 @@ def _rows(
         .get()
         .pk,
         "usage-records": UsageRecord.objects.filter(project=project).earliest("pk").pk,
+        "usage-corrections": correct(
+            windows[0], project, 60, owner=owner.username, state=CorrectionState.PROPOSED
+        ).pk,
         "metering-windows": windows[1].pk,
         "metering-exceptions": _exception(project, windows[0]),
         "quota-limits": _limits(organization, project),

@@ -27,6 +27,7 @@ NOT_DEEDS = {
     "quotas.settling.settle_applied",
     "quotas.settling.settle_conflict",
     "quotas.settling.settle_overtaken",
+    "metering.correcting.write_drafts",
     "metering.exceptions.resolve_of_window",
     "metering.failures.record_incomplete",
 }
@@ -34,6 +35,8 @@ NOT_DEEDS = {
 SWEEPS = {
     "tenants.idempotency.forget_answers",
     "billing.accrual.accrue_windows",
+    "billing.late_accrual.accrue_corrections",
+    "metering.rechecking.recheck_window",
     "billing.periods.open_current_periods",
     "quotas.enforcement.apply_target",
     "quotas.enforcement.check_target",

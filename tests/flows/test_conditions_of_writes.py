@@ -38,6 +38,8 @@ BY_KEY = {
     "POST quota-limits/",
     "POST quota-requests/",
     "POST quota-requests/pk/approve/",
+    "POST usage-corrections/",
+    "POST usage-corrections/pk/approve/",
 }
 BY_KEY_IF_GIVEN = {
     "POST clusters/",
@@ -48,6 +50,7 @@ BY_KEY_IF_GIVEN = {
     "POST quota-requests/pk/cancel/",
     "POST quota-requests/pk/reject/",
     "POST service-accounts/",
+    "POST usage-corrections/pk/reject/",
 }
 ENTRIES = {"POST quota-requests/pk/approve/": 2}
 """An approval is told, and so is the limit it sets."""

@@ -23,6 +23,7 @@ ACTOR: Final = system_actor("manage.tick")
 
 TICKS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("metering", metering.tasks.tick),
+    ("rechecks", metering.tasks.recheck),
     ("waste", metering.tasks.derive),
     ("quotas", quotas.tasks.tick),
     ("billing", billing.tasks.tick),

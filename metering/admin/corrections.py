@@ -1,0 +1,128 @@
+"""Admin pages of rechecks and corrections: what was learned of sealed hours, and its decisions."""
+
+from django.conf import settings
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.decorators import display
+
+from metering.access import READ_USAGE, READ_WINDOW, WRITE_CORRECTION
+from metering.admin.notes import NoteActionForm, note_of
+from metering.domain.correction import CorrectionState, RecheckState
+from metering.domain.words import unit_hours_words
+from metering.models import UsageCorrection, WindowRecheck
+from metering.services.corrections import approve_correction, reject_correction
+from tenants.admin.base import LedgerAdmin
+
+CORRECTION_COLORS = {
+    CorrectionState.PROPOSED.value: "warning",
+    CorrectionState.POSTED.value: "success",
+    CorrectionState.REJECTED.value: "info",
+}
+RECHECK_COLORS = {
+    RecheckState.DUE.value: "info",
+    RecheckState.CHECKING.value: "info",
+    RecheckState.DONE.value: "success",
+    RecheckState.LAPSED.value: "danger",
+    RecheckState.FAILED.value: "danger",
+}
+
+
+@admin.register(UsageCorrection)
+class UsageCorrectionAdmin(LedgerAdmin):
+    """What sealed usage is corrected by."""
+
+    view_capability = READ_USAGE
+    write_capability = WRITE_CORRECTION
+    hint = (
+        "A sealed record never changes; it is corrected by signed records that point here. What is "
+        "proposed waits for a person: choose it, give a reason, and approve or reject it."
+    )
+    action_form = NoteActionForm
+    list_display = (
+        "window_start",
+        "project",
+        "state_label",
+        "cause",
+        "unit_hours",
+        "record_count",
+        "reason",
+        "asked_by",
+        "decided_by",
+    )
+    list_filter = ("state", "cause", "organization", "cluster", "window_start")
+    list_select_related = ("project", "project__organization")
+    search_fields = ("reason", "asked_by", "project__slug")
+    date_hierarchy = "window_start"
+    ordering = ("-asked_at",)
+    actions = ("approve_corrections", "reject_corrections")
+
+    @display(description="state", ordering="state", label=CORRECTION_COLORS)
+    def state_label(self, row: UsageCorrection) -> str:
+        """Return the state, coloured."""
+        return str(row.state)
+
+    @admin.display(description="unit-hours", ordering="unit_seconds")
+    def unit_hours(self, row: UsageCorrection) -> str:
+        """Return what is added, or taken away."""
+        return unit_hours_words(row.unit_seconds)
+
+    @admin.action(description="Approve", permissions=["write"])
+    def approve_corrections(self, request: HttpRequest, rows: QuerySet[UsageCorrection]) -> None:
+        """Post the chosen corrections."""
+        note = note_of(request)
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: approve_correction(
+                correction_id=row.pk,
+                note=note,
+                is_four_eyes=settings.FOUR_EYES,
+                actor=actor,
+                at=at,
+            ),
+            done="is posted",
+        )
+
+    @admin.action(description="Reject", permissions=["write"])
+    def reject_corrections(self, request: HttpRequest, rows: QuerySet[UsageCorrection]) -> None:
+        """Turn the chosen corrections down for the reason given."""
+        note = note_of(request)
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: reject_correction(
+                correction_id=row.pk, note=note, actor=actor, at=at
+            ),
+            done="is rejected",
+        )
+
+
+@admin.register(WindowRecheck)
+class WindowRecheckAdmin(LedgerAdmin):
+    """When sealed hours are looked at again, and what came of it."""
+
+    view_capability = READ_WINDOW
+    hint = (
+        "Sealed hours are looked at again at set times, and when a binding, a catalogue or a "
+        "decision changes what they hold. What is no longer seen takes nothing away."
+    )
+    list_display = (
+        "window_start",
+        "cluster",
+        "reason",
+        "state_label",
+        "not_before",
+        "asked_by",
+        "found",
+        "last_error",
+    )
+    list_filter = ("state", "reason", "cluster", "window_start")
+    list_select_related = ("cluster",)
+    search_fields = ("note", "last_error", "asked_by")
+    date_hierarchy = "window_start"
+
+    @display(description="state", ordering="state", label=RECHECK_COLORS)
+    def state_label(self, row: WindowRecheck) -> str:
+        """Return the state, coloured."""
+        return str(row.state)
