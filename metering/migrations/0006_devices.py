@@ -133,6 +133,7 @@ class Migration(migrations.Migration):
                 (
                     "cluster",
                     models.ForeignKey(
+                        db_index=False,
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="+",
                         to="tenants.cluster",
@@ -141,6 +142,7 @@ class Migration(migrations.Migration):
                 (
                     "organization",
                     models.ForeignKey(
+                        db_index=False,
                         null=True,
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="+",
@@ -150,6 +152,7 @@ class Migration(migrations.Migration):
                 (
                     "project",
                     models.ForeignKey(
+                        db_index=False,
                         null=True,
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="+",
@@ -159,6 +162,7 @@ class Migration(migrations.Migration):
                 (
                     "window",
                     models.ForeignKey(
+                        db_index=False,
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="device_usage",
                         to="metering.meteringwindow",
@@ -177,7 +181,14 @@ class Migration(migrations.Migration):
                 ],
                 "constraints": [
                     models.UniqueConstraint(
-                        fields=("window", "uuid", "instance_id", "instance_profile", "begin_at"),
+                        fields=(
+                            "window",
+                            "uuid",
+                            "instance_id",
+                            "instance_profile",
+                            "begin_at",
+                            "attribution",
+                        ),
                         name="device_usage_unique",
                     ),
                     models.CheckConstraint(

@@ -28,11 +28,12 @@ class DeviceUsage(models.Model):
     An unsealed window's rows are replaced whole; a sealed window's are frozen by the database.
     """
 
+    # The constraint and the indexes below begin with what these would be looked up by.
     window = models.ForeignKey(
-        MeteringWindow, on_delete=models.PROTECT, related_name="device_usage"
+        MeteringWindow, on_delete=models.PROTECT, related_name="device_usage", db_index=False
     )
     window_start = models.DateTimeField()
-    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+", db_index=False)
     node = models.CharField(max_length=253)
     uuid = models.CharField(max_length=64)
     """Of the physical GPU, also on an instance's row."""
@@ -47,9 +48,11 @@ class DeviceUsage(models.Model):
     """Of the usage record it belongs to; "" unless it served that pod alone."""
     resource = models.CharField(max_length=128, blank=True, default="")
     organization = models.ForeignKey(
-        Organization, on_delete=models.PROTECT, related_name="+", null=True
+        Organization, on_delete=models.PROTECT, related_name="+", null=True, db_index=False
     )
-    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+", null=True)
+    project = models.ForeignKey(
+        Project, on_delete=models.PROTECT, related_name="+", null=True, db_index=False
+    )
     owner = models.CharField(max_length=150, blank=True, default="")
     size = models.CharField(max_length=16, blank=True, default="")
     """Of one unit of what the device is handed out as; "" when no rule knows it."""
@@ -82,7 +85,14 @@ class DeviceUsage(models.Model):
         ordering = ["window_start", "node", "uuid", "instance_id", "begin_at"]
         constraints = [
             models.UniqueConstraint(
-                fields=["window", "uuid", "instance_id", "instance_profile", "begin_at"],
+                fields=[
+                    "window",
+                    "uuid",
+                    "instance_id",
+                    "instance_profile",
+                    "begin_at",
+                    "attribution",
+                ],
                 name="device_usage_unique",
             ),
             models.CheckConstraint(

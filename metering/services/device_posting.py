@@ -22,6 +22,13 @@ _COLUMNS: Final = (
     " energy_millijoules, energy_coverage"
 )
 _STEP: Final = Decimal("0.00001")
+UUID_MAX: Final = 64
+MODEL_MAX: Final = 128
+INSTANCE_MAX: Final = 16
+PROFILE_MAX: Final = 32
+NODE_MAX: Final = 253
+NAMESPACE_MAX: Final = 63
+"""What the table can keep. A label too long for it is no reason not to bill the hour."""
 
 
 def replace_devices(claimed: ClaimedWindow, *, rows: Sequence[DeviceRow]) -> None:
@@ -31,7 +38,17 @@ def replace_devices(claimed: ClaimedWindow, *, rows: Sequence[DeviceRow]) -> Non
         if rows:
             with cursor.copy(f"COPY metering_deviceusage ({_COLUMNS}) FROM STDIN") as copy:
                 for row in rows:
-                    copy.write_row(_values(claimed, row=row))
+                    if _is_storable(row.device):
+                        copy.write_row(_values(claimed, row=row))
+
+
+def _is_storable(device: DeviceObservation) -> bool:
+    """Whether a device's name fits; one cut short could be taken for another."""
+    return (
+        len(device.uuid) <= UUID_MAX
+        and len(device.instance_id) <= INSTANCE_MAX
+        and len(device.instance_profile) <= PROFILE_MAX
+    )
 
 
 def _values(claimed: ClaimedWindow, *, row: DeviceRow) -> tuple[object, ...]:
@@ -40,9 +57,9 @@ def _values(claimed: ClaimedWindow, *, row: DeviceRow) -> tuple[object, ...]:
         claimed.id,
         claimed.start_at,
         claimed.cluster_id,
-        device.node,
+        device.node[:NODE_MAX],
         device.uuid,
-        device.model,
+        device.model[:MODEL_MAX],
         device.instance_id,
         device.instance_profile,
         row.attribution.value,
@@ -72,7 +89,7 @@ def _holder_values(row: DeviceRow) -> tuple[object, ...]:
         resource = row.kind.resource if row.kind else ""
         # The pod an exporter names for a shared device is an arbitrary one of several.
         is_arbitrary = row.attribution is Attribution.SHARED
-        named = ("", "") if is_arbitrary else (device.namespace, device.pod)
+        named = ("", "") if is_arbitrary else _name_of(device)
         return *named, "", resource, None, None, ""
     fact, tenant = usage.fact, usage.tenant
     return (
@@ -84,6 +101,10 @@ def _holder_values(row: DeviceRow) -> tuple[object, ...]:
         tenant.project_id,
         usage.owner,
     )
+
+
+def _name_of(device: DeviceObservation) -> tuple[str, str]:
+    return device.namespace[:NAMESPACE_MAX], device.pod[:NODE_MAX]
 
 
 def _kind_values(row: DeviceRow) -> tuple[object, ...]:

@@ -163,6 +163,42 @@ def test_instances_share_out_what_their_gpu_took() -> None:
     ]
 
 
+def test_energy_between_two_pods_is_overhead_beside_their_rows() -> None:
+    marks = (moment(0), moment(600), moment(1200), moment(3600))
+    energy = EnergyObservation("GPU-1", "node-1", marks, (0, 100, 150, 400))
+
+    collect(
+        observation(
+            pod("a"),
+            pod("b"),
+            devices=(
+                device(pod="pod-a", end_at=moment(600), samples=20, expected_samples=20),
+                device(pod="pod-b", begin_at=moment(1200), samples=80, expected_samples=80),
+            ),
+            energies=(energy,),
+        )
+    )
+
+    assert rows() == [
+        ("GPU-1", "", "exclusive", "a", 600, 100),
+        ("GPU-1", "", "overhead", "", 3600, 50),
+        ("GPU-1", "", "exclusive", "b", 2400, 250),
+    ]
+
+
+def test_labels_too_long_for_the_table_do_not_stop_the_hour() -> None:
+    odd = device("GPU-2", model="H" * 200, namespace="n" * 70, pod="p" * 300)
+
+    collected = collect(
+        observation(pod("uid-1"), devices=(device(), odd, device("G" * 65), device("GPU-3")))
+    )
+
+    assert collected.state == "reconciled"
+    assert [row[0] for row in rows()] == ["GPU-1", "GPU-2", "GPU-3"]
+    kept = DeviceUsage.objects.get(uuid="GPU-2")
+    assert (kept.model, kept.namespace, kept.pod_name) == ("H" * 128, "n" * 63, "p" * 253)
+
+
 def test_a_shared_gpu_is_told_as_a_whole_and_its_energy_goes_by_share_and_time() -> None:
     collect(sliced(device(pod="pod-a", energy_millijoules=4_000_000)))
 
