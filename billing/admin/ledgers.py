@@ -51,11 +51,7 @@ class ChargeAdmin(LedgerAdmin):
     @action(description="Waste", url_path="waste", permissions=["view"], icon="savings")
     def waste(self, request: HttpRequest) -> TemplateResponse:
         """Show what is held and not used, by what it would save."""
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.model._meta,  # noqa: SLF001 - Django's documented model meta.
-        }
-        return waste_page(request, context=context)
+        return waste_page(request, context=self.admin_site.each_context(request))
 
     @admin.display(description="unit-hours")
     def unit_hours(self, charge: Charge) -> str:

@@ -12,7 +12,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from billing.access import savings_visible_to
-from billing.selectors.waste import WasteMoney, money_of, saving_totals, with_money
+from billing.domain.money import Money
+from billing.selectors.waste import SavingTotal, WasteMoney, money_of, saving_totals, with_money
 from metering.domain.waste_rules import WasteRule, thresholds_of
 from metering.domain.words import percent_words, unit_hours_words
 from quotas.access import limits_visible_to
@@ -46,6 +47,24 @@ class WasteLine:
         return RULE_WORDS[WasteRule(self.finding.rule)]
 
     @property
+    def monthly(self) -> str:
+        """Return what a month would save; "" without a price."""
+        return money_words(self.money.monthly)
+
+    @property
+    def lost(self) -> str:
+        """Return what was lost so far; "" without a price."""
+        return money_words(self.money.lost)
+
+    @property
+    def suggestion(self) -> str:
+        """Return what would serve; "" for giving it back."""
+        units, group = self.finding.suggested_units, self.finding.suggested_price_group
+        if units and not self.finding.wasted_unit_seconds:
+            return "nothing smaller"
+        return f"{units} \N{MULTIPLICATION SIGN} {group}" if units else ""
+
+    @property
     def link(self) -> str:
         """Return where the finding is looked at and dismissed."""
         query = f"?q={self.finding.pod_name}&state__exact=open"
@@ -62,6 +81,11 @@ class WasteLine:
         return unit_hours_words(self.finding.wasted_unit_seconds)
 
 
+def money_words(money: Money | None) -> str:
+    """Return an amount as "1,234.50 EUR"; "" for none."""
+    return "" if money is None else f"{money.amount:,} {money.currency}"
+
+
 def waste_page(request: HttpRequest, *, context: dict[str, Any]) -> TemplateResponse:
     """Return the page for the signed-in person."""
     actor, at = actor_of_request(request), timezone.now()
@@ -73,7 +97,7 @@ def waste_page(request: HttpRequest, *, context: dict[str, Any]) -> TemplateResp
             **context,
             "title": "Waste",
             "lines": _lines(findings, at=at),
-            "totals": saving_totals(findings, at=at),
+            "totals": [_total(total) for total in saving_totals(findings, at=at)],
             "rows_max": ROWS_MAX,
             "hoarding": _hoarding(actor, at=at),
         },
@@ -83,6 +107,14 @@ def waste_page(request: HttpRequest, *, context: dict[str, Any]) -> TemplateResp
 def _lines(findings: QuerySet[Any], *, at: datetime) -> list[WasteLine]:
     rows = with_money(findings, at=at).select_related("organization", "project", "cluster")
     return [WasteLine(finding, money_of(finding)) for finding in rows[:ROWS_MAX]]
+
+
+def _total(total: SavingTotal) -> dict[str, Any]:
+    return {
+        "findings": total.findings,
+        "monthly": money_words(total.monthly),
+        "lost": money_words(total.lost),
+    }
 
 
 def _hoarding(actor: Actor, *, at: datetime) -> tuple[HoardedQuota, ...]:

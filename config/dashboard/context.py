@@ -10,8 +10,10 @@ from django.utils import timezone
 from billing.selectors.costs import cost_by_day, cost_by_organization, cost_by_size, unpriced_use
 from billing.selectors.invoices import invoices_of_month
 from config.dashboard import parts
+from config.dashboard.health import health_table
 from metering.selectors.capacity import capacity_totals
 from metering.selectors.exceptions import open_exception_totals
+from metering.selectors.health import health_totals
 from metering.selectors.windows import cluster_progress
 from quotas.models import QuotaRequest, RequestState
 from tenants.admin.base import actor_of_request
@@ -66,6 +68,9 @@ def build_dashboard(begin_at: datetime, *, at: datetime) -> dict[str, Any]:
             costs, sizes=cost_by_size(begin_at=begin_at, end_at=end_at), invoices=invoices
         ),
         "capacity": parts.capacity_bars(capacity, names=_cluster_names()),
+        "health": health_table(
+            health_totals(begin_at=begin_at, end_at=end_at), names=_cluster_names()
+        ),
         "waiting": parts.waiting_table(
             exceptions,
             begin_at=begin_at,

@@ -54,14 +54,12 @@ class WasteFindingAdmin(LedgerAdmin):
         "state_label",
         "organization",
         "project",
-        "owner",
         "pod_name",
         "held",
         "suggested",
         "wasted_hours",
         "activity",
         "from_at",
-        "until_at",
     )
     list_filter = ("state", "rule", "organization", "cluster", "size")
     list_select_related = ("organization", "project")
@@ -82,16 +80,18 @@ class WasteFindingAdmin(LedgerAdmin):
     @admin.display(description="holds", ordering="price_group")
     def held(self, finding: WasteFinding) -> str:
         """Return what is held."""
-        return f"{finding.units} x {finding.price_group}"
+        return _unbroken(finding.units, finding.price_group)
 
     @admin.display(description="would serve", ordering="suggested_price_group")
     def suggested(self, finding: WasteFinding) -> str:
         """Return what would have served."""
         if not finding.suggested_units:
             return "give it back"
-        return f"{finding.suggested_units} x {finding.suggested_price_group}"
+        if not finding.wasted_unit_seconds:
+            return "nothing smaller"
+        return _unbroken(finding.suggested_units, finding.suggested_price_group)
 
-    @admin.display(description="wasted unit-hours", ordering="wasted_unit_seconds")
+    @admin.display(description="wasted hours", ordering="wasted_unit_seconds")
     def wasted_hours(self, finding: WasteFinding) -> str:
         """Return what was wasted so far, of the size that is held."""
         return unit_hours_words(finding.wasted_unit_seconds)
@@ -267,3 +267,8 @@ class ClusterHealthAdmin(LedgerAdmin):
     def longest_wait(self, health: ClusterHealth) -> str:
         """Return how long the last one waited."""
         return duration_words(health.wait_seconds_max)
+
+
+def _unbroken(units: int, price_group: str) -> str:
+    """Return what is held so that no line breaks inside it."""
+    return f"{units}\N{NO-BREAK SPACE}x\N{NO-BREAK SPACE}{price_group}"

@@ -342,6 +342,7 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "verbose_name_plural": "cluster health",
                 "ordering": ["-window_start", "cluster"],
                 "indexes": [
                     models.Index(fields=["cluster", "-window_start"], name="cluster_health_by_time")

@@ -38,6 +38,7 @@ class ClusterHealth(models.Model):
 
     class Meta:
         ordering = ["-window_start", "cluster"]
+        verbose_name_plural = "cluster health"
         indexes = [models.Index(fields=["cluster", "-window_start"], name="cluster_health_by_time")]
 
     def __str__(self) -> str:

@@ -35,8 +35,8 @@ def test_the_page_orders_waste_by_money_and_adds_it_up(cast: Cast) -> None:
 
     assert status == 200
     assert text.index("sleeper-0") < text.index("hive-0") < text.index("trainer-0")
-    assert "21024.00 EUR" in text
-    assert "26280.00 EUR" in text
+    assert "21,024.00 EUR" in text
+    assert "26,280.00 EUR" in text
     assert "give it back" in text
 
 

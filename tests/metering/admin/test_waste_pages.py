@@ -72,7 +72,7 @@ def test_a_finding_says_what_would_serve_and_is_dismissed(cast: Cast) -> None:
     finding = WasteFinding.objects.get()
     page = enter(cast.frank).get("/admin/metering/wastefinding/").content.decode()
     assert "give it back" in page
-    assert "1 x H100/whole" in page
+    assert "1\N{NO-BREAK SPACE}x\N{NO-BREAK SPACE}H100/whole" in page
 
     refused = press(cast.frank, "wastefinding", "dismiss_findings", finding.pk)
     done = press(cast.frank, "wastefinding", "dismiss_findings", finding.pk, "A standby.")
@@ -88,7 +88,7 @@ def test_a_smaller_instance_is_named_where_one_would_serve(cast: Cast) -> None:
 
     page = enter(cast.ann).get("/admin/metering/wastefinding/").content.decode()
 
-    assert "1 x H100/1g.10gb" in page
+    assert "1\N{NO-BREAK SPACE}x\N{NO-BREAK SPACE}H100/1g.10gb" in page
     assert 'value="dismiss_findings"' not in page
 
 
