@@ -16,7 +16,8 @@ from metering.adapters.simulated_cluster.kubernetes_api.errors import (
 )
 from metering.adapters.simulated_cluster.kubernetes_api.incoming import Writing, writing_of
 from metering.adapters.simulated_cluster.kubernetes_api.posting import Poster
-from metering.adapters.simulated_cluster.kubernetes_api.reading import Reader, question_of
+from metering.adapters.simulated_cluster.kubernetes_api.questions import question_of
+from metering.adapters.simulated_cluster.kubernetes_api.reading import Reader
 from metering.adapters.simulated_cluster.kubernetes_api.removing import Remover
 from metering.adapters.simulated_cluster.kubernetes_api.routing import (
     Route,

@@ -7,8 +7,7 @@ import base64
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import Final
 
@@ -17,72 +16,24 @@ from metering.adapters.simulated_cluster.kubernetes_api.errors import (
     StatusError,
     bad_request,
     expired,
-    invalid,
     not_found,
 )
-from metering.adapters.simulated_cluster.kubernetes_api.kinds import FORBIDDEN
+from metering.adapters.simulated_cluster.kubernetes_api.questions import (
+    Question,
+    version_of,
+)
 from metering.adapters.simulated_cluster.kubernetes_api.resources import Resource
 from metering.adapters.simulated_cluster.kubernetes_api.selectors import (
     Selector,
-    field_selector,
-    label_selector,
 )
 from metering.adapters.simulated_cluster.kubernetes_api.store import Event, Key, ObjectStore
 
 SNAPSHOTS_MAX: Final = 100
 """Lists that are being paged through; older ones are told 410 Gone."""
-WATCH_TIMEOUT_SECONDS: Final = 1800
 BOOKMARK_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.5
 _INCONSISTENT: Final = -1
 """The version in the token of a page that goes on with what is there now."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """What a list or a watch asks for."""
-
-    resource: Resource
-    namespace: str
-    labels: str = ""
-    fields: str = ""
-    limit: int = 0
-    token: str = ""
-    version: str = ""
-    timeout_seconds: int = WATCH_TIMEOUT_SECONDS
-    has_bookmarks: bool = False
-    match: str = ""
-
-    def selector(self) -> Selector:
-        """Return what tells whether an object fits.
-
-        Raises:
-            StatusError: 400 for selectors that are none.
-        """
-        by_labels = label_selector(self.labels)
-        by_fields = field_selector(self.resource, self.fields)
-        return lambda obj: by_labels(obj) and by_fields(obj)
-
-
-def question_of(resource: Resource, namespace: str, query: Mapping[str, str]) -> Question:
-    """Return what a query string asks for.
-
-    Raises:
-        StatusError: 400 for numbers that are none, 422 for options that do not go together.
-    """
-    _refuse_options(query)
-    return Question(
-        resource=resource,
-        namespace=namespace,
-        labels=query.get("labelSelector", ""),
-        fields=query.get("fieldSelector", ""),
-        limit=_whole(query, "limit", 0),
-        token=query.get("continue", ""),
-        version=query.get("resourceVersion", ""),
-        timeout_seconds=_whole(query, "timeoutSeconds", WATCH_TIMEOUT_SECONDS),
-        has_bookmarks=query.get("allowWatchBookmarks", "") in {"true", "True", "1"},
-        match=query.get("resourceVersionMatch", ""),
-    )
 
 
 def typed(resource: Resource, obj: JSON) -> JSON:
@@ -172,7 +123,7 @@ class Reader:
     def _watch_start(self, question: Question, fits: Selector) -> tuple[int, list[JSON]]:
         """Return the version to go on from, and what is told at once: everything, or nothing."""
         if question.version not in {"", "0"}:
-            return _version(question.version), []
+            return version_of(question.version), []
         with self._store.lock:
             items = self._store.items(question.resource, question.namespace)
             return self._store.version, [
@@ -199,7 +150,7 @@ class Reader:
 
     def _refuse_version(self, question: Question) -> None:
         """Refuse a list of a version that is not known yet, or not known any more."""
-        wanted, now = _version(question.version or "0"), self._store.version
+        wanted, now = version_of(question.version or "0"), self._store.version
         if wanted > now:
             raise _too_large(wanted, now)
         if question.match == "Exact" and wanted != now:
@@ -257,28 +208,6 @@ def _read_token(token: str) -> tuple[int, Key]:
         raise bad_request("continue key is not valid") from error
 
 
-def _refuse_options(query: Mapping[str, str]) -> None:
-    """Refuse what the real server refuses with its feature gate WatchList off.
-
-    Source: kubernetes/apimachinery, pkg/apis/meta/internalversion/validation/validation.go.
-    """
-    causes = []
-    is_watch = query.get("watch", "") in {"true", "True", "1"}
-    if "sendInitialEvents" in query:
-        scope = "watch unless the WatchList feature gate is enabled" if is_watch else "list"
-        why = f"Forbidden: sendInitialEvents is forbidden for {scope}"
-        causes.append((FORBIDDEN, why, "sendInitialEvents"))
-    if query.get("resourceVersionMatch"):
-        if is_watch:
-            why = "Forbidden: resourceVersionMatch is forbidden for watch"
-            causes.append((FORBIDDEN, why, "resourceVersionMatch"))
-        elif not query.get("resourceVersion"):
-            why = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
-            causes.append((FORBIDDEN, why, "resourceVersionMatch"))
-    if causes:
-        raise invalid("ListOptions.meta.k8s.io", "", causes)
-
-
 def _expired_page(start: Key) -> StatusError:
     """Return the refusal of an old page, with a token to go on in spite of what changed."""
     error = expired(
@@ -302,18 +231,3 @@ def _too_large(wanted: int, now: int) -> StatusError:
         details={"causes": [cause]},
         retry_after_seconds=1,
     )
-
-
-def _version(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise bad_request(f'Invalid value: "{text}": resourceVersion is not a number')
-    return int(text)
-
-
-def _whole(query: Mapping[str, str], name: str, default: int) -> int:
-    text = query.get(name, "")
-    if not text:
-        return default
-    if not text.isascii() or not text.isdigit():
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    return int(text)

@@ -6,33 +6,22 @@ that finds another object than it began with begins again.
 Source: kubernetes/apiserver, pkg/registry/generic/registry/store.go and pkg/endpoints/handlers.
 """
 
-import random
-import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
 from metering.adapters.simulated_cluster.kubernetes_api.admission import Admission
 from metering.adapters.simulated_cluster.kubernetes_api.apply import apply_intent
-from metering.adapters.simulated_cluster.kubernetes_api.defaults import finish_new, with_defaults
+from metering.adapters.simulated_cluster.kubernetes_api.creating import Creator, Stamp
 from metering.adapters.simulated_cluster.kubernetes_api.errors import (
     JSON,
-    already_exists,
     bad_request,
-    conflict,
     not_found,
     was_modified,
 )
 from metering.adapters.simulated_cluster.kubernetes_api.fields import (
-    UPDATE,
-    Claim,
     claim_changes,
-)
-from metering.adapters.simulated_cluster.kubernetes_api.homes import (
-    make_default_account,
-    refuse_without_home,
 )
 from metering.adapters.simulated_cluster.kubernetes_api.incoming import (
     SYSTEM_METADATA,
@@ -44,30 +33,26 @@ from metering.adapters.simulated_cluster.kubernetes_api.incoming import (
     printed_time,
     without_version,
 )
-from metering.adapters.simulated_cluster.kubernetes_api.priorities import resolve_priority
-from metering.adapters.simulated_cluster.kubernetes_api.quota import admit
 from metering.adapters.simulated_cluster.kubernetes_api.reading import typed
 from metering.adapters.simulated_cluster.kubernetes_api.resources import (
-    NAMESPACES,
-    PODS,
     Resource,
 )
-from metering.adapters.simulated_cluster.kubernetes_api.reviews import CREATE, Review
 from metering.adapters.simulated_cluster.kubernetes_api.reviews import UPDATE as CHANGE
+from metering.adapters.simulated_cluster.kubernetes_api.reviews import Review
 from metering.adapters.simulated_cluster.kubernetes_api.store import Key, ObjectStore
+from metering.adapters.simulated_cluster.kubernetes_api.storing import (
+    claim_of,
+    refuse_other_object,
+    store_object,
+)
 from metering.adapters.simulated_cluster.kubernetes_api.validation import (
     check_change,
-    check_new,
 )
 
 APPLY_PATCH: Final = "application/apply-patch+yaml"
-NAME_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 TRIES_MAX: Final = 16
 """How often a write begins again before it is a conflict; the real server gives up a patch sooner
 and other writes never."""
-
-Stamp = Callable[[JSON], JSON]
-"""Says on a new object who owns which field."""
 
 
 class Writer:
@@ -84,7 +69,7 @@ class Writer:
         self._store = store
         self._clock = clock
         self._admission = Admission(store)
-        self._random = random.Random(seed)  # noqa: S311 - Names of a simulation.
+        self._creator = Creator(store, self._admission, clock=clock, seed=seed)
 
     def now(self) -> str:
         """Return the present moment as Kubernetes prints it: whole seconds, Z."""
@@ -97,12 +82,12 @@ class Writer:
             StatusError: 400, 403, 404, 409, 422 or 500, as the real server has them.
         """
         obj = incoming_object(resource, namespace, body)
-        return self._create(
+        return self._creator.create(
             resource,
             namespace,
             obj,
             how,
-            lambda made: claim_changes(None, made, self._claim(resource, how)),
+            lambda made: claim_changes(None, made, claim_of(resource, how, self.now())),
         )
 
     def replace(self, resource: Resource, key: Key, body: JSON, how: Writing) -> JSON:
@@ -162,56 +147,6 @@ class Writer:
             raise not_found(resource.qualified, key[1])
         return found
 
-    def _create(
-        self, resource: Resource, namespace: str, obj: JSON, how: Writing, stamp: Stamp
-    ) -> JSON:
-        refuse_without_home(self._store, resource, namespace, obj["metadata"].get("name", ""))
-        review = Review(
-            operation=CREATE,
-            resource=resource,
-            namespace=namespace,
-            name=obj["metadata"].get("name", ""),
-            obj=self._completed(resource, obj),
-            old=None,
-            how=how,
-        )
-        made = self._completed(resource, self._admission.mutate(review).obj or {})
-        self._name(resource, made)
-        check_new(resource, made)
-        name = made["metadata"]["name"]
-        self._admission.validate(replace(review, name=name, obj=made))
-        with self._store.lock:
-            refuse_without_home(self._store, resource, namespace, name)
-            if resource is PODS:
-                admit(self._store, made, at=self._clock(), is_dry_run=how.is_dry_run)
-            if self._store.get(resource, (namespace, name)) is not None:
-                raise already_exists(resource.qualified, name)
-            stored = self._put(resource, (namespace, name), stamp(made), how)
-            if resource is NAMESPACES and not how.is_dry_run:
-                make_default_account(self._store, name, self._uid(), self.now())
-            return stored
-
-    def _completed(self, resource: Resource, obj: JSON) -> JSON:
-        """Return a new object with what the server and its own admission fill in."""
-        made = with_defaults(resource, obj)
-        if resource is PODS:
-            resolve_priority(self._store, made)
-        return made
-
-    def _name(self, resource: Resource, made: JSON) -> None:
-        metadata = made["metadata"]
-        if not metadata.get("name") and metadata.get("generateName"):
-            suffix = "".join(self._random.choices(NAME_LETTERS, k=5))
-            metadata["name"] = metadata["generateName"] + suffix
-        metadata["uid"] = self._uid()
-        metadata["creationTimestamp"] = self.now()
-        if resource.has_generation:
-            metadata["generation"] = 1
-        finish_new(resource, made)
-
-    def _uid(self) -> str:
-        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
-
     def _apply(self, resource: Resource, key: Key, body: JSON, how: Writing) -> tuple[JSON, bool]:
         intent = intended_object(resource, key, body, how)
         version = intent["metadata"].pop("resourceVersion", None)
@@ -232,7 +167,7 @@ class Writer:
         named = {**intent, "metadata": {**intent["metadata"], "name": key[1], **home}}
         # What the server fills in belongs to nobody.
         stamp = partial(merge, is_forced=True)
-        return self._create(resource, key[0], named, how, stamp), True
+        return self._creator.create(resource, key[0], named, how, stamp), True
 
     def _change_applied(
         self,
@@ -267,7 +202,7 @@ class Writer:
             def stamp(one: JSON, before: JSON = before) -> JSON:
                 if without_version(one) == without_version(before):
                     return before
-                return claim_changes(before, one, self._claim(resource, how))
+                return claim_changes(before, one, claim_of(resource, how, self.now()))
 
             stored = self._admitted(resource, key, before, after, how, stamp=stamp)
             if stored is not None:
@@ -305,40 +240,4 @@ class Writer:
             stamped = stamp(after)
             if stamped is before:
                 return typed(resource, before)
-            return self._put(resource, key, stamped, how)
-
-    def _put(self, resource: Resource, key: Key, obj: JSON, how: Writing) -> JSON:
-        if how.is_dry_run:
-            return typed(resource, obj)
-        metadata = obj["metadata"]
-        is_held = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
-        if "deletionTimestamp" in metadata and not is_held and resource is not NAMESPACES:
-            # The last finalizer has gone, and with it the object.
-            self._store.put(resource, key, obj)
-            return typed(resource, self._store.remove(resource, key))
-        return typed(resource, self._store.put(resource, key, obj))
-
-    def _claim(self, resource: Resource, how: Writing) -> Claim:
-        return Claim(
-            manager=how.manager,
-            operation=UPDATE,
-            time=self.now(),
-            paths=frozenset(),
-            subresource=how.subresource,
-            api_version=resource.api_version,
-        )
-
-
-def refuse_other_object(resource: Resource, key: Key, before: JSON, metadata: JSON) -> None:
-    """Refuse a write that was meant for another version of an object, or for another object.
-
-    Raises:
-        StatusError: 409.
-    """
-    if metadata.get("resourceVersion") not in {None, "", before["metadata"]["resourceVersion"]}:
-        raise was_modified(resource.qualified, key[1])
-    if metadata.get("uid") not in {None, before["metadata"]["uid"]}:
-        told = f"Precondition failed: UID in precondition: {metadata['uid']}, "
-        raise conflict(
-            resource.qualified, key[1], f"{told}UID in object meta: {before['metadata']['uid']}"
-        )
+            return store_object(self._store, resource, key, stamped, how)

@@ -252,3 +252,107 @@ def test_a_quota_of_compute_wants_to_be_told(answerer: Answerer) -> None:
 
     assert refused(answer) == (403, "Forbidden")
     assert "failed quota: q: must specify cpu" in body_of(answer)["message"]
+
+
+def test_a_patch_that_leaves_no_object_is_a_bad_request(answerer: Answerer) -> None:
+    ask(answerer, "POST", QUOTA, {"metadata": {"name": "q"}})
+    patch = [{"op": "replace", "path": "/metadata", "value": "gone"}]
+
+    answer = ask(
+        answerer, "PATCH", f"{QUOTA}/q", patch, **{"content-type": "application/json-patch+json"}
+    )
+
+    assert refused(answer) == (400, "BadRequest")
+    assert ask(answerer, "GET", f"{QUOTA}/q").code == 200
+
+
+@pytest.mark.parametrize(
+    ("container", "field"),
+    [
+        ({"image": "i"}, "spec.containers[0].name"),
+        ({"name": "Main", "image": "i"}, "spec.containers[0].name"),
+        ({"name": "main"}, "spec.containers[0].image"),
+    ],
+)
+def test_a_container_has_a_name_and_an_image(
+    answerer: Answerer, container: dict[str, str], field: str
+) -> None:
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [container]}}
+
+    answer = ask(answerer, "POST", "/api/v1/namespaces/ns/pods", pod)
+
+    causes = body_of(answer)["details"]["causes"]
+    assert refused(answer) == (422, "Invalid")
+    assert [cause["field"] for cause in causes] == [field]
+
+
+def test_a_name_is_told_or_made(answerer: Answerer) -> None:
+    answer = ask(answerer, "POST", QUOTA, {"metadata": {}})
+
+    assert refused(answer) == (422, "Invalid")
+    assert "name or generateName is required" in body_of(answer)["message"]
+
+
+def test_a_limit_is_of_something_that_has_a_name(answerer: Answerer) -> None:
+    body = {"metadata": {"name": "q"}, "spec": {"hard": {"requests.example.com/!": "1"}}}
+
+    answer = ask(answerer, "POST", QUOTA, body)
+
+    assert refused(answer) == (422, "Invalid")
+
+
+def test_a_write_for_another_object_of_the_same_name_is_a_conflict(answerer: Answerer) -> None:
+    ask(answerer, "POST", QUOTA, {"metadata": {"name": "q"}})
+
+    answer = ask(answerer, "PUT", f"{QUOTA}/q", {"metadata": {"name": "q", "uid": "another"}})
+
+    assert refused(answer) == (409, "Conflict")
+    assert "UID in precondition: another" in body_of(answer)["message"]
+
+
+def test_what_is_posted_to_nobody_is_not_found(answerer: Answerer) -> None:
+    pods = "/api/v1/namespaces/ns/pods/nobody"
+
+    bound = ask(answerer, "POST", f"{pods}/binding", {"target": {"name": "n"}})
+
+    assert refused(bound) == (404, "NotFound")
+    assert refused(ask(answerer, "GET", f"{pods}/binding")) == (405, "MethodNotAllowed")
+    assert refused(ask(answerer, "PUT", f"{pods}/eviction", {})) == (405, "MethodNotAllowed")
+
+
+def test_propagation_may_be_told_by_the_query(answerer: Answerer) -> None:
+    container = {"name": "c", "image": "i"}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    jobs = "/apis/batch/v1/namespaces/ns/jobs"
+    job = ask(answerer, "POST", jobs, {"metadata": {"name": "j"}, "spec": {"template": template}})
+    owner = {"kind": "Job", "name": "j", "uid": body_of(job)["metadata"]["uid"]}
+    pods = "/api/v1/namespaces/ns/pods"
+    for name, owners in (("owned", [owner]), ("free", [])):
+        metadata = {"name": name, "ownerReferences": owners}
+        ask(answerer, "POST", pods, {"metadata": metadata, "spec": {"containers": [container]}})
+
+    ask(answerer, "DELETE", f"{jobs}/j?propagationPolicy=Background&gracePeriodSeconds=0")
+
+    left = body_of(ask(answerer, "GET", pods))["items"]
+    assert [one["metadata"]["name"] for one in left] == ["free"]
+
+
+def test_an_unready_pod_costs_its_budget_nothing(answerer: Answerer) -> None:
+    container = {"name": "c", "image": "i"}
+    pods = "/api/v1/namespaces/ns/pods"
+    metadata = {"name": "p", "labels": {"app": "x"}}
+    ask(answerer, "POST", pods, {"metadata": metadata, "spec": {"containers": [container]}})
+    merge = {"content-type": "application/merge-patch+json"}
+    ask(answerer, "PATCH", f"{pods}/p/status", {"status": {"phase": "Running"}}, **merge)
+    budgets = "/apis/policy/v1/namespaces/ns/poddisruptionbudgets"
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}
+    ask(answerer, "POST", budgets, {"metadata": {"name": "b"}, "spec": spec})
+    counted = {"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1}
+    status = {"status": {**counted, "observedGeneration": 1}}
+    ask(answerer, "PATCH", f"{budgets}/b/status", status, **merge)
+
+    answer = ask(answerer, "POST", f"{pods}/p/eviction", {})
+
+    assert answer.code == HTTPStatus.CREATED
+    found = body_of(ask(answerer, "GET", f"{budgets}/b"))["status"]
+    assert "disruptedPods" not in found

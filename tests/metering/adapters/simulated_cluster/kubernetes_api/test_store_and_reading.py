@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from metering.adapters.simulated_cluster.kubernetes_api.errors import StatusError
+from metering.adapters.simulated_cluster.kubernetes_api.questions import Question, question_of
 from metering.adapters.simulated_cluster.kubernetes_api.reading import (
     SNAPSHOTS_MAX,
-    Question,
     Reader,
-    question_of,
 )
 from metering.adapters.simulated_cluster.kubernetes_api.resources import NODES, PODS
 from metering.adapters.simulated_cluster.kubernetes_api.store import ObjectStore
