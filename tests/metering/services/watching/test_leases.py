@@ -110,6 +110,19 @@ def test_a_former_leader_writes_nothing(
     assert WatchSpan.objects.get().until_at == HOUR
 
 
+@pytest.mark.parametrize("write", WRITES, ids=["list", "events", "beat"])
+def test_a_leader_that_came_back_under_its_own_name_refuses_its_former_self(
+    cluster: Cluster, watching: Watching, write: Callable[[Watching], object]
+) -> None:
+    back = lead(cluster.id, watching.lease.holder)
+
+    with pytest.raises(LeaseLostError):
+        write(watching)
+    assert PodAllocation.objects.count() == 0
+
+    write(back)
+
+
 def test_a_leader_whose_lease_ran_out_writes_nothing_even_if_nobody_took_it(
     watching: Watching,
 ) -> None:

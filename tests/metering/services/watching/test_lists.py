@@ -114,6 +114,17 @@ def test_whoever_is_in_a_list_was_wrongly_given_up(cluster: Cluster, watching: W
     assert ends() == [("uid-1", 0, None, "open", 0)]
 
 
+def test_a_list_that_still_shows_a_pod_on_a_lost_node_takes_no_policy_back(
+    watching: Watching,
+) -> None:
+    watching.tell(event(told_pod(deletion=40), 5))
+    watching.tell(event(told_node(is_ready=False), 50))
+    watching.beat(400)
+    watching.list(900, told_pod(deletion=40))
+
+    assert ends() == [("uid-1", 0, 340, "vanished", 0)]
+
+
 def test_a_deletion_that_came_after_the_list_was_taken_is_not_taken_back(
     watching: Watching,
 ) -> None:
