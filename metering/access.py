@@ -52,11 +52,8 @@ WRITE_CATALOGUE: Final = "metering:catalogue:write"
 
 def usage_visible_to(actor: Actor, capability: str = READ_USAGE) -> QuerySet[UsageRecord]:
     """Return the usage of the projects an actor reaches."""
-    if is_platform_wide(actor, capability):
-        return UsageRecord.objects.all()
-    return UsageRecord.objects.filter(
-        project__in=projects_visible_to(actor, capability).values("pk")
-    )
+    rows, reached = UsageRecord.objects.all(), projects_visible_to(actor, capability)
+    return rows if is_platform_wide(actor, capability) else rows.filter(project__in=reached)
 
 
 def windows_visible_to(actor: Actor, capability: str = READ_WINDOW) -> QuerySet[MeteringWindow]:
@@ -116,11 +113,8 @@ def access_usage_record(actor: Actor, record_id: int, capability: str = READ_USA
 
 def corrections_visible_to(actor: Actor, capability: str = READ_USAGE) -> QuerySet[UsageCorrection]:
     """Return the corrections of usage of the projects an actor reaches."""
-    if is_platform_wide(actor, capability):
-        return UsageCorrection.objects.all()
-    return UsageCorrection.objects.filter(
-        project__in=projects_visible_to(actor, capability).values("pk")
-    )
+    rows, reached = UsageCorrection.objects.all(), projects_visible_to(actor, capability)
+    return rows if is_platform_wide(actor, capability) else rows.filter(project__in=reached)
 
 
 def access_correction(actor: Actor, correction_id: UUID, capability: str) -> UsageCorrection:

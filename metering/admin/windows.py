@@ -1,5 +1,6 @@
 """Admin pages of metering windows."""
 
+from django.conf import settings
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -10,8 +11,8 @@ from unfold.decorators import action, display
 from metering.access import windows_visible_to
 from metering.admin.calendar import calendar_context
 from metering.admin.notes import NoteActionForm, note_of
-from metering.domain.policy import GapPolicy
 from metering.domain.correction import RecheckReason
+from metering.domain.policy import GapPolicy, MeteringPolicy
 from metering.domain.window_state import WindowState
 from metering.domain.words import percent_words
 from metering.models import MeteringWindow
@@ -111,7 +112,12 @@ class MeteringWindowAdmin(LedgerAdmin):
             request,
             rows,
             lambda row, actor, at: ask_recheck(
-                window_id=row.pk, reason=RecheckReason.PERSON, note=note, actor=actor, at=at
+                window_id=row.pk,
+                reason=RecheckReason.PERSON,
+                note=note,
+                policy=MeteringPolicy(recheck_retention_seconds=settings.RECHECK_RETENTION_SECONDS),
+                actor=actor,
+                at=at,
             ),
             done="is looked at again soon",
         )

@@ -1,5 +1,6 @@
 """/api/v1/metering-windows/: how far each hour of each cluster's metering has come."""
 
+from django.conf import settings
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema
@@ -9,10 +10,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from metering.access import READ_WINDOW, WRITE_WINDOW, access_window, windows_visible_to
-from metering.domain.policy import GapPolicy
+from metering.domain.correction import RecheckReason
+from metering.domain.policy import GapPolicy, MeteringPolicy
 from metering.domain.window_state import WindowState
 from metering.models import MeteringWindow
-from metering.domain.correction import RecheckReason
 from metering.services.decisions import release_gap, retry_window
 from metering.services.rechecks import ask_recheck
 from tenants.api.filters import StrictFilterSet
@@ -119,6 +120,7 @@ class MeteringWindowViewSet(ReadingViewSet):
             window_id=window.pk,
             reason=RecheckReason.PERSON,
             note=asked["note"],
+            policy=MeteringPolicy(recheck_retention_seconds=settings.RECHECK_RETENTION_SECONDS),
             actor=self.actor,
             at=self.at,
         )

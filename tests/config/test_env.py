@@ -38,6 +38,10 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
         ("QUOTA_ENFORCER", "hope"),
         ("WINDOW_LATENESS_SECONDS", "5"),
         ("MINIMUM_COVERAGE", "1.01"),
+        ("RECHECK_SECONDS", "0"),
+        ("RECHECK_SECONDS", "3600,599"),
+        ("RECHECK_RETENTION_SECONDS", "3600"),
+        ("POST_LATE_USAGE", "maybe"),
         ("FOUR_EYES", "perhaps"),
         ("INVOICE_SERIES", "lower case"),
         ("PUBLIC_URL", "not a url"),
@@ -54,6 +58,16 @@ def test_a_wrong_value_is_refused_by_name(
         Environment.read()
 
     assert str(caught.value).count("\n") == 1
+
+
+def test_rechecks_are_told_in_seconds_and_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given, right in GIVEN.items():
+        monkeypatch.setenv(given, right)
+    assert Environment.read().RECHECK_SECONDS == (3600, 21_600, 86_400)
+
+    monkeypatch.setenv("RECHECK_SECONDS", "7200, 3600,7200,")
+
+    assert Environment.read().RECHECK_SECONDS == (3600, 7200)
 
 
 @pytest.mark.parametrize("name", ["USAGE_SOURCE_OPTIONS", "CLUSTER_WATCH_OPTIONS"])

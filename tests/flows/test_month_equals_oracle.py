@@ -39,7 +39,8 @@ SELECT count(*) FROM billing_charge c
     WHERE (u.window_id, u.window_start, u.organization_id, u.project_id, u.owner, u.size,
            u.price_group)
         = (c.window_id, c.window_start, c.organization_id, c.project_id, c.owner, c.size,
-           c.price_group)) used ON true
+           c.price_group)
+      AND u.correction_id IS NOT DISTINCT FROM c.correction_id) used ON true
  WHERE used.total IS DISTINCT FROM c.unit_seconds
 """
 USAGE_WITHOUT_ITS_ALLOCATION = """

@@ -217,7 +217,11 @@ def test_a_sealed_hour_is_looked_at_again_on_demand(cast: Cast, door: Door) -> N
 
     # The hour of these tests is longer ago than sources remember.
     assert problem(answer) == (409, "metering_window_too_old")
+    with override_settings(RECHECK_RETENTION_SECONDS=10**9):
+        answer = frank.post(f"{API}/metering-windows/{sealed.pk}/recheck/", {"note": "Late."})
+    assert (answer.status_code, answer.json()["state"]) == (200, "sealed")
+    assert WindowRecheck.objects.get().note == "Late."
     unsealed = MeteringWindow.objects.get(state="open")
     answer = frank.post(f"{API}/metering-windows/{unsealed.pk}/recheck/", {})
     assert problem(answer) == (409, "metering_window_not_sealed")
-    assert not WindowRecheck.objects.exists()
+    assert WindowRecheck.objects.count() == 1

@@ -1,0 +1,139 @@
+"""The clock's doors into rechecks: what a tick asks for, hints at and does."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+from django.conf import settings
+from django.test import override_settings
+
+from config.celery import app
+from config.management.commands.tick import TICKS
+from metering import tasks
+from metering.domain.policy import DEFAULT_POLICY
+from metering.domain.window import window_containing
+from metering.models import MeteringWindow, WindowRecheck
+from metering.selectors import locks
+from metering.services.recheck_sweeping import RecheckSweep
+from tests.builders import make_cluster
+from tests.metering.seen import ACTOR
+from tests.metering.test_tasks import EmptySource
+
+Capture = Callable[..., AbstractContextManager[object]]
+
+
+@pytest.fixture(autouse=True)
+def empty_source() -> Iterator[None]:
+    """Let the settings name a source that saw empty hours."""
+    tasks.process_source.cache_clear()
+    backend = f"{EmptySource.__module__}.{EmptySource.__qualname__}"
+    with override_settings(USAGE_SOURCE={"BACKEND": backend, "OPTIONS": {}}):
+        yield
+    tasks.process_source.cache_clear()
+
+
+def seal_an_hour() -> MeteringWindow:
+    """Return an hour that was sealed by the wall clock three hours ago."""
+    now = datetime.now(tz=UTC)
+    start = window_containing(now - timedelta(hours=4))
+    return MeteringWindow.objects.create(
+        cluster=make_cluster(metered_from=start),
+        start_at=start,
+        state="sealed",
+        not_before=start,
+        as_of=start + timedelta(minutes=75),
+        collected_at=start + timedelta(minutes=75),
+        sealed_at=start + timedelta(minutes=75),
+    )
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the rechecks for which a message was sent, each with an end."""
+    messages: list[int] = []
+
+    def send(args: tuple[int], *, expires: int) -> None:
+        assert expires == 120
+        messages.extend(args)
+
+    monkeypatch.setattr(tasks.recheck_window, "apply_async", send)
+    return messages
+
+
+def test_rechecks_are_wired_into_the_clock() -> None:
+    entry = app.conf.beat_schedule["metering.tick_rechecks"]
+
+    assert (entry["task"], entry["schedule"]) == ("metering.tick_rechecks", 300)
+    assert app.conf.task_routes["metering.recheck_window"] == {"queue": "metering"}
+    assert ("rechecks", tasks.recheck) in TICKS
+
+
+def test_the_policy_follows_the_settings() -> None:
+    assert (settings.RECHECK_SECONDS, settings.POST_LATE_USAGE) == ((3600, 21_600, 86_400), True)
+
+    with override_settings(
+        RECHECK_SECONDS=(600,), RECHECK_RETENTION_SECONDS=86_400, POST_LATE_USAGE=False
+    ):
+        assert tasks.policy_from_settings() == replace(
+            DEFAULT_POLICY,
+            recheck_seconds=(600,),
+            recheck_retention_seconds=86_400,
+            posts_late_usage=False,
+        )
+
+
+@pytest.mark.django_db
+def test_a_tick_asks_for_what_is_due_and_hints_at_it(
+    sent: list[int], django_capture_on_commit_callbacks: Capture
+) -> None:
+    seal_an_hour()
+
+    with django_capture_on_commit_callbacks(execute=True):
+        assert tasks.tick_rechecks() == 1
+
+    made = WindowRecheck.objects.get()
+    assert (sent, made.state, made.key) == ([made.pk], "due", "3600")
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("sent")
+def test_a_message_does_its_recheck_once() -> None:
+    seal_an_hour()
+    tasks.tick_rechecks()
+    made = WindowRecheck.objects.get()
+
+    assert tasks.recheck_window(made.pk) is True
+    assert tasks.recheck_window(made.pk) is False
+
+    made.refresh_from_db()
+    assert made.state == "done"
+
+
+@pytest.mark.django_db
+def test_a_message_about_no_recheck_does_nothing() -> None:
+    assert tasks.recheck_window(0) is False
+
+
+@pytest.mark.django_db
+def test_manage_tick_does_the_same_without_a_broker() -> None:
+    seal_an_hour()
+    at = datetime.now(tz=UTC)
+
+    assert tasks.recheck(at=at, actor=ACTOR) == RecheckSweep(made=1, done=1)
+    assert tasks.recheck(at=at, actor=ACTOR) == RecheckSweep()
+
+
+def test_a_tick_that_another_process_makes_is_left_to_it(superuser_url: str) -> None:
+    seal_an_hour()
+
+    with psycopg.connect(superuser_url) as other:
+        other.execute(
+            "SELECT pg_advisory_xact_lock(%s, hashtext(%s))",
+            [locks.TICK_LOCK_CLASS, "metering.tick_rechecks"],
+        )
+        assert tasks.tick_rechecks() == 0
+
+    assert not WindowRecheck.objects.exists()
