@@ -6,6 +6,7 @@ Source: kubernetes/pkg/controller/job/job_controller.go.
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from metering.adapters.simulated_cluster.kubernetes_api.errors import JSON, StatusError
@@ -71,13 +72,8 @@ class JobController:
 
     def _end(self, active: list[JSON]) -> None:
         for pod in active:
-            metadata = pod["metadata"]
-            how = Writing(manager=_MANAGER, user=_USER)
-            self._try(
-                lambda key=(metadata["namespace"], metadata["name"]), how=how: self._remover.delete(
-                    PODS, key, {}, how
-                )
-            )
+            key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
+            self._try(partial(self._remover.delete, PODS, key, {}, _how()))
 
     def _begin(self, key: Key, job: JSON, pods: list[JSON], active: int) -> None:
         missing = job["spec"]["parallelism"] - active
@@ -85,11 +81,7 @@ class JobController:
         if completions is not None:
             missing = min(missing, completions - _count_of(pods, "Succeeded") - active)
         for _ in range(missing):
-            how = Writing(manager=_MANAGER, user=_USER)
-            body = pod_of(job)
-            if not self._try(
-                lambda how=how, body=body: self._writer.create(PODS, key[0], body, how)
-            ):
+            if not self._try(partial(self._writer.create, PODS, key[0], pod_of(job), _how())):
                 return
 
     def _count(self, key: Key, job: JSON, finished: str) -> None:
@@ -110,7 +102,7 @@ class JobController:
             "succeeded": _count_of(pods, "Succeeded"),
             "failed": _count_of(pods, "Failed"),
         }
-        status = {name: count for name, count in counts.items() if count}
+        status: JSON = {name: count for name, count in counts.items() if count}
         conditions = {one["type"]: one for one in before.get("conditions") or []}
         is_suspended = bool(job["spec"].get("suspend")) and not finished
         if is_suspended or "Suspended" in conditions:
@@ -145,6 +137,10 @@ def pod_of(job: JSON) -> JSON:
     }
     own = {"generateName": f"{metadata['name']}-", "ownerReferences": [owner]}
     return {"metadata": {**(template.get("metadata") or {}), **own}, "spec": template["spec"]}
+
+
+def _how() -> Writing:
+    return Writing(manager=_MANAGER, user=_USER)
 
 
 def _is_active(pod: JSON) -> bool:

@@ -6,9 +6,12 @@ Source: https://kubernetes.io/docs/reference/using-api/api-concepts/
 import base64
 import json
 import time
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
+from itertools import islice
+from operator import itemgetter
 from typing import Final
 
 from metering.adapters.simulated_cluster.kubernetes_api.errors import (
@@ -69,13 +72,14 @@ class Reader:
         """
         fits = question.selector()
         version, items, start = self._page_source(question)
-        chosen = [(key, obj) for key, obj in items if key > start and fits(obj)]
-        page = chosen[: question.limit] if question.limit else chosen
+        begin = bisect_right(items, start, key=itemgetter(0))
+        chosen = (item for item in islice(items, begin, None) if fits(item[1]))
+        page = list(islice(chosen, question.limit or None))
         metadata: JSON = {"resourceVersion": str(version)}
-        if len(page) < len(chosen):
+        if next(chosen, None) is not None:
             metadata["continue"] = _token(version, page[-1][0])
             if not question.labels and not question.fields:
-                metadata["remainingItemCount"] = len(chosen) - len(page)
+                metadata["remainingItemCount"] = len(items) - begin - len(page)
             self._remember(version, question, items)
         return {
             "kind": f"{question.resource.kind}List",

@@ -56,7 +56,7 @@ def test_a_client_certificate_is_a_user(api: KubernetesAPI, tmp_path: Path) -> N
     path = api.kubeconfig(tmp_path / "kubeconfig", with_certificate=True)
     made = config.new_client_from_config(config_file=str(path))  # type: ignore[no-untyped-call]
 
-    core = client.CoreV1Api(made)
+    core: Any = client.CoreV1Api(made)
     namespace = core.create_namespace({"metadata": {"name": "by-certificate"}})
 
     assert namespace.metadata.name == "by-certificate"
