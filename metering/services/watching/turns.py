@@ -201,7 +201,11 @@ class WatchLoop:
         if error is None and not reading.has_told and not self._is_old(reading):
             # A stream that is over at once proves nothing, whoever sent it.
             error = SourceUnavailableError("The stream ended at once.", reason="empty_stream")
-        if error is None:
+        if _is_idle(error) and reading.opened_at is not None:
+            # Old servers send no bookmark while nothing happens, so silence proves nothing: asking
+            # again does. What may have piled up in it is not taken for prompt.
+            reading.ended_at = float("-inf")
+        elif error is None:
             reading.is_whole = True
         elif isinstance(error, SourceUnavailableError | WatchExpiredError):
             self._fail(reading, error)
@@ -276,3 +280,7 @@ class WatchLoop:
         if reading.opened_at is None:
             return False
         return self._watcher.pulse() - reading.opened_at >= self._pace.quiet_seconds
+
+
+def _is_idle(error: Exception | None) -> bool:
+    return isinstance(error, SourceUnavailableError) and error.reason == "stalled"

@@ -113,3 +113,42 @@ def test_a_version_the_server_forgot_is_listed_anew(stage: Stage, api: Kubernete
     assert (row.end_at, row.end_kind) == (listed_at, "vanished_in_gap")
     first, second = WatchSpan.objects.all()
     assert (first.until_at, second.is_resumed) == (listed_at, False)
+
+
+def test_a_server_that_is_silent_because_nothing_happens_is_asked_again_and_well(
+    stage: Stage, tmp_path: Path
+) -> None:
+    with KubernetesAPI(tmp_path / "silent", tokens={"w": "w"}, bookmark_seconds=60) as silent:
+        kubeconfig = silent.kubeconfig(tmp_path / "silent" / "kubeconfig")
+        stage.target = WatchTarget("hopper", credential_reference=f"kubeconfig:{kubeconfig}")
+        stage.watch = KubernetesClusterWatch(stall_seconds=1, clock=lambda: stage.at)
+        loop = stage.loop()
+        turn_until(loop, lambda: stage.forward(1) or WatchSpan.objects.exists())
+        begun_at = stage.at
+        for _ in range(20):
+            stage.forward(1)
+            loop.turn()
+        loop.abandon()
+
+    watch = ClusterWatch.objects.get()
+    assert watch.healthy_at is not None
+    assert (watch.last_error, watch.healthy_at > begun_at) == ("", True)
+    assert WatchSpan.objects.count() == 1
+
+
+def test_a_server_that_is_gone_ends_the_heartbeats(stage: Stage, api: KubernetesAPI) -> None:
+    loop = stage.loop()
+    turn_until(loop, lambda: ClusterWatch.objects.get().healthy_at == stage.at)
+    last_known = stage.at
+
+    api.stop()
+    turn_until(loop, lambda: stage.forward(1) or bool(ClusterWatch.objects.get().last_error))
+    for _ in range(3):
+        stage.forward(10)
+        loop.turn()
+    loop.abandon()
+
+    watch = ClusterWatch.objects.get()
+    assert watch.healthy_at is not None
+    assert watch.healthy_at <= last_known + 10 * SECOND
+    assert watch.last_error.endswith("The API of cluster hopper cannot be reached.")
