@@ -6,7 +6,8 @@ A device that names nobody is idle only when every pod of its node and kind is a
 label that is missing is not an idle GPU.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
@@ -102,8 +103,16 @@ def attribute_devices(
     *,
     holdings: Sequence[Holding],
     kinds: Mapping[Place, Kind],
+    held_nodes: Collection[str] = (),
 ) -> tuple[Attributed, ...]:
-    """Return whom each device speaks of, in the order of the devices."""
+    """Return whom each device speaks of, in the order of the devices.
+
+    Args:
+        devices: What was seen.
+        holdings: What is billed.
+        kinds: What nodes hand devices out as.
+        held_nodes: Nodes of pods that are not billed yet; nobody there is known to be idle.
+    """
     matched = matching_holdings(holdings, devices=devices)
     unnamed = _unnamed(devices, holdings=holdings, matched=matched)
     sharers = {(one.namespace, one.pod_name) for one in holdings if one.split_among > 1}
@@ -113,7 +122,8 @@ def attribute_devices(
             found=index,
             kind=kinds.get(place_of(device)),
             is_shared=device.is_shared or (device.namespace, device.pod) in sharers,
-            unnamed=unnamed,
+            may_be_held=device.node in held_nodes
+            or any(_may_hold(one, device=device) for one in unnamed.get(device.node, ())),
         )
         for device, index in zip(devices, matched, strict=True)
     )
@@ -125,41 +135,38 @@ def _attribute(
     found: int | None,
     kind: Kind | None,
     is_shared: bool,
-    unnamed: Sequence[Holding],
+    may_be_held: bool,
 ) -> Attributed:
     if found is not None:
         return Attributed(Attribution.EXCLUSIVE, found, kind)
     if is_shared or (kind is not None and kind.sharing_mode in SHARED_MODES):
         return Attributed(Attribution.SHARED, kind=kind)
-    if device.pod or any(_may_hold(holding, device=device) for holding in unnamed):
+    if device.pod or may_be_held:
         return Attributed(Attribution.UNATTRIBUTED, kind=kind)
     return Attributed(Attribution.IDLE, kind=kind)
 
 
 def _unnamed(
     devices: Sequence[DeviceRun], *, holdings: Sequence[Holding], matched: Sequence[int | None]
-) -> Sequence[Holding]:
-    """Return the holdings for a good part of which no device named their pod.
+) -> Mapping[str, Sequence[Holding]]:
+    """Return by node the holdings for a good part of which no device named their pod.
 
-    Of the pods that share a claim the exporter names one, so the others are not missing.
+    Of pods that share a device or a claim the exporter names one, so others are not missing.
     """
     named = [0] * len(holdings)
     for device, index in zip(devices, matched, strict=True):
         if index is not None:
             named[index] += overlap_seconds(device, holding=holdings[index])
-    return [
-        holding
-        for holding, seconds in zip(holdings, named, strict=True)
-        if holding.split_among == 1
-        and holding.unit_seconds - seconds > min(NAMING_SECONDS_MAX, holding.unit_seconds // 2)
-    ]
+    found: dict[str, list[Holding]] = defaultdict(list)
+    for holding, seconds in zip(holdings, named, strict=True):
+        allowed = min(NAMING_SECONDS_MAX, holding.unit_seconds // 2)
+        is_alone = holding.split_among == 1 and holding.sharing_mode not in SHARED_MODES
+        if is_alone and holding.unit_seconds - seconds > allowed:
+            found[holding.node].append(holding)
+    return found
 
 
 def _may_hold(holding: Holding, *, device: DeviceRun) -> bool:
-    """Whether a device that names nobody may have been a pod's; shared ones were told before."""
-    return (
-        holding.node == device.node
-        and holding.sharing_mode not in SHARED_MODES
-        and (holding.sharing_mode is SharingMode.MIG) == bool(device.instance_id)
-        and overlap_seconds(device, holding=holding) > 0
-    )
+    """Whether a device of the pod's node that names nobody may have been the pod's."""
+    is_alike = (holding.sharing_mode is SharingMode.MIG) == bool(device.instance_id)
+    return is_alike and overlap_seconds(device, holding=holding) > 0

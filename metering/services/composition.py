@@ -56,7 +56,10 @@ def compose_window(given: WindowInput) -> Composed:
         composing.add(case)
     if given.observation is not None:
         composed.usage, composed.devices = measure_devices(
-            composed.usage, observation=given.observation, sizer=sizer
+            composed.usage,
+            observation=given.observation,
+            sizer=sizer,
+            held_nodes={use.node for use in composed.held},
         )
     composed.capacity, findings = balance_nodes(
         offers_of(given),

@@ -5,7 +5,7 @@ a row of its own, and the energy rows of one physical GPU add up to what it took
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Protocol, TypeVar
@@ -62,6 +62,11 @@ class Usage(Protocol):
         """Return what is billed."""
         ...
 
+    @property
+    def split_among(self) -> int:
+        """Return how many pods shared it at once."""
+        ...
+
 
 Row = TypeVar("Row", bound=Usage)
 
@@ -86,12 +91,25 @@ class DeviceRow:
 
 
 def measure_devices(
-    rows: Sequence[Row], *, observation: Observation, sizer: Sizer
+    rows: Sequence[Row],
+    *,
+    observation: Observation,
+    sizer: Sizer,
+    held_nodes: Collection[str] = (),
 ) -> tuple[list[Row], list[DeviceRow]]:
-    """Return the usage rows with what is known of their devices, and one row for each device."""
+    """Return the usage rows with what is known of their devices, and one row for each device.
+
+    Args:
+        rows: What is billed.
+        observation: What was seen.
+        sizer: The catalogue in force.
+        held_nodes: Nodes of pods that are held in an exception instead.
+    """
     holdings = [_holding_of(row) for row in rows]
     kinds = _kinds_of(observation, sizer=sizer)
-    told = attribute_devices(observation.devices, holdings=holdings, kinds=kinds)
+    told = attribute_devices(
+        observation.devices, holdings=holdings, kinds=kinds, held_nodes=held_nodes
+    )
     energies, overheads = _energies(observation, told=told)
     known = activities(holdings, devices=observation.devices, energies=energies)
     devices = [
@@ -123,7 +141,7 @@ def _holding_of(row: Usage) -> Holding:
         end_at=row.interval.end_at,
         unit_seconds=row.unit_seconds,
         node=row.fact.node,
-        split_among=getattr(row, "split_among", 1),
+        split_among=row.split_among,
     )
 
 

@@ -128,6 +128,14 @@ def test_one_of_two_gpus_that_lost_its_label_is_no_idle_gpu() -> None:
     assert found == [("exclusive", 0), ("unattributed", None)]
 
 
+def test_nobody_is_idle_on_a_node_where_a_pod_is_not_billed_yet() -> None:
+    devices = (Device(), Device(node="node-2"))
+
+    found = attribute_devices(devices, holdings=(), kinds={}, held_nodes={NODE})
+
+    assert [one.attribution.value for one in found] == ["unattributed", "idle"]
+
+
 @pytest.mark.parametrize(
     ("named_from", "expected"), [(300, "idle"), (301, "unattributed")], ids=["slow", "too slow"]
 )

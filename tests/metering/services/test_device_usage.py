@@ -118,6 +118,12 @@ def test_a_whole_gpu_is_told_with_its_pod_and_project(project: Project) -> None:
     assert (row.power_mean_milliwatts, row.energy_millijoules) == (642_317, 1_000_000)
 
 
+def test_a_gpu_is_not_idle_while_a_pod_beside_it_waits_in_an_exception() -> None:
+    collect(observation(pod("a", namespace="stray"), devices=(device(namespace="", pod=""),)))
+
+    assert rows() == [("GPU-1", "", "unattributed", "", 3600, 1_000_000)]
+
+
 def test_what_is_not_sampled_is_null_and_covered_by_nothing() -> None:
     collect(observation(pod("uid-1"), devices=(device(busy_ratio=None, samples=0),)))
 
