@@ -65,6 +65,8 @@ class Environment(BaseSettings):
     """How long after its end a window is first collected; also the grace before an invoice."""
     MINIMUM_COVERAGE: Decimal = Field(default=Decimal("0.98"), gt=0, le=1)
     """The least share of expected scrapes with which a window may be sealed unattended."""
+    GAP_POLICY: Literal["wait", "accept", "waive", "last_known", "hold"] = "wait"
+    """What becomes of an hour that nobody saw well enough; "wait" leaves it to a person."""
     WASTE_THRESHOLDS: Annotated[dict[str, Any], NoDecode] = Field(default_factory=dict)
     """JSON: thresholds of waste to replace, such as `{"idle_hours": 2}`."""
     RECHECK_SECONDS: Annotated[tuple[int, ...], NoDecode] = (3_600, 21_600, 86_400)

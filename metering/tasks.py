@@ -17,7 +17,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from metering.adapters import usage_source
-from metering.domain.policy import MeteringPolicy
+from metering.domain.policy import GapPolicy, MeteringPolicy
 from metering.domain.waste_rules import WasteThresholds, thresholds_of
 from metering.protocols import UsageSource
 from metering.selectors.due import due_recheck_ids, due_window_ids
@@ -120,6 +120,7 @@ def policy_from_settings() -> MeteringPolicy:
     return MeteringPolicy(
         lateness_seconds=settings.WINDOW_LATENESS_SECONDS,
         minimum_coverage=settings.MINIMUM_COVERAGE,
+        gap_policy=None if settings.GAP_POLICY == "wait" else GapPolicy(settings.GAP_POLICY),
         recheck_seconds=settings.RECHECK_SECONDS,
         recheck_retention_seconds=settings.RECHECK_RETENTION_SECONDS,
         posts_late_usage=settings.POST_LATE_USAGE,

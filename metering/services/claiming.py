@@ -1,6 +1,6 @@
 """Device claims: one claim's time billed once, split among the pods it was reserved for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from metering.domain.claim_split import NOBODY, Part, Use, split_claim
@@ -17,12 +17,37 @@ def is_claim(fact: AllocationFact) -> bool:
     return fact.resource.startswith(CLAIM_PREFIX)
 
 
-def claim_rows(row: UsageRow, *, consumers: Sequence[ConsumerFact]) -> list[UsageRow]:
+def first_rows_of_claims(facts: Iterable[AllocationFact]) -> Mapping[str, str]:
+    """Return the resource of each claim's first row, by the claim's uid.
+
+    A claim has one row for each device class, and another one each time it is allocated again.
+    """
+    found: dict[str, str] = {}
+    for fact in facts:
+        if is_claim(fact):
+            known = found.get(fact.pod_uid, fact.resource)
+            found[fact.pod_uid] = min(known, fact.resource)
+    return found
+
+
+def claim_rows(
+    row: UsageRow, *, consumers: Sequence[ConsumerFact], is_first: bool
+) -> list[UsageRow]:
     """Return a claim's usage records, which add up to what the claim held.
 
     One per pod it was reserved for, and one of the claim itself for the time it was nobody's; all
     name the claim as their resource.
+
+    Args:
+        row: What the claim held.
+        consumers: Whom it was reserved for.
+        is_first: Whether it is the claim's first row; the others name their class too, so that no
+            two records of a pod are the same.
     """
+    claim = row.fact
+    named = f"{CLAIM_PREFIX}{claim.pod_uid}"
+    if not is_first:
+        named += f"/{claim.resource.removeprefix(CLAIM_PREFIX)}"
     parts = split_claim(
         units=row.fact.units,
         begin_at=row.interval.begin_at,
@@ -30,7 +55,9 @@ def claim_rows(row: UsageRow, *, consumers: Sequence[ConsumerFact]) -> list[Usag
         uses=[_use_of(consumer) for consumer in consumers],
     )
     by_uid = {consumer.pod_uid: consumer for consumer in consumers}
-    return [_part_row(row, part=part, consumer=by_uid.get(part.pod_uid)) for part in parts]
+    return [
+        _part_row(row, named=named, part=part, consumer=by_uid.get(part.pod_uid)) for part in parts
+    ]
 
 
 def _use_of(consumer: ConsumerFact) -> Use:
@@ -41,9 +68,9 @@ def _use_of(consumer: ConsumerFact) -> Use:
     )
 
 
-def _part_row(row: UsageRow, *, part: Part, consumer: ConsumerFact | None) -> UsageRow:
+def _part_row(row: UsageRow, *, named: str, part: Part, consumer: ConsumerFact | None) -> UsageRow:
     claim = row.fact
-    fact = replace(claim, resource=f"{CLAIM_PREFIX}{claim.pod_uid}")
+    fact = replace(claim, resource=named)
     if part.pod_uid != NOBODY and consumer is not None:
         fact = replace(
             fact, pod_uid=consumer.pod_uid, pod_name=consumer.pod_name, owner=consumer.owner

@@ -18,7 +18,7 @@ from metering.domain.resource_names import sanitise
 from metering.domain.timeline import EndKind, Interval, clip
 from metering.selectors.allocations import AllocationFact
 from metering.services.balancing import balance_nodes
-from metering.services.claiming import claim_rows, is_claim
+from metering.services.claiming import claim_rows, first_rows_of_claims, is_claim
 from metering.services.composed import (
     Composed,
     NewAllocation,
@@ -80,6 +80,9 @@ class _Composing:
         self.sizer = sizer
         self.into = into
         self.digest = digest_of(given.observation)
+        self.first_of_claim = first_rows_of_claims(
+            known.fact for known in given.ledger.rows.values()
+        )
 
     def add(self, case: Case) -> None:
         """Add one pod's one resource."""
@@ -182,7 +185,8 @@ class _Composing:
     def _bill(self, case: Case, *, row: UsageRow) -> None:
         if is_claim(row.fact):
             consumers = self.given.ledger.consumers.get(row.fact.pod_uid, ())
-            self.into.usage += claim_rows(row, consumers=consumers)
+            is_first = self.first_of_claim.get(row.fact.pod_uid) == row.fact.resource
+            self.into.usage += claim_rows(row, consumers=consumers, is_first=is_first)
         else:
             self.into.usage.append(row)
         if case.is_estimated and row.interval.end_kind is EndKind.VANISHED:

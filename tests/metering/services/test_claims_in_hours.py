@@ -97,3 +97,20 @@ def test_a_claims_hour_balances_and_seals_with_its_split(cluster: Cluster) -> No
     window = MeteringWindow.objects.get()
     assert len(seal_window(window_id=window.pk, actor=ACTOR, at=DUE)) == 64
     assert [(row[4], row[5]) for row in shares()] == [(1800, 2), (1800, 2)]
+
+
+def test_a_claim_of_two_classes_or_allocated_again_is_told_apart(cluster: Cluster) -> None:
+    ledgered(cluster, "c1", 0, 1000, resource=CLAIM)
+    ledgered(cluster, "c1", 2000, 3000, resource=f"{CLAIM}#2")
+    ledgered(cluster, "c1", 0, 1000, resource="claim/mig.nvidia.com")
+    reserved(cluster, "c1", "p1", 0, 500)
+
+    assert collect(observation()).state is WindowState.RECONCILED
+
+    assert [(row[0], row[3], row[4]) for row in sorted(shares(), key=str)] == [
+        ("c1", "claim/c1", 500),
+        ("c1", "claim/c1/gpu.nvidia.com#2", 1000),
+        ("c1", "claim/c1/mig.nvidia.com", 500),
+        ("p1", "claim/c1", 500),
+        ("p1", "claim/c1/mig.nvidia.com", 500),
+    ]
