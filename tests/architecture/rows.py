@@ -21,6 +21,7 @@ from tenants.services.tokens import issue_token
 from tests.billing.late import correct
 from tests.billing.ledger import TICK, Ledger, Use, make_ledger, sealed_window
 from tests.builders import AT, MONTH_START, grant, make_user
+from tests.metering.derived_rows import make_derived_rows
 from tests.quotas.builders import hold, make_limit
 
 SEED = system_actor("seed")
@@ -34,6 +35,7 @@ def make_set(number: int) -> None:
     accrue_windows(window_ids=[window.pk], actor=TICK, at=AT)
     _make_people(ledger, number)
     _make_metering(window)
+    make_derived_rows(window, ledger.llm)
     correct(window, ledger.llm, 60, state=CorrectionState.PROPOSED)
     _make_device(window)
     _make_quotas(ledger, number)

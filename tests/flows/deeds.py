@@ -10,8 +10,16 @@ from django.contrib.auth.models import User
 from billing.models import BillingPeriod, Invoice, PriceBook
 from billing.services import finalizing, invoicing, periods, pricing
 from metering.domain.correction import RecheckReason
-from metering.models import MeteringException, MeteringWindow, UsageRecord
-from metering.services import corrections, decisions, exceptions, rechecks
+from metering.models import CreditState, MeteringException, MeteringWindow, UsageRecord
+from metering.services import (
+    corrections,
+    crediting,
+    decisions,
+    device_events,
+    exceptions,
+    rechecks,
+    waste,
+)
 from quotas.models import QuotaLimit
 from quotas.services import limits, requests
 from tenants.domain.actors import Actor
@@ -298,6 +306,30 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         bob,
         lambda e, who: requests.cancel_request(request_id=request_of(e), **who),  # type: ignore[arg-type]
         [("quotas:request:cancel", "acme")],
+    ),
+    "metering.waste.dismiss_finding": (
+        bob,
+        lambda e, who: waste.dismiss_finding(
+            finding_id=e.places["own"]["waste-findings"], reason="Meant so.", **who
+        ),
+        [("metering:waste:dismiss", "acme")],
+    ),
+    "metering.crediting.decide_credit": (
+        dora,
+        lambda e, who: crediting.decide_credit(
+            proposal_id=e.places["own"]["credit-proposals"],
+            state=CreditState.ACCEPTED,
+            reason="Broken.",
+            **who,
+        ),
+        [("metering:credit:accept", "acme")],
+    ),
+    "metering.device_events.end_device_event": (
+        frank,
+        lambda e, who: device_events.end_device_event(
+            event_id=e.places["own"]["device-events"], note="Drained.", **who
+        ),
+        [("metering:device_event:end", None)],
     ),
     "metering.exceptions.resolve_exception": (
         frank,

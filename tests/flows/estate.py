@@ -43,6 +43,7 @@ from tests.billing.ledger import (
 )
 from tests.builders import AT, MONTH_END, MONTH_START, bind, make_cluster
 from tests.cast import Cast, make_cast
+from tests.metering.derived_rows import make_derived_rows
 from tests.quotas.builders import make_limit, see_size
 
 SEED = system_actor("seed")
@@ -114,6 +115,7 @@ def _rows(
     cluster = windows[0].cluster
     drafted = draft_invoice(period_id=period.pk, actor=SEED, at=AT)
     assignment = PriceBookAssignment.objects.get(organization=organization)
+    derived = make_derived_rows(windows[0], project, owner=owner.username)
     return {
         "organizations": organization.pk,
         "projects": project.pk,
@@ -131,6 +133,9 @@ def _rows(
         "usage-corrections": correct(
             windows[0], project, 60, owner=owner.username, state=CorrectionState.PROPOSED
         ).pk,
+        "waste-findings": derived.finding.pk,
+        "credit-proposals": derived.credit.pk,
+        "device-events": derived.event.pk,
         "metering-windows": windows[1].pk,
         "metering-exceptions": _exception(project, windows[0]),
         "quota-limits": _limits(organization, project),

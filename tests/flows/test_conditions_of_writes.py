@@ -30,6 +30,8 @@ BY_IF_MATCH = {
 }
 BY_KEY = {
     "POST billing-periods/",
+    "POST credit-proposals/pk/accept/",
+    "POST credit-proposals/pk/dismiss/",
     "POST invoices/",
     "POST invoices/pk/finalize/",
     "POST price-book-assignments/",
@@ -70,7 +72,14 @@ def estate(db: None) -> Iterator[Estate]:  # noqa: ARG001 - It is the transactio
 def clients(estate: Estate) -> dict[str, APIClient]:
     """A client that may do it, for each operation of the tables above."""
     frank, dora, bob = (open_door(getattr(estate.cast, n)) for n in ("frank", "dora", "bob"))
-    money = ("billing-periods", "invoices", "price-book-assignments", "price-books", "prices")
+    money = (
+        "billing-periods",
+        "credit-proposals",
+        "invoices",
+        "price-book-assignments",
+        "price-books",
+        "prices",
+    )
     return {
         operation: bob
         if operation in LEADS

@@ -38,12 +38,13 @@ def run(*arguments: str) -> list[str]:
 def test_it_works_until_nothing_is_due_and_tells_a_line_per_app() -> None:
     make_cluster(metered_from=window_containing(datetime.now(tz=UTC) - timedelta(hours=4)))
 
-    metering, quotas, billing = run()
+    metering, _, waste, quotas, billing = run()
 
     windows = MeteringWindow.objects.count()
     assert windows in {3, 4}
     assert set(MeteringWindow.objects.values_list("state", flat=True)) == {"sealed"}
     assert metering.startswith(f"metering: opened {windows}, sealed {windows}")
+    assert waste == f"waste: windows {windows}, credits 0, findings 0"
     assert quotas.startswith("quotas: ")
     assert re.match(rf"billing: windows {windows}\b", billing)
 
