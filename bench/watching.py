@@ -39,15 +39,15 @@ LABELS = {
 def run() -> Iterator[Figure]:
     """Ledger lists and events on a database of our own."""
     with ledger_database():
-        lease = _lead()
-        _list_nodes(lease)
+        lease = lead()
+        list_nodes(lease)
         _list_pods(lease, count=WARM_UP_PODS, at=START)
         yield from _listed(lease)
         yield from _told(lease)
 
 
 def _listed(lease: "Lease") -> Iterator[Figure]:
-    memory = _Memory()
+    memory = Memory()
     with measured() as first:
         opened = _list_pods(lease, count=PODS, at=START + timedelta(minutes=1), memory=memory)
     memory.look()
@@ -78,7 +78,7 @@ def _told(lease: "Lease") -> Iterator[Figure]:
 
     at = START + timedelta(minutes=3)
     beat(lease=lease, at=at, is_resumed=False)
-    slowest, memory = Decimal(0), _Memory()
+    slowest, memory = Decimal(0), Memory()
     with measured() as all_of_them:
         for first in range(0, EVENTS, BATCH):
             at += timedelta(milliseconds=500)
@@ -116,7 +116,8 @@ def _events(first: int, *, at: datetime) -> Iterator["WatchEvent"]:
         yield WatchEvent(change, str(number), at, state)
 
 
-def _lead() -> "Lease":
+def lead() -> "Lease":
+    """Lead the watch of a new cluster whose namespaces are all bound."""
     from metering.services.watching.leases import take_lease  # noqa: PLC0415 - As above.
     from tenants.domain.actors import system_actor  # noqa: PLC0415
     from tenants.services.clusters import register_cluster  # noqa: PLC0415
@@ -150,7 +151,8 @@ def _lead() -> "Lease":
     return lease
 
 
-def _list_nodes(lease: "Lease") -> None:
+def list_nodes(lease: "Lease") -> None:
+    """Ledger every node."""
     from metering.protocols.watch import ListPage, WatchedKind  # noqa: PLC0415 - As above.
     from metering.services.watching.lists import ledger_list  # noqa: PLC0415
     from tenants.domain.actors import system_actor  # noqa: PLC0415
@@ -165,7 +167,7 @@ def _list_nodes(lease: "Lease") -> None:
     )
 
 
-def _list_pods(lease: "Lease", *, count: int, at: datetime, memory: "_Memory | None" = None) -> int:
+def _list_pods(lease: "Lease", *, count: int, at: datetime, memory: "Memory | None" = None) -> int:
     """Ledger a list of so many pods and return how many were new."""
     from metering.protocols.watch import WatchedKind  # noqa: PLC0415 - As above.
     from metering.services.watching.lists import ledger_list  # noqa: PLC0415
@@ -181,7 +183,7 @@ def _list_pods(lease: "Lease", *, count: int, at: datetime, memory: "_Memory | N
     return done.opened
 
 
-def _pages(count: int, *, memory: "_Memory | None") -> Iterator["ListPage"]:
+def _pages(count: int, *, memory: "Memory | None") -> Iterator["ListPage"]:
     from metering.protocols.watch import ListPage  # noqa: PLC0415 - As above.
 
     bound_at = START - timedelta(minutes=30)
@@ -238,7 +240,7 @@ def _copy_same_rows() -> Decimal:
         return Decimal(time.perf_counter_ns() - begin) / 1_000_000_000
 
 
-class _Memory:
+class Memory:
     """How far this process has grown over what it had at the begin, at the most."""
 
     def __init__(self) -> None:
