@@ -66,10 +66,12 @@ class Known:
 
     Attributes:
         is_proof: Whether the API told its end exactly, so that even less use is believed.
+        is_decided: Whether a person accepted this evidence, likewise.
     """
 
     unit_seconds: int
     is_proof: bool = False
+    is_decided: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,8 @@ def compare(known: Mapping[UsageKey, Known], held: Mapping[UsageKey, Held]) -> C
     for key in sorted(known):
         now, before = known[key], held.get(key, Held(0))
         delta = now.unit_seconds - before.metered_unit_seconds
-        if delta < 0 and (before.is_exact or not now.is_proof):
+        is_proven = now.is_decided or (now.is_proof and not before.is_exact)
+        if delta < 0 and not is_proven:
             unproven -= delta
         elif delta:
             wants_person = delta < 0 or before.is_settled_by_person

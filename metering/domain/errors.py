@@ -33,7 +33,7 @@ class WindowSealedError(ConflictError):
     """A sealed window is not metered again."""
 
     code = "metering_window_sealed"
-    remedy = "A sealed window never changes; resolve its exceptions with a reason."
+    remedy = "A sealed window never changes; look at it again, or correct its records."
 
 
 class WindowNotSealedError(ConflictError):

@@ -57,17 +57,17 @@ SIDED_KINDS: Final = frozenset(
 REMEDIES: Final[Mapping[ExceptionKind, str]] = {
     ExceptionKind.UNKNOWN_DEVICE: (
         "Check the node's GPU labels and sharing settings, and add a catalogue version if the "
-        "device is new. Unsealed hours are then billed; what a sealed hour held stays off the "
-        "bill: resolve this with a reason."
+        "device is new. Unsealed hours are then billed, and sealed ones are looked at again and "
+        "corrected."
     ),
     ExceptionKind.UNBOUND_NAMESPACE: (
-        "Bind the namespace to a project. Unsealed hours are then billed; what a sealed hour held "
-        "stays off the bill: resolve this with a reason."
+        "Bind the namespace to a project from this hour on. Unsealed hours are then billed, and "
+        "sealed ones are looked at again and corrected."
     ),
     ExceptionKind.UNKNOWN_NODE: (
         "Let kube-state-metrics export the node's allocatable devices and GPU labels "
         "(--metric-labels-allowlist=nodes=[nvidia.com/gpu.product,...]). Unsealed hours are then "
-        "billed."
+        "billed; sealed ones when they are looked at again."
     ),
     ExceptionKind.INVALID_REQUEST: (
         "Look at the pod's specification; a request for a GPU is a whole number and never changes."

@@ -35,6 +35,7 @@ _TOLD: Final[Mapping[CorrectionCause, str]] = {
     CorrectionCause.RELEASED: "What exceptions held when the hour was sealed is no longer in doubt",
 }
 _LESS: Final = "The cluster's API told an exact end that is earlier than what is billed"
+_DECIDED: Final = "A person accepted the evidence of a source that tells less than what is billed"
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,10 @@ def drafts_of(  # noqa: PLR0913 - Everything a recheck found; all are keyword on
     proposed: list[_Change] = []
     for difference in differences:
         change = _change(
-            difference, row=known[difference.key], fact=ledger.get(difference.key), held=subjects
+            difference,
+            row=known.get(difference.key),
+            fact=ledger.get(difference.key),
+            held=subjects,
         )
         is_late = change.cause is CorrectionCause.LATE_DATA and not posts_late_usage
         place = (change.line["node"], change.line["resource"])
@@ -111,17 +115,28 @@ def _crowded_places(findings: Iterable[Finding]) -> frozenset[tuple[object, obje
 
 
 def _change(
-    difference: Difference, *, row: UsageRow, fact: LedgerFact | None, held: frozenset[str]
+    difference: Difference,
+    *,
+    row: UsageRow | None,
+    fact: LedgerFact | None,
+    held: frozenset[str],
 ) -> _Change:
     uid, resource = difference.key
     subject = pod_subject(uid=uid, resource=sanitise(resource))
     is_released = difference.unit_seconds > 0 and subject in held
-    line = _first_line(row) if fact is None else _next_line(row, fact=fact)
+    line = _line(row, fact=fact)
     return _Change(
         line={**line, "unit_seconds": difference.unit_seconds},
         cause=CorrectionCause.RELEASED if is_released else CorrectionCause.LATE_DATA,
         wants_person=difference.wants_person,
     )
+
+
+def _line(row: UsageRow | None, *, fact: LedgerFact | None) -> Line:
+    if fact is None:
+        assert row is not None  # noqa: S101 - A difference has one of both; tells the type.
+        return _first_line(row)
+    return _next_line(row, fact=fact)
 
 
 def _first_line(row: UsageRow) -> Line:
@@ -151,13 +166,14 @@ def _first_line(row: UsageRow) -> Line:
     }
 
 
-def _next_line(row: UsageRow, *, fact: LedgerFact) -> Line:
+def _next_line(row: UsageRow | None, *, fact: LedgerFact) -> Line:
     """Return the next revision: whose and what it is stays, when it was is what is known now."""
+    nothing = {"end_at": fact.line["begin_at"], "seconds": 0}
     return {
         **fact.line,
         "energy_millijoules": None,
         "basis": fact.unit_seconds,
-        **_interval(row),
+        **(nothing if row is None else _interval(row)),
     }
 
 
@@ -197,5 +213,6 @@ def _grouped(
 
 
 def _reason(change: _Change, *, claimed: ClaimedRecheck) -> str:
-    told = _LESS if change.line["unit_seconds"] < 0 else _TOLD[change.cause]
+    less = _DECIDED if claimed.reason is RecheckReason.DECISION else _LESS
+    told = less if change.line["unit_seconds"] < 0 else _TOLD[change.cause]
     return f"{told}. It was looked at again {_ASKED_FOR[claimed.reason]}."

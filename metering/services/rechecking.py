@@ -132,14 +132,28 @@ def _compare(window: MeteringWindow, *, given: WindowInput) -> _Found:
     composed = compose_window(given)
     ledger = ledger_of_window(window.pk, start_at=window.start_at)
     known = {row.key: row for row in composed.usage}
-    comparison = compare(
-        {
-            key: Known(row.unit_seconds, is_proof=_is_proof(row, given=given))
-            for key, row in known.items()
-        },
-        {key: fact.held for key, fact in ledger.items()},
-    )
+    told = {
+        key: Known(
+            row.unit_seconds,
+            is_proof=_is_proof(row, given=given),
+            is_decided=_is_decided(key, given=given),
+        )
+        for key, row in known.items()
+    }
+    # A person may have accepted evidence that a pod held nothing: nobody tells of it any more.
+    nothing = {
+        key: Known(0, is_decided=True)
+        for key in ledger.keys() - known.keys()
+        if _is_decided(key, given=given)
+    }
+    comparison = compare(told | nothing, {key: fact.held for key, fact in ledger.items()})
     return _Found(window, ledger, known, composed, comparison)
+
+
+def _is_decided(key: UsageKey, *, given: WindowInput) -> bool:
+    """Whether a person accepted the evidence of one source about a pod's hour."""
+    uid, resource = key
+    return (uid, sanitise(resource)) in given.ledger.decisions
 
 
 def _is_proof(row: UsageRow, *, given: WindowInput) -> bool:

@@ -45,6 +45,14 @@ def test_less_is_proposed_only_when_the_api_told_a_better_end() -> None:
     assert compare({A: proof}, {A: exact}) == Comparison((), 20, 0)
 
 
+def test_less_is_proposed_when_a_person_accepted_the_evidence() -> None:
+    decided = Known(0, is_decided=True)
+
+    assert compare({A: decided}, {A: Held(60, is_exact=True)}).differences == (
+        Difference(A, -60, wants_person=True),
+    )
+
+
 def test_what_nobody_tells_any_more_stays() -> None:
     assert compare({}, {A: Held(60), B: Held(5)}) == Comparison((), 0, 2)
 

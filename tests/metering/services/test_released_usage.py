@@ -13,6 +13,7 @@ from metering.domain.errors import (
     WindowTooOldError,
     WindowWaivedError,
 )
+from metering.domain.reconciliation import Side
 from metering.models import (
     CapacityRecord,
     CatalogueVersion,
@@ -22,7 +23,9 @@ from metering.models import (
     UsageRecord,
     WindowRecheck,
 )
+from metering.services.accepting import accept_side
 from metering.services.catalogue import ensure_catalogue
+from metering.services.corrections import approve_correction
 from metering.services.exceptions import resolve_exception
 from metering.services.recheck_sweeping import RecheckSweep, recheck_one
 from metering.services.rechecks import ask_recheck, make_due_rechecks
@@ -277,6 +280,27 @@ class TestTheApisWord:
         assert UsageCorrection.objects.get().reason.startswith("The cluster's API told an exact")
         recheck(metering, SECOND)
         assert len(corrections()) == 1
+
+    @pytest.mark.parametrize(("side", "delta"), [(Side.PROMETHEUS, -3600), (Side.KUBERNETES, 0)])
+    def test_accepted_evidence_that_a_pod_held_nothing_is_proposed(
+        self, cluster: Cluster, side: Side, delta: int
+    ) -> None:
+        ledgered(cluster, "ghost")
+        metering = worker(observation())
+        meter_due(worker=metering, at=SEALED_AT)
+        found = MeteringException.objects.get()
+        assert (found.kind, sums()) == ("kubernetes_only", {"ghost": 3600})
+
+        accept_side(exception_id=found.pk, side=side, note="Seen.", actor=ACTOR, at=SOON)
+        recheck(metering, SOON)
+
+        assert [row[3] for row in corrections()] == ([delta] if delta else [])
+        assert sums() == {"ghost": 3600}
+        for proposed in UsageCorrection.objects.all():
+            assert proposed.state == "proposed"
+            assert proposed.reason.startswith("A person accepted the evidence")
+            approve_correction(correction_id=proposed.pk, is_four_eyes=True, actor=FRANK, at=FIRST)
+        assert sums() == {"ghost": 3600 + delta}
 
 
 def test_statements_do_not_grow_with_pods(cluster: Cluster, project: Project) -> None:
