@@ -5,6 +5,7 @@ next open one, where it makes a line of its own. The statements are those of acc
 """
 
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -52,7 +53,7 @@ def accrue_corrections(*, correction_ids: list[UUID], actor: Actor, at: datetime
 
 
 def _write(correction_ids: list[UUID], *, at: datetime) -> AccrualResult:
-    given = {
+    given: dict[str, Any] = {
         "corrections": correction_ids,
         "hours": corrected_hours(correction_ids),
         "at": at,

@@ -123,7 +123,7 @@ def write_records(correction_ids: Collection[UUID]) -> int:
     given = {"ids": list(correction_ids)}
     with connection.cursor() as cursor:
         cursor.execute(_WRITE, given)
-        written = cursor.rowcount
+        written = int(cursor.rowcount)
         cursor.execute(_BALANCE, given)
     return written
 

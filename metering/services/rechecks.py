@@ -126,7 +126,7 @@ def make_due_rechecks(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) 
                     "limit": MADE_MAX,
                 },
             )
-            made = cursor.rowcount
+            made = int(cursor.rowcount)
         crashpoint("recheck.make.before_commit")
     crashpoint("recheck.make.after_commit")
     return made

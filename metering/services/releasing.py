@@ -54,7 +54,7 @@ def resolve_released(
         cursor.execute(
             _RESOLVE, {"window_id": window_id, "at": at, "released": json.dumps(released)}
         )
-        return cursor.rowcount
+        return int(cursor.rowcount)
 
 
 def add_findings(window: MeteringWindow, *, findings: Sequence[Finding], at: datetime) -> int:
@@ -72,4 +72,4 @@ def add_findings(window: MeteringWindow, *, findings: Sequence[Finding], at: dat
                 "findings": json.dumps([finding_values(finding) for finding in findings]),
             },
         )
-        return cursor.rowcount
+        return int(cursor.rowcount)
