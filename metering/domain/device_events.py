@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
-from typing import Final, Protocol
+from typing import Final
 
+from metering.domain.device_signals import HealthRun, HealthSignal
 from metering.domain.device_tables import (
     COUNTERS,
     HEALTH_FAIL,
@@ -34,64 +35,6 @@ _NANOSECONDS: Final = 1_000_000_000
 LevelKey = tuple[str, str, str]
 """UUID, MIG instance id and metric."""
 Stretch = tuple[datetime, datetime]
-
-
-class Run(Protocol):
-    """A value that stood from a first sight to a last; see protocols.HealthRun."""
-
-    @property
-    def value(self) -> Decimal:
-        """Return the value."""
-        ...
-
-    @property
-    def first_at(self) -> datetime:
-        """Return the first sight."""
-        ...
-
-    @property
-    def last_at(self) -> datetime:
-        """Return the last sight."""
-        ...
-
-
-class Signal(Protocol):
-    """One health metric of one device; see protocols.HealthSignal."""
-
-    @property
-    def uuid(self) -> str:
-        """Return the physical GPU."""
-        ...
-
-    @property
-    def node(self) -> str:
-        """Return where it is."""
-        ...
-
-    @property
-    def instance_id(self) -> str:
-        """Return the MIG instance, "" for a whole GPU."""
-        ...
-
-    @property
-    def instance_profile(self) -> str:
-        """Return its profile."""
-        ...
-
-    @property
-    def metric(self) -> str:
-        """Return our name of the metric."""
-        ...
-
-    @property
-    def code(self) -> str:
-        """Return what a label tells beside it."""
-        ...
-
-    @property
-    def runs(self) -> Sequence[Run]:
-        """Return the levels, oldest first."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -148,14 +91,14 @@ class Sight:
         return any(begin < moment and before < end for begin, end in self.seen.get(uuid, ()))
 
 
-def device_events(signals: Iterable[Signal], *, sight: Sight) -> tuple[DeviceEventFact, ...]:
+def device_events(signals: Iterable[HealthSignal], *, sight: Sight) -> tuple[DeviceEventFact, ...]:
     """Return what went wrong in a window, by device, kind, code and begin."""
     found = [event for signal in signals for event in _events_of(signal, sight=sight)]
     found.sort(key=lambda e: (e.uuid, e.instance_id, e.kind, e.code, e.begin_at, e.metric))
     return tuple(_once(found))
 
 
-def _events_of(signal: Signal, *, sight: Sight) -> Iterator[DeviceEventFact]:
+def _events_of(signal: HealthSignal, *, sight: Sight) -> Iterator[DeviceEventFact]:
     if signal.metric == XID_ERRORS:
         return _xids(signal, sight=sight)
     if signal.metric == XID_COUNT:
@@ -169,14 +112,14 @@ def _events_of(signal: Signal, *, sight: Sight) -> Iterator[DeviceEventFact]:
 
 
 def _changes(
-    signal: Signal, *, sight: Sight
-) -> Iterator[tuple[Run, Decimal | None, datetime | None]]:
+    signal: HealthSignal, *, sight: Sight
+) -> Iterator[tuple[HealthRun, Decimal | None, datetime | None]]:
     """Yield the levels that were reached in the window, the level before, and its last sight.
 
     A first level older than the window is no change. One that is first seen after nobody looked is
     a change only when it is not the level that is known already.
     """
-    previous: Run | None = None
+    previous: HealthRun | None = None
     for run in signal.runs:
         if previous is not None:
             before: Decimal | None = previous.value
@@ -189,12 +132,12 @@ def _changes(
         previous = run
 
 
-def _xids(signal: Signal, *, sight: Sight) -> Iterator[DeviceEventFact]:
+def _xids(signal: HealthSignal, *, sight: Sight) -> Iterator[DeviceEventFact]:
     for run, before, _ in _changes(signal, sight=sight):
         yield _xid_event(signal, run=run, xid=int(run.value), before=before)
 
 
-def _counted_xids(signal: Signal, *, sight: Sight) -> Iterator[DeviceEventFact]:
+def _counted_xids(signal: HealthSignal, *, sight: Sight) -> Iterator[DeviceEventFact]:
     """Yield an event for each rise; the count of a trailing window falls by itself."""
     if not signal.code.isascii() or not signal.code.isdigit():
         return
@@ -203,7 +146,9 @@ def _counted_xids(signal: Signal, *, sight: Sight) -> Iterator[DeviceEventFact]:
             yield _xid_event(signal, run=run, xid=int(signal.code), before=before)
 
 
-def _xid_event(signal: Signal, *, run: Run, xid: int, before: Decimal | None) -> DeviceEventFact:
+def _xid_event(
+    signal: HealthSignal, *, run: HealthRun, xid: int, before: Decimal | None
+) -> DeviceEventFact:
     return _event(
         signal,
         kind=EventKind.XID,
@@ -214,7 +159,9 @@ def _xid_event(signal: Signal, *, run: Run, xid: int, before: Decimal | None) ->
     )
 
 
-def _increases(signal: Signal, *, rule: CounterRule, sight: Sight) -> Iterator[DeviceEventFact]:
+def _increases(
+    signal: HealthSignal, *, rule: CounterRule, sight: Sight
+) -> Iterator[DeviceEventFact]:
     for run, before, last_at in _changes(signal, sight=sight):
         # A counter that fell began anew at 0.
         risen = run.value - before if before is not None and run.value > before else run.value
@@ -234,7 +181,7 @@ def _increases(signal: Signal, *, rule: CounterRule, sight: Sight) -> Iterator[D
         )
 
 
-def _unhealthy(signal: Signal, *, sight: Sight) -> Iterator[DeviceEventFact]:
+def _unhealthy(signal: HealthSignal, *, sight: Sight) -> Iterator[DeviceEventFact]:
     """Yield the stretches of one bad level that lasted long enough, cut to the window."""
     for run in signal.runs:
         lasted = seconds_between(run.first_at, run.last_at) + sight.step_seconds
@@ -252,7 +199,7 @@ def _unhealthy(signal: Signal, *, sight: Sight) -> Iterator[DeviceEventFact]:
         )
 
 
-def _throttled(signal: Signal, *, sight: Sight) -> Iterator[DeviceEventFact]:
+def _throttled(signal: HealthSignal, *, sight: Sight) -> Iterator[DeviceEventFact]:
     """Yield the stretches in which clocks were held down for more than 5 % of the time."""
     begin: datetime | None = None
     end: datetime | None = None
@@ -274,13 +221,13 @@ def _throttled(signal: Signal, *, sight: Sight) -> Iterator[DeviceEventFact]:
         begin = end = None
 
 
-def _is_throttled(low: Run, high: Run) -> bool:
+def _is_throttled(low: HealthRun, high: HealthRun) -> bool:
     seconds = seconds_between(low.first_at, high.first_at)
     return high.value - low.value > THROTTLED_MIN * seconds * _NANOSECONDS
 
 
 def _stretch(  # noqa: PLR0913 - An event has this many parts; all are keyword only.
-    signal: Signal,
+    signal: HealthSignal,
     *,
     kind: EventKind,
     code: str,
@@ -303,7 +250,7 @@ def _stretch(  # noqa: PLR0913 - An event has this many parts; all are keyword o
 
 
 def _event(
-    signal: Signal,
+    signal: HealthSignal,
     *,
     kind: EventKind,
     code: str,
