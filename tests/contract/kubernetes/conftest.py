@@ -138,6 +138,8 @@ def pod_body(name: str, *, gpus: int = 0, **spec: object) -> dict[str, Any]:
     container = {"name": "main", "image": "example.com/none:1", "resources": resources}
     # Nothing mounts a token here: some servers make it only seconds after the namespace.
     spec.setdefault("automountServiceAccountToken", False)
+    # Nobody places it but the test: this scheduler is none.
+    spec.setdefault("schedulerName", "gpu-ledger-contract")
     return {"metadata": {"name": name}, "spec": {"containers": [container], **spec}}
 
 
