@@ -63,7 +63,7 @@ def with_money(findings: QuerySet[Any], *, at: datetime) -> QuerySet[Any]:
         at: Whose prices count.
     """
     month = SECONDS_PER_HOUR * HOURS_PER_MONTH
-    return (
+    priced: QuerySet[Any] = (
         findings.annotate(
             currency=Subquery(_prices("size", "price_group", at=at).values("price_book__currency")),
             price_now=Subquery(_prices("size", "price_group", at=at).values("unit_price")),
@@ -88,6 +88,7 @@ def with_money(findings: QuerySet[Any], *, at: datetime) -> QuerySet[Any]:
         .annotate(money_order=Coalesce("monthly_product", Value(_LAST), output_field=_MONEY))
         .order_by("-money_order", "-pk")
     )
+    return priced
 
 
 def money_of(finding: Any) -> WasteMoney:  # noqa: ANN401 - A row of `with_money`.

@@ -35,7 +35,7 @@ def peak_units(*, before: datetime, hours: int, percent: int) -> dict[tuple[UUID
         hours: How long it is.
         percent: The percentile, such as 95.
     """
-    given = {
+    given: dict[str, datetime | int] = {
         "begin": before - timedelta(hours=hours),
         "end": before,
         "rank": hours - (hours * percent + 99) // 100 + 1,

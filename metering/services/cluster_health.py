@@ -71,4 +71,4 @@ def write_cluster_health(*, window_id: int, at: datetime) -> bool:
     """Write the health of a sealed window; return False when it is there, or not sealed."""
     with connection.cursor() as cursor:
         cursor.execute(_INSERT, {"window": window_id, "memory_xids": list(MEMORY_XIDS), "at": at})
-        return cursor.rowcount == 1
+        return int(cursor.rowcount) == 1
