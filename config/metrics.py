@@ -18,7 +18,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from billing.selectors.gauges import count_unaccrued_windows
+from billing.selectors.gauges import count_unaccrued_corrections, count_unaccrued_windows
 from metering.selectors.gauges import oldest_due_window, open_exceptions_by_kind, windows_by_state
 from metering.selectors.watched import heartbeat_ages
 from quotas.selectors.gauges import unapplied_targets
@@ -107,6 +107,11 @@ class LedgerCollector(Collector):
             f"{PREFIX}_unaccrued_windows",
             "Sealed windows that are not charged in full.",
             value=count_unaccrued_windows(),
+        )
+        yield GaugeMetricFamily(
+            f"{PREFIX}_unaccrued_corrections",
+            "Posted usage corrections that are not charged in full.",
+            value=count_unaccrued_corrections(),
         )
 
 

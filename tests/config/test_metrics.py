@@ -14,7 +14,7 @@ from quotas.models import EnforcementTarget
 from tenants.models import Cluster
 from tests.builders import MONTH_START, make_cluster, make_organization, make_project
 
-QUERIES = 6
+QUERIES = 9
 """One for each gauge and one for the clusters, whatever is in the tables."""
 
 Sample = tuple[str, tuple[tuple[str, str], ...]]
@@ -41,6 +41,7 @@ def make_window(cluster: Cluster, hour: int, **fields: object) -> MeteringWindow
 @pytest.mark.django_db
 def test_an_empty_service_has_gauges_at_zero() -> None:
     assert scrape()["gpu_ledger_unaccrued_windows", ()] == 0
+    assert scrape()["gpu_ledger_unaccrued_corrections", ()] == 0
 
 
 @pytest.mark.django_db

@@ -23,7 +23,7 @@ def test_what_does_not_block_the_seal_never_sends_people_to_a_sealed_window(
     assert "meter again" not in REMEDIES[kind]
 
 
-def test_a_sealed_window_is_not_said_to_be_corrected_by_what_nobody_can_write() -> None:
+def test_a_sealed_window_sends_people_to_what_can_be_done_about_it() -> None:
     assert WindowSealedError.remedy == (
-        "A sealed window never changes; resolve its exceptions with a reason."
+        "A sealed window never changes; look at it again, or correct its records."
     )
