@@ -117,7 +117,7 @@ def test_the_queue_shows_cause_and_remedy(cast: Cast) -> None:
 
     text = page.content.decode()
     assert "Namespace stray belongs to no project at that time." in text
-    assert "Bind the namespace to a project." in text
+    assert "Bind the namespace to a project from this hour on." in text
     assert 'value="resolve_exceptions"' not in text
 
 

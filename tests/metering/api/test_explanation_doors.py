@@ -77,7 +77,7 @@ def test_what_is_held_back_names_its_cause_and_remedy(cast: Cast, door: Door) ->
     assert hour["held_unit_seconds"] == 3600
     (step,) = hour["steps"]
     assert step["heading"] == "Unbound namespace"
-    assert "Bind the namespace to a project." in step["sentence"]
+    assert "Bind the namespace to a project from this hour on." in step["sentence"]
 
 
 def test_an_hour_without_a_window_is_not_metered(cast: Cast, door: Door) -> None:
