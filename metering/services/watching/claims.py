@@ -58,18 +58,23 @@ UPDATE metering_podallocation a
 _CONSUMER = (
     "c(claim_uid text, pod_uid text, pod_name text, begin_at timestamptz, end_at timestamptz)"
 )
+# A pod uses a claim from its bind to its end, where the pod's own stream has told these already.
 _RESERVE = f"""
 INSERT INTO metering_claimconsumer (cluster_id, claim_uid, pod_uid, pod_name, owner, begin_at,
   end_at)
-SELECT %(cluster_id)s, c.claim_uid, c.pod_uid, c.pod_name, COALESCE(q.owner, ''), c.begin_at,
-       c.end_at
+SELECT %(cluster_id)s, c.claim_uid, c.pod_uid, c.pod_name, COALESCE(q.owner, ''),
+       COALESCE(q.bound_at, c.begin_at),
+       CASE WHEN c.end_at IS NOT NULL
+         THEN GREATEST(COALESCE(q.bound_at, c.begin_at), LEAST(c.end_at, q.gone_at)) END
   FROM jsonb_to_recordset(%(rows)s) AS {_CONSUMER}
   LEFT JOIN metering_queuedpod q ON q.cluster_id = %(cluster_id)s AND q.pod_uid = c.pod_uid
 ON CONFLICT DO NOTHING
 """  # noqa: S608 - As above.
 _LEAVE = f"""
-UPDATE metering_claimconsumer m SET end_at = c.end_at
+UPDATE metering_claimconsumer m
+   SET end_at = GREATEST(m.begin_at, LEAST(c.end_at, q.gone_at))
   FROM jsonb_to_recordset(%(rows)s) AS {_CONSUMER}
+  LEFT JOIN metering_queuedpod q ON q.cluster_id = %(cluster_id)s AND q.pod_uid = c.pod_uid
  WHERE m.cluster_id = %(cluster_id)s AND m.claim_uid = c.claim_uid AND m.pod_uid = c.pod_uid
    AND m.begin_at = c.begin_at
 """  # noqa: S608 - As above.

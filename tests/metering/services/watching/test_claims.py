@@ -167,6 +167,31 @@ def test_a_claim_is_split_among_its_pods_from_their_binds_to_their_ends(
     assert [(part.pod_uid, part.unit_seconds) for part in parts] == [("a", 96), ("b", 4)]
 
 
+def uses() -> list[tuple[str, int | None, int | None]]:
+    return [
+        (row.pod_uid, second_of(row.begin_at), second_of(row.end_at))
+        for row in ClaimConsumer.objects.order_by("pod_uid")
+    ]
+
+
+def test_a_pod_that_is_known_uses_a_claim_from_its_bind_to_its_end(watching: Watching) -> None:
+    watching.list(100, claiming("a", bound=40), claiming("b", bound=50))
+    watching.list(100, told_claim(consumers=["a", "b", "unknown"]))
+    assert uses() == [("a", 40, None), ("b", 50, None), ("unknown", 100, None)]
+
+    watching.tell(deleted(claiming("a", bound=40, finished=110), 112))
+    watching.tell(event(told_claim(consumers=["b"]), 120))
+
+    assert uses() == [("a", 40, 110), ("b", 50, None), ("unknown", 100, 120)]
+
+
+def test_a_pod_that_came_and_went_in_one_batch_is_kept(watching: Watching) -> None:
+    watching.tell(event(claiming("a", bound=3), 4), deleted(claiming("a", bound=3, finished=9), 10))
+    watching.tell(event(told_claim(consumers=["a"]), 11), event(told_claim(consumers=["b"]), 12))
+
+    assert uses() == [("a", 3, 9), ("b", 12, None)]
+
+
 def test_slices_tell_what_each_device_is_and_when_it_went(watching: Watching) -> None:
     watching.list(1, told_slice(), told_slice("slice-2", devices={"gpu-9": {"type": "gpu"}}))
     watching.tell(event(told_slice(devices={"gpu-0": {"type": "gpu", "uuid": "x"}}), 10))
