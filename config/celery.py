@@ -7,7 +7,10 @@ Two beats may run; every tick is idempotent.
 import os
 
 from celery import Celery
+from celery.signals import worker_process_init
 from kombu.entity import Queue
+
+from config.collector import calm_collector
 
 VISIBILITY_TIMEOUT_SECONDS = 600
 TASK_TIME_LIMIT_SECONDS = 240
@@ -63,3 +66,9 @@ def read_settings(sender: Celery, **_: object) -> None:
     from django.conf import settings  # noqa: PLC0415 - Settings are read when the app is configured.
 
     sender.conf.broker_url = settings.REDIS_URL
+
+
+@worker_process_init.connect
+def begin_calm(**_: object) -> None:
+    """Set the collector of a process that will meter."""
+    calm_collector()
