@@ -7,7 +7,8 @@ from datetime import datetime
 from decimal import ROUND_DOWN, Decimal
 from uuid import UUID
 
-from metering.domain.reconciliation import Side, Span
+from metering.domain.accounts import Span
+from metering.domain.reconciliation import Side
 from metering.domain.watch_coverage import blind_stretches, covered_seconds
 from metering.domain.window import seconds_between
 from metering.models import ClaimConsumer, NodeRecord, ReconciliationDecision
@@ -135,8 +136,8 @@ def _consumers(
         .values_list("claim_uid", "pod_uid", "pod_name", "owner", "begin_at", "end_at")
     )
     found: dict[str, list[ConsumerFact]] = defaultdict(list)
-    for claim_uid, *values in rows:
-        found[claim_uid].append(ConsumerFact(*values))
+    for claim_uid, pod_uid, pod_name, owner, begin_at, until_at in rows:
+        found[claim_uid].append(ConsumerFact(pod_uid, pod_name, owner, begin_at, until_at))
     return found
 
 

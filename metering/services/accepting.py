@@ -64,13 +64,13 @@ def accept_side(
             resource=resource,
             side=side.value,
             note=text,
-            decided_by_id=person_id(actor),
+            decided_by_id=person_id(actor=actor),
             decided_at=at,
         )
         MeteringException.objects.filter(id=found.id).update(
             state=ExceptionState.RESOLVED,
             resolved_at=at,
-            resolved_by_id=person_id(actor),
+            resolved_by_id=person_id(actor=actor),
             resolution=text,
         )
         _meter_again(window, note=text, actor=actor, at=at, policy=policy)

@@ -8,12 +8,13 @@ holds the unit-seconds; nothing is guessed and nothing is dropped.
 from collections.abc import Mapping
 from dataclasses import replace
 
+from metering.domain.accounts import Account
 from metering.domain.attribution import tenant_at
 from metering.domain.catalogue import Sized, Unsized
 from metering.domain.exceptions import Finding
 from metering.domain.measurement import is_believable, unit_seconds
 from metering.domain.policy import GapPolicy
-from metering.domain.reconciliation import Account, Share, Verdict
+from metering.domain.reconciliation import Share, Verdict
 from metering.domain.resource_names import sanitise
 from metering.domain.timeline import EndKind, Interval, clip
 from metering.selectors.allocations import AllocationFact

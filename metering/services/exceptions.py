@@ -107,7 +107,7 @@ def resolve_exception(
         ).update(
             state=ExceptionState.RESOLVED,
             resolved_at=at,
-            resolved_by_id=person_id(actor),
+            resolved_by_id=person_id(actor=actor),
             resolution=text,
         )
         found = MeteringException.objects.filter(id=exception_id).first()
@@ -144,7 +144,7 @@ def resolve_of_window(
     ).update(
         state=ExceptionState.RESOLVED,
         resolved_at=at,
-        resolved_by_id=person_id(actor),
+        resolved_by_id=person_id(actor=actor),
         resolution=_required_note(note),
     )
 
@@ -156,6 +156,6 @@ def _required_note(note: str) -> str:
     return text
 
 
-def person_id(actor: Actor) -> int | None:
+def person_id(*, actor: Actor) -> int | None:
     """Return the id of the person who acts; None for the system and for tokens."""
     return int(actor.id) if actor.kind is ActorKind.PERSON else None

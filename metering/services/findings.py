@@ -3,6 +3,7 @@
 import hashlib
 from datetime import datetime
 
+from metering.domain.accounts import Account
 from metering.domain.catalogue import UnsizedCause
 from metering.domain.exceptions import (
     ExceptionKind,
@@ -11,7 +12,7 @@ from metering.domain.exceptions import (
     unsized_kind,
     unsized_sentence,
 )
-from metering.domain.reconciliation import Account, Share, Verdict
+from metering.domain.reconciliation import Share, Verdict
 from metering.domain.resource_names import resource_of, sanitise
 from metering.domain.timeline import Interval
 from metering.protocols import Observation

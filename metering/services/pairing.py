@@ -5,17 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from metering.domain.accounts import Account, Eyes, eyes_of_ticks
 from metering.domain.effective_request import effective_units
 from metering.domain.measurement import UNKNOWN_UNITS_MAX
 from metering.domain.pod_life import CLAIM_PREFIX
 from metering.domain.policy import GapPolicy
 from metering.domain.reconciliation import (
-    Account,
-    Eyes,
     Reconciled,
     Share,
     Verdict,
-    eyes_of_ticks,
     reconcile,
     share_of,
     tolerance_seconds,
