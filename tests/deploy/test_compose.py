@@ -14,6 +14,7 @@ from config.celery import app
 from config.embedded.postgres import DATABASE, OWNER
 from config.env import SECRET_NAMES, Environment
 from config.settings.base import settings_from
+from metering.management.commands.watch_cluster import STOP_SECONDS
 from tests.deploy.files import OURS, ROOT, compose, last, service
 
 WEB_PORT = 8000
@@ -95,7 +96,7 @@ def test_every_secret_that_is_read_is_mounted_and_has_a_file() -> None:
         assert place == {"file": f"deploy/secrets/{name}"}
 
 
-@pytest.mark.parametrize("name", ["migrate", "web"])
+@pytest.mark.parametrize("name", ["migrate", "web", "watcher"])
 def test_every_command_of_manage_py_exists_and_takes_its_arguments(name: str) -> None:
     python, manage, command, *arguments = service(name)["command"]
 
@@ -136,6 +137,10 @@ def test_a_worker_is_given_time_to_finish_its_tick() -> None:
     assert grace > app.conf.worker_soft_shutdown_timeout
 
 
+def test_a_watcher_is_given_time_to_write_what_has_come() -> None:
+    assert duration_seconds(service("watcher")["stop_grace_period"]) > STOP_SECONDS
+
+
 def test_the_web_port_is_the_same_everywhere() -> None:
     scraped = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))
     job = next(j for j in scraped["scrape_configs"] if j["job_name"] == "gpu-ledger")
@@ -169,7 +174,7 @@ def test_everybody_waits_for_the_migrations_and_they_for_the_database() -> None:
     healthy, done = "service_healthy", "service_completed_successfully"
 
     assert service("migrate")["depends_on"] == {"postgres": {"condition": healthy}}
-    for name in ("web", "worker", "beat"):
+    for name in ("web", "worker", "beat", "watcher"):
         assert service(name)["depends_on"] == {
             "migrate": {"condition": done},
             "valkey": {"condition": healthy},

