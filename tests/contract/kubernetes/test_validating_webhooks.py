@@ -260,6 +260,28 @@ def test_the_quota_comes_last(core: Core, hooks: Hooks) -> None:
     assert denied.message.endswith("denied the request: not today")
 
 
+def test_one_behind_a_service_proves_itself_by_the_services_name(
+    hooks: Hooks, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    host = f"hook.{hooks.namespace}.svc"
+    answering = WebhookServer(tmp_path_factory.mktemp("service"), "127.0.0.1", name=host)
+    service = {"name": "hook", "namespace": hooks.namespace, "path": "/review"}
+    body = {
+        "metadata": {"name": "hook"},
+        "spec": {"type": "ExternalName", "externalName": "localhost"},
+    }
+    assert hooks.wire.post(f"/api/v1/namespaces/{hooks.namespace}/services", body).code == 201
+    client = {"service": {**service, "port": answering.port}, "caBundle": answering.authority}
+    assert hooks.register(hooks.webhook(clientConfig=client)).code == 201
+    wait_for(lambda: hooks.probe().code == 201 and bool(answering.seen))
+    answering.rule = deny("through a service", 403)
+
+    refused = hooks.wire.post(hooks.pods, pod_body("trainer"))
+
+    answering.stop()
+    assert refused.message.endswith("denied the request: through a service")
+
+
 @pytest.mark.parametrize(
     ("changes", "field"),
     [

@@ -43,25 +43,27 @@ class WebhookServer:
     Attributes:
         rule: What it answers, from a request to a response; may be changed at any time.
         seen: The requests, oldest first.
+        url: Where it is; its certificate is for `name`, or for that host.
         code: Of its answers over HTTP.
         version: Of its answers; "" for the one it was asked in.
         released: Lets go of what `hold` holds.
     """
 
-    def __init__(self, folder: Path, host: str) -> None:
+    def __init__(self, folder: Path, host: str, *, name: str = "") -> None:
         self.rule: Rule = allow
         self.seen: list[Body] = []
         self.code = 200
         self.version = ""
         self.released = threading.Event()
-        identity = make_identity(folder, host=host)
+        identity = make_identity(folder, host=name or host)
         self.authority = base64.b64encode(identity.authority_pem.encode()).decode()
         self._server = ThreadingHTTPServer((host if host == HOST else "", 0), self._handler())
         self._server.daemon_threads = True
         self._server.socket = identity.server_context().wrap_socket(
             self._server.socket, server_side=True, do_handshake_on_connect=False
         )
-        self.url = f"https://{host}:{self._server.server_address[1]}/review"
+        self.port = self._server.server_address[1]
+        self.url = f"https://{host}:{self.port}/review"
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.05,), daemon=True
         )

@@ -93,7 +93,7 @@ class Admission:
         # A copy: nothing that is told may change what is stored.
         request = json.loads(json.dumps(review.request(str(uuid.uuid4()))))
         try:
-            verdict = call_webhook(webhook, request)
+            verdict = call_webhook(self._store, webhook, request)
         except CallError as error:
             if webhook.get("failurePolicy", "Fail") == "Ignore":
                 return None

@@ -3,14 +3,16 @@
 import base64
 import http.client
 import json
+import socket
 import ssl
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from metering.adapters.simulated_cluster.kubernetes_api.errors import JSON
+from metering.adapters.simulated_cluster.kubernetes_api.places import Place, place_of
 from metering.adapters.simulated_cluster.kubernetes_api.reviews import ADMISSION_VERSION
+from metering.adapters.simulated_cluster.kubernetes_api.store import ObjectStore
 
 ANSWER_BYTES_MAX: Final = 3 * 1024 * 1024
 TIMEOUT_SECONDS: Final = 10
@@ -36,10 +38,26 @@ class Verdict:
     warnings: tuple[str, ...] = ()
 
 
-def call_webhook(webhook: JSON, request: JSON) -> Verdict:
+class _Connection(http.client.HTTPSConnection):
+    """A connection to an address, with the certificate of a name."""
+
+    def __init__(self, place: Place, *, timeout: int, tls: ssl.SSLContext) -> None:
+        """Keep the place; nothing is connected yet."""
+        super().__init__(place.name, place.address[1], timeout=timeout, context=tls)
+        self._address = place.address
+        self._tls = tls
+
+    def connect(self) -> None:
+        """Connect."""
+        plain = socket.create_connection(self._address, self.timeout)
+        self.sock = self._tls.wrap_socket(plain, server_hostname=self.host)
+
+
+def call_webhook(store: ObjectStore, webhook: JSON, request: JSON) -> Verdict:
     """Ask a webhook.
 
     Args:
+        store: Where Services are.
         webhook: As it stands in its configuration.
         request: Of the AdmissionReview.
 
@@ -48,27 +66,20 @@ def call_webhook(webhook: JSON, request: JSON) -> Verdict:
     """
     review = {"kind": "AdmissionReview", "apiVersion": ADMISSION_VERSION, "request": request}
     try:
-        return _verdict(_post(webhook, review), request["uid"])
+        place = place_of(store, webhook["clientConfig"])
+        return _verdict(_post(place, webhook, review), request["uid"])
     except (OSError, http.client.HTTPException, ValueError, TypeError) as error:
         raise CallError(f"failed to call webhook: {error}") from error
 
 
-def _post(webhook: JSON, review: JSON) -> Any:  # noqa: ANN401 - JSON is any value.
-    client = webhook["clientConfig"]
-    if "url" not in client:
-        service = client["service"]
-        raise OSError(f'service "{service["name"]}" not found')
+def _post(place: Place, webhook: JSON, review: JSON) -> Any:  # noqa: ANN401 - JSON is any value.
     seconds = webhook.get("timeoutSeconds", TIMEOUT_SECONDS)
-    url = urlsplit(client["url"])
-    context = ssl.create_default_context()
-    if client.get("caBundle"):
-        context = ssl.create_default_context(cadata=base64.b64decode(client["caBundle"]).decode())
-    connection = http.client.HTTPSConnection(
-        url.hostname or "", url.port or 443, timeout=seconds, context=context
-    )
+    bundle = webhook["clientConfig"].get("caBundle")
+    tls = ssl.create_default_context(cadata=base64.b64decode(bundle).decode() if bundle else None)
+    connection = _Connection(place, timeout=seconds, tls=tls)
     try:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        path = f"{url.path or '/'}?timeout={seconds}s"
+        path = f"{place.path}?timeout={seconds}s"
         connection.request("POST", path, json.dumps(review).encode(), headers)
         answer = connection.getresponse()
         body = answer.read(ANSWER_BYTES_MAX)

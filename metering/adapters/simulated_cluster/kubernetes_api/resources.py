@@ -95,6 +95,7 @@ SERVICE_ACCOUNTS: Final = Resource(
     subresources=("token",),
     short_names=("sa",),
 )
+SERVICES: Final = Resource("services", "Service", is_namespaced=True, short_names=("svc",))
 BUDGETS: Final = Resource(
     "poddisruptionbudgets",
     "PodDisruptionBudget",
@@ -197,6 +198,7 @@ ALL: Final = (
     PODS,
     QUOTAS,
     SERVICE_ACCOUNTS,
+    SERVICES,
     BUDGETS,
     JOBS,
     PRIORITY_CLASSES,

@@ -19,6 +19,7 @@ from metering.adapters.simulated_cluster.kubernetes_api.resources import (
     NAMESPACES,
     NODES,
     PODS,
+    SERVICES,
     VALIDATING_WEBHOOKS,
     Resource,
 )
@@ -89,7 +90,7 @@ def test_an_answer_that_cannot_be_meant_is_none(
     hook.rule = answering(**changes)
 
     with pytest.raises(CallError, match=said):
-        call_webhook(webhook(hook), {"uid": "u"})
+        call_webhook(ObjectStore(), webhook(hook), {"uid": "u"})
 
 
 @pytest.mark.parametrize("response", [None, "no"])
@@ -97,14 +98,14 @@ def test_an_answer_without_a_response_is_none(hook: WebhookServer, response: obj
     hook.rule = lambda _: response  # type: ignore[assignment,return-value]
 
     with pytest.raises(CallError, match="response was absent"):
-        call_webhook(webhook(hook), {"uid": "u"})
+        call_webhook(ObjectStore(), webhook(hook), {"uid": "u"})
 
 
 def test_an_answer_of_another_version_is_none(hook: WebhookServer) -> None:
     hook.version = "admission.k8s.io/v1beta1"
     try:
         with pytest.raises(CallError, match="expected webhook response of"):
-            call_webhook(webhook(hook), {"uid": "u"})
+            call_webhook(ObjectStore(), webhook(hook), {"uid": "u"})
     finally:
         hook.version = ""
 
@@ -113,21 +114,30 @@ def test_an_answer_with_an_error_code_is_none(hook: WebhookServer) -> None:
     hook.code = 503
     try:
         with pytest.raises(CallError, match="answered 503"):
-            call_webhook(webhook(hook), {"uid": "u"})
+            call_webhook(ObjectStore(), webhook(hook), {"uid": "u"})
     finally:
         hook.code = 200
+
+
+def test_a_service_inside_the_cluster_leads_nowhere(hook: WebhookServer) -> None:
+    store = ObjectStore()
+    store.put(SERVICES, ("ns", "hook"), {"metadata": {"name": "hook"}, "spec": {}})
+    client = {"service": {"name": "hook", "namespace": "ns"}}
+
+    with pytest.raises(CallError, match="no endpoints available"):
+        call_webhook(store, webhook(hook, clientConfig=client), {"uid": "u"})
 
 
 def test_a_service_is_not_found_where_there_are_none(hook: WebhookServer) -> None:
     service = {"service": {"name": "gpu-ledger", "namespace": "gpu-ledger"}}
 
     with pytest.raises(CallError, match='service "gpu-ledger" not found'):
-        call_webhook(webhook(hook, clientConfig=service), {"uid": "u"})
+        call_webhook(ObjectStore(), webhook(hook, clientConfig=service), {"uid": "u"})
 
 
 def test_without_an_authority_of_its_own_the_systems_are_asked(hook: WebhookServer) -> None:
     with pytest.raises(CallError, match="certificate verify failed"):
-        call_webhook(webhook(hook, clientConfig={"url": hook.url}), {"uid": "u"})
+        call_webhook(ObjectStore(), webhook(hook, clientConfig={"url": hook.url}), {"uid": "u"})
 
 
 def test_who_wants_to_be_asked_again_is_after_a_later_change(hook: WebhookServer) -> None:
