@@ -8,9 +8,8 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final
 
-from metering.domain.attribution import Tenant
 from metering.domain.catalogue import Sized
 from metering.domain.device_attribution import (
     SHARED_MODES,
@@ -25,50 +24,15 @@ from metering.domain.devices import Activity, Attribution, Holding, activities
 from metering.domain.energy import Part, share_out, split_device
 from metering.domain.gpu_sizes import SharingMode
 from metering.domain.mig_geometry import compute_slices_of, geometry_of
-from metering.domain.timeline import Interval
 from metering.protocols import DeviceObservation, EnergyObservation, Observation
-from metering.selectors.allocations import AllocationFact
 from metering.services.sizing import Sizer
+
+if TYPE_CHECKING:
+    # A window's rows hold these rows too.
+    from metering.services.composed import UsageRow
 
 SLICES: Final = 7
 """Compute slices of a GPU whose geometry is not known."""
-
-
-class Usage(Protocol):
-    """A usage record before it is written; see composition.UsageRow."""
-
-    @property
-    def fact(self) -> AllocationFact:
-        """Return what is held."""
-        ...
-
-    @property
-    def tenant(self) -> Tenant:
-        """Return whose it is."""
-        ...
-
-    @property
-    def interval(self) -> Interval:
-        """Return the part inside the window."""
-        ...
-
-    @property
-    def owner(self) -> str:
-        """Return the owning user."""
-        ...
-
-    @property
-    def unit_seconds(self) -> int:
-        """Return what is billed."""
-        ...
-
-    @property
-    def split_among(self) -> int:
-        """Return how many pods shared it at once."""
-        ...
-
-
-Row = TypeVar("Row", bound=Usage)
 
 
 @dataclass(frozen=True)
@@ -86,17 +50,17 @@ class DeviceRow:
     begin_at: datetime
     end_at: datetime
     kind: Kind | None = None
-    usage: Usage | None = None
+    usage: "UsageRow | None" = None
     energy: int | None = None
 
 
 def measure_devices(
-    rows: Sequence[Row],
+    rows: Sequence["UsageRow"],
     *,
     observation: Observation,
     sizer: Sizer,
     held_nodes: Collection[str] = (),
-) -> tuple[list[Row], list[DeviceRow]]:
+) -> tuple[list["UsageRow"], list[DeviceRow]]:
     """Return the usage rows with what is known of their devices, and one row for each device.
 
     Args:
@@ -126,13 +90,13 @@ def measure_devices(
     ]
     shared = _shared_energies(rows, devices=devices)
     measured = [
-        replace(row, activity=_with_shared(activity, energy=shared.get(index)))  # type: ignore[type-var]
+        replace(row, activity=_with_shared(activity, energy=shared.get(index)))
         for index, (row, activity) in enumerate(zip(rows, known, strict=True))
     ]
     return measured, devices + overheads
 
 
-def _holding_of(row: Usage) -> Holding:
+def _holding_of(row: "UsageRow") -> Holding:
     return Holding(
         namespace=row.fact.namespace,
         pod_name=row.fact.pod_name,
@@ -223,7 +187,7 @@ def _overhead(energy: EnergyObservation, *, device: DeviceObservation, amount: i
     return DeviceRow(bare, Attribution.OVERHEAD, energy.marks[0], energy.marks[-1], energy=amount)
 
 
-def _shared_energies(rows: Sequence[Usage], *, devices: Sequence[DeviceRow]) -> dict[int, int]:
+def _shared_energies(rows: Sequence["UsageRow"], *, devices: Sequence[DeviceRow]) -> dict[int, int]:
     """Return what falls to each pod that shares devices, by index: its share of the time.
 
     Which of a node's shared devices a pod ran on is not told, so they are taken together. What
@@ -246,7 +210,7 @@ def _shared_energies(rows: Sequence[Usage], *, devices: Sequence[DeviceRow]) -> 
     return found
 
 
-def _shares(usages: Sequence[Usage], total: int, pool: Sequence[DeviceRow]) -> Sequence[int]:
+def _shares(usages: Sequence["UsageRow"], total: int, pool: Sequence[DeviceRow]) -> Sequence[int]:
     """Return whole parts by share and time; all shares of a node's kind are of one size."""
     replicas = usages[0].fact.share_denominator
     whole = sum(_replica_seconds(row, replicas=replicas) for row in pool)

@@ -29,7 +29,7 @@ def at(seconds: int) -> datetime:
 
 
 @dataclass(frozen=True)
-class Device:
+class ShownDevice:
     node: str = NODE
     instance_id: str = ""
     instance_profile: str = ""
@@ -40,8 +40,8 @@ class Device:
     is_shared: bool = False
 
 
-def serving(pod: str = "train-0", **fields: object) -> Device:
-    return Device(namespace="team", pod=pod, **fields)  # type: ignore[arg-type]
+def serving(pod: str = "train-0", **fields: object) -> ShownDevice:
+    return ShownDevice(namespace="team", pod=pod, **fields)  # type: ignore[arg-type]
 
 
 def holding(
@@ -56,7 +56,7 @@ def holding(
 
 
 def told(
-    *devices: Device, holdings: tuple[Holding, ...] = (), kind: Kind | None = WHOLE
+    *devices: ShownDevice, holdings: tuple[Holding, ...] = (), kind: Kind | None = WHOLE
 ) -> list[tuple[str, int | None]]:
     """Return whom each device speaks of where the node hands everything out as one kind."""
     kinds = {} if kind is None else {(NODE, ""): kind, (NODE, "1g.10gb"): kind}
@@ -76,8 +76,8 @@ def test_an_instance_speaks_of_the_pod_that_held_it() -> None:
 
 
 @pytest.mark.parametrize("kind", [SLICED, MPS])
-@pytest.mark.parametrize("device", [Device(), serving()], ids=["unnamed", "one of several"])
-def test_a_device_of_a_sharing_node_speaks_of_nobody_alone(kind: Kind, device: Device) -> None:
+@pytest.mark.parametrize("device", [ShownDevice(), serving()], ids=["unnamed", "one of several"])
+def test_a_device_of_a_sharing_node_speaks_of_nobody_alone(kind: Kind, device: ShownDevice) -> None:
     held = (holding(mode=kind.sharing_mode),)
 
     assert told(device, holdings=held, kind=kind) == [("shared", None)]
@@ -91,13 +91,13 @@ def test_an_instance_that_is_shared_speaks_of_nobody_alone() -> None:
 
 
 def test_several_named_pods_share_whatever_the_labels_of_the_node_say() -> None:
-    assert told(Device(is_shared=True), holdings=(holding(),)) == [("shared", None)]
+    assert told(ShownDevice(is_shared=True), holdings=(holding(),)) == [("shared", None)]
 
 
 def test_the_device_of_a_claim_that_pods_share_speaks_of_nobody_alone() -> None:
     held = tuple(replace(holding(pod), split_among=2) for pod in ("train-0", "train-1"))
 
-    assert told(serving(), Device(), holdings=held) == [("shared", None), ("idle", None)]
+    assert told(serving(), ShownDevice(), holdings=held) == [("shared", None), ("idle", None)]
 
 
 def test_a_pod_that_the_ledger_does_not_know_leaves_its_device_unattributed() -> None:
@@ -111,25 +111,28 @@ def test_two_pods_of_one_name_leave_the_device_unattributed() -> None:
 
 
 def test_a_device_nobody_held_is_idle() -> None:
-    assert told(Device(), serving(), holdings=(holding(),)) == [("idle", None), ("exclusive", 0)]
+    assert told(ShownDevice(), serving(), holdings=(holding(),)) == [
+        ("idle", None),
+        ("exclusive", 0),
+    ]
 
 
 def test_a_device_on_a_node_without_labels_is_idle_when_nobody_held_anything() -> None:
-    assert told(Device(), kind=None) == [("idle", None)]
+    assert told(ShownDevice(), kind=None) == [("idle", None)]
 
 
 def test_a_missing_label_is_no_idle_gpu() -> None:
-    assert told(Device(), holdings=(holding(),)) == [("unattributed", None)]
+    assert told(ShownDevice(), holdings=(holding(),)) == [("unattributed", None)]
 
 
 def test_one_of_two_gpus_that_lost_its_label_is_no_idle_gpu() -> None:
-    found = told(serving(), Device(), holdings=(holding(units=2),))
+    found = told(serving(), ShownDevice(), holdings=(holding(units=2),))
 
     assert found == [("exclusive", 0), ("unattributed", None)]
 
 
 def test_nobody_is_idle_on_a_node_where_a_pod_is_not_billed_yet() -> None:
-    devices = (Device(), Device(node="node-2"))
+    devices = (ShownDevice(), ShownDevice(node="node-2"))
 
     found = attribute_devices(devices, holdings=(), kinds={}, held_nodes={NODE})
 
@@ -140,7 +143,7 @@ def test_nobody_is_idle_on_a_node_where_a_pod_is_not_billed_yet() -> None:
     ("named_from", "expected"), [(300, "idle"), (301, "unattributed")], ids=["slow", "too slow"]
 )
 def test_an_exporter_may_take_five_minutes_to_name_a_pod(named_from: int, expected: str) -> None:
-    before = Device(end_at=at(named_from))
+    before = ShownDevice(end_at=at(named_from))
     named = serving(begin_at=at(named_from))
 
     assert told(before, named, holdings=(holding(),))[0] == (expected, None)
@@ -149,7 +152,7 @@ def test_an_exporter_may_take_five_minutes_to_name_a_pod(named_from: int, expect
 def test_a_short_pod_that_was_never_named_is_not_overlooked() -> None:
     held = (holding(begin=1000, end=1200),)
 
-    assert told(Device(), holdings=held) == [("unattributed", None)]
+    assert told(ShownDevice(), holdings=held) == [("unattributed", None)]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +166,7 @@ def test_a_short_pod_that_was_never_named_is_not_overlooked() -> None:
     ids=["another node", "an instance", "a share", "another hour"],
 )
 def test_a_pod_that_held_something_else_says_nothing_of_a_whole_gpu(elsewhere: Holding) -> None:
-    assert told(Device(), holdings=(elsewhere,)) == [("idle", None)]
+    assert told(ShownDevice(), holdings=(elsewhere,)) == [("idle", None)]
 
 
 def test_a_device_is_told_in_its_place() -> None:
@@ -174,7 +177,7 @@ def test_a_device_is_told_in_its_place() -> None:
 
 
 def test_what_a_device_is_handed_out_as_is_looked_up_by_its_profile() -> None:
-    media = Device(instance_id="9", instance_profile="1g.10gb+me")
+    media = ShownDevice(instance_id="9", instance_profile="1g.10gb+me")
 
     assert place_of(media) == (NODE, "1g.10gb.me")
     [found] = attribute_devices([media], holdings=(), kinds={(NODE, "1g.10gb.me"): MIG})

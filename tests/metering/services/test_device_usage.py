@@ -169,6 +169,14 @@ def test_instances_share_out_what_their_gpu_took() -> None:
     ]
 
 
+def test_energy_of_a_gpu_that_showed_nothing_else_is_passed_over() -> None:
+    energy = EnergyObservation("GPU-9", "node-1", (moment(0), moment(3600)), (0, 100))
+
+    collect(observation(pod("uid-1"), devices=(device(),), energies=(energy,)))
+
+    assert rows() == [("GPU-1", "", "exclusive", "uid-1", 3600, 1_000_000)]
+
+
 def test_energy_between_two_pods_is_overhead_beside_their_rows() -> None:
     marks = (moment(0), moment(600), moment(1200), moment(3600))
     energy = EnergyObservation("GPU-1", "node-1", marks, (0, 100, 150, 400))
