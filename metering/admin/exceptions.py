@@ -2,9 +2,8 @@
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from django.http.response import HttpResponse
-from django.shortcuts import get_object_or_404
 from unfold.decorators import action, display
 
 from metering.admin.notes import NoteActionForm, note_of
@@ -54,8 +53,10 @@ class MeteringExceptionAdmin(LedgerAdmin):
     @action(description="Settle it", url_path="remedy", permissions=["view"], icon="build")
     def remedy(self, request: HttpRequest, object_id: int) -> HttpResponse:
         """Show what settles one exception, and do it."""
-        rows = MeteringException.objects.select_related("cluster")
-        return remedy_page(self, request, get_object_or_404(rows, pk=object_id))
+        found = self.get_object(request, str(object_id))
+        if found is None:
+            raise Http404
+        return remedy_page(self, request, found)
 
     @display(description="state", ordering="state", label=STATE_COLORS)
     def state_label(self, row: MeteringException) -> str:

@@ -29,7 +29,6 @@ from tenants.access import projects_visible_to
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, InvalidInputError
-from tenants.models import Project
 from tenants.services.namespaces import bind_namespace
 
 READ_PROJECT: Final = "tenants:project:read"
@@ -50,7 +49,7 @@ class BindForm(forms.Form):
     """Whose namespace it is."""
 
     project = forms.ModelChoiceField(
-        queryset=Project.objects.none(),
+        queryset=None,
         widget=UnfoldAdminSelectWidget,
         help_text="From the hour of this exception on, until further notice.",
     )

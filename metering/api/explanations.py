@@ -74,7 +74,7 @@ class PodExplanationViewSet(LedgerViewSet):
     serializer_class = PodExplanationSerializer
 
     @extend_schema(parameters=[PodQuestionSerializer], responses=PodExplanationSerializer)
-    def list(self, request: Request) -> Response:
+    def ask(self, request: Request) -> Response:
         """Return what is known of one pod, hour by hour."""
         question = PodQuestionSerializer(data=request.query_params)
         question.is_valid(raise_exception=True)

@@ -1,5 +1,6 @@
 """Where the REST doors of metering hang under /api/v1/."""
 
+from django.urls import path
 from rest_framework.routers import SimpleRouter
 
 from metering.api.capacity import CapacityRecordViewSet
@@ -25,10 +26,12 @@ router.register("metering-exceptions", MeteringExceptionViewSet, basename="meter
 router.register("capacity-records", CapacityRecordViewSet, basename="capacity-record")
 router.register("device-usage", DeviceUsageViewSet, basename="device-usage")
 router.register("catalogue-versions", CatalogueVersionViewSet, basename="catalogue-version")
-router.register("pod-explanations", PodExplanationViewSet, basename="pod-explanation")
 router.register("device-events", DeviceEventViewSet, basename="device-event")
 router.register("credit-proposals", CreditProposalViewSet, basename="credit-proposal")
 router.register("cluster-health", ClusterHealthViewSet, basename="cluster-health")
 router.register("waste-findings", WasteFindingViewSet, basename="waste-finding")
 
-urlpatterns = router.urls
+urlpatterns = [
+    *router.urls,
+    path("pod-explanations/", PodExplanationViewSet.as_view({"get": "ask"})),
+]

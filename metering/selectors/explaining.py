@@ -21,6 +21,7 @@ from metering.models import (
     QueuedPod,
     UsageRecord,
 )
+from tenants.models import Cluster
 
 PODS_MAX: Final = 50
 """Pods of one name that are looked at: names are used again, uids never."""
@@ -58,6 +59,11 @@ class PodRows:
         """Return the namespaces the rows are about."""
         rows = (*self.queued, *self.allocations, *self.records, *self.exceptions)
         return frozenset(row.namespace for row in rows)
+
+
+def cluster_id_of(slug: str) -> UUID | None:
+    """Return the id of the cluster of a short name, or None without one."""
+    return Cluster.objects.filter(slug=slug).values_list("pk", flat=True).first()
 
 
 def pod_rows(pod: PodName, *, begin_at: datetime, end_at: datetime) -> PodRows:

@@ -13,12 +13,14 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from metering.access import access_usage_record
 from metering.domain.explaining import Step
-from metering.models import UsageRecord
-from metering.selectors.explaining import PodName
+from metering.selectors.explaining import PodName, cluster_id_of
 from metering.selectors.explanations import explain_pod, explain_record
-from tenants.models import Cluster
+from tenants.domain.actors import system_actor
+from tenants.domain.errors import NotFoundError
 
+ACTOR: Final = system_actor("manage.explain")
 HOURS: Final = 24
 HOURS_MAX: Final = 24 * 31
 
@@ -80,20 +82,20 @@ class Command(BaseCommand):
 
 
 def _record_steps(record_id: int) -> tuple[Step, ...]:
-    record = UsageRecord.objects.filter(pk=record_id).first()
-    if record is None:
-        raise CommandError(f"There is no usage record {record_id}.")
-    return explain_record(record)
+    try:
+        return explain_record(access_usage_record(ACTOR, record_id))
+    except NotFoundError as error:
+        raise CommandError(f"There is no usage record {record_id}.") from error
 
 
 def _pod(options: dict[str, Any]) -> PodName:
     if not options["uid"] and not (options["namespace"] and options["name"]):
         raise CommandError("Give --uid, or --namespace and --name.")
-    cluster = Cluster.objects.filter(slug=options["cluster"]).first()
-    if cluster is None:
+    cluster_id = cluster_id_of(options["cluster"])
+    if cluster_id is None:
         raise CommandError(f'There is no cluster "{options["cluster"]}".')
     return PodName(
-        cluster_id=cluster.pk,
+        cluster_id=cluster_id,
         uid=options["uid"],
         namespace=options["namespace"],
         name=options["name"],
