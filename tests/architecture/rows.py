@@ -5,9 +5,11 @@ from decimal import Decimal
 
 from billing.models import BillingPeriod, Invoice
 from billing.services.accrual import accrue_windows
+from metering.domain.catalogue_rules import DEFAULT_RULES, rule_to_json, rules_digest
 from metering.domain.correction import CorrectionState
 from metering.models import (
     CapacityRecord,
+    CatalogueVersion,
     DeviceUsage,
     ExceptionKind,
     MeteringException,
@@ -35,6 +37,7 @@ def make_set(number: int) -> None:
     accrue_windows(window_ids=[window.pk], actor=TICK, at=AT)
     _make_people(ledger, number)
     _make_metering(window)
+    _make_catalogue(number)
     make_derived_rows(window, ledger.llm)
     correct(window, ledger.llm, 60, state=CorrectionState.PROPOSED)
     _make_device(window)
@@ -53,6 +56,15 @@ def _make_people(ledger: Ledger, number: int) -> None:
         service_account=account,
         actor=SEED,
         at=AT,
+    )
+
+
+def _make_catalogue(number: int) -> None:
+    CatalogueVersion.objects.create(
+        version=100 + number,
+        rules=[rule_to_json(rule) for rule in DEFAULT_RULES],
+        digest=rules_digest(DEFAULT_RULES),
+        created_at=AT,
     )
 
 
