@@ -13,6 +13,7 @@ from metering.domain.errors import FindingNotOpenError, NoteMissingError
 from metering.domain.waste import Verdict, judge, waste_account
 from metering.domain.waste_rules import WasteThresholds
 from metering.models import WasteFinding, WasteState
+from metering.selectors.plans import prefer_hash_joins
 from metering.selectors.waste import (
     Holder,
     HolderKey,
@@ -71,8 +72,9 @@ def update_waste(
     """Bring a cluster's findings to the end of its newest sealed window; return how many stand.
 
     What is no longer so is closed. What a person dismissed is not said again of that allocation.
-    Six statements, whatever the number of allocations.
+    Seven statements, whatever the number of allocations; call it in a transaction.
     """
+    prefer_hash_joins()
     holders = holders_at_end(window)
     spells = spells_before_end(window, thresholds=thresholds)
     verdicts = {
