@@ -12,13 +12,13 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final, cast
 
 import requests
 
@@ -143,7 +143,9 @@ def _meter(source: Any, slug: str, *, is_counted: bool) -> Metered:  # noqa: ANN
     actor = system_actor("bench")
     (claimed,) = claim_windows(worker="bench", limit=1, at=AT)
     assert claimed.target.slug == slug, claimed.target.slug
-    counting = CaptureQueriesContext(connection) if is_counted else nullcontext([])
+    counting: AbstractContextManager[Any] = (
+        CaptureQueriesContext(connection) if is_counted else nullcontext([])
+    )
     cpu = time.process_time_ns()
     with counting as captured, _waiting() as waited, measured() as watch:
         collect_window(claimed=claimed, source=source, actor=actor, at=AT)
@@ -172,7 +174,7 @@ def _waiting() -> Iterator[list[int]]:
         finally:
             waited.append(time.perf_counter_ns() - begin)
 
-    socket.SocketIO.readinto = timed  # type: ignore[method-assign]
+    socket.SocketIO.readinto = timed  # type: ignore[assignment, method-assign]
     try:
         yield waited
     finally:
@@ -235,7 +237,7 @@ def _prometheus(folder: Path) -> tuple[EmbeddedPrometheus, Decimal]:
         writer = HistoryWriter(crowd(PODS, HOUR))
         text = folder / "history.txt"
         with text.open("wb") as out:
-            writer.write(history(HOUR), MillisecondTimes(out))
+            writer.write(history(HOUR), cast("BinaryIO", MillisecondTimes(out)))
         server.import_openmetrics(text, name="crowd")
         text.unlink()
     server.start()

@@ -78,7 +78,7 @@ def undisturbed() -> World:
         world.sights.append(request(pod, life.units, times=seen))  # type: ignore[union-attr]
         world.facts += facts_of(pod, scheduled=life.bound_at)  # type: ignore[operator]
         if life.finished_at:
-            world.facts += [  # type: ignore[operator]
+            world.facts += [
                 last("kube_pod_status_phase", {**pod, "phase": "Succeeded"}),
                 last("kube_pod_completion_time", pod, str(life.finished_at)),
             ]
