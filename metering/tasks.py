@@ -27,6 +27,7 @@ from metering.services.partitions import MONTHS_AHEAD, ensure_partitions
 from metering.services.recheck_sweeping import RecheckSweep, recheck_due, recheck_one
 from metering.services.rechecks import make_due_rechecks
 from metering.services.sweeping import Progress, Sweep, Worker, meter_due, meter_one
+from metering.services.watching.settling import settle_everywhere
 from metering.services.windows import open_due_windows
 from tenants.domain.actors import Actor, system_actor
 
@@ -49,6 +50,7 @@ def tick_windows() -> int:
         open_due_windows(at=at, policy=policy)
         due = due_window_ids(at=at)
         transaction.on_commit(lambda: _hint(due, task=collect_window))
+    settle_everywhere(actor=ACTOR, at=at)
     return len(due)
 
 
@@ -97,6 +99,7 @@ def collect_window(window_id: int) -> bool:
 def tick(*, at: datetime, actor: Actor, progress: Progress | None = None) -> Sweep:
     """Do one round of everything in this process, for `manage.py tick`; return what was done."""
     ensure_partitions(from_month=at, months=MONTHS_AHEAD + 1)
+    settle_everywhere(actor=actor, at=at)
     return meter_due(worker=worker_from_settings(actor=actor), at=at, progress=progress)
 
 

@@ -8,6 +8,7 @@ from django.db import connection, transaction
 
 from metering.domain.catalogue import Catalogue
 from metering.domain.pod_life import CLAIM_PREFIX
+from metering.models import PodAllocation
 from metering.selectors.locks import lock_cluster_ledger
 from metering.services.catalogue import ensure_catalogue
 from metering.services.watching.sizing import SIZES, labelled, sizes_json
@@ -67,6 +68,18 @@ def settle_sizes(*, cluster_id: UUID, actor: Actor, at: datetime) -> int:
                 facts={"rows": settled, "catalogue_version": catalogue.version},
             )
     return settled
+
+
+def settle_everywhere(*, actor: Actor, at: datetime) -> int:
+    """Size what the catalogue has come to know, in every cluster that has something open.
+
+    One statement when there is nothing; each cluster is a transaction of its own.
+    """
+    clusters = PodAllocation.objects.filter(size="").order_by("cluster_id")
+    return sum(
+        settle_sizes(cluster_id=cluster_id, actor=actor, at=at)
+        for cluster_id in clusters.values_list("cluster_id", flat=True).distinct()
+    )
 
 
 def settle_open_sizes(cluster_id: UUID, *, catalogue: Catalogue) -> int:

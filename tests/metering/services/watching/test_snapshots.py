@@ -6,7 +6,7 @@ from django.db import DatabaseError, transaction
 from metering.domain.catalogue_rules import Rule, rule_to_json, rules_digest
 from metering.domain.gpu_sizes import GPUSize
 from metering.models import CatalogueVersion, PodAllocation
-from metering.services.watching.settling import settle_sizes
+from metering.services.watching.settling import settle_everywhere, settle_sizes
 from tenants.models import AuditEntry, Cluster, Project
 from tests.builders import bind, make_organization, make_project
 from tests.metering.seen import ACTOR, HOUR, moment
@@ -124,6 +124,20 @@ def store(version: int, rules: tuple[Rule, ...]) -> None:
         digest=rules_digest(rules),
         created_at=HOUR,
     )
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_tick_settles_every_cluster_that_has_something_open(watching: Watching) -> None:
+    assert settle_everywhere(actor=ACTOR, at=HOUR) == 0
+    store(2, (Rule(None, ("nvidia.com/gpu",)),))
+    watching.tell(event(told_pod(bound=4), 5))
+    assert size() == UNKNOWN
+
+    store(3, (Rule(GPUSize.LARGE, ("nvidia.com/gpu",)),))
+
+    assert settle_everywhere(actor=ACTOR, at=HOUR) == 1
+    assert settle_everywhere(actor=ACTOR, at=HOUR) == 0
+    assert size() == WHOLE
 
 
 def test_what_has_a_size_is_not_settled_again(cluster: Cluster, watching: Watching) -> None:
