@@ -11,6 +11,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.db import connections
 from django.test import override_settings
 
 from metering.adapters import cluster_watch
@@ -20,6 +21,7 @@ from metering.management.commands import watch_cluster as command
 from metering.models import ClusterWatch, WatchCursor
 from metering.protocols.watch import WatchTarget
 from metering.selectors.watched import WatchedCluster, heartbeat_ages, watched_clusters
+from metering.services.watching.leading import Watcher
 from metering.services.watching.leases import take_lease
 from tenants.domain.actors import system_actor
 from tests.builders import AT, make_cluster
@@ -97,7 +99,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, threading
     """Let threads begin without a database: they belong to another connection than the test's."""
     begun: list[tuple[str, threading.Event]] = []
 
-    def wait(cluster: WatchedCluster, watcher: command.Watcher) -> None:
+    def wait(cluster: WatchedCluster, watcher: Watcher) -> None:
         begun.append((cluster.target.slug, watcher.stop))
         watcher.stop.wait(30)
 
@@ -146,7 +148,7 @@ def test_a_signal_ends_it_and_every_thread(
 ) -> None:
     make_cluster("hopper", is_watched=True)
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    monkeypatch.setattr(command.connections, "close_all", lambda: signal.raise_signal(15))
+    monkeypatch.setattr(connections, "close_all", lambda: signal.raise_signal(15))
 
     run("--all")
 

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from metering.adapters.kubernetes import KubernetesClusterWatch
@@ -51,7 +52,7 @@ class Told:
         reference = f"kubeconfig:{self.kubeconfig}"
         return WatchTarget("hopper", credential_reference=reference, **fields)
 
-    def write(self, answer: Answer, stream: BinaryIO) -> bool:
+    def write(self, answer: Answer, stream: BufferedIOBase) -> bool:
         """Send a body, and return whether the connection is still good."""
         stream.writelines(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in answer.pieces)
         if answer.stalls:

@@ -78,16 +78,23 @@ class Stage:
         leader = Leader(lease=self.lead(), target=self.target, watcher=self.watcher())
         return WatchLoop(leader=leader, cluster_id=self.cluster.pk)
 
+    def tick(self) -> None:
+        """Put clock and pulse forward by a second."""
+        self.forward(1)
+
     def forward(self, seconds: float) -> None:
         """Put clock and pulse forward."""
         self.at += timedelta(seconds=seconds)
         self.pulse += seconds
 
 
-def turn_until(loop: WatchLoop, is_done: Callable[[], bool]) -> None:
-    """Take turns until something holds."""
+def turn_until(
+    loop: WatchLoop, is_done: Callable[[], bool], *, each: Callable[[], None] = lambda: None
+) -> None:
+    """Take turns until something holds, and do `each` after every one."""
     for _ in range(TURNS_MAX):
         loop.turn()
+        each()
         if is_done():
             return
     raise AssertionError(f"not reached within {TURNS_MAX} turns")

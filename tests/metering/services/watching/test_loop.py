@@ -1,6 +1,6 @@
 """The loop: lists, streams, batches, heartbeats and relists, against a simulated cluster."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.db.models import F
@@ -35,7 +35,7 @@ def go_on(stage: Stage, loop: WatchLoop, *, seconds: int) -> None:
         turn_until(loop, lambda: is_read_up_to_now(stage))
 
 
-def ledger() -> dict[str, tuple[object, object, str]]:
+def ledger() -> dict[str, tuple[datetime, datetime | None, str]]:
     return {
         row.pod_uid: (row.begin_at, row.end_at, row.end_kind) for row in PodAllocation.objects.all()
     }
@@ -137,7 +137,7 @@ def test_a_version_that_is_too_old_is_listed_anew_and_the_hole_is_no_secret(stag
 
     again = stage.loop()
     again.turn()
-    turn_until(again, lambda: stage.forward(1) or healthy_at(stage) != START)
+    turn_until(again, lambda: healthy_at(stage) != START, each=stage.tick)
     again.abandon()
 
     first, second = WatchSpan.objects.all()

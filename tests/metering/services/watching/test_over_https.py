@@ -91,6 +91,7 @@ def test_a_deletion_that_is_heard_of_later_is_only_bounded(
 
     row = killed()
     assert (row.end_at, row.end_kind) == (last_known, "vanished_in_gap")
+    assert row.end_at is not None
     assert row.end_at + row.end_slack_seconds * SECOND >= KILLED_AT
     assert set(WatchCursor.objects.values_list("listed_at", flat=True)) == {last_known}
 
@@ -105,8 +106,8 @@ def test_a_version_the_server_forgot_is_listed_anew(stage: Stage, api: Kubernete
     api.store.compact()
 
     again = stage.loop()
-    turn_until(again, lambda: stage.forward(1) or killed().end_at is not None)
-    turn_until(again, lambda: stage.forward(1) or WatchSpan.objects.count() == 2)
+    turn_until(again, lambda: killed().end_at is not None, each=stage.tick)
+    turn_until(again, lambda: WatchSpan.objects.count() == 2, each=stage.tick)
     again.abandon()
 
     row = killed()
@@ -123,7 +124,7 @@ def test_a_server_that_is_silent_because_nothing_happens_is_asked_again_and_well
         stage.target = WatchTarget("hopper", credential_reference=f"kubeconfig:{kubeconfig}")
         stage.watch = KubernetesClusterWatch(stall_seconds=1, clock=lambda: stage.at)
         loop = stage.loop()
-        turn_until(loop, lambda: stage.forward(1) or WatchSpan.objects.exists())
+        turn_until(loop, WatchSpan.objects.exists, each=stage.tick)
         begun_at = stage.at
         for _ in range(20):
             stage.forward(1)
@@ -142,7 +143,7 @@ def test_a_server_that_is_gone_ends_the_heartbeats(stage: Stage, api: Kubernetes
     last_known = stage.at
 
     api.stop()
-    turn_until(loop, lambda: stage.forward(1) or bool(ClusterWatch.objects.get().last_error))
+    turn_until(loop, lambda: bool(ClusterWatch.objects.get().last_error), each=stage.tick)
     for _ in range(3):
         stage.forward(10)
         loop.turn()
