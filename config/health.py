@@ -44,6 +44,12 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "metering_podallocation": ("refuses_truncate", "refuses_update"),
     "metering_reconciliationdecision": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "metering_creditproposal": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "metering_deviceusage": (
+        "checks_insert",
+        "keeps_sealed",
+        "refuses_truncate",
+        "refuses_update",
+    ),
     "metering_deviceevent": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "metering_usagerecord": (
         "checks_insert",
