@@ -186,7 +186,10 @@ def test_a_refusal_the_api_knows_is_billed_to_nobody(cluster: Cluster) -> None:
 
 
 def test_a_request_that_cannot_be_is_told_of_a_pod_only_prometheus_saw() -> None:
-    collect(observation(pod("a", units=-1), pod("b", units=20_000)))
+    gone = {"last_seen_at": moment(-113), "scheduled_at": moment(-600)}
+    collect(
+        observation(pod("a", units=-1), pod("b", units=20_000), pod("before", units=-1, **gone))
+    )
 
     assert usage() == []
     assert [(kind, subject) for kind, subject, _ in exceptions()] == [
@@ -239,6 +242,31 @@ def test_a_size_nobody_knew_at_the_bind_is_settled_with_the_hour(cluster: Cluste
     row.refresh_from_db()
     assert (row.size, row.price_group, row.catalogue_version) == ("large", "H100/whole", 1)
     assert usage() == [("a", "large", "H100/whole", "whole", 1, 3600, 3600)]
+
+
+def test_a_size_that_was_not_settled_yet_is_composed_with_the_catalogue_given(
+    cluster: Cluster,
+) -> None:
+    ledgered(cluster, "a", **UNSIZED, price_group="", sharing_mode="", product="")
+    window = MeteringWindow.objects.select_related("cluster").get()
+    sight = look_at(hour=hour_of(window), source=worker(observation(pod("a"))).source, as_of=DUE)
+    basis = basis_of(sight, policy=DEFAULT_POLICY)
+    catalogue = ensure_catalogue(actor=ACTOR, at=DUE)
+
+    composed = compose_window(given_of(sight, basis=basis, catalogue=catalogue))
+
+    [row] = composed.usage
+    assert (row.fact.size, row.fact.price_group, row.unit_seconds) == ("large", "H100/whole", 3600)
+    assert PodAllocation.objects.get().size == ""
+
+
+def test_a_node_that_offers_none_of_a_resource_is_no_place_for_it(cluster: Cluster) -> None:
+    offered(cluster, "node-2", {"nvidia.com/gpu": 0})
+    offered(cluster, "node-3", begin=3600)
+
+    collect(observation())
+
+    assert [row.node for row in CapacityRecord.objects.all()] == ["node-1"]
 
 
 def test_a_device_nobody_knows_is_held_by_what_the_api_told(cluster: Cluster) -> None:
