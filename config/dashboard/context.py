@@ -57,6 +57,7 @@ def build_dashboard(begin_at: datetime, *, at: datetime) -> dict[str, Any]:
     exceptions = open_exception_totals(begin_at=begin_at, end_at=end_at)
     invoices = invoices_of_month(f"{begin_at:%Y-%m}")
     capacity = capacity_totals(begin_at=begin_at, end_at=end_at)
+    names = _cluster_names()
     return {
         "month_name": f"{begin_at:%B %Y}",
         "months": _tabs(begin_at, at=at),
@@ -67,10 +68,8 @@ def build_dashboard(begin_at: datetime, *, at: datetime) -> dict[str, Any]:
         "organizations": parts.organization_table(
             costs, sizes=cost_by_size(begin_at=begin_at, end_at=end_at), invoices=invoices
         ),
-        "capacity": parts.capacity_bars(capacity, names=_cluster_names()),
-        "health": health_table(
-            health_totals(begin_at=begin_at, end_at=end_at), names=_cluster_names()
-        ),
+        "capacity": parts.capacity_bars(capacity, names=names),
+        "health": health_table(health_totals(begin_at=begin_at, end_at=end_at), names=names),
         "waiting": parts.waiting_table(
             exceptions,
             begin_at=begin_at,

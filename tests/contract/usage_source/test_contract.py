@@ -27,6 +27,7 @@ from tests.contract.usage_source.conftest import (
 
 SCRAPE = timedelta(seconds=SCRAPE_SECONDS)
 FIGURE = "DCGM_FI_DEV_FB_USED"
+HEALTH = "DCGM_FI_DEV_XID_ERRORS"
 CLUSTERS = ("hopper", "ampere")
 EVERY_HOUR = [(cluster, hour) for cluster in CLUSTERS for hour in range(HOURS - 1)]
 
@@ -246,8 +247,8 @@ def test_evidence_says_what_was_asked(seen: Seen) -> None:
     for one in observation.evidence:
         assert one.query
         assert len(one.sha256) == 64
-        # The simulated history holds no figures beyond activity and energy.
-        assert (one.samples > 0) is (FIGURE not in one.query)
+        # The simulated history holds no figures beyond activity and energy, and healthy devices.
+        assert (one.samples > 0) is not any(name in one.query for name in (FIGURE, HEALTH))
         assert observation.start_at < one.at <= observation.as_of
 
 
