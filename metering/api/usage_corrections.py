@@ -1,4 +1,4 @@
-"""/api/v1/usage-corrections/: what sealed usage is corrected by, asked for and decided by people."""
+"""/api/v1/usage-corrections/: what corrects sealed usage, asked for and decided by people."""
 
 from typing import Any
 from uuid import UUID
