@@ -76,6 +76,7 @@ SELECT u.organization_id, u.project_id, u.owner, u.namespace, u.pod_name, u.pod_
    AND a.resource = u.resource
  WHERE u.window_id = %(window)s AND u.window_start = %(start)s AND u.revision = 0
    AND u.end_at = %(end)s AND (a.end_at IS NULL OR a.end_at > %(end)s)
+   AND starts_with(u.resource, 'claim/') IS FALSE
  ORDER BY u.pod_uid, u.resource
 """
 # Use is how busy the device was, or how active its SMs were where only that is known. A figure is

@@ -272,3 +272,12 @@ def test_statements_do_not_grow_with_pods(world: WasteWorld) -> None:
 
     assert statements_of(world, 1) == few
     assert WasteFinding.objects.filter(state="open").count() == 31
+
+
+def test_a_device_claim_is_not_judged(world: WasteWorld) -> None:
+    world.held.clear()
+    world.hold("claim-0", resource="claim/gpu.nvidia.com", started_at=None)
+    world.hour(0, None)
+
+    assert derive() == Derived(windows=1)
+    assert not WasteFinding.objects.exists()
