@@ -3,7 +3,6 @@
 Everything here writes in the thread that calls it, and stops at once when the lease is lost.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -21,7 +20,12 @@ from metering.services.watching.events import ledger_events
 from metering.services.watching.heartbeats import beat
 from metering.services.watching.leases import Lease, renew_lease
 from metering.services.watching.lists import ledger_list
-from metering.services.watching.pace import GAP_SECONDS_MAX, RENEWALS_PER_LEASE, WatchPace
+from metering.services.watching.pace import (
+    GAP_SECONDS_MAX,
+    RENEWALS_PER_LEASE,
+    WatchPace,
+    whole_pulse,
+)
 from metering.services.watching.troubles import note_trouble
 from tenants.domain.actors import Actor
 
@@ -46,7 +50,7 @@ class Watcher:
     actor: Actor
     clock: Callable[[], datetime]
     pace: WatchPace = field(default_factory=WatchPace)
-    pulse: Callable[[], float] = time.monotonic
+    pulse: Callable[[], int] = whole_pulse
     stop: Event = field(default_factory=Event)
 
 
@@ -58,7 +62,7 @@ class Leader:
         self.target = target
         self.watcher = watcher
         self._lease = lease
-        self._renew_at = watcher.pulse() + watcher.pace.lease_seconds / RENEWALS_PER_LEASE
+        self._renew_at = watcher.pulse() + watcher.pace.lease_seconds // RENEWALS_PER_LEASE
 
     def renew(self) -> None:
         """Prolong the lease when a third of it is over.
@@ -71,7 +75,7 @@ class Leader:
         seconds = self.watcher.pace.lease_seconds
         if not renew_lease(lease=self._lease, lease_seconds=seconds):
             raise LeaseLostError("Another process leads the watch of this cluster.")
-        self._renew_at = self.watcher.pulse() + seconds / RENEWALS_PER_LEASE
+        self._renew_at = self.watcher.pulse() + seconds // RENEWALS_PER_LEASE
 
     def beat(self, *, at: datetime, is_resumed: bool) -> None:
         """Tell that the watch is healthy."""

@@ -25,7 +25,7 @@ def keep_watching(*, cluster_id: UUID, target: WatchTarget, watcher: Watcher) ->
     """
     failures = 0
     while not watcher.stop.is_set():
-        pause = watcher.pace.lease_seconds / RENEWALS_PER_LEASE
+        pause = watcher.pace.lease_seconds // RENEWALS_PER_LEASE
         try:
             if watch_cluster(cluster_id=cluster_id, target=target, watcher=watcher):
                 failures = 0

@@ -1,6 +1,7 @@
 """Pace: how often a watch tells, writes, lists again and tries again."""
 
 import hashlib
+import time
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,18 +30,23 @@ class WatchPace:
         reopen_seconds: Least time between the starts of two streams of a kind.
     """
 
-    heartbeat_seconds: float = 10
+    heartbeat_seconds: int = 10
     lease_seconds: int = 30
-    relist_seconds: float = 600
+    relist_seconds: int = 600
     stream_seconds: int = 300
     drain_seconds: int = 3
-    quiet_seconds: float = 2
+    quiet_seconds: int = 2
     batch_events_max: int = 500
-    batch_seconds: float = 1
-    reopen_seconds: float = 1
+    batch_seconds: int = 1
+    reopen_seconds: int = 1
 
 
-def wait_seconds(*, failures: int, seed: str, asked: int = 0) -> float:
+def whole_pulse() -> int:
+    """Return whole seconds that only ever grow."""
+    return int(time.monotonic())
+
+
+def wait_seconds(*, failures: int, seed: str, asked: int = 0) -> int:
     """Return how long to wait after failures in a row: doubling, bounded, spread by the seed.
 
     Args:
@@ -51,4 +57,4 @@ def wait_seconds(*, failures: int, seed: str, asked: int = 0) -> float:
     base = min(1 << min(failures - 1, WAIT_DOUBLINGS_MAX), WAIT_SECONDS_MAX)
     digest = hashlib.sha256(f"{seed}/{failures}".encode()).digest()
     spread = int.from_bytes(digest[:4], "big") % (JITTER_PERCENT + 1)
-    return max(base + base * spread / 100, asked)
+    return max(base + base * spread // 100, asked)

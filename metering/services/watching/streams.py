@@ -6,6 +6,7 @@ fills, the readers wait, and the server waits with them, so memory stays flat.
 
 import threading
 from dataclasses import dataclass
+from datetime import timedelta
 from queue import Empty, Full, Queue
 from typing import Final
 
@@ -84,7 +85,7 @@ class Stream:
     def _put(self, item: WatchEvent | Ended) -> bool:
         while not self._is_abandoned.is_set():
             try:
-                self._queue.put((self, item), timeout=_PUT_SECONDS)
+                self._queue.put((self, item))
             except Full:
                 continue
             return True
@@ -98,16 +99,16 @@ class StreamQueue:
         """Nothing has come yet."""
         self._items: Queue[tuple[Stream, WatchEvent | Ended]] = Queue(QUEUE_EVENTS_MAX)
 
-    def put(self, item: tuple[Stream, WatchEvent | Ended], *, timeout: float) -> None:
+    def put(self, item: tuple[Stream, WatchEvent | Ended]) -> None:
         """Add an item, or raise Full when there is no room for so long."""
-        self._items.put(item, timeout=timeout)
+        self._items.put(item, timeout=_PUT_SECONDS)
 
-    def take(self, *, wait_seconds: float) -> list[tuple[Stream, WatchEvent | Ended]]:
+    def take(self, *, wait: timedelta) -> list[tuple[Stream, WatchEvent | Ended]]:
         """Return everything that is there, waiting for the first thing at most so long."""
         found: list[tuple[Stream, WatchEvent | Ended]] = []
         try:
-            if wait_seconds > 0:
-                found.append(self._items.get(timeout=wait_seconds))
+            if wait:
+                found.append(self._items.get(timeout=wait.total_seconds()))
             while len(found) < QUEUE_EVENTS_MAX:
                 found.append(self._items.get_nowait())
         except Empty:

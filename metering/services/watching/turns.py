@@ -5,6 +5,7 @@ and tells that it is healthy only while every stream is open, has caught up, and
 """
 
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
@@ -24,8 +25,9 @@ KINDS: Final = (WatchedKind.NODES, WatchedKind.SLICES, WatchedKind.PODS, Watched
 ALWAYS_SERVED: Final = frozenset({WatchedKind.PODS, WatchedKind.NODES})
 """A server without these is none; one without device claims is only old."""
 STREAM_SECONDS_MIN: Final = 5
-TURN_SECONDS: Final = 0.2
+TURN: Final = timedelta(milliseconds=200)
 """How long a turn waits for events; also how soon a stop is noticed."""
+NOTHING: Final = timedelta(0)
 ROUNDS_MAX: Final = 50
 """Full queues written before a heartbeat; a stream that is faster for ever has not caught up."""
 
@@ -36,15 +38,15 @@ class _Reading:
 
     kind: WatchedKind
     version: str | None
-    relist_at: float
+    relist_at: int
     stream: Stream | None = None
-    opened_at: float | None = None
-    ended_at: float = float("-inf")
+    opened_at: int | None = None
+    ended_at: int | None = None
     pending: list[WatchEvent] = field(default_factory=list)
-    pending_since: float = 0
+    pending_since: int = 0
     has_told: bool = False
     failures: int = 0
-    start_at: float = 0
+    start_at: int = 0
     is_served: bool = True
     is_whole: bool = False
     """Whether nothing is known to be missing: it was read to its end, or is open long enough."""
@@ -78,7 +80,7 @@ class WatchLoop:
         for reading in self._readings.values():
             if reading.stream is None and self._watcher.pulse() >= reading.start_at:
                 self._start(reading)
-        self._take(wait_seconds=TURN_SECONDS)
+        self._take(wait=TURN)
         for reading in self._readings.values():
             if self._is_ripe(reading):
                 self._write(reading)
@@ -104,7 +106,7 @@ class WatchLoop:
 
     def finish(self) -> None:
         """Write what has come already."""
-        self._take(wait_seconds=0)
+        self._take(wait=NOTHING)
         self._write_all()
 
     def abandon(self) -> None:
@@ -163,9 +165,9 @@ class WatchLoop:
         reading.failures = 0
         reading.relist_at = self._watcher.pulse() + self._pace.relist_seconds
 
-    def _take(self, *, wait_seconds: float) -> bool:
+    def _take(self, *, wait: timedelta) -> bool:
         """Take what has come, and return whether that was anything."""
-        items = self._queue.take(wait_seconds=wait_seconds)
+        items = self._queue.take(wait=wait)
         for stream, item in items:
             reading = self._readings[stream.kind]
             if reading.stream is not stream:
@@ -183,7 +185,8 @@ class WatchLoop:
             reading.opened_at = now
             return
         reading.failures, reading.has_told = 0, True
-        if reading.opened_at - reading.ended_at <= GAP_SECONDS_MAX:
+        former = reading.ended_at
+        if former is not None and reading.opened_at - former <= GAP_SECONDS_MAX:
             event = replace(event, is_prompt=True)
         if not reading.pending:
             reading.pending_since = now
@@ -204,7 +207,7 @@ class WatchLoop:
         if _is_idle(error) and reading.opened_at is not None:
             # Old servers send no bookmark while nothing happens, so silence proves nothing: asking
             # again does. What may have piled up in it is not taken for prompt.
-            reading.ended_at = float("-inf")
+            reading.ended_at = None
         elif error is None:
             reading.is_whole = True
         elif isinstance(error, SourceUnavailableError | WatchExpiredError):
@@ -232,7 +235,7 @@ class WatchLoop:
             kind=reading.kind,
             reason=reason,
             failures=reading.failures,
-            pause_seconds=round(pause),
+            pause_seconds=pause,
         )
 
     def _is_ripe(self, reading: _Reading) -> bool:
@@ -256,7 +259,7 @@ class WatchLoop:
             return
         at = self._watcher.clock()
         for _ in range(ROUNDS_MAX):
-            if not self._take(wait_seconds=0):
+            if not self._take(wait=NOTHING):
                 break
         else:
             return

@@ -40,7 +40,7 @@ class Stage:
 
     cluster: Cluster
     at: datetime = START
-    pulse: float = 1_000
+    pulse: int = 1_000
     name: str = "one"
     target: WatchTarget = TARGET
     pace: WatchPace = field(default_factory=lambda: WatchPace(quiet_seconds=0, batch_seconds=0))
@@ -82,7 +82,7 @@ class Stage:
         """Put clock and pulse forward by a second."""
         self.forward(1)
 
-    def forward(self, seconds: float) -> None:
+    def forward(self, seconds: int) -> None:
         """Put clock and pulse forward."""
         self.at += timedelta(seconds=seconds)
         self.pulse += seconds

@@ -138,9 +138,9 @@ def test_told_to_stop_inside_a_list_it_writes_nothing_of_it(stage: Stage) -> Non
 
 def test_a_lost_lease_is_asked_for_again(stage: Stage) -> None:
     stop = Impatient(looks_left=3)
-    pulses = iter([0.0] * 3 + [1e6] * 1000)
+    pulses = iter([0] * 3 + [1_000_000] * 1000)
 
-    def lose() -> float:
+    def lose() -> int:
         now = next(pulses)
         if now:
             ClusterWatch.objects.update(lease_owner="other", fence=99)

@@ -28,7 +28,7 @@ def drained(queue: StreamQueue) -> list[WatchEvent | Ended]:
     """Return everything up to the end of a stream."""
     found: list[WatchEvent | Ended] = []
     while not found or not isinstance(found[-1], Ended):
-        found += [item for _, item in queue.take(wait_seconds=5)]
+        found += [item for _, item in queue.take(wait=timedelta(seconds=5))]
     return found
 
 
@@ -56,8 +56,8 @@ def test_a_stream_that_breaks_tells_why() -> None:
 
 
 def test_nothing_there_is_an_empty_answer_at_once() -> None:
-    assert StreamQueue().take(wait_seconds=0) == []
-    assert StreamQueue().take(wait_seconds=0.01) == []
+    assert StreamQueue().take(wait=timedelta(0)) == []
+    assert StreamQueue().take(wait=timedelta(milliseconds=10)) == []
 
 
 def test_a_full_queue_makes_the_reader_wait_until_it_is_unwanted() -> None:
@@ -65,7 +65,7 @@ def test_a_full_queue_makes_the_reader_wait_until_it_is_unwanted() -> None:
     filler = stream(queue)
     bookmark = WatchEvent(Change.BOOKMARK, "1", END)
     for _ in range(QUEUE_EVENTS_MAX):
-        queue.put((filler, bookmark), timeout=1)
+        queue.put((filler, bookmark))
     waiting = stream(queue)
     waiting.start()
     (thread,) = [one for one in threading.enumerate() if one.name == "watch-hopper-pods"]
@@ -74,4 +74,4 @@ def test_a_full_queue_makes_the_reader_wait_until_it_is_unwanted() -> None:
     thread.join(timeout=5)
 
     assert not thread.is_alive()
-    assert {told for told, _ in queue.take(wait_seconds=0)} == {filler}
+    assert {told for told, _ in queue.take(wait=timedelta(0))} == {filler}
