@@ -7,7 +7,7 @@ import sys
 
 import bench
 
-NOT_BENCHES = {"__main__", "crowd", "harness"}
+NOT_BENCHES = {"__main__", "crowd", "harness", "lab_methods", "lab_stage"}
 
 
 def bench_names() -> list[str]:

@@ -74,14 +74,15 @@ class LedgerRow:
 
 
 # A row whose end is a lower bound may still have lasted into the hour. What Prometheus saw first is
-# the API's word too, once the watch has come to know the pod.
+# the API's word too, once the watch has come to know the pod; its bind is what the API tells.
 _ROWS = """
 SELECT pod_uid, resource, namespace, pod_name, node, owner, units, size, price_group, sharing_mode,
        product, share_numerator, share_denominator, COALESCE(catalogue_version, 0), begin_at,
        end_at, end_kind, end_slack_seconds, last_seen_at,
-       source = 'kubernetes' OR EXISTS (
-         SELECT FROM metering_queuedpod q
-          WHERE q.cluster_id = a.cluster_id AND q.pod_uid = a.pod_uid AND q.bound_at IS NOT NULL),
+       source,
+       CASE WHEN source <> 'kubernetes' THEN (
+         SELECT q.bound_at FROM metering_queuedpod q
+          WHERE q.cluster_id = a.cluster_id AND q.pod_uid = a.pod_uid) END,
        CASE WHEN size = '' THEN node_labels ELSE '{}' END
   FROM metering_podallocation a
  WHERE cluster_id = %(cluster_id)s
@@ -122,9 +123,9 @@ def ledger_rows(
 def _row(values: tuple[object, ...], *, labels: Mapping[str, str]) -> LedgerRow:
     fact_values, rest = values[: len(FACT_COLUMNS)], values[len(FACT_COLUMNS) :]
     fact = AllocationFact(*fact_values)  # type: ignore[arg-type]
-    end_at, end_kind, slack, last_seen_at, is_from_api, _ = rest
+    end_at, end_kind, slack, last_seen_at, source, bound_at, _ = rest
     life = Life(
-        begin_at=whole_second(fact.begin_at),
+        begin_at=whole_second(bound_at if isinstance(bound_at, datetime) else fact.begin_at),
         end_at=whole_second(end_at) if isinstance(end_at, datetime) else None,
         end_kind=EndKind(str(end_kind)),
         slack_seconds=int(str(slack)),
@@ -133,6 +134,6 @@ def _row(values: tuple[object, ...], *, labels: Mapping[str, str]) -> LedgerRow:
         fact=fact,
         life=life,
         last_seen_at=last_seen_at,  # type: ignore[arg-type]
-        is_from_api=bool(is_from_api),
+        is_from_api=source == "kubernetes" or bound_at is not None,
         node_labels=labels,
     )

@@ -8,25 +8,16 @@ from decimal import ROUND_DOWN, Decimal
 from uuid import UUID
 
 from metering.domain.accounts import Span
+from metering.domain.pod_life import CLAIM_PREFIX
 from metering.domain.reconciliation import Side
 from metering.domain.watch_coverage import blind_stretches, covered_seconds
 from metering.domain.window import seconds_between
-from metering.models import ClaimConsumer, NodeRecord, ReconciliationDecision
+from metering.models import NodeRecord, ReconciliationDecision
 from metering.selectors.allocations import AllocationKey, LedgerRow, ledger_rows
 from metering.selectors.watch import watch_spans
+from metering.selectors.watched_pods import ClaimUse, RefusedPod, claim_uses, refused_pods
 
 COVERAGE_STEP = Decimal("0.00001")
-
-
-@dataclass(frozen=True)
-class ConsumerFact:
-    """A pod that a claim was reserved for, from when to when; `end_at` None goes on."""
-
-    pod_uid: str
-    pod_name: str
-    owner: str
-    begin_at: datetime
-    end_at: datetime | None
 
 
 @dataclass(frozen=True)
@@ -64,12 +55,14 @@ class WindowLedger:
     Attributes:
         rows: By pod uid and sanitised resource.
         consumers: By claim uid, in the order of their begin.
+        refused: Pods of which the API told what cannot be.
         decisions: Whose evidence a person accepted, by pod uid and sanitised resource.
     """
 
     rows: Mapping[AllocationKey, LedgerRow] = field(default_factory=dict)
-    consumers: Mapping[str, Sequence[ConsumerFact]] = field(default_factory=dict)
+    consumers: Mapping[str, Sequence[ClaimUse]] = field(default_factory=dict)
     nodes: Sequence[NodeFact] = ()
+    refused: Sequence[RefusedPod] = ()
     decisions: Mapping[AllocationKey, Side] = field(default_factory=dict)
     watch: WatchCoverage = field(default_factory=WatchCoverage)
 
@@ -119,25 +112,23 @@ def window_ledger(
         return WindowLedger(rows=rows)
     return WindowLedger(
         rows=rows,
-        consumers=_consumers(cluster_id, start_at=start_at, end_at=end_at),
+        consumers=_consumers(cluster_id, rows=rows),
         nodes=_nodes(cluster_id, start_at=start_at, end_at=end_at),
+        refused=refused_pods(cluster_id, start_at, end_at),
         decisions=_decisions(cluster_id, start_at=start_at),
         watch=watch_coverage(cluster_id, start_at=start_at, end_at=end_at, until_at=until_at),
     )
 
 
 def _consumers(
-    cluster_id: UUID, *, start_at: datetime, end_at: datetime
-) -> Mapping[str, Sequence[ConsumerFact]]:
-    rows = (
-        ClaimConsumer.objects.filter(cluster_id=cluster_id, begin_at__lt=end_at)
-        .exclude(end_at__lte=start_at)
-        .order_by("claim_uid", "begin_at", "pod_uid")
-        .values_list("claim_uid", "pod_uid", "pod_name", "owner", "begin_at", "end_at")
-    )
-    found: dict[str, list[ConsumerFact]] = defaultdict(list)
-    for claim_uid, pod_uid, pod_name, owner, begin_at, until_at in rows:
-        found[claim_uid].append(ConsumerFact(pod_uid, pod_name, owner, begin_at, until_at))
+    cluster_id: UUID, *, rows: Mapping[AllocationKey, LedgerRow]
+) -> Mapping[str, Sequence[ClaimUse]]:
+    claims = {
+        row.fact.pod_uid for row in rows.values() if row.fact.resource.startswith(CLAIM_PREFIX)
+    }
+    found: dict[str, list[ClaimUse]] = defaultdict(list)
+    for use in claim_uses(cluster_id, claim_uids=sorted(claims)):
+        found[use.claim_uid].append(use)
     return found
 
 

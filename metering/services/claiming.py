@@ -8,7 +8,7 @@ from metering.domain.pod_life import CLAIM_PREFIX
 from metering.domain.timeline import EndKind, Interval
 from metering.domain.window import whole_second
 from metering.selectors.allocations import AllocationFact
-from metering.selectors.ledger import ConsumerFact
+from metering.selectors.watched_pods import ClaimUse
 from metering.services.composed import UsageRow
 
 
@@ -30,9 +30,7 @@ def first_rows_of_claims(facts: Iterable[AllocationFact]) -> Mapping[str, str]:
     return found
 
 
-def claim_rows(
-    row: UsageRow, *, consumers: Sequence[ConsumerFact], is_first: bool
-) -> list[UsageRow]:
+def claim_rows(row: UsageRow, *, consumers: Sequence[ClaimUse], is_first: bool) -> list[UsageRow]:
     """Return a claim's usage records, which add up to what the claim held.
 
     One per pod it was reserved for, and one of the claim itself for the time it was nobody's; all
@@ -52,7 +50,7 @@ def claim_rows(
         units=row.fact.units,
         begin_at=row.interval.begin_at,
         end_at=row.interval.end_at,
-        uses=[_use_of(consumer) for consumer in consumers],
+        uses=[_in_whole_seconds(consumer.use) for consumer in consumers],
     )
     by_uid = {consumer.pod_uid: consumer for consumer in consumers}
     return [
@@ -60,15 +58,12 @@ def claim_rows(
     ]
 
 
-def _use_of(consumer: ConsumerFact) -> Use:
-    return Use(
-        pod_uid=consumer.pod_uid,
-        begin_at=whole_second(consumer.begin_at),
-        end_at=None if consumer.end_at is None else whole_second(consumer.end_at),
-    )
+def _in_whole_seconds(use: Use) -> Use:
+    end_at = None if use.end_at is None else whole_second(use.end_at)
+    return Use(use.pod_uid, whole_second(use.begin_at), end_at)
 
 
-def _part_row(row: UsageRow, *, named: str, part: Part, consumer: ConsumerFact | None) -> UsageRow:
+def _part_row(row: UsageRow, *, named: str, part: Part, consumer: ClaimUse | None) -> UsageRow:
     claim = row.fact
     fact = replace(claim, resource=named)
     if part.pod_uid != NOBODY and consumer is not None:

@@ -36,6 +36,7 @@ from metering.services.findings import (
     held_hour,
     invalid_request,
     sided,
+    unbelievable,
     unbound,
     uncertain_end,
     unsized,
@@ -70,6 +71,7 @@ def compose_window(given: WindowInput) -> Composed:
         scrape_interval_seconds=given.scrape_interval_seconds,
     )
     composed.findings += findings
+    composed.findings += [unbelievable(pod) for pod in given.ledger.refused]
     return composed
 
 
@@ -176,7 +178,8 @@ class _Composing:
         elif self.given.gap_policy is GapPolicy.HOLD:
             self._hold(use, held_hour(case, use=use))
         else:
-            fact = replace(self._fact(case, settled=settled), units=share.units)
+            fact = self._fact(case, settled=settled)
+            fact = fact if fact.units == share.units else replace(fact, units=share.units)
             self._bill(case, row=UsageRow(fact=fact, tenant=tenant, interval=interval))
 
     def _hold(self, use: NodeUse, finding: Finding) -> None:

@@ -17,6 +17,7 @@ from metering.domain.resource_names import resource_of, sanitise
 from metering.domain.timeline import Interval
 from metering.protocols import Observation
 from metering.selectors.allocations import AllocationFact
+from metering.selectors.watched_pods import RefusedPod
 from metering.services.composed import NodeUse
 from metering.services.pairing import Case
 
@@ -112,6 +113,19 @@ def invalid_request(case: Case) -> Finding:
         namespace=case.namespace,
         summary=f"{case.name} asks for {case.requested_units} x {case.resource}, which cannot be.",
         details={"pod": case.name, "node": case.node},
+    )
+
+
+def unbelievable(pod: RefusedPod) -> Finding:
+    """Return the finding of a pod of which the API told what cannot be."""
+    told = [f"{name} x {units}" for name, units in sorted(pod.requests.items())]
+    asks = f"asks for {', '.join(told)}, which cannot be" if told else "is not to be believed"
+    return Finding(
+        kind=ExceptionKind.INVALID_REQUEST,
+        subject=pod_subject(uid=pod.pod_uid, resource=""),
+        namespace=pod.namespace,
+        summary=" ".join([f"By the Kubernetes API {pod.pod_name} {asks}.", *pod.defects]),
+        details={"pod": pod.pod_name, **pod.requests},
     )
 
 

@@ -234,6 +234,32 @@ def test_what_prometheus_saw_first_is_the_apis_word_once_the_watch_knows_the_pod
     assert reconciliation()["pods"] == {"agreed": 1}
 
 
+def test_the_bind_the_api_tells_is_billed_of_what_prometheus_saw_first(cluster: Cluster) -> None:
+    ledgered(cluster, "a", 30, 1000, source="prometheus")
+    queued(cluster, "a", bound_at=moment(10))
+
+    collect(observation(ended_pod("a", 30, 1000)))
+
+    assert [(row[0], row[5]) for row in usage()] == [("a", 990)]
+
+
+def test_what_the_api_tells_and_cannot_be_is_told_to_a_person(cluster: Cluster) -> None:
+    row = queued(cluster, "a")
+    row.requests = {"nvidia.com/gpu": "-1"}
+    row.defects = ["It was bound in the year 9999."]
+    row.save()
+
+    assert collect(observation()).state is WindowState.RECONCILED
+
+    assert exceptions() == [("invalid_request", "a ", 0)]
+    found = MeteringException.objects.get()
+    assert found.summary == (
+        "By the Kubernetes API pod-a asks for nvidia.com/gpu x -1, which cannot be. "
+        "It was bound in the year 9999."
+    )
+    assert found.details == {"pod": "pod-a", "nvidia.com/gpu": "-1"}
+
+
 def test_a_size_nobody_knew_at_the_bind_is_settled_with_the_hour(cluster: Cluster) -> None:
     row = ledgered(cluster, "a", **UNSIZED, price_group="", sharing_mode="", product="")
 
