@@ -6,6 +6,7 @@ are billed. Where they do not, only what both agree on is billed and the rest is
 Lives are compared whole and clipped to a window afterwards, so that consecutive windows add up.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -108,14 +109,7 @@ def reconcile(
         assert prometheus is not None  # noqa: S101 - Excluded above; tells the type.
         return _prometheus_only(prometheus, eyes=eyes, short_seconds=short_seconds)
     if prometheus is None:
-        visible = visible_seconds(kubernetes, spans=eyes.prometheus)
-        excused = visible < short_seconds
-        return Reconciled(
-            Verdict.KUBERNETES_EXPLAINED if excused else Verdict.KUBERNETES_ONLY,
-            kubernetes.units,
-            billed=kubernetes.life,
-            fallback=kubernetes.life,
-        )
+        return _kubernetes_only(kubernetes, eyes=eyes, short_seconds=short_seconds)
     return _compare(kubernetes, prometheus, tolerance=tolerance)
 
 
@@ -147,6 +141,35 @@ def _accept(side: Side, *, kubernetes: Account | None, prometheus: Account | Non
     told = chosen or other
     assert told is not None  # noqa: S101 - One of them exists; tells the type.
     return Reconciled(Verdict.ACCEPTED, told.units, billed=None if chosen is None else chosen.life)
+
+
+def _kubernetes_only(account: Account, *, eyes: Eyes, short_seconds: int) -> Reconciled:
+    life = _until_missed(account, spans=eyes.prometheus, short_seconds=short_seconds)
+    verdict = Verdict.KUBERNETES_ONLY
+    if visible_seconds(account, spans=eyes.prometheus) < short_seconds:
+        is_known = life == account.life
+        verdict = Verdict.KUBERNETES_EXPLAINED if is_known else Verdict.RECOVERED
+    return Reconciled(verdict, account.units, billed=life, fallback=account.life)
+
+
+def _until_missed(account: Account, *, spans: Sequence[Span], short_seconds: int) -> Life:
+    """Return a life that ends where the API lost sight of it, if scrapes after that do not show it.
+
+    Without this a pod that ended while the watch was away would be billed until it is back.
+    """
+    lost_at = account.end_not_before.replace(microsecond=0)
+    after = [max(span.begin_at, lost_at) for span in spans if (span.end_at or lost_at) > lost_at]
+    seen = sum(
+        seconds_between(max(span.begin_at, lost_at), span.end_at or lost_at) for span in spans
+    )
+    if account.life.end_at is not None or seen < short_seconds:
+        return account.life
+    return replace(
+        account.life,
+        end_at=lost_at,
+        end_kind=EndKind.VANISHED_IN_GAP,
+        slack_seconds=seconds_between(lost_at, after[0]),
+    )
 
 
 def _prometheus_only(account: Account, *, eyes: Eyes, short_seconds: int) -> Reconciled:

@@ -217,6 +217,35 @@ def test_what_the_scrapes_could_miss_is_billed_in_silence(
     assert found.billed == account.life
 
 
+@pytest.mark.parametrize(
+    ("account", "scrapes", "verdict", "end", "slack"),
+    [
+        # The watch is away since before the hour; nothing was scraped of the pod since.
+        (
+            told(-7200, None, known_until=-3600),
+            (span(-120, 4500),),
+            Verdict.RECOVERED,
+            -3600,
+            3480,
+        ),
+        (told(0, None, known_until=40), (span(40, 4500),), Verdict.RECOVERED, 40, 0),
+        (told(0, None, known_until=600), OPEN_EYES, Verdict.KUBERNETES_ONLY, 600, 0),
+        # Too little was scraped after it to conclude anything.
+        (told(0, None, known_until=600), (span(700, 759),), Verdict.KUBERNETES_EXPLAINED, None, 0),
+        (told(0, None, known_until=600), (), Verdict.KUBERNETES_EXPLAINED, None, 0),
+    ],
+)
+def test_what_the_watch_lost_sight_of_ends_there_when_scrapes_do_not_show_it(
+    account: Account, scrapes: tuple[Span, ...], verdict: Verdict, end: int | None, slack: int
+) -> None:
+    found = compare(account, None, scrapes=scrapes)
+
+    assert (found.verdict, found.fallback) == (verdict, account.life)
+    assert found.billed is not None
+    assert found.billed.end_at == (None if end is None else at(end))
+    assert found.billed.slack_seconds == slack
+
+
 def test_what_only_prometheus_tells_is_held_while_the_watch_was_healthy() -> None:
     assert billed(compare(None, told(0, 1000))) == (Verdict.PROMETHEUS_ONLY, 0, 1000)
     assert billed(compare(None, told(-10, 5))) == (Verdict.PROMETHEUS_ONLY, 0, 5)

@@ -213,6 +213,17 @@ def test_an_end_the_silent_watch_missed_comes_from_prometheus(cluster: Cluster) 
     assert (row.end_at, row.end_kind, row.source) == (None, "open", "kubernetes")
 
 
+def test_a_pod_that_ended_while_the_watch_was_away_is_not_billed_for_ever(
+    cluster: Cluster,
+) -> None:
+    watched(cluster, until=-7200)
+    ledgered(cluster, "a", -9000)
+
+    assert collect(observation()).state is WindowState.RECONCILED
+
+    assert usage() == []
+
+
 def test_a_cluster_watched_from_mid_hour_has_nothing_to_dispute(cluster: Cluster) -> None:
     watched(cluster, begin=1800)
     ledgered(cluster, "a", -600)
