@@ -162,7 +162,21 @@ class _Pairing:
             return None
         beat_at = self.given.ledger.watch.until_at
         known_until = max(row.last_seen_at, beat_at) if beat_at else row.last_seen_at
-        return Account(life=row.life, units=row.fact.units, known_until_at=known_until)
+        return Account(
+            life=self._known_life(row, until=known_until),
+            units=row.fact.units,
+            known_until_at=known_until,
+        )
+
+    def _known_life(self, row: LedgerRow, *, until: datetime) -> Life:
+        """Return a row's life; a claim, which only the watch sees, ends where it fell silent."""
+        end_at = self.given.hour.end_at
+        is_lost = row.fact.resource.startswith(CLAIM_PREFIX) and until < end_at
+        if row.life.end_at is not None or not is_lost:
+            return row.life
+        lost_at = max(row.life.begin_at, until.replace(microsecond=0))
+        slack = seconds_between(lost_at, end_at)
+        return Life(row.life.begin_at, lost_at, EndKind.VANISHED_IN_GAP, slack)
 
     def _from_scrapes(self, pod: PodObservation, *, units: int) -> Account | None:
         life = self.lives[pod.uid]

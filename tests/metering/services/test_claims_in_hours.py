@@ -3,7 +3,7 @@
 import pytest
 
 from metering.domain.window_state import WindowState
-from metering.models import CapacityRecord, MeteringWindow, UsageRecord
+from metering.models import CapacityRecord, MeteringWindow, UsageRecord, WatchSpan
 from metering.services.catalogue import ensure_catalogue
 from metering.services.sealing import seal_window
 from tenants.models import Cluster, Project
@@ -113,4 +113,18 @@ def test_a_claim_of_two_classes_or_allocated_again_is_told_apart(cluster: Cluste
         ("c1", "claim/c1/mig.nvidia.com", 500),
         ("p1", "claim/c1", 500),
         ("p1", "claim/c1/mig.nvidia.com", 500),
+    ]
+
+
+def test_a_claim_is_billed_until_the_watch_fell_silent_and_that_is_told(cluster: Cluster) -> None:
+    WatchSpan.objects.update(until_at=moment(1200))
+    ledgered(cluster, "c1", resource=CLAIM)
+    reserved(cluster, "c1", "p1", -600)
+
+    assert collect(observation()).state is WindowState.RECONCILED
+
+    assert [(row[0], row[4]) for row in shares()] == [("p1", 1200)]
+    assert [(kind, subject) for kind, subject, _ in exceptions()] == [
+        ("single_source", ""),
+        ("uncertain_end", "c1 claim_gpu_nvidia_com"),
     ]
