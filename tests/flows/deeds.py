@@ -12,6 +12,7 @@ from billing.services import finalizing, invoicing, periods, pricing
 from metering.domain.correction import RecheckReason
 from metering.models import CreditState, MeteringException, MeteringWindow, UsageRecord
 from metering.services import (
+    catalogue_editing,
     corrections,
     crediting,
     decisions,
@@ -306,6 +307,16 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         bob,
         lambda e, who: requests.cancel_request(request_id=request_of(e), **who),  # type: ignore[arg-type]
         [("quotas:request:cancel", "acme")],
+    ),
+    "metering.catalogue_editing.add_catalogue_version": (
+        frank,
+        lambda _, who: catalogue_editing.add_catalogue_version(
+            rules=[{"size": "large", "resources": ["nvidia.com/*"]}],
+            based_on=1,
+            note="One size.",
+            **who,
+        ),
+        [("metering:catalogue:store", None)],
     ),
     "metering.waste.dismiss_finding": (
         bob,

@@ -20,7 +20,13 @@ from billing.models import (
 )
 from billing.services.invoicing import draft_invoice
 from metering.domain.correction import CorrectionState
-from metering.models import ExceptionKind, MeteringException, MeteringWindow, UsageRecord
+from metering.models import (
+    DeviceUsage,
+    ExceptionKind,
+    MeteringException,
+    MeteringWindow,
+    UsageRecord,
+)
 from quotas.models import EnforcementTarget, QuotaRequest
 from tenants.domain.actors import system_actor
 from tenants.domain.roles import Role
@@ -116,6 +122,7 @@ def _rows(
     drafted = draft_invoice(period_id=period.pk, actor=SEED, at=AT)
     assignment = PriceBookAssignment.objects.get(organization=organization)
     derived = make_derived_rows(windows[0], project, owner=owner.username)
+    _device(windows[1], project)
     return {
         "organizations": organization.pk,
         "projects": project.pk,
@@ -137,6 +144,7 @@ def _rows(
         "credit-proposals": derived.credit.pk,
         "device-events": derived.event.pk,
         "metering-windows": windows[1].pk,
+        "catalogue-versions": 1,
         "metering-exceptions": _exception(project, windows[0]),
         "quota-limits": _limits(organization, project),
         "quota-requests": _request(organization, project, owner),
@@ -151,6 +159,30 @@ def _rows(
         "user": owner.username,
         "namespace": project.slug,
     }
+
+
+def _device(window: MeteringWindow, project: Project) -> None:
+    """Make what a pod's own device did in an hour that is not sealed."""
+    DeviceUsage.objects.create(
+        window=window,
+        window_start=window.start_at,
+        cluster=window.cluster,
+        organization=project.organization,
+        project=project,
+        namespace=project.slug,
+        node="node-1",
+        uuid=f"GPU-{project.slug}",
+        pod_uid=f"{project.slug}-pod",
+        pod_name=f"{project.slug}-pod",
+        resource="nvidia.com/gpu",
+        size="large",
+        price_group="H100/whole",
+        sharing_mode="whole",
+        attribution="exclusive",
+        begin_at=window.start_at,
+        end_at=window.start_at + timedelta(hours=1),
+        seconds=3600,
+    )
 
 
 def _nothing(own: dict[str, Any]) -> dict[str, Any]:

@@ -31,12 +31,17 @@ FILTERS: Final = {
             "usage-corrections",
             "waste-findings",
             "waste-savings",
+            "device-usage",
             "credit-proposals",
             "invoices",
         ),
         "organization={organizations}",
     ),
     "usage-records": f"{RANGE}&organization={{organizations}}",
+    "pod-explanations": (
+        "cluster={clusters}&namespace={namespace}&pod_name=any"
+        "&begin_at=2026-10-01T00:00:00Z&end_at=2026-10-02T00:00:00Z"
+    ),
     "usage-summary": f"{RANGE}&group_by=owner&organization={{organizations}}",
     "api-tokens": "service_account={service-accounts}",
     "namespace-bindings": "project={projects}",
@@ -66,6 +71,14 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
         "name": "ci",
         "expires_at": "{tomorrow}",
         "service_account": "{service-accounts}",
+    },
+    "POST catalogue-versions/": {
+        "rules": [{"size": "large", "resources": ["nvidia.com/*"]}],
+        "based_on": 1,
+        "note": "One size.",
+    },
+    "POST catalogue-versions/preview/": {
+        "rules": [{"size": "large", "resources": ["nvidia.com/*"]}]
     },
     "POST metering-windows/pk/recheck/": {"note": "Late."},
     "POST usage-corrections/": {

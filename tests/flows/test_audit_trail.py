@@ -27,6 +27,7 @@ NOT_DEEDS = {
     "quotas.settling.settle_applied",
     "quotas.settling.settle_conflict",
     "quotas.settling.settle_overtaken",
+    "metering.catalogue_editing.preview_catalogue",
     "metering.correcting.write_drafts",
     "metering.exceptions.resolve_of_window",
     "metering.failures.record_incomplete",

@@ -30,6 +30,7 @@ BY_IF_MATCH = {
 }
 BY_KEY = {
     "POST billing-periods/",
+    "POST catalogue-versions/",
     "POST credit-proposals/pk/accept/",
     "POST credit-proposals/pk/dismiss/",
     "POST invoices/",
