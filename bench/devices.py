@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from bench.harness import ROOT, Bound, Figure, figure, ledger_database, measured
 from config.embedded.prometheus import EmbeddedPrometheus
@@ -158,7 +158,7 @@ def _tenants(count: int, prometheus_url: str) -> None:
     from tenants.services.organizations import create_organization  # noqa: PLC0415
     from tenants.services.projects import create_project  # noqa: PLC0415
 
-    who = {"actor": system_actor("bench"), "at": START}
+    who: dict[str, Any] = {"actor": system_actor("bench"), "at": START}
     cluster = register_cluster(
         slug=_slug(count),
         name=f"{count} tenants",
@@ -246,8 +246,8 @@ def _write_objects(out: BinaryIO, cluster: str, stays: list[Stay]) -> None:
             ticks = _ticks(stay.begin, stay.end)
             node = f'node="{stay.node}"' if extra else ""
             labels = ",".join(part for part in (cluster, stay.pod, node, extra) if part)
-            told = value or b"%d" % stay.begin
-            _lines(out, f"{name}{{{labels}}}", ticks, [told] * len(ticks))
+            written = value or b"%d" % stay.begin
+            _lines(out, f"{name}{{{labels}}}", ticks, [written] * len(ticks))
     begin = int(START.timestamp())
     ticks = _ticks(begin - EDGE_SECONDS, begin + HOURS * 3600 + EDGE_SECONDS)
     nodes = sorted({stay.node for stay in stays})

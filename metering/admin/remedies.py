@@ -45,10 +45,18 @@ class NoSideError(InvalidInputError):
     remedy = "Press one of the two buttons."
 
 
+class ProjectChoice(forms.ModelChoiceField):  # type: ignore[type-arg] # The stub's is generic.
+    """A project, named with its organization."""
+
+    def label_from_instance(self, obj: Any) -> str:  # noqa: ANN401 - Django's signature.
+        """Return both names."""
+        return f"{obj.organization.name}: {obj.name}"
+
+
 class BindForm(forms.Form):
     """Whose namespace it is."""
 
-    project = forms.ModelChoiceField(
+    project = ProjectChoice(
         queryset=None,
         widget=UnfoldAdminSelectWidget,
         help_text="From the hour of this exception on, until further notice.",
@@ -103,9 +111,8 @@ def _form(
         form = BindForm(request.POST or None)
         projects = projects_visible_to(actor, READ_PROJECT).order_by("organization__slug", "slug")
         choice = form.fields["project"]
-        assert isinstance(choice, forms.ModelChoiceField)  # noqa: S101 - Tells the type.
+        assert isinstance(choice, ProjectChoice)  # noqa: S101 - Tells the type.
         choice.queryset = projects.select_related("organization")
-        choice.label_from_instance = lambda one: f"{one.organization.name}: {one.name}"  # type: ignore[method-assign]
         return form
     if found.kind in SIDED_KINDS:
         return ReasonForm(request.POST or None)

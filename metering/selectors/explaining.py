@@ -57,8 +57,11 @@ class PodRows:
     @property
     def namespaces(self) -> frozenset[str]:
         """Return the namespaces the rows are about."""
-        rows = (*self.queued, *self.allocations, *self.records, *self.exceptions)
-        return frozenset(row.namespace for row in rows)
+        named = [row.namespace for row in self.queued]
+        named += [row.namespace for row in self.allocations]
+        named += [row.namespace for row in self.records]
+        named += [row.namespace for row in self.exceptions]
+        return frozenset(named)
 
 
 def cluster_id_of(slug: str) -> UUID | None:

@@ -22,7 +22,9 @@ SEVERITIES = {"info", "warning", "critical"}
 @pytest.fixture(scope="module")
 def promtool() -> Path:
     """Return where promtool is."""
-    return find_prometheus(ROOT / ".tools").folder / TOOL
+    folder = find_prometheus(ROOT / ".tools").folder
+    assert folder is not None
+    return folder / TOOL
 
 
 def run(promtool: Path, *arguments: str, at: Path) -> subprocess.CompletedProcess[str]:

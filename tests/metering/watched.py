@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from metering.models import ClaimConsumer, NodeRecord, PodAllocation, QueuedPod, WatchSpan
 from tenants.models import Cluster
@@ -28,7 +29,7 @@ QUARTER_A100 = {
     "share_denominator": 4,
     "catalogue_version": 1,
 }
-UNSIZED = {"size": "", "catalogue_version": None}
+UNSIZED: dict[str, Any] = {"size": "", "catalogue_version": None}
 
 
 def watched(

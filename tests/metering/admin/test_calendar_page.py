@@ -60,8 +60,7 @@ def test_an_hour_is_a_coloured_link_that_says_what_it_is(page: Page) -> None:
     assert f'href="/admin/metering/meteringwindow/{sealed.pk}/change/"' in text
     assert (
         "2026-10-05 13:00 UTC: sealed, seen 100.0\N{NO-BREAK SPACE}%, by stub, records: 1, "
-        "open exceptions: 1"
-        in text
+        "open exceptions: 1" in text
     )
     assert text.count('class="tone tone-whole tone-wanting"') == 1
     assert text.count('class="tone tone-waiting') >= 1

@@ -1,6 +1,7 @@
 """Device usage: written with its window, replaced with it, frozen by its seal."""
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -44,9 +45,9 @@ def rows() -> list[tuple[object, ...]]:
     )
 
 
-def instance(number: str, profile: str, pod_name: str = "", **fields: object) -> DeviceObservation:
+def instance(number: str, profile: str, pod_name: str = "", **fields: Any) -> DeviceObservation:  # noqa: ANN401 - Fields of an observation.
     """Return a MIG instance that served one pod, or nobody, all the hour."""
-    named = {"namespace": "team-nlp" if pod_name else "", "pod": pod_name}
+    named: dict[str, Any] = {"namespace": "team-nlp" if pod_name else "", "pod": pod_name}
     return device(
         instance_id=number,
         instance_profile=profile,

@@ -98,7 +98,7 @@ def test_four_quarters_used_all_hour_are_exactly_one_gpu_hour(cluster: Cluster, 
 
     collect(seen)
 
-    assert device_seconds() == (HOUR_SECONDS, 0)
+    assert device_seconds() == (Fraction(HOUR_SECONDS), Fraction(0))
 
 
 def test_a_2g_and_five_1g_instances_weigh_what_they_are_of_the_gpu(cluster: Cluster) -> None:

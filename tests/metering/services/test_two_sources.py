@@ -1,5 +1,7 @@
 """An hour with two sources: what both tell is billed, the rest is told or held."""
 
+from typing import Any
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -186,7 +188,7 @@ def test_a_refusal_the_api_knows_is_billed_to_nobody(cluster: Cluster) -> None:
 
 
 def test_a_request_that_cannot_be_is_told_of_a_pod_only_prometheus_saw() -> None:
-    gone = {"last_seen_at": moment(-113), "scheduled_at": moment(-600)}
+    gone: dict[str, Any] = {"last_seen_at": moment(-113), "scheduled_at": moment(-600)}
     collect(
         observation(pod("a", units=-1), pod("b", units=20_000), pod("before", units=-1, **gone))
     )

@@ -1,7 +1,9 @@
 """Hoarding: quota a project keeps from others and never uses."""
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -33,8 +35,8 @@ def world() -> WasteWorld:
     return made
 
 
-def hoarded(**thresholds: Decimal) -> tuple[HoardedQuota, ...]:
-    given = WasteThresholds(hoarding_hours=HOURS, **thresholds)
+def hoarded(**thresholds: Any) -> tuple[HoardedQuota, ...]:  # noqa: ANN401 - Of several types.
+    given = replace(WasteThresholds(hoarding_hours=HOURS), **thresholds)
     return hoarded_quotas(QuotaLimit.objects.all(), at=END, thresholds=given)
 
 
