@@ -11,6 +11,7 @@ from datetime import datetime
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from enum import StrEnum
 from fractions import Fraction
+from math import lcm
 from typing import Final, Protocol
 
 from metering.domain.gpu_sizes import SharingMode
@@ -213,42 +214,50 @@ def overlap_seconds(device: Timed, *, holding: Timed) -> int:
 
 
 def _activity(holding: Holding, *, parts: Sequence[_Part]) -> Activity:
-    sampled = [(part, _sampled_seconds(part)) for part in parts if _tells_activity(part.device)]
-    covered = min(sum((s for _, s in sampled), Fraction(0)), Fraction(holding.unit_seconds))
-    coverage = covered / holding.unit_seconds
+    """Return what a usage's devices tell, worked out in whole numbers over one denominator."""
+    sampled = [part.device for part in parts if _tells_activity(part.device)]
+    steps = lcm(*(device.expected_samples for device in sampled))
+    weights = [_sampled_steps(part, steps=steps) for part in parts if _tells_activity(part.device)]
+    whole = holding.unit_seconds * steps
+    covered = min(sum(weights), whole)
     return Activity(
-        busy_ratio=_busy_ratio(sampled) if coverage >= COVERAGE_MIN else None,
-        coverage=_decimal(coverage, step=COVERAGE_STEP, rounding=ROUND_DOWN),
+        busy_ratio=_busy_ratio(sampled, weights=weights) if _is_enough(covered, whole) else None,
+        coverage=_quotient(covered, whole, step=COVERAGE_STEP, rounding=ROUND_DOWN),
         energy_millijoules=_energy(holding, parts=parts),
     )
 
 
 def _tells_activity(device: DeviceFact) -> bool:
-    return device.busy_ratio is not None and not device.is_busy_doubtful
+    is_sampled = device.busy_ratio is not None and not device.is_busy_doubtful
+    return is_sampled and device.expected_samples > 0
 
 
-def _sampled_seconds(part: _Part) -> Fraction:
-    if part.device.expected_samples <= 0:
-        return Fraction(0)
-    return part.seconds * min(
-        Fraction(1), Fraction(part.device.samples, part.device.expected_samples)
-    )
+def _sampled_steps(part: _Part, *, steps: int) -> int:
+    """Return the seconds that were sampled, counted in steps of a second."""
+    expected = part.device.expected_samples
+    return part.seconds * min(part.device.samples, expected) * (steps // expected)
 
 
-def _busy_ratio(sampled: Sequence[tuple[_Part, Fraction]]) -> Decimal:
-    weight = sum((seconds for _, seconds in sampled), Fraction(0))
+def _is_enough(covered: int, whole: int) -> bool:
+    return covered * COVERAGE_MIN.denominator >= COVERAGE_MIN.numerator * whole
+
+
+def _busy_ratio(devices: Sequence[DeviceFact], *, weights: Sequence[int]) -> Decimal:
+    ratios = [(device.busy_ratio or Decimal(0)).as_integer_ratio() for device in devices]
+    steps = lcm(*(denominator for _, denominator in ratios))
     busy = sum(
-        (Fraction(part.device.busy_ratio or 0) * seconds for part, seconds in sampled), Fraction(0)
+        numerator * (steps // denominator) * weight
+        for (numerator, denominator), weight in zip(ratios, weights, strict=True)
     )
-    return _decimal(busy / weight, step=RATIO_STEP, rounding=ROUND_HALF_UP)
+    return _quotient(busy, steps * sum(weights), step=RATIO_STEP, rounding=ROUND_HALF_UP)
 
 
 def _energy(holding: Holding, *, parts: Sequence[_Part]) -> int | None:
-    if sum(part.seconds for part in parts) < COVERAGE_MIN * holding.unit_seconds:
+    if not _is_enough(sum(part.seconds for part in parts), holding.unit_seconds):
         return None
     known = [part.energy for part in parts if part.energy is not None]
     return sum(known) if len(known) == len(parts) else None
 
 
-def _decimal(value: Fraction, *, step: Decimal, rounding: str) -> Decimal:
-    return (Decimal(value.numerator) / Decimal(value.denominator)).quantize(step, rounding=rounding)
+def _quotient(numerator: int, denominator: int, *, step: Decimal, rounding: str) -> Decimal:
+    return (Decimal(numerator) / Decimal(denominator)).quantize(step, rounding=rounding)

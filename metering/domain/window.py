@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 WINDOW: Final = timedelta(hours=1)
+_SECOND: Final = timedelta(seconds=1)
 SCRAPES_AFTER_END: Final = 4
 """Scrapes that must lie between a window's end and its query, so that "still there" is seen."""
 
@@ -50,4 +51,4 @@ def whole_second(moment: datetime) -> datetime:
 
 def seconds_between(begin_at: datetime, end_at: datetime) -> int:
     """Return the whole seconds from one moment to a later one, rounded down; 0 if not later."""
-    return max(0, (end_at - begin_at) // timedelta(seconds=1))
+    return max(0, (end_at - begin_at) // _SECOND)

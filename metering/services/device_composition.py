@@ -90,7 +90,7 @@ def measure_devices(
     ]
     shared = _shared_energies(rows, devices=devices)
     measured = [
-        replace(row, activity=_with_shared(activity, energy=shared.get(index)))
+        _measured(row, activity=activity, shared=shared.get(index))
         for index, (row, activity) in enumerate(zip(rows, known, strict=True))
     ]
     return measured, devices + overheads
@@ -227,5 +227,7 @@ def _replica_seconds(row: DeviceRow, *, replicas: int) -> int:
     return seconds * replicas * own // slices
 
 
-def _with_shared(activity: Activity, *, energy: int | None) -> Activity:
-    return activity if energy is None else replace(activity, energy_millijoules=energy)
+def _measured(row: "UsageRow", *, activity: Activity, shared: int | None) -> "UsageRow":
+    if shared is not None:
+        activity = replace(activity, energy_millijoules=shared)
+    return row if activity == row.activity else replace(row, activity=activity)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from decimal import ROUND_DOWN, Decimal
+from functools import lru_cache
 from typing import Final
 
 from django.db import connection
@@ -130,7 +131,13 @@ def _figure_values(
 
 
 def _coverage(device: DeviceObservation, samples: int) -> Decimal | None:
-    if device.expected_samples <= 0:
+    return _ratio(samples, device.expected_samples)
+
+
+@lru_cache(maxsize=4_096)
+def _ratio(samples: int, expected: int) -> Decimal | None:
+    """Return a share of scrapes; most devices of an hour have the same few."""
+    if expected <= 0:
         return None
-    seen = Decimal(min(samples, device.expected_samples))
-    return (seen / device.expected_samples).quantize(_STEP, rounding=ROUND_DOWN)
+    seen = Decimal(min(samples, expected))
+    return (seen / expected).quantize(_STEP, rounding=ROUND_DOWN)

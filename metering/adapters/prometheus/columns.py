@@ -8,7 +8,8 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import chain, pairwise
+from typing import Final, NamedTuple
 
 from metering.adapters.prometheus import names as known
 from metering.adapters.prometheus.nodes import Hours
@@ -49,16 +50,14 @@ _SCALES: Final[Mapping[str, _Scale]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """Believable samples, oldest first: Unix milliseconds and whole numbers."""
 
     times: Sequence[int]
     values: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """A stretch over which one workload was named, Unix milliseconds."""
 
     workload: tuple[str, str]
@@ -66,20 +65,19 @@ class Run:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(NamedTuple):
     """What the samples of a column say of a run.
 
     Attributes:
         slots: Scrapes that brought a sample.
         expected: Scrapes that there should have been.
-        count: Samples, which are more than scrapes where copies scraped too.
+        samples: Those, which are more than scrapes where copies scraped too.
         first_at: Time of the first one, with its value.
     """
 
     slots: int
     expected: int
-    count: int = 0
+    samples: int = 0
     total: int = 0
     peak: int = 0
     first_at: int = 0
@@ -99,8 +97,9 @@ class ColumnReader:
         Raises:
             SourceUnavailableError: `bad_sample` for a value that is no number.
         """
-        values = self._spelled[series.metric].read(series.values)
-        if min(values) >= 0:
+        numbers = self._spelled[series.metric]
+        values = numbers.read(series.values)
+        if not numbers.has_unseen or min(values) >= 0:
             return Column(series.times, values)
         seen = [(at, value) for at, value in zip(series.times, values, strict=True) if value >= 0]
         return Column([at for at, _ in seen], array("q", [value for _, value in seen]))
@@ -111,6 +110,7 @@ class _Numbers(dict[str, int]):
 
     def __init__(self, scale: _Scale) -> None:
         super().__init__()
+        self.has_unseen = False
         self._scale = scale
 
     def read(self, texts: Iterable[str]) -> Sequence[int]:
@@ -118,14 +118,17 @@ class _Numbers(dict[str, int]):
             self.clear()
         if self._scale.is_counter:
             return self._read_counter(list(texts))
-        return array("q", map(self.__getitem__, texts))
+        # A list of numbers that are spelled again and again is no larger than an array of them.
+        return list(map(self.__getitem__, texts))
 
     def _read_counter(self, texts: Sequence[str]) -> Sequence[int]:
         """Return the readings of a counter, which are whole, large and never the same twice."""
         try:
-            return array("q", map(int, texts))
+            readings = array("q", map(int, texts))
         except (ValueError, OverflowError):
             return array("q", [self._number(text) for text in texts])
+        self.has_unseen = self.has_unseen or min(readings) < 0
+        return readings
 
     def __missing__(self, text: str) -> int:
         number = self[text] = self._number(text)
@@ -134,6 +137,7 @@ class _Numbers(dict[str, int]):
     def _number(self, text: str) -> int:
         value = read_decimal(text)
         if not value.is_finite() or not 0 <= value <= self._scale.value_max:
+            self.has_unseen = True
             return _UNSEEN
         return int(value * self._scale.factor)
 
@@ -144,6 +148,8 @@ def merged(columns: Sequence[Column]) -> Column:
     others = [one for one in columns[1:] if one != first]
     if not others:
         return first
+    if (joined := _joined([first, *others])) is not None:
+        return joined
     values: dict[int, int] = dict(zip(first.times, first.values, strict=True))
     for one in others:
         for at, value in zip(one.times, one.values, strict=True):
@@ -151,6 +157,20 @@ def merged(columns: Sequence[Column]) -> Column:
                 values[at] = value
     times = sorted(values)
     return Column(times, array("q", [values[at] for at in times]))
+
+
+def _joined(columns: Sequence[Column]) -> Column | None:
+    """Return columns that come one after another as one; None where some overlap.
+
+    So a device's series follow each other whenever it serves another pod.
+    """
+    ordered = sorted(columns, key=lambda one: one.times[0])
+    if any(later.times[0] <= earlier.times[-1] for earlier, later in pairwise(ordered)):
+        return None
+    return Column(
+        list(chain.from_iterable(one.times for one in ordered)),
+        array("q", chain.from_iterable(one.values for one in ordered)),
+    )
 
 
 class Ruler:
@@ -175,7 +195,7 @@ class Ruler:
         return Tally(
             slots=slots,
             expected=expected,
-            count=high - low,
+            samples=high - low,
             total=sum(values),
             peak=max(values),
             first_at=column.times[low],

@@ -23,6 +23,7 @@ COUNTED: Final[Mapping[Figure, str]] = {
     Figure.ENERGY: known.ENERGY,
 }
 """Which metric's samples a figure's coverage is counted by."""
+_COUNTED: Final = tuple((figure.value, metric) for figure, metric in COUNTED.items())
 _STEP: Final = Decimal("0.000001")
 
 
@@ -34,7 +35,6 @@ def figures_of(tallies: Tallies, *, is_doubtful: bool, is_busy_by_engine: bool) 
         is_doubtful: The profiling counters are contradicted, so that their zeros mean nothing.
         is_busy_by_engine: Whether the busy figure is one of them.
     """
-    samples = {figure.value: _slots(tallies, metric) for figure, metric in COUNTED.items()}
     return {
         "sm_active_ratio": _profiled(tallies.get(known.SM_ACTIVE), is_doubtful=is_doubtful),
         "tensor_active_ratio": _profiled(tallies.get(known.TENSOR_ACTIVE), is_doubtful=is_doubtful),
@@ -42,21 +42,25 @@ def figures_of(tallies: Tallies, *, is_doubtful: bool, is_busy_by_engine: bool) 
         "memory_used_peak_mebibytes": _peak(tallies.get(known.MEMORY_USED)),
         "memory_total_mebibytes": _memory_total(tallies),
         "power_mean_milliwatts": mean(tallies.get(known.POWER)),
-        "figure_samples": {figure: seen for figure, seen in samples.items() if seen},
+        "figure_samples": {
+            figure: tallies[metric].slots
+            for figure, metric in _COUNTED
+            if metric in tallies and tallies[metric].slots
+        },
         "is_busy_doubtful": is_doubtful and is_busy_by_engine,
     }
 
 
 def ratio(tally: Tally | None) -> Decimal | None:
     """Return a mean of millionths as a ratio, None without samples."""
-    if tally is None or tally.count == 0:
+    if tally is None or tally.samples == 0:
         return None
-    return (Decimal(tally.total) / (tally.count * RATIO)).quantize(_STEP, rounding=ROUND_HALF_UP)
+    return (Decimal(tally.total) / (tally.samples * RATIO)).quantize(_STEP, rounding=ROUND_HALF_UP)
 
 
 def mean(tally: Tally | None) -> int | None:
     """Return a mean rounded down to a whole number, None without samples."""
-    return tally.total // tally.count if tally is not None and tally.count else None
+    return tally.total // tally.samples if tally is not None and tally.samples else None
 
 
 def is_stuck(tallies: Tallies) -> bool:
@@ -64,7 +68,7 @@ def is_stuck(tallies: Tallies) -> bool:
     engine = tallies.get(known.BUSY_RATIO)
     return is_contradicted(
         Activeness(
-            engine_total=engine.total if engine is not None and engine.count else None,
+            engine_total=engine.total if engine is not None and engine.samples else None,
             power_milliwatts=mean(tallies.get(known.POWER)),
             clock_megahertz=mean(tallies.get(known.SM_CLOCK)),
             utilization_millionths=mean(tallies.get(known.BUSY_PERCENT)),
@@ -79,19 +83,14 @@ def _profiled(tally: Tally | None, *, is_doubtful: bool) -> Decimal | None:
 
 
 def _peak(tally: Tally | None) -> int | None:
-    return tally.peak if tally is not None and tally.count else None
+    return tally.peak if tally is not None and tally.samples else None
 
 
 def _memory_total(tallies: Tallies) -> int | None:
     """Return used + free + reserved of one scrape; older exporters do not tell what is reserved."""
     used, free = tallies.get(known.MEMORY_USED), tallies.get(known.MEMORY_FREE)
-    if used is None or free is None or not used.count or used.first_at != free.first_at:
+    if used is None or free is None or not used.samples or used.first_at != free.first_at:
         return None
     reserved = tallies.get(known.MEMORY_RESERVED)
-    is_told = reserved is not None and reserved.count and reserved.first_at == used.first_at
+    is_told = reserved is not None and reserved.samples and reserved.first_at == used.first_at
     return used.first + free.first + (reserved.first if reserved is not None and is_told else 0)
-
-
-def _slots(tallies: Tallies, metric: str) -> int:
-    tally = tallies.get(metric)
-    return tally.slots if tally is not None else 0

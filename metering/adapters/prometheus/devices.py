@@ -222,4 +222,4 @@ class _Reading:
 def _busy_metric(device: _Device, *, is_instance: bool) -> str:
     """Return GPU_UTIL where the device has one, else GR_ENGINE_ACTIVE; instances have none."""
     utilization = () if is_instance else device.tallies.get(known.BUSY_PERCENT, ())
-    return known.BUSY_PERCENT if any(one.count for one in utilization) else known.BUSY_RATIO
+    return known.BUSY_PERCENT if any(one.samples for one in utilization) else known.BUSY_RATIO

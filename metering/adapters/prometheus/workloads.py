@@ -3,8 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Final
+from itertools import groupby, pairwise
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from metering.adapters.prometheus.columns import Run
 from metering.adapters.prometheus.names import UP, Names
@@ -68,29 +69,45 @@ def runs_of(seen: Sequence[tuple[Workload, Sequence[int]]], hours: Hours) -> Ite
         seen: Who each series of a device belongs to, with the times of its samples.
         hours: The window.
     """
-    named = _named(seen)
-    times = sorted(named)
-    begin = times[0]
-    # Only where the workload changes, or the samples end, does a run end.
-    for at, following in [*_changes(times, named), (times[-1], None)]:
-        end = at + hours.scrape
-        if following is not None and following - at <= hours.scrape * 5 // 2:
-            end = following
-        first, last = max(begin, hours.start), min(end, hours.end)
-        if first < last:
-            yield Run(named[at], first, last)
-        if following is not None:
-            begin = following
+    stretches = _apart(seen) or _stretches(_named(seen))
+    joined = list(_joined(stretches))
+    for one, following in zip(joined, [*joined[1:], None], strict=True):
+        end = one.last + hours.scrape
+        if following is not None and following.first - one.last <= hours.scrape * 5 // 2:
+            end = following.first
+        begin, end = max(one.first, hours.start), min(end, hours.end)
+        if begin < end:
+            yield Run(one.workload, begin, end)
 
 
-def _changes(
-    times: Sequence[int], named: Mapping[int, Workload]
-) -> Iterator[tuple[int, int | None]]:
-    """Yield the last time of each workload but the last, and the first time of the next."""
-    if len(set(named.values())) > 1:
-        for at, following in pairwise(times):
-            if named[at] != named[following]:
-                yield at, following
+class _Stretch(NamedTuple):
+    """The first and last sample that name one workload, with no other's between them."""
+
+    first: int
+    last: int
+    workload: Workload
+
+
+def _apart(seen: Sequence[tuple[Workload, Sequence[int]]]) -> Sequence[_Stretch]:
+    """Return series that come one after another as they are; nothing where some overlap.
+
+    That is nearly every device, and it spares looking at each sample.
+    """
+    found = sorted({_Stretch(times[0], times[-1], workload) for workload, times in seen})
+    if any(later.first <= earlier.last for earlier, later in pairwise(found)):
+        return ()
+    return found
+
+
+def _stretches(named: Mapping[int, Workload]) -> Sequence[_Stretch]:
+    return [_Stretch(at, at, named[at]) for at in sorted(named)]
+
+
+def _joined(stretches: Iterable[_Stretch]) -> Iterator[_Stretch]:
+    """Yield the stretches with those of one workload that follow each other as one."""
+    for workload, group in groupby(stretches, key=attrgetter("workload")):
+        ours = list(group)
+        yield _Stretch(ours[0].first, ours[-1].last, workload)
 
 
 def _named(seen: Sequence[tuple[Workload, Sequence[int]]]) -> Mapping[int, Workload]:

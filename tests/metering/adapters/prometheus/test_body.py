@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from metering.adapters.prometheus import body as rooms
-from metering.adapters.prometheus.body import MISSES_MAX, Answer, Cut
+from metering.adapters.prometheus.body import MEMO_MAX, MISSES_MAX, Answer, Cut
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.samples import Range, read_matrix, read_vector
 from metering.protocols import ClusterTarget
@@ -258,6 +258,24 @@ def test_texts_of_samples_that_are_alike_are_read_once() -> None:
     assert len(list(Answer(chunks(whole, 300)).series(read))) == 100
 
     assert texts == [f'[[{WITHIN.asked_seconds},"1"]]']
+
+
+def test_texts_that_never_repeat_are_not_remembered_for_ever() -> None:
+    texts: list[str] = []
+
+    def read(text: str) -> str:
+        texts.append(text)
+        return text
+
+    different = [
+        {"metric": {"__name__": "up"}, "values": [[WITHIN.asked_seconds, str(number)]]}
+        for number in range(MEMO_MAX + 1)
+    ]
+    alike = [sound(pod=str(number)) for number in range(3)]
+    found = list(Answer([compact(answer([*different, *alike])).encode()]).series(read))
+
+    assert len(found) == MEMO_MAX + 4
+    assert texts[-3:] == [f'[[{WITHIN.asked_seconds},"1"]]'] * 3
 
 
 def test_a_server_with_a_spelling_of_its_own_is_not_cut_for_long() -> None:

@@ -1,10 +1,14 @@
 """Workloads: who a device's series belong to, however its labels clash."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from metering.adapters.prometheus.columns import Column, merged
 from metering.adapters.prometheus.names import names_of
+from metering.adapters.prometheus.nodes import Hours
 from metering.adapters.prometheus.samples import Fact
-from metering.adapters.prometheus.workloads import Exporters, read_exporters
+from metering.adapters.prometheus.workloads import Exporters, Workload, read_exporters, runs_of
 from metering.protocols import ClusterTarget
 
 NAMES = names_of(ClusterTarget(slug="hopper"))
@@ -66,3 +70,42 @@ def test_exporters_are_the_targets_that_carry_a_pod() -> None:
     ]
 
     assert read_exporters(facts).pods == frozenset({("gpu-operator", "x")})
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([("", ""), ("team-nlp", "a"), ("team-nlp", "b")]), st.booleans()),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_series_one_after_another_tell_the_same_runs_as_their_samples_one_by_one(
+    scrapes: list[tuple[Workload, bool]],
+) -> None:
+    hours = Hours(start=60_000, end=1_800_000, scrape=60_000)
+    series: list[tuple[Workload, list[int]]] = []
+    for number, (workload, is_seen) in enumerate(scrapes):
+        if is_seen and series and series[-1][0] == workload:
+            series[-1][1].append(number * 60_000)
+        elif is_seen:
+            series.append((workload, [number * 60_000]))
+    # A second metric that skips a scrape overlaps the first, so that each sample is looked at.
+    thinned = [(workload, times[1:-1]) for workload, times in series if len(times) > 2]
+
+    if series:
+        assert list(runs_of(series, hours)) == list(runs_of([*series, *thinned], hours))
+
+
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=30, unique=True), st.data())
+def test_columns_one_after_another_are_one_column(times: list[int], data: st.DataObject) -> None:
+    whole = Column(sorted(times), [at * 7 for at in sorted(times)])
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(times)))) | {len(times)})
+    parts = [
+        Column(whole.times[begin:end], whole.values[begin:end])
+        for begin, end in zip([0, *cuts], cuts, strict=False)
+    ]
+
+    joined = merged(data.draw(st.permutations(parts)))
+
+    assert list(joined.times) == whole.times
+    assert list(joined.values) == whole.values
