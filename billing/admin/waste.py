@@ -30,6 +30,7 @@ RULE_WORDS: Final = {
     WasteRule.MEMORY_PARKED: "Memory parked",
     WasteRule.IMBALANCED: "Some GPUs idle",
     WasteRule.LOW_USE: "Low use",
+    WasteRule.LOW_USE_DAY: "Low use of a day",
     WasteRule.OVERSIZED: "Too large",
 }
 

@@ -30,6 +30,7 @@ CREDIT_COLORS = {
     CreditState.PROPOSED.value: "warning",
     CreditState.ACCEPTED.value: "success",
     CreditState.DISMISSED.value: "info",
+    CreditState.WITHDRAWN.value: "default",
 }
 SEVERITY_COLORS = {
     EventSeverity.FAIL.value: "danger",

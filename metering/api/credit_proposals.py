@@ -55,6 +55,7 @@ class CreditProposalSerializer(serializers.ModelSerializer[CreditProposal]):
             "size",
             "price_group",
             "unit_seconds",
+            "retracted_unit_seconds",
             "is_certain",
             "event",
             "event_kind",

@@ -194,6 +194,20 @@ class CreditDecidedError(ConflictError):
     remedy = "A decision about a credit stands; correct it with an invoice correction."
 
 
+class CreditWithdrawnError(ConflictError):
+    """Corrections took back all the usage that was to be credited."""
+
+    code = "metering_credit_withdrawn"
+    remedy = "Nothing has to be done; what is not charged any more needs no credit."
+
+
+class CreditStaleError(ConflictError):
+    """The hour was corrected after the credit was proposed."""
+
+    code = "metering_credit_stale"
+    remedy = "Look again in a few minutes, when the proposal is brought up to date."
+
+
 class FindingNotOpenError(ConflictError):
     """Only what still goes on is dismissed."""
 

@@ -4,7 +4,7 @@ Missing is never idle: without enough measurements nobody is accused, nor where 
 counter that stands still, nor on a device that several pods share.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -14,7 +14,7 @@ from typing import Final
 from metering.domain.catalogue import Catalogue
 from metering.domain.gpu_sizes import SharingMode
 from metering.domain.rightsizing import Present, need_of, smaller_that_serves
-from metering.domain.waste_rules import WasteRule, WasteThresholds
+from metering.domain.waste_rules import WasteRule, WasteThresholds, Work
 from metering.domain.window import seconds_between
 
 SECONDS_PER_HOUR: Final = 3600
@@ -42,11 +42,15 @@ class Tenure:
     sharing_mode: SharingMode
     product: str
     share: Fraction
+    work: Work = Work.UNKNOWN
 
 
 @dataclass(frozen=True)
 class Spell:
     """What an allocation's own devices did over the time a rule looks back.
+
+    Activity is that of the SMs where it is known of every device all the time, else how busy the
+    devices were; the two are never mixed, because a device may be busy with few of its SMs.
 
     Attributes:
         covered_seconds: Device-seconds that were measured.
@@ -135,7 +139,7 @@ def judge(
         seconds = tenure.units * seconds_between(since, at)
         if not _is_believable(spell, tenure=tenure, seconds=seconds, thresholds=thresholds):
             continue
-        if _breaks(rule, spell, thresholds=thresholds):
+        if _breaks(rule, spell, work=tenure.work, thresholds=thresholds):
             return Verdict(
                 rule=rule,
                 from_at=since,
@@ -146,6 +150,24 @@ def judge(
                 memory_peak_mebibytes=spell.memory_peak_mebibytes,
             )
     return None
+
+
+def rules_asked(thresholds: WasteThresholds, *, is_daily: bool) -> tuple[WasteRule, ...]:
+    """Return the rules about activity that a window judges: daily ones once a day only."""
+    return tuple(rule for rule in ACTIVITY_RULES if is_daily or not thresholds.is_daily(rule))
+
+
+def waits_for_its_day(
+    rule: WasteRule, *, asked: Collection[WasteRule], verdict: Verdict | None
+) -> bool:
+    """Whether what was said of a pod stands until its rule is judged again.
+
+    Only while nothing stronger is said of the pod: a weaker word never replaces it.
+    """
+    if rule in asked or rule not in ACTIVITY_RULES:
+        return False
+    order = list(WasteRule)
+    return verdict is None or order.index(rule) < order.index(verdict.rule)
 
 
 def waste_account(
@@ -193,7 +215,7 @@ def _is_believable(
     return not is_contradicted
 
 
-def _breaks(rule: WasteRule, spell: Spell, *, thresholds: WasteThresholds) -> bool:
+def _breaks(rule: WasteRule, spell: Spell, *, work: Work, thresholds: WasteThresholds) -> bool:
     if rule is WasteRule.IDLE:
         peak = spell.memory_peak_mebibytes
         is_empty = peak is not None and peak < thresholds.idle_memory_mebibytes
@@ -206,6 +228,13 @@ def _breaks(rule: WasteRule, spell: Spell, *, thresholds: WasteThresholds) -> bo
         return 0 < _idle_devices(spell, thresholds=thresholds) < len(spell.devices)
     if rule is WasteRule.LOW_USE:
         return spell.activity_highest < thresholds.low_use_activity_ratio
+    if rule is WasteRule.LOW_USE_DAY:
+        ratio = thresholds.activity_ratio_of(work)
+        return ratio is not None and spell.activity < ratio
+    return _is_oversized(spell, thresholds=thresholds)
+
+
+def _is_oversized(spell: Spell, *, thresholds: WasteThresholds) -> bool:
     p95 = _memory_ratio(spell, spell.memory_p95_mebibytes)
     is_small = p95 is not None and p95 < Fraction(thresholds.oversized_memory_ratio)
     return is_small and spell.activity_p95 < thresholds.oversized_activity_ratio

@@ -18,11 +18,37 @@ class WasteRule(StrEnum):
     MEMORY_PARKED = "memory_parked"
     IMBALANCED = "imbalanced"
     LOW_USE = "low_use"
+    LOW_USE_DAY = "low_use_day"
     OVERSIZED = "oversized"
+
+
+class Work(StrEnum):
+    """What kind of work a pod does, as far as what controls it tells."""
+
+    NOTEBOOK = "notebook"
+    BATCH = "batch"
+    UNKNOWN = "unknown"
+
+
+_KINDS: Final[Mapping[str, Work]] = {
+    **dict.fromkeys(("Notebook", "StatefulSet"), Work.NOTEBOOK),
+    **dict.fromkeys(
+        ("Job", "JobSet", "MPIJob", "PyTorchJob", "RayJob", "TFJob", "TrainJob", "Workflow"),
+        Work.BATCH,
+    ),
+}
+"""Notebooks run as stateful sets; operators' jobs own their pods themselves."""
+
+
+def work_of(controller: str) -> Work:
+    """Return the kind of work of a controller, written as "Kind/name"; "" is unknown."""
+    return _KINDS.get(controller.partition("/")[0], Work.UNKNOWN)
 
 
 HOURS_MAX: Final = 24 * 31
 """Further back nobody remembers what a pod was for, and the question costs a month of rows."""
+DAILY_FROM_HOURS: Final = 24
+"""A rule that looks back so far is judged once a day: an hour more changes little of a day."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +61,8 @@ class WasteThresholds:
         headroom_ratio: How much more than it used a suggestion leaves to a pod.
         contradicting_watts: A whole GPU that draws more is not believed to be idle.
         low_use_hours: So many hours in a row must each stay below `low_use_activity_ratio`.
+        low_use_day_hours: Over so many hours the mean use must stay below the ratio of the kind of
+            work: `notebook_activity_ratio` or `batch_activity_ratio`.
         hoarding_hours: How far back a quota is compared with its use.
     """
 
@@ -52,6 +80,9 @@ class WasteThresholds:
     imbalanced_ratio: Decimal = Decimal("0.1")
     low_use_hours: int = 4
     low_use_activity_ratio: Decimal = Decimal("0.2")
+    low_use_day_hours: int = 24
+    notebook_activity_ratio: Decimal = Decimal("0.1")
+    batch_activity_ratio: Decimal = Decimal("0.3")
     oversized_hours: int = 168
     oversized_activity_ratio: Decimal = Decimal("0.3")
     oversized_memory_ratio: Decimal = Decimal("0.333333")
@@ -66,8 +97,21 @@ class WasteThresholds:
             WasteRule.MEMORY_PARKED: self.parked_hours,
             WasteRule.IMBALANCED: self.imbalanced_hours,
             WasteRule.LOW_USE: self.low_use_hours,
+            WasteRule.LOW_USE_DAY: self.low_use_day_hours,
             WasteRule.OVERSIZED: self.oversized_hours,
         }[rule]
+
+    def is_daily(self, rule: WasteRule) -> bool:
+        """Whether a rule is judged once a day instead of every hour."""
+        return self.hours_of(rule) >= DAILY_FROM_HOURS
+
+    def activity_ratio_of(self, work: Work) -> Decimal | None:
+        """Return the mean use of a day below which a kind of work is little; None for no such."""
+        return {
+            Work.NOTEBOOK: self.notebook_activity_ratio,
+            Work.BATCH: self.batch_activity_ratio,
+            Work.UNKNOWN: None,
+        }[work]
 
 
 DEFAULT_THRESHOLDS: Final = WasteThresholds()

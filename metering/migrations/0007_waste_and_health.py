@@ -11,11 +11,22 @@ KEPT = (
     "cluster_id, window_id, node, uuid, instance_id, instance_profile, kind, code, severity,"
     " begin_at, metric, value_before, value_after, evidence"
 )
+DECIDED = (
+    "event_id, window_id, window_start, usage_record, cluster_id, organization_id, project_id,"
+    " owner, namespace, pod_name, pod_uid, resource, size, price_group, unit_seconds, is_certain,"
+    " state, reason, created_at, decided_at, decided_by_id"
+)
+UNDECIDED = "('proposed', 'withdrawn')"
 
 
-def row(name: str) -> str:
+def row(name: str, columns: str = KEPT) -> str:
     """Return the columns that never change, of the row before or after."""
-    return "ROW(" + ", ".join(f"{name}.{column.strip()}" for column in KEPT.split(",")) + ")"
+    return "ROW(" + ", ".join(f"{name}.{column.strip()}" for column in columns.split(",")) + ")"
+
+
+def is_changed(columns: str) -> str:
+    """Return SQL for a row of which some of these columns change."""
+    return f"{row('OLD', columns)} IS DISTINCT FROM {row('NEW', columns)}"
 
 
 FREEZE = "".join(
@@ -24,7 +35,7 @@ FREEZE = "".join(
             EVENT,
             operation="UPDATE",
             reason="what was seen of a device stays; only its end is told later",
-            when=f"{row('OLD')} IS DISTINCT FROM {row('NEW')}",
+            when=is_changed(KEPT),
         ),
         refuse(EVENT, operation="DELETE", reason="what was seen of a device stays"),
         refuse(EVENT, operation="TRUNCATE", reason="what was seen of a device stays"),
@@ -32,7 +43,7 @@ FREEZE = "".join(
             PROPOSAL,
             operation="UPDATE",
             reason="a credit is decided once",
-            when="OLD.state <> 'proposed'",
+            when=f"OLD.state NOT IN {UNDECIDED} AND {is_changed(DECIDED)}",
         ),
         refuse(PROPOSAL, operation="DELETE", reason="a credit is decided, never forgotten"),
         refuse(PROPOSAL, operation="TRUNCATE", reason="a credit is decided, never forgotten"),
@@ -137,6 +148,7 @@ class Migration(migrations.Migration):
                 ("size", models.CharField(max_length=16)),
                 ("price_group", models.CharField(max_length=96)),
                 ("unit_seconds", models.BigIntegerField()),
+                ("retracted_unit_seconds", models.BigIntegerField(db_default=0, default=0)),
                 ("is_certain", models.BooleanField()),
                 (
                     "state",
@@ -145,6 +157,7 @@ class Migration(migrations.Migration):
                             ("proposed", "Proposed"),
                             ("accepted", "Accepted"),
                             ("dismissed", "Dismissed"),
+                            ("withdrawn", "Withdrawn"),
                         ],
                         default="proposed",
                         max_length=16,
@@ -231,6 +244,7 @@ class Migration(migrations.Migration):
                             ("memory_parked", "Memory parked"),
                             ("imbalanced", "Imbalanced"),
                             ("low_use", "Low use"),
+                            ("low_use_day", "Low use day"),
                             ("oversized", "Oversized"),
                         ],
                         max_length=24,
@@ -331,6 +345,7 @@ class Migration(migrations.Migration):
                 ("memory_errors", models.PositiveIntegerField(default=0)),
                 ("failures", models.PositiveIntegerField(default=0)),
                 ("devices", models.PositiveIntegerField(default=0)),
+                ("corrections_seen", models.PositiveIntegerField(db_default=0, default=0)),
                 ("created_at", models.DateTimeField()),
                 (
                     "cluster",
@@ -382,7 +397,24 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="creditproposal",
             constraint=models.CheckConstraint(
-                condition=models.Q(("unit_seconds__gte", 1)), name="credit_proposal_positive"
+                condition=models.Q(
+                    models.Q(("state", "withdrawn"), ("unit_seconds", 0)),
+                    models.Q(
+                        models.Q(("state", "withdrawn"), _negated=True), ("unit_seconds__gte", 1)
+                    ),
+                    _connector="OR",
+                ),
+                name="credit_proposal_positive",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="creditproposal",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("retracted_unit_seconds__gte", 0),
+                    ("retracted_unit_seconds__lte", models.F("unit_seconds")),
+                ),
+                name="credit_proposal_retracted_within",
             ),
         ),
         migrations.AddIndex(

@@ -34,6 +34,8 @@ class ClusterHealth(models.Model):
     """Device events of the severity fail, of every kind."""
     devices = models.PositiveIntegerField(default=0)
     """GPUs that were measured in the hour."""
+    corrections_seen = models.PositiveIntegerField(default=0, db_default=0)
+    """Posted corrections of the hour when its credits were last looked at."""
     created_at = models.DateTimeField()
 
     class Meta:

@@ -48,7 +48,7 @@ measured AS (
     FROM w JOIN metering_deviceusage d ON d.window_id = w.id)
 INSERT INTO metering_clusterhealth (window_id, window_start, cluster_id, nodes, expected_seconds,
   ready_seconds, node_source, queued_pods, pending_pods, wait_seconds_p50, wait_seconds_max,
-  memory_errors, failures, devices, created_at)
+  memory_errors, failures, devices, corrections_seen, created_at)
 SELECT w.id, w.start_at, w.cluster_id,
        CASE WHEN told.nodes > 0 THEN told.nodes ELSE offered.nodes END,
        CASE WHEN told.nodes > 0 THEN told.expected ELSE NULLIF(offered.expected, 0) END,
@@ -59,11 +59,19 @@ SELECT w.id, w.start_at, w.cluster_id,
        CASE WHEN watched.is_so THEN queue.pending END,
        CASE WHEN watched.is_so THEN queue.p50 END,
        CASE WHEN watched.is_so THEN queue.longest END,
-       errors.memory, errors.failures, measured.devices, %(at)s
+       errors.memory, errors.failures, measured.devices,
+       (SELECT count(*) FROM w JOIN metering_posted_correction c ON c.window_id = w.id), %(at)s
   FROM w, told, offered, queue, errors, measured,
        (SELECT EXISTS (SELECT FROM w JOIN metering_clusterwatch c USING (cluster_id)) AS is_so)
          AS watched
 ON CONFLICT (window_id) DO NOTHING
+"""
+_SEE_CORRECTIONS = """
+UPDATE metering_clusterhealth h
+   SET corrections_seen = c.posted
+  FROM (SELECT count(*) AS posted FROM metering_posted_correction
+         WHERE window_id = %(window)s) c
+ WHERE h.window_id = %(window)s AND h.corrections_seen <> c.posted
 """
 
 
@@ -71,4 +79,11 @@ def write_cluster_health(*, window_id: int, at: datetime) -> bool:
     """Write the health of a sealed window; return False when it is there, or not sealed."""
     with connection.cursor() as cursor:
         cursor.execute(_INSERT, {"window": window_id, "memory_xids": list(MEMORY_XIDS), "at": at})
+        return int(cursor.rowcount) == 1
+
+
+def see_corrections(*, window_id: int) -> bool:
+    """Take note of a derived window's corrections; return False when there are no new ones."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SEE_CORRECTIONS, {"window": window_id})
         return int(cursor.rowcount) == 1

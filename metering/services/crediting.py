@@ -7,8 +7,15 @@ from datetime import datetime
 
 from django.db import connection, transaction
 
-from metering.domain.errors import CreditDecidedError, NoteMissingError
-from metering.models import CreditProposal, CreditState
+from metering.domain.errors import (
+    CreditDecidedError,
+    CreditStaleError,
+    CreditWithdrawnError,
+    NoteMissingError,
+)
+from metering.models import CreditProposal, CreditState, MeteringWindow
+from metering.selectors.derived import has_news
+from metering.selectors.net_usage import NET_USAGE
 from tenants.domain.actors import Actor, ActorKind
 from tenants.services.audit import record
 
@@ -16,11 +23,11 @@ from tenants.services.audit import record
 # placed on a device that somebody took for sound, and would fail with an event of its own. A pod
 # is known to be on the device when the exporter said so; where it said nothing of device and pod,
 # only the node is known, and the proposal says that it is not certain.
-_PROPOSE = """
-WITH touched AS (
-  SELECT u.id, e.id AS event_id, e.begin_at AS event_begin, own.is_own,
+_PROPOSE = f"""{NET_USAGE},
+touched AS (
+  SELECT u.record_id, e.id AS event_id, e.begin_at AS event_begin, own.is_own,
          tstzrange(GREATEST(u.begin_at, e.begin_at), LEAST(u.end_at, e.end_at)) AS span
-    FROM metering_usagerecord u
+    FROM net u
     JOIN metering_deviceevent e ON e.cluster_id = u.cluster_id AND e.node = u.node
      AND e.severity = 'fail' AND e.begin_at < u.end_at
      AND (e.end_at IS NULL OR e.end_at > u.begin_at)
@@ -35,45 +42,63 @@ WITH touched AS (
       WHERE d.window_id = u.window_id AND d.window_start = u.window_start
         AND d.node = u.node AND d.attribution = 'exclusive'
         AND (d.pod_uid = u.pod_uid OR d.uuid = e.uuid)) own
-   WHERE u.window_id = %(window)s AND u.window_start = %(start)s AND u.revision = 0
-     AND u.unit_seconds > 0
-     AND (e.kind = 'health' OR COALESCE(a.begin_at, u.begin_at) <= e.begin_at)
+   WHERE (e.kind = 'health' OR COALESCE(a.begin_at, u.begin_at) <= e.begin_at)
      AND (own.is_own OR NOT (own.has_others OR own.is_taken))),
 best AS (
-  SELECT *, bool_or(is_own) OVER (PARTITION BY id) AS is_certain FROM touched),
+  SELECT *, bool_or(is_own) OVER (PARTITION BY record_id) AS is_certain FROM touched),
 merged AS (
-  SELECT id, is_certain, range_agg(span) AS spans,
+  SELECT record_id, is_certain, range_agg(span) AS spans,
          (array_agg(event_id ORDER BY event_begin, event_id))[1] AS event_id
-    FROM best WHERE is_own = is_certain GROUP BY id, is_certain),
+    FROM best WHERE is_own = is_certain GROUP BY record_id, is_certain),
 summed AS (
-  SELECT m.id, m.is_certain, m.event_id,
+  SELECT m.record_id, m.is_certain, m.event_id,
          (SELECT sum(floor(extract(epoch FROM upper(part) - lower(part))))::bigint
             FROM unnest(m.spans) AS part) AS seconds
-    FROM merged m)
+    FROM merged m),
+due AS MATERIALIZED (
+  SELECT u.*, s.event_id, s.is_certain,
+         LEAST(u.net_unit_seconds, u.units * s.seconds)::bigint AS spoiled
+    FROM summed s JOIN net u USING (record_id)
+   WHERE s.seconds > 0),
+withdrawn AS (
+  UPDATE metering_creditproposal p
+     SET state = 'withdrawn', unit_seconds = 0, reason = %(withdrawn)s
+   WHERE p.window_id = %(window)s AND p.state = 'proposed'
+     AND NOT EXISTS (SELECT FROM due WHERE due.record_id = p.usage_record)),
+gone AS (
+  SELECT q.id, q.unit_seconds - LEAST(q.unit_seconds, COALESCE(net.net_unit_seconds, 0))::bigint
+           AS unit_seconds
+    FROM metering_creditproposal q LEFT JOIN net ON net.record_id = q.usage_record
+   WHERE q.window_id = %(window)s AND q.state = 'accepted'),
+retracted AS (
+  UPDATE metering_creditproposal p SET retracted_unit_seconds = gone.unit_seconds
+    FROM gone WHERE gone.id = p.id AND p.retracted_unit_seconds <> gone.unit_seconds)
 INSERT INTO metering_creditproposal AS p (event_id, window_id, window_start, usage_record,
   cluster_id, organization_id, project_id, owner, namespace, pod_name, pod_uid, resource, size,
   price_group, unit_seconds, is_certain, state, reason, created_at)
-SELECT s.event_id, u.window_id, u.window_start, u.id, u.cluster_id, u.organization_id,
-       u.project_id, u.owner, u.namespace, u.pod_name, u.pod_uid, u.resource, u.size,
-       u.price_group, LEAST(u.unit_seconds, u.units * s.seconds), s.is_certain, 'proposed', '',
-       %(at)s
-  FROM summed s
-  JOIN metering_usagerecord u ON u.id = s.id AND u.window_start = %(start)s
- WHERE s.seconds > 0
+SELECT event_id, window_id, window_start, record_id, cluster_id, organization_id, project_id,
+       owner, namespace, pod_name, pod_uid, resource, size, price_group, spoiled, is_certain,
+       'proposed', '', %(at)s
+  FROM due
 ON CONFLICT (usage_record) DO UPDATE
    SET event_id = EXCLUDED.event_id, unit_seconds = EXCLUDED.unit_seconds,
-       is_certain = EXCLUDED.is_certain
- WHERE p.state = 'proposed'
-"""
+       is_certain = EXCLUDED.is_certain, state = 'proposed', reason = ''
+ WHERE p.state IN ('proposed', 'withdrawn')
+"""  # noqa: S608 - The statement is put together from constants only.
+WITHDRAWN = "Corrections took back the usage that would have been credited."
 
 
 def propose_credits(*, window_id: int, start_at: datetime, at: datetime) -> int:
     """Propose to credit what failures spoiled of a sealed window's usage; return how many records.
 
-    One statement, whatever the number of records and events. What is decided stays decided.
+    Usage is the sum over its revisions. A proposal of which corrections left less shrinks, one of
+    which they left nothing is withdrawn, and comes back if usage does. What is decided stays
+    decided; an accepted one is told how much of it was taken back since. One statement, whatever
+    the number of records and events.
     """
+    given = {"window": window_id, "start": start_at, "at": at, "withdrawn": WITHDRAWN}
     with connection.cursor() as cursor:
-        cursor.execute(_PROPOSE, {"window": window_id, "start": start_at, "at": at})
+        cursor.execute(_PROPOSE, given)
         return int(cursor.rowcount)
 
 
@@ -85,20 +110,22 @@ def decide_credit(
     Raises:
         NoteMissingError: The reason is empty.
         CreditDecidedError: Somebody has decided already.
+        CreditWithdrawnError: Corrections took all of it back.
+        CreditStaleError: The hour was corrected, and the proposal does not know it yet.
         ValueError: The decision is none.
     """
-    if state is CreditState.PROPOSED:
+    if state not in {CreditState.ACCEPTED, CreditState.DISMISSED}:
         raise ValueError("A decision accepts or dismisses.")
     text = reason.strip()
     if not text:
         raise NoteMissingError("The decision has no reason.", field="reason")
     with transaction.atomic():
-        changed = CreditProposal.objects.filter(pk=proposal_id, state=CreditState.PROPOSED).update(
-            state=state, reason=text, decided_at=at, decided_by_id=_person_id(actor)
-        )
-        proposal = CreditProposal.objects.select_related("event").get(pk=proposal_id)
-        if not changed:
-            raise CreditDecidedError("The credit is decided already.")
+        proposal = _lock_pending(proposal_id)
+        if state is CreditState.ACCEPTED and has_news(proposal.window_id):
+            raise CreditStaleError("The hour was corrected since the credit was proposed.")
+        proposal.state, proposal.reason = state, text
+        proposal.decided_at, proposal.decided_by_id = at, _person_id(actor)
+        proposal.save(update_fields=["state", "reason", "decided_at", "decided_by"])
         record(
             actor=actor,
             at=at,
@@ -113,6 +140,23 @@ def decide_credit(
                 "reason": text,
             },
         )
+    return proposal
+
+
+def _lock_pending(proposal_id: int) -> CreditProposal:
+    """Return a proposal that nobody has decided; no correction of its hour is posted meanwhile.
+
+    Raises:
+        CreditDecidedError: Somebody has decided already.
+        CreditWithdrawnError: Corrections took all of it back.
+    """
+    rows = CreditProposal.objects.filter(pk=proposal_id)
+    MeteringWindow.objects.select_for_update().get(pk=rows.values("window_id")[:1])
+    proposal = rows.select_for_update(of=["self"]).select_related("event").get()
+    if proposal.state == CreditState.WITHDRAWN:
+        raise CreditWithdrawnError("Corrections took back what would have been credited.")
+    if proposal.state != CreditState.PROPOSED:
+        raise CreditDecidedError("The credit is decided already.")
     return proposal
 
 

@@ -8,10 +8,15 @@ from django.db import transaction
 
 from metering.domain.catalogue import Catalogue
 from metering.domain.waste_rules import DEFAULT_THRESHOLDS, WasteThresholds
-from metering.selectors.derived import is_newest, underived_windows
+from metering.selectors.derived import (
+    corrected_windows,
+    is_first_of_day,
+    is_newest,
+    underived_windows,
+)
 from metering.selectors.waste import JudgedWindow
 from metering.services.catalogue import ensure_catalogue
-from metering.services.cluster_health import write_cluster_health
+from metering.services.cluster_health import see_corrections, write_cluster_health
 from metering.services.crediting import propose_credits
 from metering.services.waste import update_waste
 from tenants.domain.actors import Actor
@@ -25,9 +30,14 @@ WINDOWS_PER_ROUND_MAX = 500
 
 @dataclass(frozen=True)
 class Derived:
-    """What one round did; `findings` are those that stand at the end of its windows."""
+    """What one round did; `findings` are those that stand at the end of its windows.
+
+    Attributes:
+        corrected: Windows whose credits were looked at again because they were corrected.
+    """
 
     windows: int = 0
+    corrected: int = 0
     credits: int = 0
     findings: int = 0
 
@@ -35,6 +45,7 @@ class Derived:
         """Return both together."""
         return Derived(
             self.windows + other.windows,
+            self.corrected + other.corrected,
             self.credits + other.credits,
             self.findings + other.findings,
         )
@@ -49,17 +60,19 @@ def derive_windows(
 ) -> Derived:
     """Derive what follows from sealed windows that were not looked at yet, oldest first.
 
-    Each window is a transaction of its own, done once: a second worker finds its row and goes on.
+    Then look again at the credits of those that were corrected. Each window is a transaction of
+    its own, done once: a second worker finds its row and goes on.
     """
-    windows = underived_windows(limit=limit)
-    if not windows:
-        return Derived()
-    catalogue = ensure_catalogue(actor=actor, at=at)
     total = Derived()
-    for window in windows:
-        total += derive_window(
-            window=window, catalogue=catalogue, thresholds=thresholds, actor=actor, at=at
-        )
+    windows = underived_windows(limit=limit)
+    if windows:
+        catalogue = ensure_catalogue(actor=actor, at=at)
+        for window in windows:
+            total += derive_window(
+                window=window, catalogue=catalogue, thresholds=thresholds, actor=actor, at=at
+            )
+    for window in corrected_windows(limit=limit):
+        total += derive_corrections(window=window, actor=actor, at=at)
     return total
 
 
@@ -73,7 +86,8 @@ def derive_window(
 ) -> Derived:
     """Derive what follows from one sealed window; nothing when it was done before.
 
-    Waste is judged by the newest window only: an hour that was sealed late accuses nobody.
+    Waste is judged by the newest window only: an hour that was sealed late accuses nobody. Rules
+    that look back a day or more are judged by the first window of a cluster's UTC day.
     """
     with transaction.atomic():
         if not write_cluster_health(window_id=window.id, at=at):
@@ -82,7 +96,11 @@ def derive_window(
         findings = 0
         if is_newest(window):
             findings = update_waste(
-                window=window, thresholds=thresholds, catalogue=catalogue, at=at
+                window=window,
+                is_daily=is_first_of_day(window),
+                thresholds=thresholds,
+                catalogue=catalogue,
+                at=at,
             )
         record(
             actor=actor,
@@ -94,3 +112,24 @@ def derive_window(
         )
     logger.info("metering.window.derived", window_id=window.id, credits=credited, findings=findings)
     return Derived(windows=1, credits=credited, findings=findings)
+
+
+def derive_corrections(*, window: JudgedWindow, actor: Actor, at: datetime) -> Derived:
+    """Look again at the credits of a derived window that was corrected; nothing when it was not.
+
+    What was said of its waste stays: it accused nobody after the hour was over.
+    """
+    with transaction.atomic():
+        if not see_corrections(window_id=window.id):
+            return Derived()
+        credited = propose_credits(window_id=window.id, start_at=window.start_at, at=at)
+        record(
+            actor=actor,
+            at=at,
+            action="metering:window:recredit",
+            object_kind="metering_window",
+            object_id=window.id,
+            facts={"credits": credited},
+        )
+    logger.info("metering.window.recredited", window_id=window.id, credits=credited)
+    return Derived(corrected=1, credits=credited)

@@ -10,8 +10,14 @@ from django.db import connection, transaction
 
 from metering.domain.catalogue import Catalogue
 from metering.domain.errors import FindingNotOpenError, NoteMissingError
-from metering.domain.waste import Verdict, judge, waste_account
-from metering.domain.waste_rules import WasteThresholds
+from metering.domain.waste import (
+    Verdict,
+    judge,
+    rules_asked,
+    waits_for_its_day,
+    waste_account,
+)
+from metering.domain.waste_rules import WasteRule, WasteThresholds
 from metering.models import WasteFinding, WasteState
 from metering.selectors.plans import prefer_hash_joins
 from metering.selectors.waste import (
@@ -65,44 +71,103 @@ class _Accusation:
     open_finding: StandingFinding | None
     from_at: datetime
 
+    @property
+    def unseen_from(self) -> datetime:
+        """Return from when on what was held is still to be added."""
+        return self.from_at if self.open_finding is None else self.open_finding.until_at
+
 
 def update_waste(
-    *, window: JudgedWindow, thresholds: WasteThresholds, catalogue: Catalogue, at: datetime
+    *,
+    window: JudgedWindow,
+    is_daily: bool,
+    thresholds: WasteThresholds,
+    catalogue: Catalogue,
+    at: datetime,
 ) -> int:
     """Bring a cluster's findings to the end of its newest sealed window; return how many stand.
 
     What is no longer so is closed. What a person dismissed is not said again of that allocation.
-    Seven statements, whatever the number of allocations; call it in a transaction.
+    Rules that look back a day or more are judged when `is_daily` only; until then what they said
+    stands as it was, unless the pod is gone or something stronger is said of it. Ten statements
+    at most, whatever the number of allocations; call it in a transaction.
     """
     prefer_hash_joins()
+    asked = rules_asked(thresholds, is_daily=is_daily)
     holders = holders_at_end(window)
-    spells = spells_before_end(window, thresholds=thresholds)
-    verdicts = {
-        holder.key: (holder, verdict)
-        for holder in holders
-        if (
-            verdict := judge(
-                holder.tenure,
-                spells=spells.get(holder.key, {}),
-                at=window.end_at,
-                thresholds=thresholds,
-                catalogue=catalogue,
-            )
-        )
-    }
+    verdicts = _verdicts(
+        holders, asked=asked, window=window, thresholds=thresholds, catalogue=catalogue
+    )
     standing = standing_findings(window.cluster_id, keys=verdicts)
-    accusations = _accusations(verdicts, standing=standing)
-    since = {item.holder.key: item.from_at for item in accusations if item.open_finding is None}
+    waiting = _waiting(standing, holders=holders, asked=asked, verdicts=verdicts)
+    accusations = _accusations(
+        {key: said for key, said in verdicts.items() if key not in waiting}, standing=standing
+    )
+    since = {item.holder.key: item.unseen_from for item in accusations}
     held = held_since(window, since=since)
     rows = [_row(item, window=window, held=held) for item in accusations]
     goes_on = [item.open_finding.id for item in accusations if item.open_finding is not None]
+    given = {"cluster": window.cluster_id, "goes_on": [*goes_on, *waiting.values()]}
     with connection.cursor() as cursor:
-        cursor.execute(_CLOSE, {"cluster": window.cluster_id, "goes_on": goes_on})
+        cursor.execute(_CLOSE, given)
         if rows:
             cursor.execute(
                 _WRITE, {"cluster": window.cluster_id, "rows": json.dumps(rows), "at": at}
             )
-    return len(rows)
+    return len(rows) + len(waiting)
+
+
+def _verdicts(
+    holders: Sequence[Holder],
+    *,
+    asked: Sequence[WasteRule],
+    window: JudgedWindow,
+    thresholds: WasteThresholds,
+    catalogue: Catalogue,
+) -> dict[HolderKey, tuple[Holder, Verdict]]:
+    """Return what is said of whom; rules that look back as far share one statement."""
+    by_hours = {
+        hours: spells_before_end(window, holders=holders, hours=hours)
+        for hours in sorted({thresholds.hours_of(rule) for rule in asked})
+    }
+    found = {}
+    for holder in holders:
+        spells = {
+            rule: spell
+            for rule in asked
+            if (spell := by_hours[thresholds.hours_of(rule)].get(holder.key)) is not None
+        }
+        verdict = judge(
+            holder.tenure,
+            spells=spells,
+            at=window.end_at,
+            thresholds=thresholds,
+            catalogue=catalogue,
+        )
+        if verdict is not None:
+            found[holder.key] = (holder, verdict)
+    return found
+
+
+def _waiting(
+    standing: Mapping[HolderKey, Sequence[StandingFinding]],
+    *,
+    holders: Sequence[Holder],
+    asked: Sequence[WasteRule],
+    verdicts: Mapping[HolderKey, tuple[Holder, Verdict]],
+) -> dict[HolderKey, int]:
+    """Return the open findings, by holder, that stand until their rule is judged again."""
+    present = {holder.key for holder in holders}
+    found = {}
+    for key in standing.keys() & present:
+        said = verdicts.get(key)
+        verdict = said[1] if said else None
+        for finding in standing[key]:
+            if finding.state == WasteState.OPEN and waits_for_its_day(
+                finding.rule, asked=asked, verdict=verdict
+            ):
+                found[key] = finding.id
+    return found
 
 
 def _accusations(
@@ -129,12 +194,9 @@ def _row(
     item: _Accusation, *, window: JudgedWindow, held: Mapping[HolderKey, int]
 ) -> dict[str, Any]:
     holder, verdict, tenure = item.holder, item.verdict, item.holder.tenure
-    if item.open_finding is not None:
-        total = item.open_finding.held_unit_seconds + holder.unit_seconds
-    else:
-        total = held[holder.key]
+    before = item.open_finding.held_unit_seconds if item.open_finding is not None else 0
     account = waste_account(
-        held_unit_seconds=total,
+        held_unit_seconds=before + held.get(holder.key, 0),
         units=tenure.units,
         share=tenure.share,
         suggestion=verdict.suggestion,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db import connection
+from django.db import connection, transaction
 
 from metering.domain.catalogue_rules import (
     DEFAULT_RULES,
@@ -13,13 +13,17 @@ from metering.domain.catalogue_rules import (
     rule_to_json,
     rules_digest,
 )
+from metering.domain.correction import CorrectionCause, CorrectionState
 from metering.models import (
     CatalogueVersion,
     DeviceEvent,
     DeviceUsage,
     MeteringWindow,
     PodAllocation,
+    UsageRecord,
 )
+from metering.services.correcting import Draft, write_drafts
+from metering.services.corrections import ask_correction
 from metering.services.deriving import Derived, derive_windows
 from tenants.domain.actors import Actor, ActorKind, system_actor
 from tenants.models import Cluster, Organization, Project
@@ -187,6 +191,70 @@ def seal(window: MeteringWindow) -> MeteringWindow:
     window.state, window.sealed_at = "sealed", window.start_at + 2 * HOUR
     window.save(update_fields=["state", "sealed_at"])
     return window
+
+
+def correct(
+    window: MeteringWindow,
+    pod: PodAllocation,
+    unit_seconds: int | None,
+    at: datetime = DAY + timedelta(days=1),
+) -> None:
+    """Post a person's correction of a pod's use of a sealed hour; None takes all of it back."""
+    used = UsageRecord.objects.filter(window=window, pod_uid=pod.pod_uid).latest("revision")
+    ask_correction(
+        record=used,
+        unit_seconds=unit_seconds,
+        reason="The source was wrong.",
+        is_four_eyes=False,
+        actor=TICK,
+        at=at,
+    )
+
+
+def add_late(
+    window: MeteringWindow, pod: PodAllocation, seconds: int, *, instead_of: int = 0
+) -> None:
+    """Post the first seconds of a sealed hour as what a source told late of a pod.
+
+    Args:
+        window: The hour.
+        pod: Who used it.
+        seconds: What is known now.
+        instead_of: What was known before.
+    """
+    world = Project.objects.get()
+    line = {
+        "organization_id": str(world.organization_id),
+        "project_id": str(world.pk),
+        "owner": "carol",
+        "namespace": pod.namespace,
+        "pod_name": pod.pod_name,
+        "pod_uid": pod.pod_uid,
+        "resource": pod.resource,
+        "node": pod.node,
+        "size": pod.size,
+        "price_group": pod.price_group,
+        "sharing_mode": pod.sharing_mode,
+        "share_numerator": pod.share_numerator,
+        "share_denominator": pod.share_denominator,
+        "units": pod.units,
+        "split_among": 1,
+        "begin_at": window.start_at.isoformat(),
+        "end_at": (window.start_at + timedelta(seconds=seconds)).isoformat(),
+        "seconds": seconds,
+        "unit_seconds": pod.units * (seconds - instead_of),
+        "end_kind": "open" if seconds == 3600 else "exact",
+        "slack_seconds": 0,
+        "catalogue_version": pod.catalogue_version,
+        "busy_ratio": None,
+        "busy_coverage": None,
+        "energy_millijoules": None,
+        "basis": pod.units * instead_of,
+    }
+    draft = Draft(window, CorrectionCause.LATE_DATA, "Told late.", [line])
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT metering_ensure_partitions(%s, 1)", [window.start_at])
+        write_drafts([draft], state=CorrectionState.POSTED, actor=TICK, at=DAY + 24 * HOUR)
 
 
 def derive(at: datetime = DAY + timedelta(days=2)) -> Derived:
