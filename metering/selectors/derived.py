@@ -1,5 +1,7 @@
 """What is still to be derived: sealed windows without a health row, or corrected since."""
 
+from typing import Any
+
 from django.db import connection
 
 from metering.selectors.waste import JudgedWindow
@@ -63,7 +65,7 @@ def has_news(window_id: int) -> bool:
 
 def is_first_of_day(window: JudgedWindow) -> bool:
     """Whether nothing was derived from an earlier window of the cluster's UTC day."""
-    given = {
+    given: dict[str, Any] = {
         "cluster": window.cluster_id,
         "start": window.start_at,
         "day": window.start_at.replace(hour=0, minute=0, second=0, microsecond=0),

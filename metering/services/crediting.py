@@ -4,6 +4,7 @@ A proposal is no credit note: billing writes one from what is accepted, at the p
 """
 
 from datetime import datetime
+from typing import Any
 
 from django.db import connection, transaction
 
@@ -96,7 +97,12 @@ def propose_credits(*, window_id: int, start_at: datetime, at: datetime) -> int:
     decided; an accepted one is told how much of it was taken back since. One statement, whatever
     the number of records and events.
     """
-    given = {"window": window_id, "start": start_at, "at": at, "withdrawn": WITHDRAWN}
+    given: dict[str, Any] = {
+        "window": window_id,
+        "start": start_at,
+        "at": at,
+        "withdrawn": WITHDRAWN,
+    }
     with connection.cursor() as cursor:
         cursor.execute(_PROPOSE, given)
         return int(cursor.rowcount)

@@ -107,7 +107,7 @@ def update_waste(
     held = held_since(window, since=since)
     rows = [_row(item, window=window, held=held) for item in accusations]
     goes_on = [item.open_finding.id for item in accusations if item.open_finding is not None]
-    given = {"cluster": window.cluster_id, "goes_on": [*goes_on, *waiting.values()]}
+    given: dict[str, Any] = {"cluster": window.cluster_id, "goes_on": [*goes_on, *waiting.values()]}
     with connection.cursor() as cursor:
         cursor.execute(_CLOSE, given)
         if rows:
