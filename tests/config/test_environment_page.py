@@ -36,6 +36,8 @@ def told_default(field: FieldInfo) -> str:
         return "empty"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        return f"`{','.join(map(str, value))}`"
     return f"`{str(value).removesuffix('/')}`"
 
 

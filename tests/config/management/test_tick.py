@@ -44,7 +44,7 @@ def test_it_works_until_nothing_is_due_and_tells_a_line_per_app() -> None:
     assert windows in {3, 4}
     assert set(MeteringWindow.objects.values_list("state", flat=True)) == {"sealed"}
     assert metering.startswith(f"metering: opened {windows}, sealed {windows}")
-    assert waste == f"waste: windows {windows}, credits 0, findings 0"
+    assert waste == f"waste: windows {windows}, corrected 0, credits 0, findings 0"
     assert quotas.startswith("quotas: ")
     assert re.match(rf"billing: windows {windows}\b", billing)
 
