@@ -106,6 +106,20 @@ def test_finance_decides_a_credit_with_a_reason(cast: Cast, button: str, state: 
     assert (proposal.state, proposal.decided_by) == (state, cast.dora)
 
 
+@pytest.mark.parametrize("button", ["accept_credits", "dismiss_credits"])
+def test_a_withdrawn_credit_is_shown_and_decided_by_nobody(cast: Cast, button: str) -> None:
+    CreditProposal.objects.update(state="withdrawn", unit_seconds=0, reason="Taken back.")
+    proposal = CreditProposal.objects.get()
+    listed = enter(cast.dora).get("/admin/metering/creditproposal/?state__exact=withdrawn")
+    assert "Taken back." in listed.content.decode()
+
+    page = press(cast.dora, "creditproposal", button, proposal.pk, "XID 79.")
+
+    assert "Corrections took back what would have been credited." in page
+    proposal.refresh_from_db()
+    assert (proposal.state, proposal.decided_by) == ("withdrawn", None)
+
+
 def test_the_platform_ends_an_event_with_a_reason(cast: Cast) -> None:
     event = DeviceEvent.objects.get()
 

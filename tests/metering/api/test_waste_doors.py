@@ -11,7 +11,16 @@ from rest_framework.test import APIClient
 from metering.models import ClusterHealth, CreditProposal, DeviceEvent, WasteFinding
 from tests.builders import make_cluster
 from tests.cast import Cast, make_cast
-from tests.metering.waste_world import DAY, HOUR, IDLE, WasteWorld, derive, make_catalogue, seal
+from tests.metering.waste_world import (
+    DAY,
+    HOUR,
+    IDLE,
+    WasteWorld,
+    correct,
+    derive,
+    make_catalogue,
+    seal,
+)
 
 pytestmark = pytest.mark.django_db
 API = "/api/v1"
@@ -173,6 +182,44 @@ def test_a_decision_is_made_once(stage: Stage) -> None:
 
     assert (again.status_code, again.json()["code"]) == (409, "metering_credit_decided")
     assert CreditProposal.objects.get().state == "accepted"
+
+
+def test_a_credit_of_an_hour_that_was_corrected_meanwhile_is_looked_at_first(stage: Stage) -> None:
+    proposal = CreditProposal.objects.get()
+    correct(proposal.window, stage.world.held[0], -2000)
+
+    refused = stage.post("dora", f"credit-proposals/{proposal.pk}/accept/", {"reason": "XID 79."})
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "metering_credit_stale")
+    assert CreditProposal.objects.get().state == "proposed"
+    derive()
+    (row,) = stage.rows("dora", "credit-proposals/?state=proposed")
+    assert (row["unit_seconds"], row["retracted_unit_seconds"]) == (1600, 0)
+
+
+@pytest.mark.parametrize("verb", ["accept", "dismiss"])
+def test_a_credit_without_usage_is_withdrawn_and_decided_by_nobody(stage: Stage, verb: str) -> None:
+    proposal = CreditProposal.objects.get()
+    correct(proposal.window, stage.world.held[0], None)
+    derive()
+
+    refused = stage.post("dora", f"credit-proposals/{proposal.pk}/{verb}/", {"reason": "XID 79."})
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "metering_credit_withdrawn")
+    (row,) = stage.rows("dora", "credit-proposals/?state=withdrawn")
+    assert (row["unit_seconds"], row["decided_at"]) == (0, None)
+    assert row["reason"] == "Corrections took back the usage that would have been credited."
+
+
+def test_an_accepted_credit_tells_what_was_taken_back_since(stage: Stage) -> None:
+    proposal = CreditProposal.objects.get()
+    stage.post("dora", f"credit-proposals/{proposal.pk}/accept/", {"reason": "XID 79."})
+    correct(proposal.window, stage.world.held[0], -1600)
+    derive()
+
+    (row,) = stage.rows("dora", "credit-proposals/?state=accepted")
+
+    assert (row["unit_seconds"], row["retracted_unit_seconds"]) == (3000, 1000)
 
 
 def test_a_decision_without_a_key_or_a_reason_is_refused(stage: Stage) -> None:
