@@ -14,8 +14,9 @@ from typing import Final
 from metering.domain.timeline import EndKind
 from metering.domain.window import seconds_between, whole_second
 
-CLASS_LENGTH_MAX: Final = 110
-"""A device class's name may be longer than a ledger's resource; the rest is cut."""
+CLASS_LENGTH_MAX: Final = 80
+"""A device class's name may be longer than what a record's resource has room for beside the claim's
+uid; the rest is cut."""
 
 
 @dataclass

@@ -10,6 +10,7 @@ from django.db.models import Q
 
 from metering.domain.catalogue import Catalogue
 from metering.domain.catalogue_rules import rule_from_json
+from metering.domain.claim_names import allocation_key
 from metering.domain.explaining import HeldFact, QueryFact, WindowFact
 from metering.domain.window_state import WindowState
 from metering.models import (
@@ -158,9 +159,10 @@ def held_fact(row: PodAllocation) -> HeldFact:
 
 
 def allocation_of(record: UsageRecord) -> PodAllocation | None:
-    """Return what the record's pod held, or None for a part of a claim, which has no row."""
+    """Return what the record's pod held, or the claim that the record is a part of."""
+    uid, resource = allocation_key(uid=record.pod_uid, resource=record.resource)
     return PodAllocation.objects.filter(
-        cluster_id=record.cluster_id, pod_uid=record.pod_uid, resource=record.resource
+        cluster_id=record.cluster_id, pod_uid=uid, resource=resource
     ).first()
 
 

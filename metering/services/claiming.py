@@ -1,8 +1,9 @@
 """Device claims: one claim's time billed once, split among the pods it was reserved for."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
+from metering.domain.claim_names import offered_resource, record_resource
 from metering.domain.claim_split import NOBODY, Part, Use, split_claim
 from metering.domain.pod_life import CLAIM_PREFIX
 from metering.domain.timeline import EndKind, Interval
@@ -17,35 +18,18 @@ def is_claim(fact: AllocationFact) -> bool:
     return fact.resource.startswith(CLAIM_PREFIX)
 
 
-def first_rows_of_claims(facts: Iterable[AllocationFact]) -> Mapping[str, str]:
-    """Return the resource of each claim's first row, by the claim's uid.
-
-    A claim has one row for each device class, and another one each time it is allocated again.
-    """
-    found: dict[str, str] = {}
-    for fact in facts:
-        if is_claim(fact):
-            known = found.get(fact.pod_uid, fact.resource)
-            found[fact.pod_uid] = min(known, fact.resource)
-    return found
-
-
-def claim_rows(row: UsageRow, *, consumers: Sequence[ClaimUse], is_first: bool) -> list[UsageRow]:
-    """Return a claim's usage records, which add up to what the claim held.
+def claim_rows(row: UsageRow, *, consumers: Sequence[ClaimUse]) -> list[UsageRow]:
+    """Return the usage records of a claim's allocation, which add up to what it held.
 
     One per pod it was reserved for, and one of the claim itself for the time it was nobody's; all
-    name the claim as their resource.
+    name the claim and its class as their resource.
 
     Args:
         row: What the claim held.
         consumers: Whom it was reserved for.
-        is_first: Whether it is the claim's first row; the others name their class too, so that no
-            two records of a pod are the same.
     """
     claim = row.fact
-    named = f"{CLAIM_PREFIX}{claim.pod_uid}"
-    if not is_first:
-        named += f"/{claim.resource.removeprefix(CLAIM_PREFIX)}"
+    named = record_resource(claim_uid=claim.pod_uid, resource=claim.resource)
     parts = split_claim(
         units=row.fact.units,
         begin_at=row.interval.begin_at,
@@ -76,7 +60,7 @@ def _part_row(row: UsageRow, *, named: str, part: Part, consumer: ClaimUse | Non
         interval=_interval_of(row.interval, part=part),
         split_among=part.split_among,
         part_unit_seconds=part.unit_seconds,
-        offered_as=claim.resource,
+        offered_as=offered_resource(claim.resource),
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from metering.domain.accounts import Account
 from metering.domain.attribution import tenant_at
 from metering.domain.catalogue import Sized, Unsized
+from metering.domain.claim_names import offered_resource
 from metering.domain.exceptions import Finding
 from metering.domain.measurement import is_believable, unit_seconds
 from metering.domain.policy import GapPolicy
@@ -19,7 +20,7 @@ from metering.domain.resource_names import sanitise
 from metering.domain.timeline import EndKind, Interval, clip
 from metering.selectors.allocations import AllocationFact
 from metering.services.balancing import balance_nodes
-from metering.services.claiming import claim_rows, first_rows_of_claims, is_claim
+from metering.services.claiming import claim_rows, is_claim
 from metering.services.composed import (
     Composed,
     NewAllocation,
@@ -83,9 +84,6 @@ class _Composing:
         self.sizer = sizer
         self.into = into
         self.digest = digest_of(given.observation)
-        self.first_of_claim = first_rows_of_claims(
-            known.fact for known in given.ledger.rows.values()
-        )
 
     def add(self, case: Case) -> None:
         """Add one pod's one resource."""
@@ -189,8 +187,7 @@ class _Composing:
     def _bill(self, case: Case, *, row: UsageRow) -> None:
         if is_claim(row.fact):
             consumers = self.given.ledger.consumers.get(row.fact.pod_uid, ())
-            is_first = self.first_of_claim.get(row.fact.pod_uid) == row.fact.resource
-            self.into.usage += claim_rows(row, consumers=consumers, is_first=is_first)
+            self.into.usage += claim_rows(row, consumers=consumers)
         else:
             self.into.usage.append(row)
         if case.is_estimated and row.interval.end_kind is EndKind.VANISHED:
@@ -259,7 +256,7 @@ def _sized_fact(known: AllocationFact, *, sized: Sized) -> AllocationFact:
 def _place_of(case: Case) -> str:
     """Return how a node's offer of the resource is told apart."""
     if case.row is not None and is_claim(case.row.fact):
-        return case.row.fact.resource
+        return offered_resource(case.row.fact.resource)
     return case.resource
 
 

@@ -344,9 +344,9 @@ def test_a_claim_is_billed_once_and_its_device_told_by_its_pods(metered: dict[st
     }
 
     assert usage == {
-        "pod-p1": ("claim/uid-training", 3600),
-        "pod-p2": ("claim/uid-serving", 2700),
-        "pod-p3": ("claim/uid-serving", 900),
+        "pod-p1": ("claim/uid-training/gpu.nvidia.com", 3600),
+        "pod-p2": ("claim/uid-serving/gpu.nvidia.com", 2700),
+        "pod-p3": ("claim/uid-serving/gpu.nvidia.com", 900),
     }
     assert [(row["attribution"], row["pod"]) for row in metered["devices"]] == [
         ("exclusive", "pod-p1"),

@@ -4,6 +4,7 @@ import pytest
 
 from metering.domain.window_state import WindowState
 from metering.models import CapacityRecord, MeteringWindow, UsageRecord, WatchSpan
+from metering.selectors.explaining import allocation_of
 from metering.services.catalogue import ensure_catalogue
 from metering.services.sealing import seal_window
 from tenants.models import Cluster, Project
@@ -12,6 +13,7 @@ from tests.metering.seen import ACTOR, HOUR, moment, observation
 from tests.metering.watched import ledgered, offered, reserved, watched
 
 CLAIM = "claim/gpu.nvidia.com"
+NAMED = "claim/c1/gpu.nvidia.com"
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +37,7 @@ def test_a_claim_of_one_pod_is_that_pods(cluster: Cluster) -> None:
 
     assert collect(observation()).state is WindowState.RECONCILED
 
-    assert shares() == [("p1", "pod-p1", "owner-of-p1", "claim/c1", 3600, 1)]
+    assert shares() == [("p1", "pod-p1", "owner-of-p1", NAMED, 3600, 1)]
     assert exceptions() == []
 
 
@@ -61,8 +63,8 @@ def test_time_nobody_uses_it_stays_with_the_claim(cluster: Cluster) -> None:
     collect(observation())
 
     assert shares() == [
-        ("c1", "training", "alice", "claim/c1", 2400, 2),
-        ("p1", "pod-p1", "owner-of-p1", "claim/c1", 600, 1),
+        ("c1", "training", "alice", NAMED, 2400, 2),
+        ("p1", "pod-p1", "owner-of-p1", NAMED, 600, 1),
     ]
     record = UsageRecord.objects.get(pod_uid="p1")
     assert (record.begin_at, record.end_at, record.end_kind) == (moment(600), moment(1200), "exact")
@@ -76,8 +78,8 @@ def test_two_claims_of_one_pod_are_two_records(cluster: Cluster) -> None:
     collect(observation())
 
     assert [(row[0], row[3], row[4]) for row in shares()] == [
-        ("p1", "claim/c1", 3600),
-        ("p1", "claim/c2", 3600),
+        ("p1", NAMED, 3600),
+        ("p1", "claim/c2/gpu.nvidia.com", 3600),
     ]
 
 
@@ -108,12 +110,35 @@ def test_a_claim_of_two_classes_or_allocated_again_is_told_apart(cluster: Cluste
     assert collect(observation()).state is WindowState.RECONCILED
 
     assert [(row[0], row[3], row[4]) for row in sorted(shares(), key=str)] == [
-        ("c1", "claim/c1", 500),
         ("c1", "claim/c1/gpu.nvidia.com#2", 1000),
+        ("c1", NAMED, 500),
         ("c1", "claim/c1/mig.nvidia.com", 500),
-        ("p1", "claim/c1", 500),
+        ("p1", NAMED, 500),
         ("p1", "claim/c1/mig.nvidia.com", 500),
     ]
+
+
+def test_a_claim_that_is_allocated_again_takes_what_the_node_offers_of_its_class(
+    cluster: Cluster,
+) -> None:
+    offered(cluster, "node-2", {CLAIM: 1})
+    ledgered(cluster, "c1", 0, 1000, resource=CLAIM, node="node-2")
+    ledgered(cluster, "c1", 2000, 3000, resource=f"{CLAIM}#2", node="node-2")
+
+    assert collect(observation()).state is WindowState.RECONCILED
+
+    capacity = CapacityRecord.objects.filter(node="node-2").values_list(
+        "resource", "billed_unit_seconds", "idle_unit_seconds"
+    )
+    assert list(capacity) == [(CLAIM, 2000, 1600)]
+
+
+def test_a_part_of_a_claim_is_explained_by_the_claims_allocation(cluster: Cluster) -> None:
+    row = ledgered(cluster, "c1", resource=CLAIM)
+    reserved(cluster, "c1", "p1", -600)
+    collect(observation())
+
+    assert allocation_of(UsageRecord.objects.get(pod_uid="p1")) == row
 
 
 def test_a_claim_is_billed_until_the_watch_fell_silent_and_that_is_told(cluster: Cluster) -> None:
