@@ -168,8 +168,9 @@ class CreditProposalAdmin(LedgerAdmin):
     view_capability = "metering:credit:read"
     write_capability = "metering:credit:decide"
     hint = (
-        "Each is the part of one usage record after a failure of its device. Not certain means: "
-        "only the node is known. Accepting writes no credit note; that is billing's to do."
+        "Each is the part of a pod's use of an hour after a failure of its device. Not certain "
+        "means: only the node is known. Corrections of the hour shrink a pending proposal or "
+        "withdraw it. Accepting writes no credit note; that is billing's to do."
     )
     action_form = NoteActionForm
     list_display = (
