@@ -119,6 +119,9 @@ REMEDIES: Final[Mapping[ExceptionKind, str]] = {
     ),
 }
 
+AUTO_RESOLUTION: Final = "No longer so when the window was metered again."
+BILLED_RESOLUTION: Final = "Billed by usage correction"
+
 QUARANTINED_SENTENCE: Final = "No worker that claimed this window ever reported back."
 
 _UNSIZED_SENTENCES: Final[Mapping[UnsizedCause, str]] = {
@@ -160,6 +163,11 @@ class Finding:
 def pod_subject(*, uid: str, resource: str) -> str:
     """Return the subject of a finding about one pod's one resource."""
     return f"{uid} {resource}"
+
+
+def is_machines_resolution(resolution: str) -> bool:
+    """Whether an exception was resolved by what came to be known, and not by a person's reason."""
+    return resolution == AUTO_RESOLUTION or resolution.startswith(f"{BILLED_RESOLUTION} ")
 
 
 def unsized_kind(cause: UnsizedCause) -> ExceptionKind:

@@ -10,7 +10,7 @@ from django.db import connection
 
 from metering.domain.correction import CAUSES_OF_PERSONS, Held, UsageKey
 from metering.domain.timeline import EndKind
-from metering.models import MeteringException, UsageCorrection
+from metering.models import UsageCorrection
 
 LINE_TYPES: Final = {
     "organization_id": "uuid",
@@ -133,9 +133,3 @@ def undone_deltas(window_id: int) -> frozenset[tuple[str, str, int]]:
         for lines in rows.values_list("lines", flat=True)
         for line in lines
     )
-
-
-def holding_subjects(window_id: int) -> frozenset[str]:
-    """Return the subjects of exceptions that held usage of a window, resolved ones too."""
-    rows = MeteringException.objects.filter(window_id=window_id, held_unit_seconds__gt=0)
-    return frozenset(rows.values_list("subject", flat=True))

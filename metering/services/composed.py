@@ -14,7 +14,7 @@ from metering.domain.policy import GapPolicy
 from metering.domain.reconciliation import Verdict
 from metering.domain.timeline import Interval, Life
 from metering.protocols import Observation
-from metering.selectors.allocations import AllocationFact
+from metering.selectors.allocations import AllocationFact, AllocationKey
 from metering.selectors.ledger import WindowLedger
 from metering.services.device_composition import DeviceRow
 from metering.services.hours import Hour
@@ -151,7 +151,11 @@ class Comparison:
 
 @dataclass
 class Composed:
-    """The rows of one window, by pod and resource."""
+    """The rows of one window, by pod and resource.
+
+    Attributes:
+        told_by_both: Pods and sanitised resources of which both sources tell.
+    """
 
     usage: list[UsageRow] = field(default_factory=list)
     new_allocations: list[NewAllocation] = field(default_factory=list)
@@ -161,3 +165,4 @@ class Composed:
     capacity: list[CapacityRow] = field(default_factory=list)
     held: list[NodeUse] = field(default_factory=list)
     comparison: Comparison = field(default_factory=Comparison)
+    told_by_both: set[AllocationKey] = field(default_factory=set)

@@ -135,6 +135,8 @@ class _Composing:
         if not self.given.hour.is_watched:
             return
         comparison = self.into.comparison
+        if case.kubernetes is not None and case.prometheus is not None:
+            self.into.told_by_both.add((case.uid, case.resource))
         comparison.verdicts[share.verdict] = comparison.verdicts.get(share.verdict, 0) + 1
         for side, account in (("kubernetes", case.kubernetes), ("prometheus", case.prometheus)):
             told = self._told(account)

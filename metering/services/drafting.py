@@ -4,21 +4,18 @@ What goes into the ledger at once and what waits for a person is decided here; n
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from metering.domain.correction import CorrectionCause, Difference, RecheckReason, UsageKey
 from metering.domain.exceptions import ExceptionKind, Finding, pod_subject
+from metering.domain.releasing import NOTHING_HELD, Holding, release_of
 from metering.domain.resource_names import sanitise
 from metering.models import MeteringWindow
-from metering.selectors.corrections import (
-    LedgerFact,
-    Line,
-    holding_subjects,
-    plain,
-    undone_deltas,
-)
+from metering.selectors.allocations import AllocationKey
+from metering.selectors.corrections import LedgerFact, Line, plain, undone_deltas
+from metering.selectors.holdings import holdings_of
 from metering.services.composed import UsageRow
 from metering.services.correcting import Draft
 from metering.services.rechecks import ClaimedRecheck
@@ -65,6 +62,7 @@ def drafts_of(  # noqa: PLR0913 - Everything a recheck found; all are keyword on
     known: Mapping[UsageKey, UsageRow],
     ledger: Mapping[UsageKey, LedgerFact],
     findings: Iterable[Finding],
+    vouched_for: Collection[AllocationKey],
     posts_late_usage: bool,
     evidence: Sequence[Mapping[str, object]],
 ) -> tuple[list[Draft], list[Draft]]:
@@ -79,10 +77,11 @@ def drafts_of(  # noqa: PLR0913 - Everything a recheck found; all are keyword on
         known: What is known now.
         ledger: What the ledger holds.
         findings: What does not add up as of now.
+        vouched_for: Pods of which both sources tell now, or about which a person decided.
         posts_late_usage: Whether later usage is posted without a person.
         evidence: Of the query, as JSON values.
     """
-    subjects, undone = holding_subjects(window.pk), undone_deltas(window.pk)
+    holdings, undone = holdings_of(window), undone_deltas(window.pk)
     crowded = _crowded_places(findings)
     posted: list[_Change] = []
     proposed: list[_Change] = []
@@ -91,13 +90,16 @@ def drafts_of(  # noqa: PLR0913 - Everything a recheck found; all are keyword on
             difference,
             row=known.get(difference.key),
             fact=ledger.get(difference.key),
-            held=subjects,
+            holdings=holdings,
+            vouched_for=vouched_for,
         )
+        if change is None:
+            continue
         is_late = change.cause is CorrectionCause.LATE_DATA and not posts_late_usage
         place = (change.line["node"], change.line["resource"])
         if not (change.wants_person or is_late or place in crowded):
             posted.append(change)
-        elif (*difference.key, difference.unit_seconds) not in undone:
+        elif (*difference.key, change.line["unit_seconds"]) not in undone:
             proposed.append(change)
     return (
         _grouped(posted, claimed=claimed, window=window, evidence=evidence),
@@ -119,16 +121,24 @@ def _change(
     *,
     row: UsageRow | None,
     fact: LedgerFact | None,
-    held: frozenset[str],
-) -> _Change:
+    holdings: Mapping[str, Holding],
+    vouched_for: Collection[AllocationKey],
+) -> _Change | None:
     uid, resource = difference.key
     subject = pod_subject(uid=uid, resource=sanitise(resource))
-    is_released = difference.unit_seconds > 0 and subject in held
-    line = _line(row, fact=fact)
-    return _Change(
-        line={**line, "unit_seconds": difference.unit_seconds},
-        cause=CorrectionCause.RELEASED if is_released else CorrectionCause.LATE_DATA,
+    release = release_of(
+        difference.unit_seconds,
+        holding=holdings.get(subject, NOTHING_HELD),
+        is_vouched_for=(uid, sanitise(resource)) in vouched_for,
         wants_person=difference.wants_person,
+    )
+    if release.unit_seconds == 0:
+        return None
+    is_released = release.unit_seconds > 0 and subject in holdings
+    return _Change(
+        line={**_line(row, fact=fact), "unit_seconds": release.unit_seconds},
+        cause=CorrectionCause.RELEASED if is_released else CorrectionCause.LATE_DATA,
+        wants_person=release.wants_person,
     )
 
 

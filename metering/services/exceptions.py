@@ -12,13 +12,11 @@ from metering.domain.errors import (
     MeteringExceptionNotFoundError,
     NoteMissingError,
 )
-from metering.domain.exceptions import ExceptionKind, Finding
+from metering.domain.exceptions import AUTO_RESOLUTION, ExceptionKind, Finding
 from metering.models import ExceptionState, MeteringException
 from metering.services.windows import ClaimedWindow
 from tenants.domain.actors import Actor, ActorKind
 from tenants.services.audit import record
-
-AUTO_RESOLUTION = "No longer so when the window was metered again."
 
 # What a person resolved stays resolved while the facts are the same; anything else opens again.
 # The digest of the answers tells how the facts are known, and changes whenever they are asked for.

@@ -8,6 +8,7 @@ second time.
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 import structlog
 from django.db import transaction
@@ -31,6 +32,7 @@ from metering.domain.resource_names import sanitise
 from metering.domain.timeline import EndKind
 from metering.models import MeteringWindow, UsageCorrection
 from metering.protocols import Evidence, UsageSource
+from metering.selectors.allocations import AllocationKey
 from metering.selectors.corrections import LedgerFact, ledger_of_window
 from metering.selectors.locks import holds_recheck, lock_cluster_ledger
 from metering.services.catalogue import ensure_catalogue
@@ -59,6 +61,7 @@ class _Found:
     known: dict[UsageKey, UsageRow]
     composed: Composed
     comparison: Comparison
+    vouched_for: frozenset[AllocationKey]
 
 
 def recheck_window(
@@ -90,9 +93,25 @@ def recheck_window(
     sight = look_at(hour=claimed.hour, source=source, as_of=as_of)
     crashpoint("recheck.after_observe")
     basis = basis_of(sight, policy=policy, accepts_low_coverage=claimed.accepts_low_coverage)
-    if not (basis.scrapes_suffice or basis.watch_suffices):
+    if _tells_too_little(basis, claimed=claimed, policy=policy):
         return postpone(claimed=claimed, sight=sight, at=at)
     return _judge(claimed, sight=sight, basis=basis, actor=actor, at=at, policy=policy)
+
+
+def _tells_too_little(basis: Basis, *, claimed: ClaimedRecheck, policy: MeteringPolicy) -> bool:
+    """Whether a source that told enough of the hour when it was sealed does not now.
+
+    What the other one tells alone is not to be compared with what both told together. A source
+    that never told enough of the hour is not waited for.
+    """
+    if not (basis.scrapes_suffice or basis.watch_suffices):
+        return True
+    least = Decimal(0) if claimed.accepts_low_coverage else policy.minimum_coverage
+    had_scrapes = claimed.coverage is not None and claimed.coverage >= least
+    had_watch = claimed.watch_coverage is not None and claimed.watch_coverage >= least
+    return claimed.hour.has_two_sources and (
+        (had_scrapes and not basis.scrapes_suffice) or (had_watch and not basis.watch_suffices)
+    )
 
 
 def _judge(
@@ -147,7 +166,8 @@ def _compare(window: MeteringWindow, *, given: WindowInput) -> _Found:
         if _is_decided(key, given=given)
     }
     comparison = compare(told | nothing, {key: fact.held for key, fact in ledger.items()})
-    return _Found(window, ledger, known, composed, comparison)
+    vouched_for = composed.told_by_both | given.ledger.decisions.keys()
+    return _Found(window, ledger, known, composed, comparison, frozenset(vouched_for))
 
 
 def _is_decided(key: UsageKey, *, given: WindowInput) -> bool:
@@ -184,6 +204,7 @@ def _write(
         known=found.known,
         ledger=found.ledger,
         findings=found.composed.findings,
+        vouched_for=found.vouched_for,
         posts_late_usage=policy.posts_late_usage,
         evidence=evidence,
     )
@@ -193,8 +214,9 @@ def _write(
         *_written(posted, state=CorrectionState.POSTED, actor=actor, at=at),
         *_written(proposed, state=CorrectionState.PROPOSED, actor=actor, at=at),
     ]
-    resolve_released(claimed.window_id, corrections=made, at=at)
-    add_findings(found.window, findings=found.composed.findings, at=at)
+    findings = found.composed.findings
+    resolve_released(claimed.window_id, corrections=made, findings=findings, at=at)
+    add_findings(found.window, findings=findings, at=at)
     if made:
         _record(claimed, made=made, actor=actor, at=at)
     return made

@@ -6,6 +6,7 @@ is asked for by the next one. Each is made once, whoever makes it.
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any, Final
 
 from django.db import connection, transaction
@@ -42,6 +43,8 @@ class ClaimedRecheck:
         failures: Answers in a row that could not be used.
         accepts_low_coverage: Whether a person accepted what was seen of the window.
         gap_policy: What was decided about what nobody saw of it.
+        coverage: How much of it the scrapes saw when it was sealed, 0 to 1; None without any.
+        watch_coverage: How much of it the watch saw, likewise.
     """
 
     id: int
@@ -52,6 +55,8 @@ class ClaimedRecheck:
     reason: RecheckReason
     accepts_low_coverage: bool
     gap_policy: GapPolicy | None = None
+    coverage: Decimal | None = None
+    watch_coverage: Decimal | None = None
 
 
 # A window that was collected after a moment has seen what a recheck at that moment would see. Of
@@ -217,7 +222,7 @@ UPDATE metering_windowrecheck r
   FROM due, metering_meteringwindow w
  WHERE r.id = due.id AND w.id = r.window_id
 RETURNING r.state, r.not_before, r.id, r.fence, r.failures, r.reason, w.id, w.cluster_id,
-          w.start_at, w.accepts_low_coverage, w.gap_policy
+          w.start_at, w.accepts_low_coverage, w.gap_policy, w.coverage, w.watch_coverage
 """
 
 
@@ -263,7 +268,8 @@ def claim_rechecks(
 
 
 def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedRecheck:
-    _, _, recheck_id, fence, failures, reason, window_id, _, start_at, accepts, gap_policy = row
+    _, _, recheck_id, fence, failures, reason, window_id, _, start_at, *told = row
+    accepts, gap_policy, coverage, watch_coverage = told
     return ClaimedRecheck(
         id=recheck_id,
         window_id=window_id,
@@ -278,4 +284,6 @@ def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedRecheck:
         reason=RecheckReason(reason),
         accepts_low_coverage=accepts,
         gap_policy=GapPolicy(gap_policy) if gap_policy else None,
+        coverage=coverage,
+        watch_coverage=watch_coverage,
     )

@@ -1,13 +1,13 @@
 """Releasing: what becomes of a sealed hour's exceptions when it is looked at again."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from django.db import connection
 
 from metering.domain.correction import CorrectionCause, CorrectionState
-from metering.domain.exceptions import Finding, pod_subject
+from metering.domain.exceptions import BILLED_RESOLUTION, Finding, pod_subject
 from metering.domain.resource_names import sanitise
 from metering.models import MeteringWindow, UsageCorrection
 from metering.services.exceptions import finding_values
@@ -15,10 +15,12 @@ from metering.services.exceptions import finding_values
 _RESOLVE = """
 UPDATE metering_meteringexception e
    SET state = 'resolved', resolved_at = %(at)s,
-       resolution = format('Billed by usage correction %%s.', r.correction)
+       resolution = format('%%s %%s.', %(billed)s::text, r.correction)
   FROM jsonb_to_recordset(%(released)s) AS r(subject text, correction text)
  WHERE e.window_id = %(window_id)s AND e.state = 'open' AND e.held_unit_seconds > 0
    AND e.subject = r.subject
+   AND NOT (e.kind, e.subject) IN (SELECT * FROM jsonb_to_recordset(%(holding)s)
+                                     AS f(kind text, subject text))
 """
 # Exceptions a person has looked at, and those that are open, stay as they are.
 _ADD = """
@@ -33,11 +35,16 @@ ON CONFLICT (window_id, kind, subject) DO NOTHING
 
 
 def resolve_released(
-    window_id: int, *, corrections: Sequence[UsageCorrection], at: datetime
+    window_id: int,
+    *,
+    corrections: Sequence[UsageCorrection],
+    findings: Iterable[Finding] = (),
+    at: datetime,
 ) -> int:
     """Resolve the exceptions whose usage posted corrections released; return how many.
 
-    Each is told the correction that bills what it held.
+    Each is told the correction that bills what it held. What holds something of the pod still
+    stays open.
     """
     released = [
         {
@@ -52,7 +59,16 @@ def resolve_released(
         return 0
     with connection.cursor() as cursor:
         cursor.execute(
-            _RESOLVE, {"window_id": window_id, "at": at, "released": json.dumps(released)}
+            _RESOLVE,
+            {
+                "window_id": window_id,
+                "at": at,
+                "billed": BILLED_RESOLUTION,
+                "released": json.dumps(released),
+                "holding": json.dumps(
+                    [finding_values(found) for found in findings if found.held_unit_seconds]
+                ),
+            },
         )
         return int(cursor.rowcount)
 
