@@ -27,6 +27,14 @@ RECHECK_COLORS = {
     RecheckState.FAILED.value: "danger",
 }
 
+FOUND_WORDS = (
+    ("posted_unit_seconds", "{} unit-seconds corrected"),
+    ("proposed_unit_seconds", "{} unit-seconds proposed"),
+    ("unproven_unit_seconds", "{} unit-seconds less, without proof"),
+    ("unseen", "{} no longer seen"),
+)
+"""What a recheck may have found, as people say it."""
+
 
 @admin.register(UsageCorrection)
 class UsageCorrectionAdmin(LedgerAdmin):
@@ -114,7 +122,7 @@ class WindowRecheckAdmin(LedgerAdmin):
         "state_label",
         "not_before",
         "asked_by",
-        "found",
+        "found_words",
         "last_error",
     )
     list_filter = ("state", "reason", "cluster", "window_start")
@@ -126,3 +134,11 @@ class WindowRecheckAdmin(LedgerAdmin):
     def state_label(self, row: WindowRecheck) -> str:
         """Return the state, coloured."""
         return str(row.state)
+
+    @admin.display(description="found")
+    def found_words(self, row: WindowRecheck) -> str:
+        """Return what it found, without what was nothing."""
+        if row.state != RecheckState.DONE.value:
+            return "-"
+        told = [words.format(row.found[key]) for key, words in FOUND_WORDS if row.found.get(key)]
+        return ", ".join(told) or "nothing new"

@@ -37,7 +37,6 @@ class MeteringExceptionAdmin(LedgerAdmin):
         "state_label",
         "namespace",
         "summary",
-        "remedy_words",
         "held_unit_hours",
     )
     list_filter = ("state", "kind", "cluster", "window_start")
@@ -62,11 +61,6 @@ class MeteringExceptionAdmin(LedgerAdmin):
     def state_label(self, row: MeteringException) -> str:
         """Return the state, coloured."""
         return str(row.state)
-
-    @admin.display(description="remedy", ordering="remedy")
-    def remedy_words(self, row: MeteringException) -> str:
-        """Return what a person can do about it."""
-        return str(row.remedy)
 
     @admin.display(description="held unit-hours", ordering="held_unit_seconds")
     def held_unit_hours(self, row: MeteringException) -> str:

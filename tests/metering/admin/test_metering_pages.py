@@ -112,12 +112,12 @@ def test_a_role_of_one_organization_opens_no_page(cast: Cast, name: str) -> None
         assert client.get(f"/admin/metering/{table}/").status_code == 403
 
 
-def test_the_queue_shows_cause_and_remedy(cast: Cast) -> None:
+def test_the_queue_shows_the_cause_and_leads_to_the_remedy(cast: Cast) -> None:
     page = enter(cast.ann).get("/admin/metering/meteringexception/?state__exact=open")
 
     text = page.content.decode()
     assert "Namespace stray belongs to no project at that time." in text
-    assert "Bind the namespace to a project from this hour on." in text
+    assert f"/{MeteringException.objects.get(kind='unbound_namespace').pk}/remedy/" in text
     assert 'value="resolve_exceptions"' not in text
 
 
