@@ -62,7 +62,11 @@ class WasteLine:
         """Return what would serve; "" for giving it back."""
         units, group = self.finding.suggested_units, self.finding.suggested_price_group
         if units and not self.finding.wasted_unit_seconds:
-            return "nothing smaller"
+            return (
+                "unknown: no memory figure"
+                if self.finding.memory_peak_mebibytes is None
+                else "nothing smaller"
+            )
         return f"{units} \N{MULTIPLICATION SIGN} {group}" if units else ""
 
     @property

@@ -89,7 +89,8 @@ class WasteFindingAdmin(LedgerAdmin):
         if not finding.suggested_units:
             return "give it back"
         if not finding.wasted_unit_seconds:
-            return "nothing smaller"
+            unknown = finding.memory_peak_mebibytes is None
+            return "unknown: no memory figure" if unknown else "nothing smaller"
         return _unbroken(finding.suggested_units, finding.suggested_price_group)
 
     @admin.display(description="wasted hours", ordering="wasted_unit_seconds")
