@@ -180,7 +180,7 @@ class Watch:
             pages = self._watch.list(self._target, kind)
             listed = ledger_list(lease=self._lease, kind=kind, pages=pages, at=at, actor=ACTOR)
             self._versions[kind] = listed.resource_version
-        beat(lease=self._lease, at=at, is_resumed=False)
+        beat(lease=self._lease, at=at)
 
     def _follow(self) -> None:
         at = now()
@@ -191,7 +191,7 @@ class Watch:
             events = list(told)
             ledger_events(lease=self._lease, kind=kind, events=events, at=at, actor=ACTOR)
             self._versions[kind] = events[-1].resource_version
-        beat(lease=self._lease, at=at, is_resumed=True)
+        beat(lease=self._lease, at=at)
 
 
 def _lease(cluster: Cluster) -> Lease:

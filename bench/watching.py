@@ -77,7 +77,7 @@ def _told(lease: "Lease") -> Iterator[Figure]:
     from tenants.domain.actors import system_actor  # noqa: PLC0415
 
     at = START + timedelta(minutes=3)
-    beat(lease=lease, at=at, is_resumed=False)
+    beat(lease=lease, at=at)
     slowest, memory = Decimal(0), Memory()
     with measured() as all_of_them:
         for first in range(0, EVENTS, BATCH):
@@ -92,7 +92,7 @@ def _told(lease: "Lease") -> Iterator[Figure]:
                     actor=system_actor("bench"),
                 )
             slowest = max(slowest, one.seconds)
-            beat(lease=lease, at=at, is_resumed=True)
+            beat(lease=lease, at=at)
             memory.look()
     rate = EVENTS / all_of_them.seconds
     yield figure("watch.events", rate, "events/s", Bound.AT_LEAST, EVENTS_PER_SECOND_MIN)

@@ -125,7 +125,7 @@ def _follow(
             at=at,
             actor=system_actor("bench"),
         )
-        beat(lease=lease, at=at, is_resumed=True)
+        beat(lease=lease, at=at)
         memory.look()
         pending = []
         if told >= EVENTS:

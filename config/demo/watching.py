@@ -102,7 +102,7 @@ class _History:
                 at=begin_at,
                 actor=self._actor,
             )
-        beat(lease=self._lease, at=begin_at, is_resumed=False)
+        beat(lease=self._lease, at=begin_at)
         return begin_at
 
     def go_on_to(self, moment: datetime) -> None:

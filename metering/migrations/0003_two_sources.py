@@ -149,6 +149,7 @@ class Migration(migrations.Migration):
                 ("kind", models.CharField(max_length=32)),
                 ("resource_version", models.CharField(max_length=64)),
                 ("listed_at", models.DateTimeField()),
+                ("is_afresh", models.BooleanField(db_default=False, default=False)),
             ],
             options={
                 "ordering": ["cluster", "kind"],

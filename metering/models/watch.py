@@ -38,6 +38,11 @@ class WatchCursor(models.Model):
     resource_version = models.CharField(max_length=64)
     listed_at = models.DateTimeField()
     """When the list that this stream goes on from was taken."""
+    is_afresh = models.BooleanField(default=False, db_default=False)
+    """Whether that list began anew, and no heartbeat came since: the hole before it is blind.
+
+    It is written with the list, so that a process that died right after it hides nothing.
+    """
 
     class Meta:
         ordering = ["cluster", "kind"]

@@ -155,6 +155,7 @@ class Watching:
         *states: ObjectState,
         kind: WatchedKind | None = None,
         version: str = "100",
+        is_afresh: bool = True,
     ) -> Ledgered:
         """Ledger a complete list of one kind, pods unless told otherwise."""
         told = kind or (KINDS[type(states[0])] if states else WatchedKind.PODS)
@@ -164,6 +165,7 @@ class Watching:
             pages=iter(pages(states, version=version)),
             at=moment(second),
             actor=ACTOR,
+            is_afresh=is_afresh,
         )
 
     def tell(self, *events: WatchEvent) -> Ledgered:
@@ -177,9 +179,9 @@ class Watching:
             actor=ACTOR,
         )
 
-    def beat(self, second: int, *, is_resumed: bool = True) -> None:
+    def beat(self, second: int) -> None:
         """Tell that all is well."""
-        beat(lease=self.lease, at=moment(second), is_resumed=is_resumed)
+        beat(lease=self.lease, at=moment(second))
 
 
 def lead(cluster_id: UUID, holder: str = "watcher-1") -> Watching:

@@ -77,14 +77,14 @@ def _steps(leading: Watching) -> list[tuple[WatchedKind, int, Callable[[], objec
         (WatchedKind.SLICES, 1, lambda: leading.list(-60, told_slice(), version="1")),
         (pods, 10, lambda: leading.list(-60, *_first_pods(), version="10")),
         (claims, 1, lambda: leading.list(-60, told_claim(consumers=["a"]), version="1")),
-        (pods, never, lambda: leading.beat(0, is_resumed=False)),
+        (pods, never, lambda: leading.beat(0)),
         (pods, 13, lambda: leading.tell(*told)),
         (nodes, 2, lambda: leading.tell(event(_at(told_node("node-2"), 2), 24))),
         (pods, never, lambda: leading.beat(30)),
         (pods, 16, lambda: leading.tell(*later)),
         (claims, 2, lambda: leading.tell(event(_at(told_claim(devices=()), 2), 45))),
         (pods, 20, lambda: leading.list(3600, told_pod("c", bound=30), version="20")),
-        (pods, never, lambda: leading.beat(3610, is_resumed=False)),
+        (pods, never, lambda: leading.beat(3610)),
     ]
 
 

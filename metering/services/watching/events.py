@@ -61,9 +61,7 @@ def ledger_events(
                 is_list=False,
             )
             states, changed = write_batch(batch, kind=kind, told=told)
-        keep_version(
-            lease.cluster_id, kind=kind, resource_version=resource_version, at=at, is_list=False
-        )
+        keep_version(lease.cluster_id, kind=kind, resource_version=resource_version, at=at)
         crashpoint("watch.events.before_commit")
     crashpoint("watch.events.after_commit")
     return Ledgered(kind, states, changed.opened, changed.closed, resource_version)

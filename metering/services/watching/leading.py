@@ -77,9 +77,9 @@ class Leader:
             raise LeaseLostError("Another process leads the watch of this cluster.")
         self._renew_at = self.watcher.pulse() + seconds // RENEWALS_PER_LEASE
 
-    def beat(self, *, at: datetime, is_resumed: bool) -> None:
+    def beat(self, *, at: datetime) -> None:
         """Tell that the watch is healthy."""
-        beat(lease=self._lease, at=at, is_resumed=is_resumed)
+        beat(lease=self._lease, at=at)
 
     def note(self, text: str) -> None:
         """Keep what went wrong."""
@@ -105,7 +105,7 @@ class Leader:
         """
         at = self.watcher.clock()
         pages = self._renewed(self.watcher.watch.list(self.target, kind))
-        return self._write_list(kind, pages, at=at)
+        return self._write_list(kind, pages, at=at, is_afresh=True)
 
     def read_list_again(self, kind: WatchedKind, version: str) -> str:
         """Write a list without losing what happened since a version; return where to go on.
@@ -124,15 +124,22 @@ class Leader:
         was_short = self.watcher.pulse() - since <= GAP_SECONDS_MAX
         reached = self._drain(kind, version, until=pages[0].resource_version, was_short=was_short)
         moved = (replace(page, resource_version=reached) for page in pages)
-        return self._write_list(kind, moved, at=at)
+        return self._write_list(kind, moved, at=at, is_afresh=False)
 
     def drain(self, kind: WatchedKind, version: str) -> str:
         """Write what happened since a version, until the stream ends, and return where it ended."""
         return self._drain(kind, version, until="")
 
-    def _write_list(self, kind: WatchedKind, pages: Iterator[ListPage], *, at: datetime) -> str:
+    def _write_list(
+        self, kind: WatchedKind, pages: Iterator[ListPage], *, at: datetime, is_afresh: bool
+    ) -> str:
         ledgered = ledger_list(
-            lease=self._lease, kind=kind, pages=pages, at=at, actor=self.watcher.actor
+            lease=self._lease,
+            kind=kind,
+            pages=pages,
+            at=at,
+            actor=self.watcher.actor,
+            is_afresh=is_afresh,
         )
         return ledgered.resource_version
 

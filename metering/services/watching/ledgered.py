@@ -36,10 +36,11 @@ class Changed:
 
 
 _LISTED = """
-INSERT INTO metering_watchcursor (cluster_id, kind, resource_version, listed_at)
-VALUES (%s, %s, %s, %s)
+INSERT INTO metering_watchcursor AS c (cluster_id, kind, resource_version, listed_at, is_afresh)
+VALUES (%s, %s, %s, %s, %s)
 ON CONFLICT (cluster_id, kind) DO UPDATE
-   SET resource_version = EXCLUDED.resource_version, listed_at = EXCLUDED.listed_at
+   SET resource_version = EXCLUDED.resource_version, listed_at = EXCLUDED.listed_at,
+       is_afresh = c.is_afresh OR EXCLUDED.is_afresh
 """
 _READ_ON = """
 INSERT INTO metering_watchcursor (cluster_id, kind, resource_version, listed_at)
@@ -49,10 +50,16 @@ ON CONFLICT (cluster_id, kind) DO UPDATE SET resource_version = EXCLUDED.resourc
 
 
 def keep_version(
-    cluster_id: UUID, *, kind: WatchedKind, resource_version: str, at: datetime, is_list: bool
+    cluster_id: UUID, *, kind: WatchedKind, resource_version: str, at: datetime
 ) -> None:
     """Keep how far a kind was read, in the transaction of the rows that were written with it."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            _LISTED if is_list else _READ_ON, [cluster_id, kind.value, resource_version, at]
-        )
+        cursor.execute(_READ_ON, [cluster_id, kind.value, resource_version, at])
+
+
+def keep_list(
+    cluster_id: UUID, *, kind: WatchedKind, resource_version: str, at: datetime, is_afresh: bool
+) -> None:
+    """Keep the version of a list, and whether what was before it is unknown, with its rows."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LISTED, [cluster_id, kind.value, resource_version, at, is_afresh])

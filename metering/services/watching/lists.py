@@ -16,7 +16,7 @@ from metering.selectors.watch import alive_at
 from metering.services.catalogue import ensure_catalogue
 from metering.services.watching.batches import Batch, stage_pods, write_batch
 from metering.services.watching.leases import Lease, require_lease
-from metering.services.watching.ledgered import Ledgered, keep_version
+from metering.services.watching.ledgered import Ledgered, keep_list
 from metering.services.watching.staging import clear_stage
 from metering.services.watching.told import Told, told_by_page
 from tenants.domain.actors import Actor
@@ -46,7 +46,13 @@ class _Pages:
 
 
 def ledger_list(
-    *, lease: Lease, kind: WatchedKind, pages: Iterator[ListPage], at: datetime, actor: Actor
+    *,
+    lease: Lease,
+    kind: WatchedKind,
+    pages: Iterator[ListPage],
+    at: datetime,
+    actor: Actor,
+    is_afresh: bool = True,
 ) -> Ledgered:
     """Write a consistent list and the version it was taken at, all of it or nothing.
 
@@ -60,6 +66,9 @@ def ledger_list(
         pages: Read one after the other, outside any transaction.
         at: When the list was asked for.
         actor: Who watches.
+        is_afresh: Whether what happened before the list may have been missed; False only when the
+            kind was read without a gap up to the list. The next heartbeat tells of the hole,
+            whichever process it comes from.
 
     Raises:
         LeaseLostError: Another process leads the watch; nothing was written.
@@ -79,8 +88,12 @@ def ledger_list(
             is_list=True,
         )
         states, changed = write_batch(batch, kind=kind, told=told)
-        keep_version(
-            lease.cluster_id, kind=kind, resource_version=read.resource_version, at=at, is_list=True
+        keep_list(
+            lease.cluster_id,
+            kind=kind,
+            resource_version=read.resource_version,
+            at=at,
+            is_afresh=is_afresh,
         )
         crashpoint("watch.list.before_commit")
     crashpoint("watch.list.after_commit")

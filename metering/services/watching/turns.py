@@ -61,7 +61,6 @@ class WatchLoop:
         self._watcher = leader.watcher
         self._pace = leader.watcher.pace
         self._queue = StreamQueue()
-        self._is_resumed = True
         now = self._watcher.pulse()
         self._beat_at = now
         self._readings = {
@@ -102,7 +101,7 @@ class WatchLoop:
             except WatchExpiredError:
                 reading.version = None
             self._list(reading)
-        self._leader.beat(at=self._watcher.clock(), is_resumed=self._is_resumed)
+        self._leader.beat(at=self._watcher.clock())
 
     def finish(self) -> None:
         """Write what has come already."""
@@ -157,7 +156,6 @@ class WatchLoop:
 
     def _list(self, reading: _Reading) -> None:
         """List a kind whose past is not known: what came and went before it was not seen."""
-        self._is_resumed = False
         reading.version = self._leader.read_list(reading.kind)
         self._listed(reading)
 
@@ -266,8 +264,7 @@ class WatchLoop:
         self._write_all()
         if not all(self._is_well(reading) for reading in self._readings.values()):
             return
-        self._leader.beat(at=at, is_resumed=self._is_resumed)
-        self._is_resumed = True
+        self._leader.beat(at=at)
         self._beat_at = self._watcher.pulse() + self._pace.heartbeat_seconds
 
     def _is_well(self, reading: _Reading) -> bool:

@@ -35,7 +35,7 @@ def cluster(db: None) -> Cluster:  # noqa: ARG001 - It is the transaction.
 def watching(cluster: Cluster) -> Watching:
     found = lead(cluster.id)
     found.list(-60, told_node())
-    found.beat(0, is_resumed=False)
+    found.beat(0)
     return found
 
 

@@ -60,7 +60,7 @@ class Watching:
             pages = self.watch.list(TARGET, kind)
             listed = ledger_list(lease=self.lease, kind=kind, pages=pages, at=self.now, actor=ACTOR)
             self.versions[kind] = listed.resource_version
-        beat(lease=self.lease, at=self.now, is_resumed=False)
+        beat(lease=self.lease, at=self.now)
 
     def follow(self, until: datetime) -> None:
         """Stay healthy until a moment; a heartbeat comes shortly before whatever happens."""
@@ -73,7 +73,7 @@ class Watching:
             events = list(told)
             ledger_events(lease=self.lease, kind=pods, events=events, at=moment, actor=ACTOR)
             self.versions[pods] = events[-1].resource_version
-            beat(lease=self.lease, at=moment, is_resumed=True)
+            beat(lease=self.lease, at=moment)
 
     def happenings(self, until: datetime) -> list[datetime]:
         times = {

@@ -28,5 +28,5 @@ def watching(cluster: Cluster, project: Project) -> Watching:  # noqa: ARG001 - 
     found = lead(cluster.id)
     found.list(-60, told_node())
     found.list(-60)
-    found.beat(0, is_resumed=False)
+    found.beat(0)
     return found

@@ -66,7 +66,7 @@ def test_a_watch_that_had_to_list_again_bounds_what_ended_and_tells_it_was_blind
         BACK, told_pod("stays"), told_pod("finishes", finished=1500), told_pod("new", bound=2000)
     )
     for second in range(BACK + 10, 7210, 10):
-        back.beat(second, is_resumed=second > BACK + 10)
+        back.beat(second)
 
     assert ends() == [
         ("ends", 0, AWAY, "vanished_in_gap", BACK - AWAY),
@@ -95,7 +95,7 @@ def test_a_first_list_ever_opens_what_runs_and_guesses_nothing_of_the_past(
 ) -> None:
     first = lead(cluster.id)
     first.list(3000, told_pod(bound=-86_400), told_pod("b", finished=2000))
-    first.beat(3010, is_resumed=False)
+    first.beat(3010)
 
     assert ends() == [("b", 0, 2000, "exact", 0), ("uid-1", -86_400, None, "open", 0)]
     assert blind(cluster) == [(0, 3010), (3010, 7200)]
