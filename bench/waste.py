@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
+from uuid import UUID
 
 from bench.harness import Bound, Figure, figure, ledger_database, measured
 
@@ -91,7 +92,7 @@ def run() -> Iterator[Figure]:
         _check()
 
 
-def _tenant() -> tuple[Any, Any]:
+def _tenant() -> tuple[UUID, UUID]:
     """Return the keys of a cluster and a project, with the default catalogue in force."""
     from metering.services.catalogue import ensure_catalogue  # noqa: PLC0415 - Django is set up.
     from tenants.domain.actors import system_actor  # noqa: PLC0415
@@ -99,7 +100,7 @@ def _tenant() -> tuple[Any, Any]:
     from tenants.services.organizations import create_organization  # noqa: PLC0415
     from tenants.services.projects import create_project  # noqa: PLC0415
 
-    who = {"actor": system_actor("bench"), "at": MIDNIGHT}
+    who: dict[str, Any] = {"actor": system_actor("bench"), "at": MIDNIGHT}
     cluster = register_cluster(slug="big", name="Big", metered_from=MIDNIGHT, **who)
     organization = create_organization(slug="acme", name="Acme", billing_currency="EUR", **who)
     project = create_project(organization=organization, slug="llm", name="LLM", **who)
@@ -107,7 +108,7 @@ def _tenant() -> tuple[Any, Any]:
     return cluster.pk, project.pk
 
 
-def _load(*, cluster: object, project: object) -> None:
+def _load(*, cluster: UUID, project: UUID) -> None:
     """Write a week that ends at the end of the first hour of a day, all but that hour derived."""
     from django.db import connection  # noqa: PLC0415 - Django is set up by now.
 
@@ -138,7 +139,7 @@ def _load(*, cluster: object, project: object) -> None:
         )
 
 
-def _seal(*, cluster: object, project: object, number: int) -> int:
+def _seal(*, cluster: UUID, project: UUID, number: int) -> int:
     """Write an hour of use and of devices, counted from midnight, and seal it."""
     from django.db import connection  # noqa: PLC0415 - Django is set up by now.
 
@@ -152,7 +153,7 @@ def _seal(*, cluster: object, project: object, number: int) -> int:
         not_before=start_at + HOUR,
         as_of=start_at + HOUR,
     )
-    given = {"window": window.pk, "project": project}
+    given: dict[str, Any] = {"window": window.pk, "project": project}
     with connection.cursor() as cursor:
         cursor.execute(_USAGE, given)
         cursor.execute(_DEVICES, given)
@@ -160,7 +161,7 @@ def _seal(*, cluster: object, project: object, number: int) -> int:
     return int(window.pk)
 
 
-def _hour(*, cluster: object, project: object, number: int, name: str) -> Iterator[Figure]:
+def _hour(*, cluster: UUID, project: UUID, number: int, name: str) -> Iterator[Figure]:
     """Derive one hour and sum the rows that it looks at; yield seconds and their ratio."""
     from metering.domain.waste_rules import DEFAULT_THRESHOLDS  # noqa: PLC0415 - As above.
     from metering.services.deriving import derive_windows  # noqa: PLC0415
@@ -180,7 +181,7 @@ def _hour(*, cluster: object, project: object, number: int, name: str) -> Iterat
     yield figure(f"waste.{name}_to_sum", watch.seconds / plain, "x", Bound.AT_MOST, ratio_max)
 
 
-def _plain_sum(*, cluster: object, since: datetime) -> Decimal:
+def _plain_sum(*, cluster: UUID, since: datetime) -> Decimal:
     """Return the seconds of a sum over usage and devices from a time on; the better of two."""
     from django.db import connection  # noqa: PLC0415 - Django is set up by now.
 
