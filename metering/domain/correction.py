@@ -2,15 +2,19 @@
 
 A sealed record stays as it is; the sum over its revisions is the truth now known. More use is
 believed as it was when the hour was metered. Less use is only believed with a proof, and never
-because something is no longer seen: what a source forgot says nothing.
+because something is no longer seen: what a source forgot says nothing. The parts of a device claim
+are judged together: the claim is billed once, and only how it is split may have changed.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
+
+from metering.domain.claim_names import allocation_key
 
 
 class RecheckReason(StrEnum):
@@ -116,23 +120,59 @@ class Comparison:
     unseen: int
 
 
+@dataclass(frozen=True)
+class _Part:
+    """A pod's resource, or one part of a claim, as it is known now and as it is held."""
+
+    key: UsageKey
+    now: Known
+    before: Held
+
+    @property
+    def delta(self) -> int:
+        return self.now.unit_seconds - self.before.metered_unit_seconds
+
+
 def compare(known: Mapping[UsageKey, Known], held: Mapping[UsageKey, Held]) -> Comparison:
-    """Return what the ledger lacks and what it has too much of, by key."""
-    found, unproven = [], 0
-    for key in sorted(known):
-        now, before = known[key], held.get(key, Held(0))
-        delta = now.unit_seconds - before.metered_unit_seconds
-        is_proven = now.is_decided or (now.is_proof and not before.is_exact)
-        if delta < 0 and not is_proven:
-            unproven -= delta
-        elif delta:
-            wants_person = delta < 0 or before.is_settled_by_person
-            found.append(Difference(key, delta, wants_person=wants_person))
-    return Comparison(
-        differences=tuple(found),
-        unproven_unit_seconds=unproven,
-        unseen=len(held.keys() - known.keys()),
-    )
+    """Return what the ledger lacks and what it has too much of, allocation by allocation.
+
+    Of a claim that is known, a part that is held and not known any more has become others'. What
+    moves from part to part takes nothing from anybody's hardware and needs no proof; whether all
+    parts together are more or less is judged as it is judged of a pod.
+    """
+    found: list[Difference] = []
+    unproven = unseen = 0
+    for keys in keys_by_allocation([*known, *(key for key in held if key not in known)]):
+        parts = [_Part(key, known.get(key, Known(0)), held.get(key, Held(0))) for key in keys]
+        net = sum(part.delta for part in parts)
+        if not any(key in known for key in keys):
+            unseen += len(keys)
+        elif net < 0 and not _is_proven(parts):
+            unproven -= net
+        else:
+            wants_person = net < 0 or any(part.before.is_settled_by_person for part in parts)
+            found += [
+                Difference(part.key, part.delta, wants_person=wants_person)
+                for part in parts
+                if part.delta
+            ]
+    return Comparison(differences=tuple(found), unproven_unit_seconds=unproven, unseen=unseen)
+
+
+def keys_by_allocation(keys: Iterable[UsageKey]) -> list[list[UsageKey]]:
+    """Return keys with those of one allocation together: a pod's alone, a claim's parts as one."""
+    grouped: dict[UsageKey, list[UsageKey]] = defaultdict(list)
+    for uid, resource in sorted(keys):
+        grouped[allocation_key(uid=uid, resource=resource)].append((uid, resource))
+    return list(grouped.values())
+
+
+def _is_proven(parts: Sequence[_Part]) -> bool:
+    """Whether less is to be believed; parts that a claim never had say nothing of its end."""
+    had = [part.before for part in parts if part.before.metered_unit_seconds]
+    if any(part.now.is_decided for part in parts):
+        return True
+    return any(part.now.is_proof for part in parts) and not all(held.is_exact for held in had)
 
 
 def stays_above_zero(lines: Sequence[Mapping[str, Any]]) -> bool:

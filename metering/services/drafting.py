@@ -8,16 +8,24 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from metering.domain.correction import CorrectionCause, Difference, RecheckReason, UsageKey
+from metering.domain.claim_names import allocation_key, offered_resource
+from metering.domain.correction import (
+    CorrectionCause,
+    Difference,
+    RecheckReason,
+    UsageKey,
+    stays_above_zero,
+)
 from metering.domain.exceptions import ExceptionKind, Finding, pod_subject
 from metering.domain.releasing import NOTHING_HELD, Holding, release_of
 from metering.domain.resource_names import sanitise
 from metering.models import MeteringWindow
 from metering.selectors.allocations import AllocationKey
-from metering.selectors.corrections import LedgerFact, Line, plain, undone_deltas
+from metering.selectors.corrections import LedgerFact, Line, undone_deltas
 from metering.selectors.holdings import holdings_of
 from metering.services.composed import UsageRow
 from metering.services.correcting import Draft
+from metering.services.drafted_lines import less, line_of
 from metering.services.rechecks import ClaimedRecheck
 
 _ASKED_FOR: Final[Mapping[RecheckReason, str]] = {
@@ -33,24 +41,46 @@ _TOLD: Final[Mapping[CorrectionCause, str]] = {
 }
 _LESS: Final = "The cluster's API told an exact end that is earlier than what is billed"
 _DECIDED: Final = "A person accepted the evidence of a source that tells less than what is billed"
+_MOVED: Final = "What a device claim used is split otherwise among its pods"
 
 
 @dataclass(frozen=True)
 class _Change:
-    """One difference with the record that would be written for it."""
+    """What differs of one allocation with the records that would be written for it.
 
-    line: Line
+    Attributes:
+        lines: One of a pod, several of a claim's parts; all of one project.
+    """
+
+    allocation: AllocationKey
+    lines: Sequence[Line]
     cause: CorrectionCause
     wants_person: bool
 
     @property
+    def unit_seconds(self) -> int:
+        """Return the sum of the deltas."""
+        return sum(line["unit_seconds"] for line in self.lines)
+
+    @property
     def group(self) -> tuple[str, str, str]:
         """Return what makes changes one correction; what is taken away is decided on by itself."""
-        alone = f"{self.line['pod_uid']} {self.line['resource']}"
-        return (
-            self.line["project_id"],
-            self.cause.value,
-            alone if self.line["unit_seconds"] < 0 else "",
+        takes_away = any(line["unit_seconds"] < 0 for line in self.lines)
+        alone = " ".join(self.allocation) if takes_away else ""
+        return self.lines[0]["project_id"], self.cause.value, alone
+
+    @property
+    def needs_room(self) -> frozenset[tuple[object, object]]:
+        """Return the nodes and resources of which more is used; none when parts only move."""
+        if self.unit_seconds <= 0:
+            return frozenset()
+        return frozenset((line["node"], offered_resource(line["resource"])) for line in self.lines)
+
+    @property
+    def deltas(self) -> frozenset[tuple[str, str, int]]:
+        """Return pod, resource and delta of every line."""
+        return frozenset(
+            (line["pod_uid"], line["resource"], line["unit_seconds"]) for line in self.lines
         )
 
 
@@ -85,21 +115,32 @@ def drafts_of(  # noqa: PLR0913 - Everything a recheck found; all are keyword on
     crowded = _crowded_places(findings)
     posted: list[_Change] = []
     proposed: list[_Change] = []
-    for difference in differences:
+    siblings = {_allocation_of(key): fact for key, fact in ledger.items()}
+    for allocation, together in _by_allocation(differences).items():
+        lines = [
+            {
+                **line_of(
+                    known.get(difference.key),
+                    fact=ledger.get(difference.key),
+                    sibling=siblings.get(allocation),
+                ),
+                "unit_seconds": difference.unit_seconds,
+            }
+            for difference in together
+        ]
         change = _change(
-            difference,
-            row=known.get(difference.key),
-            fact=ledger.get(difference.key),
+            allocation,
+            lines=lines,
             holdings=holdings,
             vouched_for=vouched_for,
+            wants_person=any(difference.wants_person for difference in together),
         )
         if change is None:
             continue
         is_late = change.cause is CorrectionCause.LATE_DATA and not posts_late_usage
-        place = (change.line["node"], change.line["resource"])
-        if not (change.wants_person or is_late or place in crowded):
+        if not (change.wants_person or is_late or change.needs_room & crowded):
             posted.append(change)
-        elif (*difference.key, change.line["unit_seconds"]) not in undone:
+        elif not change.deltas <= undone:
             proposed.append(change)
     return (
         _grouped(posted, claimed=claimed, window=window, evidence=evidence),
@@ -116,87 +157,48 @@ def _crowded_places(findings: Iterable[Finding]) -> frozenset[tuple[object, obje
     )
 
 
+def _allocation_of(key: UsageKey) -> AllocationKey:
+    return allocation_key(uid=key[0], resource=key[1])
+
+
+def _by_allocation(differences: Iterable[Difference]) -> Mapping[AllocationKey, list[Difference]]:
+    grouped: dict[AllocationKey, list[Difference]] = defaultdict(list)
+    for difference in differences:
+        grouped[_allocation_of(difference.key)].append(difference)
+    return grouped
+
+
 def _change(
-    difference: Difference,
+    allocation: AllocationKey,
     *,
-    row: UsageRow | None,
-    fact: LedgerFact | None,
+    lines: Sequence[Line],
     holdings: Mapping[str, Holding],
     vouched_for: Collection[AllocationKey],
+    wants_person: bool,
 ) -> _Change | None:
-    uid, resource = difference.key
-    subject = pod_subject(uid=uid, resource=sanitise(resource))
+    """Return what becomes of an allocation's differences; None when nothing follows of them."""
+    uid, resource = allocation[0], sanitise(allocation[1])
+    subject = pod_subject(uid=uid, resource=resource)
+    net = sum(line["unit_seconds"] for line in lines)
     release = release_of(
-        difference.unit_seconds,
+        net,
         holding=holdings.get(subject, NOTHING_HELD),
-        is_vouched_for=(uid, sanitise(resource)) in vouched_for,
-        wants_person=difference.wants_person,
+        is_vouched_for=(uid, resource) in vouched_for,
+        wants_person=wants_person,
     )
-    if release.unit_seconds == 0:
+    if release.unit_seconds == 0 and net != 0:
+        return None
+    released = less(lines, by=net - release.unit_seconds)
+    # What a person took away already is not there to be taken or moved.
+    if not stays_above_zero(released):
         return None
     is_released = release.unit_seconds > 0 and subject in holdings
     return _Change(
-        line={**_line(row, fact=fact), "unit_seconds": release.unit_seconds},
+        allocation,
+        lines=released,
         cause=CorrectionCause.RELEASED if is_released else CorrectionCause.LATE_DATA,
         wants_person=release.wants_person,
     )
-
-
-def _line(row: UsageRow | None, *, fact: LedgerFact | None) -> Line:
-    if fact is None:
-        assert row is not None  # noqa: S101 - A difference has one of both; tells the type.
-        return _first_line(row)
-    return _next_line(row, fact=fact)
-
-
-def _first_line(row: UsageRow) -> Line:
-    """Return the record of a pod the window has none of."""
-    fact, tenant = row.fact, row.tenant
-    return {
-        "organization_id": str(tenant.organization_id),
-        "project_id": str(tenant.project_id),
-        "owner": row.owner,
-        "namespace": fact.namespace,
-        "pod_name": fact.pod_name,
-        "pod_uid": fact.pod_uid,
-        "resource": fact.resource,
-        "node": fact.node,
-        "size": fact.size,
-        "price_group": fact.price_group,
-        "sharing_mode": fact.sharing_mode,
-        "share_numerator": fact.share_numerator,
-        "share_denominator": fact.share_denominator,
-        "units": fact.units,
-        "catalogue_version": fact.catalogue_version,
-        "busy_ratio": plain(row.activity.busy_ratio),
-        "busy_coverage": plain(row.activity.coverage),
-        "energy_millijoules": row.activity.energy_millijoules,
-        "basis": 0,
-        **_interval(row),
-    }
-
-
-def _next_line(row: UsageRow | None, *, fact: LedgerFact) -> Line:
-    """Return the next revision: whose and what it is stays, when it was is what is known now."""
-    nothing = {"end_at": fact.line["begin_at"], "seconds": 0}
-    return {
-        **fact.line,
-        "energy_millijoules": None,
-        "basis": fact.unit_seconds,
-        **(nothing if row is None else _interval(row)),
-    }
-
-
-def _interval(row: UsageRow) -> Line:
-    interval = row.interval
-    return {
-        "split_among": row.split_among,
-        "begin_at": interval.begin_at.isoformat(),
-        "end_at": interval.end_at.isoformat(),
-        "seconds": interval.seconds,
-        "end_kind": interval.end_kind.value,
-        "slack_seconds": interval.slack_seconds,
-    }
 
 
 def _grouped(
@@ -214,7 +216,7 @@ def _grouped(
             window=window,
             cause=group[0].cause,
             reason=_reason(group[0], claimed=claimed),
-            lines=[change.line for change in group],
+            lines=[line for change in group for line in change.lines],
             evidence=evidence,
             recheck_id=claimed.id,
         )
@@ -223,6 +225,7 @@ def _grouped(
 
 
 def _reason(change: _Change, *, claimed: ClaimedRecheck) -> str:
-    less = _DECIDED if claimed.reason is RecheckReason.DECISION else _LESS
-    told = less if change.line["unit_seconds"] < 0 else _TOLD[change.cause]
+    fewer = _DECIDED if claimed.reason is RecheckReason.DECISION else _LESS
+    more = _TOLD[change.cause] if change.unit_seconds else _MOVED
+    told = fewer if change.unit_seconds < 0 else more
     return f"{told}. It was looked at again {_ASKED_FOR[claimed.reason]}."

@@ -13,6 +13,7 @@ from decimal import Decimal
 import structlog
 from django.db import transaction
 
+from metering.domain.claim_names import allocation_key
 from metering.domain.correction import (
     Comparison,
     CorrectionState,
@@ -29,7 +30,7 @@ from metering.domain.policy import (
     query_time,
 )
 from metering.domain.resource_names import sanitise
-from metering.domain.timeline import EndKind
+from metering.domain.timeline import EndKind, clip
 from metering.models import MeteringWindow, UsageCorrection
 from metering.protocols import Evidence, UsageSource
 from metering.selectors.allocations import AllocationKey
@@ -159,11 +160,11 @@ def _compare(window: MeteringWindow, *, given: WindowInput) -> _Found:
         )
         for key, row in known.items()
     }
-    # A person may have accepted evidence that a pod held nothing: nobody tells of it any more.
+    # A person may have accepted evidence that a pod held nothing in the hour.
     nothing = {
         key: Known(0, is_decided=True)
         for key in ledger.keys() - known.keys()
-        if _is_decided(key, given=given)
+        if _is_decided_as_nothing(key, given=given)
     }
     comparison = compare(told | nothing, {key: fact.held for key, fact in ledger.items()})
     vouched_for = composed.told_by_both | given.ledger.decisions.keys()
@@ -172,13 +173,27 @@ def _compare(window: MeteringWindow, *, given: WindowInput) -> _Found:
 
 def _is_decided(key: UsageKey, *, given: WindowInput) -> bool:
     """Whether a person accepted the evidence of one source about a pod's hour."""
-    uid, resource = key
+    uid, resource = allocation_key(uid=key[0], resource=key[1])
     return (uid, sanitise(resource)) in given.ledger.decisions
+
+
+def _is_decided_as_nothing(key: UsageKey, *, given: WindowInput) -> bool:
+    """Whether a person accepted evidence by which a pod held nothing in the hour."""
+    uid, resource = key
+    accepted = given.ledger.decisions.get((uid, sanitise(resource)))
+    if accepted is None:
+        return False
+    hour = given.hour
+    return (
+        accepted.life is None
+        or clip(accepted.life, start_at=hour.start_at, end_at=hour.end_at) is None
+    )
 
 
 def _is_proof(row: UsageRow, *, given: WindowInput) -> bool:
     """Whether the cluster's API told the row's end exactly."""
-    told = given.ledger.rows.get((row.fact.pod_uid, sanitise(row.fact.resource)))
+    uid, resource = allocation_key(uid=row.fact.pod_uid, resource=row.fact.resource)
+    told = given.ledger.rows.get((uid, sanitise(resource)))
     return (
         told is not None
         and told.is_from_api

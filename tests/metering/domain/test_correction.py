@@ -18,6 +18,10 @@ from metering.domain.correction import (
 
 A: UsageKey = ("a", "nvidia.com/gpu")
 B: UsageKey = ("b", "nvidia.com/gpu")
+P1: UsageKey = ("p1", "claim/c1/gpu.nvidia.com")
+P2: UsageKey = ("p2", "claim/c1/gpu.nvidia.com")
+NOBODYS: UsageKey = ("c1", "claim/c1/gpu.nvidia.com")
+OTHER: UsageKey = ("p1", "claim/c1/mig.nvidia.com")
 NOTHING = Comparison(differences=(), unproven_unit_seconds=0, unseen=0)
 
 
@@ -63,6 +67,71 @@ def test_what_a_person_corrected_is_left_to_persons() -> None:
     assert compare({A: Known(70)}, {A: settled}).differences == (
         Difference(A, 10, wants_person=True),
     )
+
+
+def by_key(found: Comparison) -> list[tuple[str, int, bool]]:
+    return [(d.key[0], d.unit_seconds, d.wants_person) for d in found.differences]
+
+
+def test_what_moves_between_the_parts_of_a_claim_needs_no_proof() -> None:
+    late = compare({P1: Known(1800), P2: Known(1800)}, {P1: Held(3600)})
+    unknown = compare({P1: Known(3600)}, {NOBODYS: Held(3600)})
+
+    assert by_key(late) == [("p1", -1800, False), ("p2", 1800, False)]
+    assert by_key(unknown) == [("c1", -3600, False), ("p1", 3600, False)]
+    assert (late.unproven_unit_seconds, unknown.unseen) == (0, 0)
+
+
+def test_a_claim_that_held_less_needs_a_proof_like_a_pod() -> None:
+    held = {P1: Held(3600)}
+    less = {P1: Known(1000), P2: Known(1000)}
+    proven = {key: Known(1000, is_proof=True) for key in less}
+
+    assert compare(less, held) == Comparison((), 1600, 0)
+    assert compare(proven, {P1: Held(3600, is_exact=True)}) == Comparison((), 1600, 0)
+    assert by_key(compare(proven, held)) == [("p1", -2600, True), ("p2", 1000, True)]
+
+
+def test_a_person_who_corrected_a_part_is_asked_about_the_whole_claim() -> None:
+    held = {P1: Held(3600), P2: Held(0, is_settled_by_person=True)}
+
+    found = compare({P1: Known(1800), P2: Known(1800)}, held)
+
+    assert by_key(found) == [("p1", -1800, True), ("p2", 1800, True)]
+
+
+def test_each_class_of_a_claim_is_judged_by_itself() -> None:
+    found = compare({P1: Known(3600), OTHER: Known(10)}, {P1: Held(3600), OTHER: Held(20)})
+
+    assert found == Comparison((), 10, 0)
+
+
+def test_a_claim_nobody_tells_of_any_more_stays() -> None:
+    assert compare({}, {P1: Held(1800), P2: Held(1800)}) == Comparison((), 0, 2)
+
+
+PARTS = st.sampled_from([P1, P2, NOBODYS])
+
+
+@given(
+    known=st.dictionaries(PARTS, st.builds(Known, st.integers(0, 99), is_proof=st.booleans())),
+    held=st.dictionaries(PARTS, st.builds(Held, st.integers(0, 99), is_exact=st.booleans())),
+)
+def test_all_of_a_claim_is_corrected_or_nothing(
+    known: dict[UsageKey, Known], held: dict[UsageKey, Held]
+) -> None:
+    found = compare(known, held)
+
+    net = sum(now.unit_seconds for now in known.values()) - sum(
+        before.metered_unit_seconds for before in held.values()
+    )
+    if found.differences:
+        assert sum(d.unit_seconds for d in found.differences) == net
+        assert {d.wants_person for d in found.differences} == {net < 0}
+        after = {
+            key: Held(known[key].unit_seconds if key in known else 0) for key in {*known, *held}
+        }
+        assert compare(known, after).differences == ()
 
 
 @given(
