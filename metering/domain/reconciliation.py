@@ -28,6 +28,20 @@ class Side(StrEnum):
     PROMETHEUS = "prometheus"
 
 
+@dataclass(frozen=True)
+class Accepted:
+    """What a person accepted: what one source told when they decided, whatever it tells later.
+
+    Attributes:
+        life: None when it told that the pod was not there.
+        units: What was held; 0 when it was not there.
+    """
+
+    side: Side
+    life: Life | None
+    units: int
+
+
 class Verdict(StrEnum):
     """How two sources compare about one pod's one resource in one window."""
 
@@ -86,7 +100,7 @@ def reconcile(
     eyes: Eyes,
     tolerance: int,
     short_seconds: int,
-    accepted: Side | None = None,
+    accepted: Accepted | None = None,
 ) -> Reconciled:
     """Return what is billed of a pod's resource, what is held, and why.
 
@@ -96,15 +110,15 @@ def reconcile(
         eyes: When either source would have seen it.
         tolerance: Seconds by which they may differ; see `tolerance_seconds`.
         short_seconds: A life visible for less than this may be missed by a source.
-        accepted: Whose evidence a person accepted; that side alone is billed then.
+        accepted: Whose evidence a person accepted; it alone is billed then.
 
     Raises:
-        ValueError: Neither source knows of it.
+        ValueError: Neither source knows of it, and nobody decided about it.
     """
+    if accepted is not None:
+        return Reconciled(Verdict.ACCEPTED, accepted.units, billed=accepted.life)
     if kubernetes is None and prometheus is None:
         raise ValueError("there is nothing to reconcile")
-    if accepted is not None:
-        return _accept(accepted, kubernetes=kubernetes, prometheus=prometheus)
     if kubernetes is None:
         assert prometheus is not None  # noqa: S101 - Excluded above; tells the type.
         return _prometheus_only(prometheus, eyes=eyes, short_seconds=short_seconds)
@@ -131,16 +145,6 @@ def share_of(found: Reconciled, *, start_at: datetime, end_at: datetime) -> Shar
         held_seconds=held,
         is_request_different=found.is_request_different,
     )
-
-
-def _accept(side: Side, *, kubernetes: Account | None, prometheus: Account | None) -> Reconciled:
-    """Bill one side alone; a side that knows nothing of it says that it was not there."""
-    chosen, other = (
-        (kubernetes, prometheus) if side is Side.KUBERNETES else (prometheus, kubernetes)
-    )
-    told = chosen or other
-    assert told is not None  # noqa: S101 - One of them exists; tells the type.
-    return Reconciled(Verdict.ACCEPTED, told.units, billed=None if chosen is None else chosen.life)
 
 
 def _kubernetes_only(account: Account, *, eyes: Eyes, short_seconds: int) -> Reconciled:

@@ -105,6 +105,11 @@ class Migration(migrations.Migration):
                 max_length=16,
             ),
         ),
+        migrations.AddField(
+            model_name="meteringwindow",
+            name="is_watched",
+            field=models.BooleanField(db_default=False, default=False),
+        ),
         migrations.AddIndex(
             model_name="podallocation",
             index=models.Index(fields=["cluster", "end_at"], name="allocation_by_end"),
@@ -128,6 +133,18 @@ class Migration(migrations.Migration):
                         max_length=16,
                     ),
                 ),
+                (
+                    "namespace",
+                    models.CharField(blank=True, db_default="", default="", max_length=253),
+                ),
+                (
+                    "known_as",
+                    models.CharField(blank=True, db_default="", default="", max_length=16),
+                ),
+                ("begin_at", models.DateTimeField(blank=True, null=True)),
+                ("end_at", models.DateTimeField(blank=True, null=True)),
+                ("slack_seconds", models.PositiveIntegerField(db_default=0, default=0)),
+                ("units", models.PositiveIntegerField(db_default=0, default=0)),
                 ("note", models.TextField()),
                 ("decided_at", models.DateTimeField()),
                 (

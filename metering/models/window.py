@@ -32,6 +32,8 @@ class MeteringWindow(models.Model):
         max_length=16, choices=GAP_POLICY_CHOICES, blank=True, default="", db_default=""
     )
     """What a person, or the settings, decided about what nobody saw; "" while nobody has."""
+    is_watched = models.BooleanField(default=False, db_default=False)
+    """Whether the cluster had a watch when it was collected; looks after the seal go by that."""
     lease_owner = models.CharField(max_length=64, blank=True, default="")
     lease_until = models.DateTimeField(null=True, blank=True)
     not_before = models.DateTimeField()

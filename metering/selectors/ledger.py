@@ -9,7 +9,8 @@ from uuid import UUID
 
 from metering.domain.accounts import Span
 from metering.domain.pod_life import CLAIM_PREFIX
-from metering.domain.reconciliation import Side
+from metering.domain.reconciliation import Accepted, Side
+from metering.domain.timeline import EndKind, Life
 from metering.domain.watch_coverage import blind_stretches, covered_seconds
 from metering.domain.window import seconds_between
 from metering.models import NodeRecord, ReconciliationDecision
@@ -56,14 +57,16 @@ class WindowLedger:
         rows: By pod uid and sanitised resource.
         consumers: By claim uid, in the order of their begin.
         refused: Pods of which the API told what cannot be.
-        decisions: Whose evidence a person accepted, by pod uid and sanitised resource.
+        decisions: What evidence a person accepted, by pod uid and sanitised resource.
+        decided_namespaces: The namespaces of those pods, likewise.
     """
 
     rows: Mapping[AllocationKey, LedgerRow] = field(default_factory=dict)
     consumers: Mapping[str, Sequence[ClaimUse]] = field(default_factory=dict)
     nodes: Sequence[NodeFact] = ()
     refused: Sequence[RefusedPod] = ()
-    decisions: Mapping[AllocationKey, Side] = field(default_factory=dict)
+    decisions: Mapping[AllocationKey, Accepted] = field(default_factory=dict)
+    decided_namespaces: Mapping[AllocationKey, str] = field(default_factory=dict)
     watch: WatchCoverage = field(default_factory=WatchCoverage)
 
 
@@ -107,15 +110,20 @@ def window_ledger(
         pod_uids: Pods that another source saw.
         is_watched: Whether there is a watch; without one only allocations are read.
     """
-    rows = ledger_rows(cluster_id, start_at=start_at, end_at=end_at, pod_uids=pod_uids)
     if not is_watched:
-        return WindowLedger(rows=rows)
+        return WindowLedger(
+            rows=ledger_rows(cluster_id, start_at=start_at, end_at=end_at, pod_uids=pod_uids)
+        )
+    decided = _decisions(cluster_id, start_at=start_at)
+    uids = sorted({*pod_uids, *(uid for uid, _ in decided)})
+    rows = ledger_rows(cluster_id, start_at=start_at, end_at=end_at, pod_uids=uids)
     return WindowLedger(
         rows=rows,
         consumers=_consumers(cluster_id, rows=rows),
         nodes=_nodes(cluster_id, start_at=start_at, end_at=end_at),
         refused=refused_pods(cluster_id, start_at, end_at),
-        decisions=_decisions(cluster_id, start_at=start_at),
+        decisions={key: _accepted(row) for key, row in decided.items()},
+        decided_namespaces={key: row.namespace for key, row in decided.items()},
         watch=watch_coverage(cluster_id, start_at=start_at, end_at=end_at, until_at=until_at),
     )
 
@@ -142,10 +150,15 @@ def _nodes(cluster_id: UUID, *, start_at: datetime, end_at: datetime) -> tuple[N
     return tuple(NodeFact(*values) for values in rows)
 
 
-def _decisions(cluster_id: UUID, *, start_at: datetime) -> Mapping[AllocationKey, Side]:
-    rows = (
-        ReconciliationDecision.objects.filter(cluster_id=cluster_id, window_start=start_at)
-        .order_by("id")
-        .values_list("pod_uid", "resource", "side")
-    )
-    return {(pod_uid, resource): Side(side) for pod_uid, resource, side in rows}
+def _decisions(
+    cluster_id: UUID, *, start_at: datetime
+) -> Mapping[AllocationKey, ReconciliationDecision]:
+    rows = ReconciliationDecision.objects.filter(cluster_id=cluster_id, window_start=start_at)
+    return {(row.pod_uid, row.resource): row for row in rows.order_by("id")}
+
+
+def _accepted(row: ReconciliationDecision) -> Accepted:
+    life = None
+    if row.begin_at is not None:
+        life = Life(row.begin_at, row.end_at, EndKind(row.known_as), row.slack_seconds)
+    return Accepted(Side(row.side), life, row.units)

@@ -1,6 +1,8 @@
 """Accepting evidence: a person decides which of two sources is believed about a pod's hour."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 
@@ -23,6 +25,7 @@ from metering.models import (
     ReconciliationDecision,
 )
 from metering.services.exceptions import person_id
+from metering.services.findings import UNSEEN
 from metering.services.rechecks import ask_recheck
 from tenants.domain.actors import Actor
 from tenants.selectors.locks import lock_rows
@@ -41,7 +44,8 @@ def accept_side(
     """Believe one source about what an exception tells, and bill what it told.
 
     An hour that is not sealed is metered again at once. A sealed one is looked at again, and what
-    comes of it is a correction. A source that knew nothing of the pod says that it held nothing.
+    comes of it is a correction. What the source told when the exception was written is kept and
+    billed, whatever it tells later; one that did not see the pod then says that it held nothing.
 
     Raises:
         NoteMissingError: The note is empty.
@@ -63,6 +67,8 @@ def accept_side(
             pod_uid=pod_uid,
             resource=resource,
             side=side.value,
+            namespace=found.namespace,
+            **_told(found.details, side=side),
             note=text,
             decided_by_id=person_id(actor=actor),
             decided_at=at,
@@ -90,6 +96,21 @@ def accept_side(
         )
     found.refresh_from_db()
     return found
+
+
+def _told(details: Mapping[str, Any], *, side: Side) -> dict[str, Any]:
+    """Return what a side told of a pod, by column, from an exception's details."""
+    known_as = details.get(f"{side.value}_known_as", UNSEEN)
+    if known_as == UNSEEN:
+        return {}
+    end_at = details[f"{side.value}_end_at"]
+    return {
+        "known_as": known_as,
+        "begin_at": datetime.fromisoformat(details[f"{side.value}_begin_at"]),
+        "end_at": datetime.fromisoformat(end_at) if end_at else None,
+        "slack_seconds": details[f"{side.value}_slack_seconds"],
+        "units": details[f"{side.value}_units"],
+    }
 
 
 def _lock(exception_id: int) -> tuple[MeteringWindow, MeteringException]:

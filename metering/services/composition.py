@@ -18,7 +18,7 @@ from metering.domain.policy import GapPolicy
 from metering.domain.reconciliation import Share, Verdict
 from metering.domain.resource_names import sanitise
 from metering.domain.timeline import EndKind, Interval, clip
-from metering.selectors.allocations import AllocationFact
+from metering.selectors.allocations import AllocationFact, AllocationKey
 from metering.services.balancing import balance_nodes
 from metering.services.claiming import claim_rows, is_claim
 from metering.services.composed import (
@@ -42,6 +42,7 @@ from metering.services.findings import (
     uncertain_end,
     unsized,
 )
+from metering.services.forgotten import forgotten_decisions
 from metering.services.offers import offers_of
 from metering.services.pairing import Case, cases_of
 from metering.services.sizing import Sizer
@@ -57,6 +58,7 @@ def compose_window(given: WindowInput) -> Composed:
     composing = _Composing(given, sizer=sizer, into=composed)
     for case in cases_of(given):
         composing.add(case)
+    composed.findings += forgotten_decisions(given, told=composing.told)
     if given.observation is not None:
         composed.usage, composed.devices = measure_devices(
             composed.usage,
@@ -83,10 +85,12 @@ class _Composing:
         self.given = given
         self.sizer = sizer
         self.into = into
+        self.told: set[AllocationKey] = set()
         self.digest = digest_of(given.observation)
 
     def add(self, case: Case) -> None:
         """Add one pod's one resource."""
+        self.told.add((case.uid, case.resource))
         self._note_sight(case)
         settled = self._settled(case)
         if not self._is_believable(case, settled=settled):
@@ -129,7 +133,7 @@ class _Composing:
             return share
         if share.interval is not None and case.requested_units not in {0, row.fact.units}:
             self.into.findings.append(changed_request(case, known=row.fact))
-        return replace(share, units=row.fact.units)
+        return share if share.units == row.fact.units else replace(share, units=row.fact.units)
 
     def _compare(self, case: Case, *, share: Share) -> None:
         if not self.given.hour.is_watched:

@@ -23,6 +23,8 @@ from metering.services.pairing import Case
 
 QUERY_DIGEST = "query_digest"
 """The detail that changes whenever the same facts are asked for again."""
+UNSEEN = "unseen"
+"""How a source knows of a pod that it did not see."""
 
 _KINDS = {
     Verdict.DIFFERS: ExceptionKind.DIFFERS,
@@ -218,7 +220,7 @@ def _sided(case: Case, *, kind: ExceptionKind, summary: str, held: int, digest: 
 
 def _evidence(side: str, account: Account | None) -> dict[str, str | int]:
     if account is None:
-        return {f"{side}_known_as": "unseen"}
+        return {f"{side}_known_as": UNSEEN}
     life = account.life
     return {
         f"{side}_known_as": life.end_kind.value,

@@ -11,6 +11,7 @@ from metering.domain.measurement import UNKNOWN_UNITS_MAX
 from metering.domain.pod_life import CLAIM_PREFIX
 from metering.domain.policy import GapPolicy
 from metering.domain.reconciliation import (
+    Accepted,
     Reconciled,
     Share,
     Verdict,
@@ -123,10 +124,15 @@ class _Pairing:
         self.is_estimating = given.gap_policy in _ESTIMATES
 
     def remembered(self) -> Iterator[AllocationKey]:
-        """Yield what only the ledger tells of: the API's rows, and after a gap the open ones."""
+        """Yield what only the ledger tells of: the API's rows, and after a gap the open ones.
+
+        What a person decided about is remembered too, though nobody told of it any more.
+        """
         for key, row in self.given.ledger.rows.items():
             is_api = self.given.hour.is_watched and row.is_from_api
-            if is_api or (self.is_estimating and row.life.end_kind in _UNFINISHED):
+            is_decided = key in self.given.ledger.decisions
+            is_unfinished = self.is_estimating and row.life.end_kind in _UNFINISHED
+            if is_api or is_decided or is_unfinished:
                 yield key
 
     def case(self, key: AllocationKey) -> Case | None:
@@ -140,7 +146,12 @@ class _Pairing:
         is_estimated = False
         if self.is_estimating:
             kubernetes, prometheus, is_estimated = _estimated(kubernetes, prometheus)
-        found = self._reconciled(key, kubernetes=kubernetes, prometheus=prometheus)
+        accepted = self.given.ledger.decisions.get(key)
+        if row is None and prometheus is None:
+            accepted = None
+        found = self._reconciled(
+            key, kubernetes=kubernetes, prometheus=prometheus, accepted=accepted
+        )
         if found is None and units == 0:
             return None
         return Case(
@@ -195,9 +206,14 @@ class _Pairing:
         return Account(life=life, units=row.fact.units, known_until_at=row.last_seen_at)
 
     def _reconciled(
-        self, key: AllocationKey, *, kubernetes: Account | None, prometheus: Account | None
+        self,
+        key: AllocationKey,
+        *,
+        kubernetes: Account | None,
+        prometheus: Account | None,
+        accepted: Accepted | None,
     ) -> Reconciled | None:
-        if kubernetes is None and prometheus is None:
+        if kubernetes is None and prometheus is None and accepted is None:
             return None
         if not self.given.hour.is_watched:
             assert prometheus is not None  # noqa: S101 - Without a watch the API tells nothing.
@@ -208,7 +224,7 @@ class _Pairing:
             eyes=self._eyes_for(key),
             tolerance=self.tolerance,
             short_seconds=SHORT_SCRAPES * self.given.scrape_interval_seconds,
-            accepted=self.given.ledger.decisions.get(key),
+            accepted=accepted,
         )
 
     def _eyes_for(self, key: AllocationKey) -> Eyes:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from metering.domain.accounts import Account, Eyes, Span
-from metering.domain.reconciliation import Reconciled, Share, Side, Verdict, reconcile, share_of
+from metering.domain.reconciliation import Accepted, Reconciled, Share, Verdict, reconcile, share_of
 from metering.domain.timeline import EndKind, Life
 
 HOUR = datetime(2026, 10, 5, 13, tzinfo=UTC)
@@ -47,7 +47,7 @@ def compare(
     *,
     watch: tuple[Span, ...] = OPEN_EYES,
     scrapes: tuple[Span, ...] = OPEN_EYES,
-    accepted: Side | None = None,
+    accepted: Accepted | None = None,
 ) -> Reconciled:
     """Return both accounts made one, with eyes open all the time unless told otherwise."""
     return reconcile(

@@ -3,7 +3,7 @@
 import pytest
 
 from metering.domain.accounts import Account, Span
-from metering.domain.reconciliation import Side, Verdict, tolerance_seconds
+from metering.domain.reconciliation import Accepted, Side, Verdict, tolerance_seconds
 from metering.domain.timeline import EndKind, Life
 from tests.metering.accounts import (
     OPEN_EYES,
@@ -292,8 +292,8 @@ def test_nobody_knowing_of_a_pod_is_a_mistake() -> None:
         (told(0, 1000, units=2), told(0, 2000, units=4), Side.KUBERNETES, 1000, 2),
         (told(0, 1000, units=2), told(0, 2000, units=4), Side.PROMETHEUS, 2000, 4),
         (None, told(0, 2000), Side.PROMETHEUS, 2000, 1),
-        (None, told(0, 2000), Side.KUBERNETES, 0, 1),
-        (told(0, 1000), None, Side.PROMETHEUS, 0, 1),
+        (None, told(0, 2000), Side.KUBERNETES, 0, 0),
+        (told(0, 1000), None, Side.PROMETHEUS, 0, 0),
     ],
 )
 def test_an_accepted_side_is_billed_alone(
@@ -303,7 +303,25 @@ def test_an_accepted_side_is_billed_alone(
     seconds: int,
     units: int,
 ) -> None:
-    found = compare(kubernetes, prometheus, accepted=side)
+    chosen = kubernetes if side is Side.KUBERNETES else prometheus
+    accepted = Accepted(side, chosen and chosen.life, chosen.units if chosen else 0)
+
+    found = compare(kubernetes, prometheus, accepted=accepted)
 
     assert billed(found) == (Verdict.ACCEPTED, seconds, 0)
     assert found.units == units
+
+
+@pytest.mark.parametrize(
+    ("kubernetes", "prometheus"),
+    [(None, None), (told(0, 1000), None), (told(0, 1000), told(0, 1500))],
+)
+def test_what_was_told_when_it_was_accepted_is_billed_whatever_is_told_later(
+    kubernetes: Account | None, prometheus: Account | None
+) -> None:
+    accepted = Accepted(Side.PROMETHEUS, told(0, 2000).life, 2)
+
+    found = compare(kubernetes, prometheus, accepted=accepted)
+
+    assert billed(found) == (Verdict.ACCEPTED, 2000, 0)
+    assert found.units == 2

@@ -7,8 +7,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from metering.domain.accounts import Span
-from metering.domain.reconciliation import Side
-from metering.domain.timeline import EndKind
+from metering.domain.reconciliation import Accepted, Side
+from metering.domain.timeline import EndKind, Life
 from metering.models import ReconciliationDecision
 from metering.selectors.allocations import ledger_rows
 from metering.selectors.ledger import WatchCoverage, WindowLedger, watch_coverage, window_ledger
@@ -115,6 +115,11 @@ def test_consumers_nodes_and_decisions_of_the_hour_are_told(cluster: Cluster) ->
             pod_uid="a",
             resource="nvidia_com_gpu",
             side=side,
+            namespace="team-nlp",
+            known_as="exact",
+            begin_at=HOUR,
+            end_at=END,
+            units=2,
             note="x",
             decided_at=END,
         )
@@ -128,7 +133,10 @@ def test_consumers_nodes_and_decisions_of_the_hour_are_told(cluster: Cluster) ->
         ("node-1", 8),
         ("node-1", 4),
     ]
-    assert found.decisions == {("a", "nvidia_com_gpu"): Side.KUBERNETES}
+    life = Life(HOUR, END, EndKind.EXACT)
+    key = ("a", "nvidia_com_gpu")
+    assert found.decisions == {key: Accepted(Side.KUBERNETES, life, 2)}
+    assert found.decided_namespaces == {key: "team-nlp"}
 
 
 def test_without_a_watch_only_allocations_are_read(cluster: Cluster) -> None:

@@ -25,7 +25,7 @@ from tenants.domain.actors import Actor, ActorKind
 from tenants.models import AuditEntry, Cluster, Project
 from tests.builders import make_user
 from tests.metering.collecting import DUE, claim, collect, exceptions, usage
-from tests.metering.seen import ACTOR, HOUR, ended_pod, observation, pod, worker
+from tests.metering.seen import ACTOR, HOUR, ended_pod, moment, observation, pod, ticks, worker
 from tests.metering.watched import ledgered, offered, watched
 
 
@@ -223,3 +223,50 @@ def test_an_hour_that_is_being_collected_is_not_decided_about(
 
     assert not ReconciliationDecision.objects.exists()
     assert exceptions() == [("differs", "a nvidia_com_gpu", 2000)]
+
+
+# ---------------------------------------------------------------- what is told later
+
+
+def test_what_the_accepted_side_told_is_kept_with_the_decision(
+    different: Observation, frank: Actor
+) -> None:
+    del different
+    accept(Side.PROMETHEUS, frank)
+
+    kept = ReconciliationDecision.objects.get()
+    assert (kept.known_as, kept.begin_at, kept.end_at) == ("exact", HOUR, moment(2000))
+    assert (kept.units, kept.slack_seconds, kept.namespace) == (2, 0, "team-nlp")
+
+
+def test_accepted_evidence_is_billed_though_its_source_is_away(
+    different: Observation, frank: Actor
+) -> None:
+    del different
+    accept(Side.PROMETHEUS, frank)
+
+    collect(observation(ticks=ticks(3400, 5400)))
+
+    assert [row[-2:] for row in usage()] == [(2000, 4000)]
+
+
+def test_an_accepted_pod_that_nobody_tells_of_any_more_is_held_and_not_dropped(
+    frank: Actor,
+) -> None:
+    collect(observation(ended_pod("g", 0, 1800, units=2)))
+    accept(Side.PROMETHEUS, frank)
+
+    collect(observation())
+
+    assert usage() == []
+    assert exceptions() == [("prometheus_only", "g nvidia_com_gpu", 3600)]
+    assert MeteringException.objects.get().namespace == "team-nlp"
+
+
+def test_an_accepted_pod_outside_the_hour_is_not_held(frank: Actor) -> None:
+    collect(observation(ended_pod("g", 0, 1800)))
+    accept(Side.KUBERNETES, frank)
+
+    collect(observation())
+
+    assert exceptions() == []

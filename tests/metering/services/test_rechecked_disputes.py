@@ -151,3 +151,18 @@ def test_what_a_person_decided_is_billed(disputed: Worker) -> None:
 
     assert sums() == {"a": 3600}
     assert CapacityRecord.objects.get().held_unit_seconds == 0
+
+
+def test_accepted_evidence_is_not_taken_back_because_its_source_is_away(
+    disputed: Worker,
+) -> None:
+    found = MeteringException.objects.get()
+    accept_side(
+        exception_id=found.pk, side=Side.PROMETHEUS, note="It ended.", actor=ACTOR, at=FIRST
+    )
+    learn(disputed)
+
+    swept = recheck(disputed, SECOND)
+
+    assert (swept.failed, swept.postponed) == (0, 0)
+    assert (sums(), corrections()) == ({"a": 1800}, [])
