@@ -25,6 +25,7 @@ from django.utils import timezone
 from metering.adapters import cluster_watch
 from metering.protocols.watch import ClusterWatch, WatchExpiredError
 from metering.selectors.watched import WatchedCluster, watched_clusters
+from metering.services.watching.clocks import ClockAheadError
 from metering.services.watching.leading import Watcher
 from metering.services.watching.loop import keep_watching, watch_cluster
 from metering.services.watching.pace import WatchPace
@@ -76,7 +77,7 @@ class Command(BaseCommand):
                     watcher=watcher,
                     is_once=True,
                 )
-            except (SourceUnavailableError, WatchExpiredError) as error:
+            except (SourceUnavailableError, WatchExpiredError, ClockAheadError) as error:
                 failed.append(f"{slug}: {error}")
             else:
                 self.stdout.write(f"{slug}: {'read' if is_led else 'led by another process'}")

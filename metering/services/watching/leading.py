@@ -16,6 +16,7 @@ from metering.protocols.watch import (
     WatchEvent,
     WatchTarget,
 )
+from metering.services.watching.clocks import database_now, refuse_future
 from metering.services.watching.events import ledger_events
 from metering.services.watching.heartbeats import beat
 from metering.services.watching.leases import Lease, renew_lease
@@ -40,9 +41,10 @@ class Watcher:
 
     Attributes:
         name: Unique to the process.
-        clock: Returns the present moment, aware UTC.
+        clock: Returns the present moment, aware UTC; ask `now`, which doubts it.
         pulse: Returns seconds that only ever grow.
         stop: Set when the process is to end.
+        database_clock: Returns the present moment by the database.
     """
 
     name: str
@@ -52,6 +54,17 @@ class Watcher:
     pace: WatchPace = field(default_factory=WatchPace)
     pulse: Callable[[], int] = whole_pulse
     stop: Event = field(default_factory=Event)
+    database_clock: Callable[[], datetime] = database_now
+
+    def now(self) -> datetime:
+        """Return the present moment.
+
+        Raises:
+            ClockAheadError: The database's clock has not come to it.
+        """
+        at = self.clock()
+        refuse_future(at, database_at=self.database_clock())
+        return at
 
 
 class Leader:
@@ -91,7 +104,7 @@ class Leader:
             lease=self._lease,
             kind=kind,
             events=events,
-            at=self.watcher.clock(),
+            at=self.watcher.now(),
             actor=self.watcher.actor,
         )
 
@@ -103,7 +116,7 @@ class Leader:
             SourceUnavailableError: The list cannot be had.
             WatchExpiredError: It broke off half-way.
         """
-        at = self.watcher.clock()
+        at = self.watcher.now()
         pages = self._renewed(self.watcher.watch.list(self.target, kind))
         return self._write_list(kind, pages, at=at, is_afresh=True)
 
@@ -119,7 +132,7 @@ class Leader:
             SourceUnavailableError: The list or the stream cannot be had.
             WatchExpiredError: The version is too old.
         """
-        at, since = self.watcher.clock(), self.watcher.pulse()
+        at, since = self.watcher.now(), self.watcher.pulse()
         pages = list(self._renewed(self.watcher.watch.list(self.target, kind)))
         was_short = self.watcher.pulse() - since <= GAP_SECONDS_MAX
         reached = self._drain(kind, version, until=pages[0].resource_version, was_short=was_short)

@@ -10,9 +10,11 @@ from django.db import InterfaceError, OperationalError, connection
 
 from metering.domain.errors import LeaseLostError
 from metering.protocols.watch import WatchTarget
+from metering.services.watching.clocks import ClockAheadError
 from metering.services.watching.leading import Leader, StoppedError, Watcher
 from metering.services.watching.leases import release_lease, take_lease
 from metering.services.watching.pace import RENEWALS_PER_LEASE, wait_seconds
+from metering.services.watching.troubles import note_idle_trouble
 from metering.services.watching.turns import WatchLoop
 
 logger = structlog.get_logger(__name__)
@@ -31,6 +33,13 @@ def keep_watching(*, cluster_id: UUID, target: WatchTarget, watcher: Watcher) ->
                 failures = 0
         except LeaseLostError:
             logger.warning("metering.watch.lease_lost", cluster=target.slug)
+        except ClockAheadError as error:
+            failures += 1
+            pause = wait_seconds(failures=failures, seed=target.slug)
+            note_idle_trouble(cluster_id=cluster_id, text=str(error))
+            logger.error(  # noqa: TRY400 - Where it was noticed tells nothing.
+                "metering.watch.clock_ahead", cluster=target.slug, reason=str(error)
+            )
         except (OperationalError, InterfaceError) as error:
             failures += 1
             connection.close()
@@ -56,6 +65,7 @@ def watch_cluster(
 
     Raises:
         LeaseLostError: The lease was lost; nothing was written after that.
+        ClockAheadError: The process' clock is wrong; it does not lead.
         SourceUnavailableError: With `is_once`, the API cannot be asked.
     """
     lease = take_lease(
@@ -63,7 +73,7 @@ def watch_cluster(
         holder=watcher.name,
         lease_seconds=watcher.pace.lease_seconds,
         actor=watcher.actor,
-        at=watcher.clock(),
+        at=watcher.now(),
     )
     if lease is None:
         return False
@@ -77,6 +87,10 @@ def watch_cluster(
         while not (is_once or watcher.stop.is_set()):
             loop.turn()
         loop.finish()
+    except ClockAheadError:
+        # A process whose clock is right may lead at once; it goes on from the kept versions.
+        release_lease(lease=lease)
+        raise
     except StoppedError:
         logger.info("metering.watch.stopped_in_list", cluster=target.slug)
     finally:

@@ -73,6 +73,7 @@ class WatchLoop:
 
         Raises:
             LeaseLostError: Somebody else leads.
+            ClockAheadError: The process' clock is wrong.
             StoppedError: The process is to end.
         """
         self._leader.renew()
@@ -101,7 +102,7 @@ class WatchLoop:
             except WatchExpiredError:
                 reading.version = None
             self._list(reading)
-        self._leader.beat(at=self._watcher.clock())
+        self._leader.beat(at=self._watcher.now())
 
     def finish(self) -> None:
         """Write what has come already."""
@@ -255,7 +256,7 @@ class WatchLoop:
         """Tell that the watch is healthy, once everything that had come by then is written."""
         if self._watcher.pulse() < self._beat_at:
             return
-        at = self._watcher.clock()
+        at = self._watcher.now()
         for _ in range(ROUNDS_MAX):
             if not self._take(wait=NOTHING):
                 break

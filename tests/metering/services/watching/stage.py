@@ -36,6 +36,7 @@ class Stage:
     Attributes:
         at: The present moment.
         pulse: Seconds that only grow; put forward with the moment.
+        ahead_seconds: How far the moment lies after what the database takes for it.
     """
 
     cluster: Cluster
@@ -46,6 +47,7 @@ class Stage:
     pace: WatchPace = field(default_factory=lambda: WatchPace(quiet_seconds=0, batch_seconds=0))
     history_seconds: int = 0
     watch: ClusterWatch | None = None
+    ahead_seconds: int = 0
 
     def watcher(self) -> Watcher:
         """Return a process with a watch of the scenario."""
@@ -59,6 +61,7 @@ class Stage:
             clock=lambda: self.at,
             pace=self.pace,
             pulse=lambda: self.pulse,
+            database_clock=lambda: self.at - timedelta(seconds=self.ahead_seconds),
         )
 
     def lead(self, name: str = "") -> Lease:

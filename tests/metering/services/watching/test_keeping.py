@@ -43,6 +43,7 @@ def watcher(clock: Callable[[], datetime], stop: Impatient) -> Watcher:
         clock=lambda: START,
         pace=WatchPace(quiet_seconds=0, batch_seconds=0),
         stop=stop,
+        database_clock=lambda: START,
     )
 
 
