@@ -38,10 +38,15 @@ SELECT c.window_id, c.window_start, c.cluster_id, c.id, latest.revision + 1,
           = (c.window_start, c.cluster_id, l.pod_uid, l.resource)) latest
  WHERE c.id = ANY(%(ids)s)
 """  # noqa: S608 - The statement is put together from constants only.
-# What was held goes first, the rest was idle; use beyond both proves that there was more.
+# What was held goes first, the rest was idle; use beyond both proves that there was more. A part of
+# a claim is a part of what its node offers of the claim's class.
 _BALANCE = """
 WITH moved AS (
-  SELECT c.window_id, c.window_start, c.cluster_id, l.node, l.resource, min(l.size) AS size,
+  SELECT c.window_id, c.window_start, c.cluster_id, l.node,
+         CASE WHEN starts_with(l.resource, 'claim/')
+           THEN regexp_replace(l.resource, '^claim/(.*/)?([^#]*).*$', 'claim/\\2')
+           ELSE l.resource END AS resource,
+         min(l.size) AS size,
          min(l.price_group) AS price_group, min(l.share_numerator) AS share_numerator,
          min(l.share_denominator) AS share_denominator, sum(l.unit_seconds)::bigint AS delta,
          coalesce(sum(l.unit_seconds) FILTER (WHERE c.cause = 'released'), 0)::bigint AS released

@@ -6,10 +6,12 @@ from datetime import datetime
 
 from django.db import connection
 
+from metering.domain.claim_names import allocation_key
 from metering.domain.correction import CorrectionCause, CorrectionState
 from metering.domain.exceptions import BILLED_RESOLUTION, Finding, pod_subject
 from metering.domain.resource_names import sanitise
 from metering.models import MeteringWindow, UsageCorrection
+from metering.selectors.corrections import Line
 from metering.services.exceptions import finding_values
 
 _RESOLVE = """
@@ -47,13 +49,10 @@ def resolve_released(
     stays open.
     """
     released = [
-        {
-            "subject": pod_subject(uid=line["pod_uid"], resource=sanitise(line["resource"])),
-            "correction": str(row.pk),
-        }
+        {"subject": subject, "correction": str(row.pk)}
         for row in corrections
         if row.cause == CorrectionCause.RELEASED and row.state == CorrectionState.POSTED
-        for line in row.lines
+        for subject in sorted({_subject_of(line) for line in row.lines})
     ]
     if not released:
         return 0
@@ -71,6 +70,12 @@ def resolve_released(
             },
         )
         return int(cursor.rowcount)
+
+
+def _subject_of(line: Line) -> str:
+    """Return what held a line's use: its pod, or the claim it is a part of."""
+    uid, resource = allocation_key(uid=line["pod_uid"], resource=line["resource"])
+    return pod_subject(uid=uid, resource=sanitise(resource))
 
 
 def add_findings(window: MeteringWindow, *, findings: Sequence[Finding], at: datetime) -> int:
