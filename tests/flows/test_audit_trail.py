@@ -44,6 +44,7 @@ SWEEPS = {
     "quotas.enforcement.refresh_targets",
     "metering.catalogue.ensure_catalogue",
     "metering.collection.collect_window",
+    "metering.deriving.derive_corrections",
     "metering.deriving.derive_window",
     "metering.deriving.derive_windows",
     "metering.sealing.reconcile_windows",
