@@ -46,7 +46,7 @@ def due_at(start_at: datetime, *, lateness_seconds: int, scrape_interval_seconds
 
 def whole_second(moment: datetime) -> datetime:
     """Return a moment without its fraction of a second, rounded down."""
-    return moment.replace(microsecond=0)
+    return moment.replace(microsecond=0) if moment.microsecond else moment
 
 
 def seconds_between(begin_at: datetime, end_at: datetime) -> int:

@@ -33,6 +33,7 @@ from metering.services.posting import (
     write_allocations,
 )
 from metering.services.reconciliation import reconciliation_of, single_source
+from metering.services.undisturbed import undisturbed
 from metering.services.watching.settling import settle_open_sizes
 from metering.services.windows import ClaimedWindow
 from tenants.domain.actors import Actor
@@ -77,6 +78,7 @@ class Collection:
     findings: int = 0
 
 
+@undisturbed()
 def collect_window(
     *,
     claimed: ClaimedWindow,

@@ -184,13 +184,15 @@ class Ruler:
         self._scrape = hours.scrape
         self._counted: dict[tuple[int, int, int], tuple[Sequence[int], int, int]] = {}
 
-    def tally(self, column: Column, run: Run) -> Tally:
-        """Return what a column says of a run."""
+    def tally(self, column: Column, run: Run, *, is_counter: bool = False) -> Tally:
+        """Return what a column says of a run; a counter's readings are not added up."""
         low = bisect_left(column.times, run.begin)
         high = bisect_left(column.times, run.end)
         if low == high:
             return Tally(0, max(1, (run.end - run.begin) // self._scrape))
         slots, expected = self._count(column.times, run, low, high)
+        if is_counter:
+            return Tally(slots, expected, samples=high - low)
         values = column.values[low:high]
         return Tally(
             slots=slots,

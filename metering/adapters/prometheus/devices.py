@@ -160,8 +160,10 @@ class _Reading:
         """Turn the columns that have arrived into tallies, and let go of them."""
         for device in self._devices.values():
             for metric, columns in device.columns.items():
-                column = merged(columns)
-                device.tallies[metric] = [self._ruler.tally(column, run) for run in device.runs]
+                column, is_counter = merged(columns), metric == known.ENERGY
+                device.tallies[metric] = [
+                    self._ruler.tally(column, run, is_counter=is_counter) for run in device.runs
+                ]
             device.columns.clear()
 
     def _observe(self, key: Key, device: _Device) -> Iterator[DeviceObservation]:

@@ -7,7 +7,8 @@ the line is cut by whole millijoules rounded down, parts always add up to the wh
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from operator import sub
 from typing import Final
 
 from metering.adapters.prometheus.columns import WATTS_MAX, Column
@@ -54,17 +55,13 @@ def energy_line(counter: Column) -> EnergyLine:
     Source: nvml.h, nvmlDeviceGetTotalEnergyConsumption: millijoules since the driver was loaded.
     A line that climbs faster than a GPU can is given up as a whole.
     """
-    taken = [0] if counter.times else []
-    total = 0
-    readings = zip(counter.times, counter.values, strict=True)
-    for (before, low), (after, high) in pairwise(readings):
-        step = high - low if high >= low else high
-        # Millijoules per millisecond are watts.
-        if step > WATTS_MAX * (after - before):
-            return UNKNOWN
-        total += step
-        taken.append(total)
-    return EnergyLine(tuple(counter.times), tuple(taken))
+    times, readings = tuple(counter.times), tuple(counter.values)
+    steps = [high - low if high >= low else high for low, high in pairwise(readings)]
+    lasting = map(sub, times[1:], times)
+    # Millijoules per millisecond are watts.
+    if any(step > WATTS_MAX * time for step, time in zip(steps, lasting, strict=True)):
+        return UNKNOWN
+    return EnergyLine(times, tuple(accumulate(steps, initial=0)) if times else ())
 
 
 def power_line(power: Column, hours: Hours) -> EnergyLine:
