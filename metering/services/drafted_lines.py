@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
+from metering.domain.claim_names import allocation_key
+from metering.domain.exceptions import ExceptionKind, Finding, pod_subject
+from metering.domain.resource_names import sanitise
 from metering.selectors.corrections import LedgerFact, Line, plain
 from metering.services.composed import UsageRow
 
@@ -96,3 +99,20 @@ def _interval(row: UsageRow) -> Line:
         "end_kind": interval.end_kind.value,
         "slack_seconds": interval.slack_seconds,
     }
+
+
+def taken_already(lines: Sequence[Line]) -> Finding:
+    """Return what is told when a correction would take more than persons have left of it."""
+    line = lines[0]
+    uid, resource = allocation_key(uid=line["pod_uid"], resource=line["resource"])
+    left = sum(one["basis"] for one in lines)
+    return Finding(
+        kind=ExceptionKind.UNCERTAIN_END,
+        subject=pod_subject(uid=uid, resource=sanitise(resource)),
+        namespace=line["namespace"],
+        summary=(
+            f"The sources tell less of {line['pod_name']} than was metered, but a person's "
+            f"correction left {left} unit-seconds of it; nothing more is taken away."
+        ),
+        details={"pod": line["pod_name"], "left_unit_seconds": left},
+    )

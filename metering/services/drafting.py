@@ -25,7 +25,7 @@ from metering.selectors.corrections import LedgerFact, Line, undone_deltas
 from metering.selectors.holdings import holdings_of
 from metering.services.composed import UsageRow
 from metering.services.correcting import Draft
-from metering.services.drafted_lines import less, line_of
+from metering.services.drafted_lines import less, line_of, taken_already
 from metering.services.rechecks import ClaimedRecheck
 
 _ASKED_FOR: Final[Mapping[RecheckReason, str]] = {
@@ -84,6 +84,19 @@ class _Change:
         )
 
 
+@dataclass(frozen=True)
+class Drafts:
+    """What follows of a recheck.
+
+    Attributes:
+        passed_over: What could not be corrected, told to people.
+    """
+
+    posted: Sequence[Draft]
+    proposed: Sequence[Draft]
+    passed_over: Sequence[Finding]
+
+
 def drafts_of(  # noqa: PLR0913 - Everything a recheck found; all are keyword only.
     claimed: ClaimedRecheck,
     *,
@@ -95,10 +108,11 @@ def drafts_of(  # noqa: PLR0913 - Everything a recheck found; all are keyword on
     vouched_for: Collection[AllocationKey],
     posts_late_usage: bool,
     evidence: Sequence[Mapping[str, object]],
-) -> tuple[list[Draft], list[Draft]]:
+) -> Drafts:
     """Return the corrections to be posted and those to be proposed.
 
-    What a person has rejected, or has still to decide on, is not proposed again.
+    What a person has rejected, or has still to decide on, is not proposed again. What would take
+    more than a person has left is passed over and told, and the rest of the hour goes on.
 
     Args:
         claimed: The recheck they come of.
@@ -115,6 +129,7 @@ def drafts_of(  # noqa: PLR0913 - Everything a recheck found; all are keyword on
     crowded = _crowded_places(findings)
     posted: list[_Change] = []
     proposed: list[_Change] = []
+    passed_over: list[Finding] = []
     siblings = {_allocation_of(key): fact for key, fact in ledger.items()}
     for allocation, together in _by_allocation(differences).items():
         lines = [
@@ -137,14 +152,19 @@ def drafts_of(  # noqa: PLR0913 - Everything a recheck found; all are keyword on
         )
         if change is None:
             continue
+        # What a person took away already is not there to be taken or moved.
+        if not stays_above_zero(change.lines):
+            passed_over.append(taken_already(change.lines))
+            continue
         is_late = change.cause is CorrectionCause.LATE_DATA and not posts_late_usage
         if not (change.wants_person or is_late or change.needs_room & crowded):
             posted.append(change)
         elif not change.deltas <= undone:
             proposed.append(change)
-    return (
-        _grouped(posted, claimed=claimed, window=window, evidence=evidence),
-        _grouped(proposed, claimed=claimed, window=window, evidence=evidence),
+    return Drafts(
+        posted=_grouped(posted, claimed=claimed, window=window, evidence=evidence),
+        proposed=_grouped(proposed, claimed=claimed, window=window, evidence=evidence),
+        passed_over=passed_over,
     )
 
 
@@ -189,9 +209,6 @@ def _change(
     if release.unit_seconds == 0 and net != 0:
         return None
     released = less(lines, by=net - release.unit_seconds)
-    # What a person took away already is not there to be taken or moved.
-    if not stays_above_zero(released):
-        return None
     is_released = release.unit_seconds > 0 and subject in holdings
     return _Change(
         allocation,

@@ -212,7 +212,7 @@ def _write(
     policy: MeteringPolicy,
 ) -> list[UsageCorrection]:
     evidence = [_values(item) for item in (sight.observation.evidence if sight.observation else ())]
-    posted, proposed = drafts_of(
+    drafts = drafts_of(
         claimed,
         window=found.window,
         differences=found.comparison.differences,
@@ -223,13 +223,13 @@ def _write(
         posts_late_usage=policy.posts_late_usage,
         evidence=evidence,
     )
-    if posted or proposed:
+    if drafts.posted or drafts.proposed:
         write_allocations(_as_window(claimed), new=found.composed.new_allocations, seen_again=())
     made = [
-        *_written(posted, state=CorrectionState.POSTED, actor=actor, at=at),
-        *_written(proposed, state=CorrectionState.PROPOSED, actor=actor, at=at),
+        *_written(drafts.posted, state=CorrectionState.POSTED, actor=actor, at=at),
+        *_written(drafts.proposed, state=CorrectionState.PROPOSED, actor=actor, at=at),
     ]
-    findings = found.composed.findings
+    findings = [*found.composed.findings, *drafts.passed_over]
     resolve_released(claimed.window_id, corrections=made, findings=findings, at=at)
     add_findings(found.window, findings=findings, at=at)
     if made:

@@ -6,10 +6,13 @@ from metering.domain.reconciliation import Side
 from metering.models import (
     CapacityRecord,
     MeteringException,
+    PodAllocation,
+    UsageRecord,
     WindowRecheck,
 )
 from metering.services.accepting import accept_side
 from metering.services.catalogue import ensure_catalogue
+from metering.services.corrections import ask_correction
 from metering.services.exceptions import resolve_exception
 from metering.services.recheck_ends import LAPSED_SENTENCE
 from metering.services.sweeping import Worker
@@ -26,7 +29,7 @@ from tests.metering.rechecking import (
     seal_hour,
     sums,
 )
-from tests.metering.seen import ACTOR, HOUR, ended_pod, pod, source_down, ticks
+from tests.metering.seen import ACTOR, HOUR, ended_pod, moment, pod, source_down, ticks
 from tests.metering.watched import ledgered, offered, watched
 
 OPEN_DISPUTE = [("differs", "a nvidia_com_gpu", 1800, "open")]
@@ -166,3 +169,26 @@ def test_accepted_evidence_is_not_taken_back_because_its_source_is_away(
 
     assert (swept.failed, swept.postponed) == (0, 0)
     assert (sums(), corrections()) == ({"a": 1800}, [])
+
+
+def test_less_than_a_person_has_left_is_told_and_stops_nothing_else(cluster: Cluster) -> None:
+    row = ledgered(cluster, "a")
+    metering = seal_hour(pod("a"))
+    ask_correction(
+        record=UsageRecord.objects.get(),
+        unit_seconds=None,
+        reason="A broken node.",
+        is_four_eyes=False,
+        actor=ACTOR,
+        at=SEALED_AT,
+    )
+    PodAllocation.objects.filter(pk=row.pk).update(end_at=moment(1800), end_kind="exact")
+    ledgered(cluster, "late")
+    learn(metering, ended_pod("a", -600, 1800), pod("late"))
+
+    swept = recheck(metering)
+
+    assert (swept.done, swept.failed) == (1, 0)
+    assert sums() == {"a": 0, "late": 3600}
+    assert exceptions() == [("uncertain_end", "a nvidia_com_gpu", 0)]
+    assert "correction left 0 unit-seconds" in MeteringException.objects.get().summary
