@@ -89,7 +89,7 @@ def update_waste(
 
     What is no longer so is closed. What a person dismissed is not said again of that allocation.
     Rules that look back a day or more are judged when `is_daily` only; until then what they said
-    stands as it was, unless the pod is gone or something stronger is said of it. Ten statements
+    stands as it was, unless the pod is gone or something stronger is said of it. Twelve statements
     at most, whatever the number of allocations; call it in a transaction.
     """
     prefer_hash_joins()
