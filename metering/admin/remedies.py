@@ -138,7 +138,10 @@ def _settle(
             actor=actor,
             at=at,
         )
-        return f"{found.namespace} belongs to {project.name} from that hour on."
+        return (
+            f"{found.namespace} belongs to {project.name} from that hour on. Sealed hours are "
+            "looked at again with the next tick."
+        )
     side = _side_of(pressed)
     accept_side(
         exception_id=found.pk, side=side, note=form.cleaned_data["note"], actor=actor, at=at
