@@ -2,13 +2,14 @@
 
 A claim that several pods use one after another may be given back and allocated again; each
 allocation is a row of its own. It is a new one when a pod uses it that never did before, because
-the scheduler allocates a claim and reserves it for a pod in one step.
+the scheduler allocates a claim and reserves it for a pod in one step. An end that is only a bound
+was concluded from a list; what shows the claim in use after it says that the list was wrong.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from metering.domain.timeline import EndKind
@@ -53,7 +54,12 @@ class ClaimRow:
 
 @dataclass
 class ConsumerRow:
-    """One pod a claim is reserved for; see models.ClaimConsumer."""
+    """One pod a claim is reserved for; see models.ClaimConsumer.
+
+    Attributes:
+        is_return: Whether the claim was reserved for it before, so that its bind does not tell the
+            begin.
+    """
 
     claim_uid: str
     pod_uid: str
@@ -62,6 +68,7 @@ class ConsumerRow:
     end_at: datetime | None = None
     is_new: bool = False
     is_changed: bool = False
+    is_return: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,7 +135,7 @@ class ClaimBook:
                 _leave(consumer, at=at)
 
     def _is_used_anew(self, sight: ClaimSight) -> bool:
-        known = {item.pod_uid for item in self.consumers if item.claim_uid == sight.uid}
+        known = {item.pod_uid for item in self._users_of(sight)}
         return bool(set(sight.consumers) - known)
 
     def _of(self, sight: ClaimSight) -> list[ClaimRow]:
@@ -142,6 +149,9 @@ class ClaimBook:
                 if not row.labels and sight.labels.get(device_class):
                     row.labels, row.is_changed = sight.labels[device_class], True
                 return
+        if former and self._goes_on(former[-1], sight=sight, is_new_use=is_new_use):
+            self._reopen(former[-1], sight=sight)
+            return
         if former and not is_new_use:
             return
         begin_at = _begin_of(sight)
@@ -162,6 +172,32 @@ class ClaimBook:
             )
         )
 
+    def _goes_on(self, row: ClaimRow, *, sight: ClaimSight, is_new_use: bool) -> bool:
+        """Whether a state shows that an allocation has not ended where it was taken to have."""
+        assert row.end_at is not None  # noqa: S101 - No row is open; tells the type.
+        gone_at = row.end_at + timedelta(seconds=row.slack_seconds)
+        is_bound = row.end_kind is EndKind.VANISHED_IN_GAP and sight.told_at > gone_at
+        is_another = sight.allocated_at is not None and sight.allocated_at > row.end_at
+        if is_another or not is_bound:
+            return False
+        return not is_new_use or any(
+            consumer.pod_uid in sight.consumers and _lasted_until(consumer, at=row.end_at)
+            for consumer in self._users_of(sight)
+        )
+
+    def _reopen(self, row: ClaimRow, *, sight: ClaimSight) -> None:
+        """Let an allocation go on, and the pods that were taken to have left with it."""
+        assert row.end_at is not None  # noqa: S101 - As above.
+        for consumer in self._users_of(sight):
+            if consumer.pod_uid in sight.consumers and _lasted_until(consumer, at=row.end_at):
+                consumer.is_changed = consumer.is_changed or consumer.end_at is not None
+                consumer.end_at = None
+        row.end_at, row.end_kind, row.slack_seconds = None, EndKind.OPEN, 0
+        row.last_seen_at, row.is_changed = max(row.last_seen_at, sight.told_at), True
+
+    def _users_of(self, sight: ClaimSight) -> list[ConsumerRow]:
+        return [item for item in self.consumers if item.claim_uid == sight.uid]
+
     def _give_back(self, sight: ClaimSight) -> None:
         for row in self._of(sight):
             if row.end_at is None and row.device_class not in sight.units:
@@ -179,16 +215,33 @@ class ClaimBook:
         row.slack_seconds = seconds_between(row.end_at, known_gone)
 
     def _reserve(self, sight: ClaimSight) -> None:
-        known = {item.pod_uid: item for item in self.consumers if item.claim_uid == sight.uid}
-        for pod_uid, consumer in known.items():
-            if pod_uid not in sight.consumers and consumer.end_at is None:
+        known = self._users_of(sight)
+        using = {item.pod_uid for item in known if item.end_at is None}
+        for consumer in known:
+            if consumer.pod_uid not in sight.consumers and consumer.end_at is None:
                 _leave(consumer, at=sight.told_at)
-        for pod_uid, pod_name in sorted(sight.consumers.items()):
-            if pod_uid not in known:
-                begin_at = whole_second(sight.told_at)
-                self.consumers.append(
-                    ConsumerRow(sight.uid, pod_uid, pod_name, begin_at, is_new=True)
-                )
+        is_held = any(row.end_at is None for row in self._of(sight))
+        for pod_uid in sorted(sight.consumers.keys() - using):
+            former = [item.end_at for item in known if item.pod_uid == pod_uid and item.end_at]
+            # A state that comes after a claim's end is an old one, and brings nobody back.
+            if not former or is_held:
+                self._come(sight, pod_uid=pod_uid, former=former)
+
+    def _come(self, sight: ClaimSight, *, pod_uid: str, former: Sequence[datetime]) -> None:
+        self.consumers.append(
+            ConsumerRow(
+                sight.uid,
+                pod_uid,
+                sight.consumers[pod_uid],
+                max([whole_second(sight.told_at), *former]),
+                is_new=True,
+                is_return=bool(former),
+            )
+        )
+
+
+def _lasted_until(consumer: ConsumerRow, *, at: datetime) -> bool:
+    return consumer.end_at is None or consumer.end_at >= at
 
 
 def _begin_of(sight: ClaimSight) -> datetime:

@@ -117,7 +117,9 @@ def begin_differences(
 
 _USES = """
 SELECT c.claim_uid, c.pod_uid, c.pod_name, COALESCE(NULLIF(c.owner, ''), q.owner, ''),
-       COALESCE(q.bound_at, c.begin_at) AS begin_at, LEAST(c.end_at, q.gone_at)
+       CASE WHEN c.begin_at > min(c.begin_at) OVER (PARTITION BY c.claim_uid, c.pod_uid)
+         THEN c.begin_at ELSE COALESCE(q.bound_at, c.begin_at) END AS begin_at,
+       LEAST(c.end_at, q.gone_at)
   FROM metering_claimconsumer c
   LEFT JOIN metering_queuedpod q ON q.cluster_id = c.cluster_id AND q.pod_uid = c.pod_uid
  WHERE c.cluster_id = %s AND c.claim_uid = ANY(%s)
@@ -126,7 +128,10 @@ SELECT c.claim_uid, c.pod_uid, c.pod_name, COALESCE(NULLIF(c.owner, ''), q.owner
 
 
 def claim_uses(cluster_id: UUID, *, claim_uids: Collection[str]) -> tuple[ClaimUse, ...]:
-    """Return which pods used some claims and when, by claim and begin, in one statement."""
+    """Return which pods used some claims and when, by claim and begin, in one statement.
+
+    Where a pod's bind is known its first use begins there, and a later one when it came back.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_USES, [cluster_id, list(claim_uids)])
         return tuple(ClaimUse(*row) for row in cursor.fetchall())

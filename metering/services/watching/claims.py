@@ -55,24 +55,25 @@ UPDATE metering_podallocation a
   FROM jsonb_to_recordset(%(rows)s) AS {_ROW}
  WHERE a.cluster_id = %(cluster_id)s AND a.pod_uid = r.claim_uid AND a.resource = r.resource
 """  # noqa: S608 - As above.
-_CONSUMER = (
-    "c(claim_uid text, pod_uid text, pod_name text, begin_at timestamptz, end_at timestamptz)"
-)
+_CONSUMER = """c(claim_uid text, pod_uid text, pod_name text, begin_at timestamptz,
+  end_at timestamptz, is_return boolean)"""
 # A pod uses a claim from its bind to its end, where the pod's own stream has told these already.
+# One that comes back was bound before it left.
+_BEGIN = "CASE WHEN c.is_return THEN c.begin_at ELSE COALESCE(q.bound_at, c.begin_at) END"
 _RESERVE = f"""
 INSERT INTO metering_claimconsumer (cluster_id, claim_uid, pod_uid, pod_name, owner, begin_at,
   end_at)
 SELECT %(cluster_id)s, c.claim_uid, c.pod_uid, c.pod_name, COALESCE(q.owner, ''),
-       COALESCE(q.bound_at, c.begin_at),
-       CASE WHEN c.end_at IS NOT NULL
-         THEN GREATEST(COALESCE(q.bound_at, c.begin_at), LEAST(c.end_at, q.gone_at)) END
+       {_BEGIN},
+       CASE WHEN c.end_at IS NOT NULL THEN GREATEST({_BEGIN}, LEAST(c.end_at, q.gone_at)) END
   FROM jsonb_to_recordset(%(rows)s) AS {_CONSUMER}
   LEFT JOIN metering_queuedpod q ON q.cluster_id = %(cluster_id)s AND q.pod_uid = c.pod_uid
 ON CONFLICT DO NOTHING
 """  # noqa: S608 - As above.
 _LEAVE = f"""
 UPDATE metering_claimconsumer m
-   SET end_at = GREATEST(m.begin_at, LEAST(c.end_at, q.gone_at))
+   SET end_at = CASE WHEN c.end_at IS NOT NULL
+         THEN GREATEST(m.begin_at, LEAST(c.end_at, q.gone_at)) END
   FROM jsonb_to_recordset(%(rows)s) AS {_CONSUMER}
   LEFT JOIN metering_queuedpod q ON q.cluster_id = %(cluster_id)s AND q.pod_uid = c.pod_uid
  WHERE m.cluster_id = %(cluster_id)s AND m.claim_uid = c.claim_uid AND m.pod_uid = c.pod_uid
@@ -122,7 +123,7 @@ def _book(
         [_known(row) for row in told.order_by("pod_uid", "begin_at", "id")],
         [
             ConsumerRow(row.claim_uid, row.pod_uid, row.pod_name, row.begin_at, row.end_at)
-            for row in using
+            for row in using.order_by("begin_at", "id")
         ],
         alive_at=alive_at,
     )
@@ -238,6 +239,7 @@ def _reserved(consumers: Sequence[ConsumerRow]) -> str:
                 "pod_name": consumer.pod_name,
                 "begin_at": consumer.begin_at.isoformat(),
                 "end_at": consumer.end_at and consumer.end_at.isoformat(),
+                "is_return": consumer.is_return,
             }
             for consumer in consumers
         ]

@@ -1,5 +1,7 @@
 """A claim's rows are kept state by state, each allocation one row."""
 
+import pytest
+
 from metering.domain.claim_life import (
     CLASS_LENGTH_MAX,
     ClaimBook,
@@ -116,6 +118,82 @@ def test_another_allocation_needs_a_pod_that_is_new_to_the_claim() -> None:
     kept.apply(sight(7, consumers={"b": "pod-b"}))
     assert [(r.resource, r.begin_at) for r in kept.rows[1:]] == [(f"claim/{CLASS}#2", moment(8))]
     assert kept.rows[1].device_class == CLASS
+
+
+def bounded(end: int = 8, slack: int = 2) -> ClaimRow:
+    return row(end=end, end_kind=EndKind.VANISHED_IN_GAP, slack_seconds=slack)
+
+
+def used(pod: str = "a", end: int | None = 10) -> ConsumerRow:
+    return ConsumerRow(
+        "claim-1", pod, f"pod-{pod}", moment(0), None if end is None else moment(end)
+    )
+
+
+def uses(found: ClaimBook) -> list[tuple[str, object, object, bool]]:
+    return [(c.pod_uid, c.begin_at, c.end_at, c.is_return) for c in found.consumers]
+
+
+@pytest.mark.parametrize("pods", [{"a": "pod-a"}, {"a": "pod-a", "b": "pod-b"}])
+def test_a_claim_that_shows_again_after_a_bound_goes_on_with_its_pods(pods: dict[str, str]) -> None:
+    kept = book(bounded(), consumers=(used(), used("gone", end=10), used("left", end=5)))
+    kept.apply(sight(20, consumers=pods))
+
+    assert ends(kept) == [(f"claim/{CLASS}", None, EndKind.OPEN, 0, False, True)]
+    assert kept.rows[0].last_seen_at == moment(20)
+    assert uses(kept)[:3] == [
+        ("a", moment(0), None, False),
+        ("gone", moment(0), moment(10), False),
+        ("left", moment(0), moment(5), False),
+    ]
+    assert [use[:2] for use in uses(kept)[3:]] == [("b", moment(20))] * (len(pods) - 1)
+
+
+@pytest.mark.parametrize(
+    ("second", "fields"),
+    [
+        pytest.param(10, {}, id="an old state"),
+        pytest.param(20, {"allocated_at": moment(15)}, id="another allocation"),
+    ],
+)
+def test_a_bound_stands_while_nothing_contradicts_it(
+    second: int, fields: dict[str, object]
+) -> None:
+    kept = book(bounded(), consumers=(used(),))
+    kept.apply(sight(second, **fields))
+
+    assert [(r.end_at, r.is_changed) for r in kept.rows] == [(moment(8), False)]
+    assert uses(kept) == [("a", moment(0), moment(10), False)]
+
+
+def test_a_claim_used_by_others_after_a_bound_is_another_allocation() -> None:
+    kept = book(bounded(), consumers=(used("left", end=5),))
+    kept.apply(sight(20, consumers={"b": "pod-b"}))
+
+    assert [(r.resource, r.begin_at, r.end_at) for r in kept.rows] == [
+        (f"claim/{CLASS}", moment(0), moment(8)),
+        (f"claim/{CLASS}#2", moment(20), None),
+    ]
+
+
+def test_a_pod_that_never_left_goes_on_unchanged() -> None:
+    kept = book(bounded(), consumers=(used(end=None),))
+    kept.apply(sight(20))
+
+    assert [(c.end_at, c.is_changed) for c in kept.consumers] == [(None, False)]
+
+
+def test_a_pod_that_comes_back_uses_the_claim_again() -> None:
+    kept = book(row(), consumers=(used(end=None), used("b", end=None)))
+    kept.apply(sight(5, consumers={"b": "pod-b"}))
+    kept.apply(sight(9, consumers={"a": "pod-a", "b": "pod-b"}))
+    kept.apply(sight(12, consumers={"b": "pod-b"}))
+
+    assert uses(kept) == [
+        ("a", moment(0), moment(5), False),
+        ("b", moment(0), None, False),
+        ("a", moment(9), moment(12), True),
+    ]
 
 
 def test_an_allocation_time_or_a_bind_tells_the_begin() -> None:

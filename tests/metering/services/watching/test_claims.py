@@ -170,7 +170,7 @@ def test_a_claim_is_split_among_its_pods_from_their_binds_to_their_ends(
 def uses() -> list[tuple[str, int | None, int | None]]:
     return [
         (row.pod_uid, second_of(row.begin_at), second_of(row.end_at))
-        for row in ClaimConsumer.objects.order_by("pod_uid")
+        for row in ClaimConsumer.objects.order_by("pod_uid", "begin_at")
     ]
 
 
@@ -218,3 +218,35 @@ def test_a_device_that_moved_to_another_slice_stays(watching: Watching) -> None:
     watching.tell(event(told_slice("slice-2"), 10), deleted(told_slice(), 11))
 
     assert set(OfferedDevice.objects.values_list("slice_name", "gone_at")) == {("slice-2", None)}
+
+
+def test_a_list_that_lost_its_claims_ends_none_for_good(watching: Watching) -> None:
+    told = told_claim(consumers=("a",))
+    watching.list(4, told_slice())
+    watching.list(5, told)
+    watching.beat(10)
+    watching.list(600, kind=WatchedKind.CLAIMS)
+    assert ends() == [("claim-1", 5, 10, "vanished_in_gap", 590)]
+
+    watching.list(1200, told, version="200")
+
+    assert ends() == [("claim-1", 5, None, "open", 0)]
+    assert uses() == [("a", 5, None)]
+
+
+def test_a_pod_that_leaves_a_claim_and_comes_back_uses_it_twice(
+    cluster: Cluster, watching: Watching
+) -> None:
+    watching.list(4, claiming("a", bound=2), claiming("b", bound=3))
+    watching.list(5, told_claim(consumers=("a", "b")))
+    watching.tell(event(told_claim(consumers=("b",)), 100))
+    watching.tell(event(told_claim(consumers=("a", "b")), 200))
+
+    found = claim_uses(cluster.id, claim_uids=["claim-1"])
+    assert [(use.pod_uid, second_of(use.begin_at), second_of(use.end_at)) for use in found] == [
+        ("a", 2, 100),
+        ("b", 3, None),
+        ("a", 200, None),
+    ]
+    watching.tell(event(told_claim(consumers=("b",)), 300))
+    assert uses() == [("a", 2, 100), ("a", 200, 300), ("b", 3, None)]
