@@ -97,6 +97,7 @@ def remedy_page(page: LedgerAdmin, request: HttpRequest, found: MeteringExceptio
         "found": found,
         "held": unit_hours_words(found.held_unit_seconds),
         "details": _told(found.details),
+        "may_write": may_write,
         "form": form if may_write else None,
         "buttons": _buttons(found),
         "rule_link": _rule_link(found) if may_write else "",
