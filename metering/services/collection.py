@@ -51,7 +51,8 @@ UPDATE metering_meteringwindow w
        lease_owner = '', lease_until = NULL, attempt = 0, failures = 0, last_error = '',
        as_of = %(as_of)s, sources = %(sources)s, expected_ticks = %(expected)s,
        observed_ticks = %(observed)s, coverage = %(coverage)s,
-       watch_coverage = %(watch_coverage)s, reconciliation = %(reconciliation)s,
+       is_watched = %(is_watched)s, watch_coverage = %(watch_coverage)s,
+       reconciliation = %(reconciliation)s,
        evidence = %(evidence)s, catalogue_version = %(catalogue_version)s,
        record_count = %(records)s, collected_at = %(at)s
  WHERE id = %(window_id)s AND fence = %(fence)s AND state = 'collecting'
@@ -195,6 +196,7 @@ def _finish(
                 "expected": coverage.expected if coverage else None,
                 "observed": coverage.observed if coverage else None,
                 "coverage": coverage.ratio if coverage else None,
+                "is_watched": claimed.hour.is_watched,
                 "watch_coverage": sight.watch.ratio if claimed.hour.is_watched else None,
                 "reconciliation": json.dumps(
                     reconciliation_of(composed, sight=sight, gap_policy=claimed.gap_policy)

@@ -40,7 +40,7 @@ SELECT %s, f.*, 'prometheus' FROM jsonb_to_recordset(%s) AS f(pod_uid text, reso
 ON CONFLICT (cluster_id, pod_uid, resource) DO NOTHING
 """
 # Only a later sight changes what is known of an end, so windows may be collected in any order; and
-# nothing changes what the API told, or an end that is known to the second.
+# nothing changes an end that is known to the second, or what the API told while there is a watch.
 _SEEN_AGAIN = """
 UPDATE metering_podallocation a
    SET end_at = s.end_at, end_kind = s.end_kind, end_slack_seconds = s.end_slack_seconds,
@@ -48,21 +48,30 @@ UPDATE metering_podallocation a
   FROM jsonb_to_recordset(%s) AS s(pod_uid text, resource text, end_at timestamptz, end_kind text,
     end_slack_seconds integer, last_seen_at timestamptz)
  WHERE a.cluster_id = %s AND a.pod_uid = s.pod_uid AND a.resource = s.resource
-   AND a.source = 'prometheus' AND (a.end_kind <> 'exact' OR s.end_kind = 'exact')
+   AND (a.source = 'prometheus' OR NOT (
+         SELECT c.is_watched FROM tenants_cluster c WHERE c.id = a.cluster_id))
+   AND (a.end_kind <> 'exact' OR s.end_kind = 'exact')
    AND a.last_seen_at <= s.last_seen_at
    AND (a.end_at, a.end_kind, a.last_seen_at) IS DISTINCT FROM
        (s.end_at, s.end_kind, s.last_seen_at)
 """
-# What was last seen before a fully observed hour, and not in it, is gone.
+# What was last seen before a fully observed hour, and not in it, is gone. What the watch told of
+# was there until its last heartbeat; once it is switched off, nobody else tells that it is gone.
 _GONE = """
 UPDATE metering_podallocation a
    SET end_at = g.end_at, end_kind = 'vanished_in_gap',
        end_slack_seconds = GREATEST(0, ceil(extract(epoch FROM %(start_at)s - g.end_at)))
-  FROM (SELECT id, GREATEST(begin_at, date_trunc('second', last_seen_at)) AS end_at
-          FROM metering_podallocation
-         WHERE cluster_id = %(cluster_id)s AND source = 'prometheus' AND end_at IS NULL
-           AND last_seen_at < %(start_at)s AND NOT pod_uid = ANY(%(pod_uids)s)) g
- WHERE a.id = g.id
+  FROM (SELECT p.id, GREATEST(p.begin_at, date_trunc('second', p.last_seen_at),
+                 CASE WHEN p.source = 'kubernetes' THEN beat.at END) AS end_at
+          FROM metering_podallocation p
+         CROSS JOIN LATERAL (
+           SELECT date_trunc('second', max(w.until_at)) AS at FROM metering_watchspan w
+            WHERE w.cluster_id = p.cluster_id) beat
+         WHERE p.cluster_id = %(cluster_id)s AND p.end_at IS NULL
+           AND (p.source = 'prometheus' OR NOT (
+             SELECT c.is_watched FROM tenants_cluster c WHERE c.id = p.cluster_id))
+           AND p.last_seen_at < %(start_at)s AND NOT p.pod_uid = ANY(%(pod_uids)s)) g
+ WHERE a.id = g.id AND g.end_at < %(start_at)s
 """
 
 
@@ -99,7 +108,7 @@ def write_allocations(
 ) -> None:
     """Add allocations seen for the first time and tell how long the known ones were seen.
 
-    What the cluster's API told is not touched.
+    What the cluster's API told is not touched while the cluster has a watch.
     """
     with connection.cursor() as cursor:
         if new:
@@ -116,7 +125,8 @@ def write_allocations(
 def close_unseen(claimed: ClaimedWindow, *, pod_uids: Sequence[str]) -> None:
     """End what was last seen before a fully observed hour, and not in it.
 
-    Only for a cluster without a watch: a watch tells itself who is gone.
+    Only for a cluster without a watch, or whose watch was switched off: a watch tells itself who
+    is gone. How far the truth may lie after the last sight is kept with the row.
     """
     with connection.cursor() as cursor:
         cursor.execute(

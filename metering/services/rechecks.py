@@ -222,7 +222,8 @@ UPDATE metering_windowrecheck r
   FROM due, metering_meteringwindow w
  WHERE r.id = due.id AND w.id = r.window_id
 RETURNING r.state, r.not_before, r.id, r.fence, r.failures, r.reason, w.id, w.cluster_id,
-          w.start_at, w.accepts_low_coverage, w.gap_policy, w.coverage, w.watch_coverage
+          w.start_at, w.accepts_low_coverage, w.gap_policy, w.is_watched, w.coverage,
+          w.watch_coverage
 """
 
 
@@ -269,7 +270,7 @@ def claim_rechecks(
 
 def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedRecheck:
     _, _, recheck_id, fence, failures, reason, window_id, _, start_at, *told = row
-    accepts, gap_policy, coverage, watch_coverage = told
+    accepts, gap_policy, is_watched, coverage, watch_coverage = told
     return ClaimedRecheck(
         id=recheck_id,
         window_id=window_id,
@@ -277,7 +278,7 @@ def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedRecheck:
             cluster_id=cluster.pk,
             start_at=start_at,
             target=target_of(cluster),
-            is_watched=cluster.is_watched,
+            is_watched=is_watched,
         ),
         fence=fence,
         failures=failures,
