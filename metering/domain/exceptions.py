@@ -114,10 +114,13 @@ REMEDIES: Final[Mapping[ExceptionKind, str]] = {
         "hour."
     ),
     ExceptionKind.HELD_HOUR: (
-        "Meter the window again once its evidence is back, or resolve this with a reason to leave "
-        "it off the bill."
+        "Once the hour's evidence is back, meter it again, or look at it again if it is sealed: "
+        "what is known then is billed. Or resolve this with a reason to leave it off the bill."
     ),
 }
+
+MISSED_CLAIMS: Final = "device_claims"
+"""The detail of an hour's finding that says that only a silent watch could tell of its claims."""
 
 AUTO_RESOLUTION: Final = "No longer so when the window was metered again."
 BILLED_RESOLUTION: Final = "Billed by usage correction"

@@ -19,6 +19,7 @@ from metering.domain.errors import (
     WindowTooOldError,
     WindowWaivedError,
 )
+from metering.domain.exceptions import MISSED_CLAIMS
 from metering.domain.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy
 from metering.domain.window_state import WindowState
 from metering.models import MeteringWindow, WindowRecheck
@@ -42,7 +43,8 @@ class ClaimedRecheck:
         hour: The sealed window's hour.
         failures: Answers in a row that could not be used.
         accepts_low_coverage: Whether a person accepted what was seen of the window.
-        gap_policy: What was decided about what nobody saw of it.
+        gap_policy: What was decided about what nobody saw of it. A person who asks for a look at a
+            held hour holds it no longer, so that what is known now is billed.
         coverage: How much of it the scrapes saw when it was sealed, 0 to 1; None without any.
         watch_coverage: How much of it the watch saw, likewise.
     """
@@ -95,8 +97,19 @@ catalogued AS (
    CROSS JOIN (SELECT max(version) AS version FROM metering_catalogueversion) v
    WHERE w.catalogue_version < v.version
 ),
+watched AS (
+  SELECT w.id, 'watch', s.id::text, NULL::integer, %(at)s::timestamptz
+    FROM sealed w
+    JOIN metering_meteringexception e
+      ON e.window_id = w.id AND e.kind = 'single_source' AND e.details ? %(missed_claims)s
+   CROSS JOIN LATERAL (
+     SELECT s.id FROM metering_watchspan s
+      WHERE s.cluster_id = w.cluster_id AND s.begin_at > w.collected_at
+      ORDER BY s.begin_at LIMIT 1) s
+),
 wanted(id, reason, key, after, not_before) AS (
   SELECT * FROM timed UNION ALL SELECT * FROM bound UNION ALL SELECT * FROM catalogued
+   UNION ALL SELECT * FROM watched
 )
 INSERT INTO metering_windowrecheck (window_id, cluster_id, window_start, reason, key, after_seconds,
   note, asked_by, created_at, state, not_before)
@@ -116,7 +129,8 @@ def make_due_rechecks(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) 
     """Ask for every recheck that is due by now; return how many were new.
 
     One statement: the clock's at set times after each sealed hour, one for each new binding of a
-    namespace whose usage an hour holds, and one for each new catalogue where a device was unknown.
+    namespace whose usage an hour holds, one for each new catalogue where a device was unknown, and
+    one when the watch is back that an hour's device claims are only known to.
     Hours the sources no longer tell of and waived ones are left alone.
     """
     with transaction.atomic():
@@ -128,6 +142,7 @@ def make_due_rechecks(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) 
                     "oldest": _oldest(policy, at=at),
                     "seconds": list(policy.recheck_seconds),
                     "asked_by": CLOCK.label,
+                    "missed_claims": MISSED_CLAIMS,
                     "limit": MADE_MAX,
                 },
             )
@@ -271,6 +286,8 @@ def claim_rechecks(
 def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedRecheck:
     _, _, recheck_id, fence, failures, reason, window_id, _, start_at, *told = row
     accepts, gap_policy, is_watched, coverage, watch_coverage = told
+    if reason == RecheckReason.PERSON and gap_policy == GapPolicy.HOLD:
+        accepts, gap_policy = False, ""
     return ClaimedRecheck(
         id=recheck_id,
         window_id=window_id,
