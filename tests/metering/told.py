@@ -156,6 +156,7 @@ class Watching:
         kind: WatchedKind | None = None,
         version: str = "100",
         is_afresh: bool = True,
+        is_sure: bool = False,
     ) -> Ledgered:
         """Ledger a complete list of one kind, pods unless told otherwise."""
         told = kind or (KINDS[type(states[0])] if states else WatchedKind.PODS)
@@ -166,6 +167,7 @@ class Watching:
             at=moment(second),
             actor=ACTOR,
             is_afresh=is_afresh,
+            is_sure=is_sure,
         )
 
     def tell(self, *events: WatchEvent) -> Ledgered:

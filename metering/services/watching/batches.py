@@ -1,6 +1,6 @@
 """Batches: a list or some events of one kind, written by the steps of that kind."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -9,6 +9,7 @@ from metering.domain.catalogue import Catalogue
 from metering.domain.pod_life import merge_sights
 from metering.protocols.watch import ClaimState, NodeState, PodState, SliceState, WatchedKind
 from metering.services.watching.claims import write_claims
+from metering.services.watching.doubts import refuse_doubtful
 from metering.services.watching.ends import end_absent, end_on_lost_nodes
 from metering.services.watching.ledgered import Changed
 from metering.services.watching.nodes import write_nodes
@@ -28,6 +29,7 @@ class Batch:
         at: When it is written; of a list, when it was asked for.
         alive_at: Everything open in the ledger was alive then; None when nobody knows.
         is_list: Whether it is a complete list, so that absence means something.
+        is_sure: Whether it is believed even when most of what is open is absent.
     """
 
     cluster_id: UUID
@@ -35,6 +37,7 @@ class Batch:
     at: datetime
     alive_at: datetime | None
     is_list: bool
+    is_sure: bool = False
 
 
 def stage_pods(told: Sequence[Told], *, is_list: bool) -> None:
@@ -57,10 +60,15 @@ def write_batch(batch: Batch, *, kind: WatchedKind, told: Sequence[Told]) -> tup
     """Write a batch within a transaction; return how many objects it told of, and what changed.
 
     Pods are read from the stage; all other kinds from `told`.
+
+    Raises:
+        DoubtfulListError: It is a list that would end most of what is open.
     """
     if kind is WatchedKind.PODS:
         return _pods(batch)
-    objects = len({item.state.uid for item in told})
+    uids = {item.state.uid for item in told}
+    objects = len(uids)
+    _doubt(batch, kind=kind, uids=uids)
     if kind is WatchedKind.NODES:
         return objects, _nodes(batch, told=told)
     if kind is WatchedKind.SLICES:
@@ -81,8 +89,14 @@ def write_batch(batch: Batch, *, kind: WatchedKind, told: Sequence[Told]) -> tup
     return objects, changed
 
 
+def _doubt(batch: Batch, *, kind: WatchedKind, uids: Collection[str]) -> None:
+    if batch.is_list and not batch.is_sure:
+        refuse_doubtful(batch.cluster_id, kind=kind, uids=uids, at=batch.at)
+
+
 def _pods(batch: Batch) -> tuple[int, Changed]:
     pods = settle_stage()
+    _doubt(batch, kind=WatchedKind.PODS, uids=())
     changed = write_pods(
         batch.cluster_id,
         catalogue=batch.catalogue,

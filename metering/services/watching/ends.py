@@ -13,11 +13,14 @@ from uuid import UUID
 from django.db import connection
 
 from metering.domain.pod_life import CLAIM_PREFIX, LOST_NODE_GRACE
+from metering.domain.watch_coverage import HEALTHY_FOR
 
 _RANK = """CASE WHEN {0}end_kind = 'exact' THEN 3
   WHEN {0}end_kind = 'vanished' AND {0}{1} = 0 THEN 2 WHEN {0}end_kind = 'open' THEN 0 ELSE 1 END"""
 
-# Whoever is in a consistent list is alive, so a bound that put its end before the list was wrong.
+# Whoever is in a consistent list is alive, and so is whoever a prompt event shows: a bound that put
+# the end before that was wrong. An event reopens only a bound, and only some time after it: what
+# comes right after a list may have been under way since before the pod had gone.
 # A deletion that came in after the list was taken is not before it, though its bound begins there.
 _TOLD = f"""
 WITH bounded AS (
@@ -39,8 +42,9 @@ told AS (
     FROM bounded),
 judged AS (
   SELECT t.*,
-         t.end_kind = 'open' AND %(is_list)s
-           AND a.end_at + make_interval(secs => a.end_slack_seconds) < t.alive_at
+         t.end_kind = 'open' AND (%(is_list)s OR a.end_kind = 'vanished_in_gap')
+           AND a.end_at + make_interval(secs => a.end_slack_seconds)
+             + CASE WHEN %(is_list)s THEN interval '0' ELSE %(under_way)s END < t.alive_at
            AND {_RANK.format("a.", "end_slack_seconds")} = 1 AS reopens,
          CASE WHEN t.end_kind = 'open' THEN false
               WHEN {_RANK.format("t.", "slack")} <> {_RANK.format("a.", "end_slack_seconds")}
@@ -65,7 +69,10 @@ UPDATE metering_podallocation a
      OR (a.controller = '' AND j.controller <> '')
      OR (a.priority IS NULL AND j.priority IS NOT NULL)
      OR j.alive_at > a.last_seen_at + interval '5 minutes')
-RETURNING j.is_better)
+RETURNING a.pod_uid, j.is_better, j.reopens),
+back AS (
+UPDATE metering_queuedpod q SET gone_at = NULL
+  FROM written w WHERE w.reopens AND q.cluster_id = %(cluster_id)s AND q.pod_uid = w.pod_uid)
 SELECT count(*) FILTER (WHERE is_better) FROM written
 """  # noqa: S608 - Pieces of SQL of ours.
 
@@ -115,6 +122,7 @@ def end_told(cluster_id: UUID, *, alive_at: datetime | None, is_list: bool) -> i
                 "cluster_id": cluster_id,
                 "alive_at": alive_at,
                 "is_list": is_list,
+                "under_way": HEALTHY_FOR,
                 "claims": CLAIM_PREFIX,
             },
         )

@@ -17,6 +17,7 @@ from metering.protocols.watch import (
     WatchTarget,
 )
 from metering.services.watching.clocks import database_now, refuse_future
+from metering.services.watching.doubts import DoubtfulListError
 from metering.services.watching.events import ledger_events
 from metering.services.watching.heartbeats import beat
 from metering.services.watching.leases import Lease, renew_lease
@@ -75,6 +76,7 @@ class Leader:
         self.target = target
         self.watcher = watcher
         self._lease = lease
+        self._doubted_at: dict[WatchedKind, int] = {}
         self._renew_at = watcher.pulse() + watcher.pace.lease_seconds // RENEWALS_PER_LEASE
 
     def renew(self) -> None:
@@ -113,6 +115,7 @@ class Leader:
 
         Raises:
             StoppedError: The process is to end.
+            DoubtfulListError: Most of what is open is missing, for the first time.
             SourceUnavailableError: The list cannot be had.
             WatchExpiredError: It broke off half-way.
         """
@@ -120,12 +123,17 @@ class Leader:
         pages = self._renewed(self.watcher.watch.list(self.target, kind))
         return self._write_list(kind, pages, at=at, is_afresh=True)
 
-    def read_list_again(self, kind: WatchedKind, version: str) -> str:
+    def read_list_again(self, kind: WatchedKind, version: str, *, follows: bool) -> str:
         """Write a list without losing what happened since a version; return where to go on.
 
         The list is taken first and written last: in between, the stream is read up to the moment
         of the list. A pod that came and went in that time is so in the ledger with its own times,
         and one that is open there but not in the list has truly been missed.
+
+        Args:
+            kind: What is listed.
+            version: Where it was left.
+            follows: Whether the stream before ended just now, so that all since then is prompt.
 
         Raises:
             StoppedError: The process is to end.
@@ -134,7 +142,7 @@ class Leader:
         """
         at, since = self.watcher.now(), self.watcher.pulse()
         pages = list(self._renewed(self.watcher.watch.list(self.target, kind)))
-        was_short = self.watcher.pulse() - since <= GAP_SECONDS_MAX
+        was_short = follows and self.watcher.pulse() - since <= GAP_SECONDS_MAX
         reached = self._drain(kind, version, until=pages[0].resource_version, was_short=was_short)
         moved = (replace(page, resource_version=reached) for page in pages)
         return self._write_list(kind, moved, at=at, is_afresh=False)
@@ -146,14 +154,23 @@ class Leader:
     def _write_list(
         self, kind: WatchedKind, pages: Iterator[ListPage], *, at: datetime, is_afresh: bool
     ) -> str:
-        ledgered = ledger_list(
-            lease=self._lease,
-            kind=kind,
-            pages=pages,
-            at=at,
-            actor=self.watcher.actor,
-            is_afresh=is_afresh,
-        )
+        now = self.watcher.pulse()
+        doubted_at = self._doubted_at.get(kind, now)
+        try:
+            ledgered = ledger_list(
+                lease=self._lease,
+                kind=kind,
+                pages=pages,
+                at=at,
+                actor=self.watcher.actor,
+                is_afresh=is_afresh,
+                is_sure=now - doubted_at >= self.watcher.pace.doubt_seconds,
+            )
+        except DoubtfulListError:
+            # Until a list is believed no heartbeat comes, because the kind counts as broken.
+            self._doubted_at[kind] = doubted_at
+            raise
+        self._doubted_at.pop(kind, None)
         return ledgered.resource_version
 
     def _drain(

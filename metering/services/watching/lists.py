@@ -45,7 +45,7 @@ class _Pages:
             raise SourceUnavailableError("A list had no page.", reason="inconsistent_list")
 
 
-def ledger_list(
+def ledger_list(  # noqa: PLR0913 - A list is told by what it is of and by how it was had.
     *,
     lease: Lease,
     kind: WatchedKind,
@@ -53,6 +53,7 @@ def ledger_list(
     at: datetime,
     actor: Actor,
     is_afresh: bool = True,
+    is_sure: bool = False,
 ) -> Ledgered:
     """Write a consistent list and the version it was taken at, all of it or nothing.
 
@@ -69,10 +70,12 @@ def ledger_list(
         is_afresh: Whether what happened before the list may have been missed; False only when the
             kind was read without a gap up to the list. The next heartbeat tells of the hole,
             whichever process it comes from.
+        is_sure: Whether the list is believed even when most of what is open is missing in it.
 
     Raises:
         LeaseLostError: Another process leads the watch; nothing was written.
         WatchExpiredError: A page could not be had; nothing was written.
+        DoubtfulListError: Most of what is open is missing; nothing was written.
         SourceUnavailableError: As above, or the pages do not belong together.
     """
     read = _Pages(pages)
@@ -86,6 +89,7 @@ def ledger_list(
             at=at,
             alive_at=alive_at(lease.cluster_id, kind),
             is_list=True,
+            is_sure=is_sure,
         )
         states, changed = write_batch(batch, kind=kind, told=told)
         keep_list(

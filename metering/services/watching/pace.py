@@ -22,6 +22,8 @@ class WatchPace:
         lease_seconds: How long a lease lasts without being renewed; it is renewed thrice as often.
         relist_seconds: Between two full lists of a kind, which repair what may have drifted.
         stream_seconds: How long one stream may last; it is resumed then.
+        doubt_seconds: How long most of what is open has to be missing in lists before they are
+            believed.
         drain_seconds: How long a stream is read on for what a list already shows.
         quiet_seconds: A stream that was opened so long ago, and of which nothing waits to be
             written, has caught up: servers send what was missed at once.
@@ -34,6 +36,7 @@ class WatchPace:
     lease_seconds: int = 30
     relist_seconds: int = 600
     stream_seconds: int = 300
+    doubt_seconds: int = 60
     drain_seconds: int = 3
     quiet_seconds: int = 2
     batch_events_max: int = 500

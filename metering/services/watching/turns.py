@@ -60,6 +60,7 @@ class WatchLoop:
         self._leader = leader
         self._watcher = leader.watcher
         self._pace = leader.watcher.pace
+        self._cluster_id = cluster_id
         self._queue = StreamQueue()
         now = self._watcher.pulse()
         self._beat_at = now
@@ -123,9 +124,13 @@ class WatchLoop:
             if reading.version is None:
                 self._list(reading)
             elif self._watcher.pulse() >= reading.relist_at:
-                reading.version = self._leader.read_list_again(reading.kind, reading.version)
+                reading.version = self._leader.read_list_again(
+                    reading.kind, reading.version, follows=not reading.failures
+                )
                 self._listed(reading)
         except (SourceUnavailableError, WatchExpiredError) as error:
+            # What was read before the fault is written, so it is not asked for again.
+            reading.version = reading.version and cursor_of(self._cluster_id, reading.kind)
             self._fail(reading, error)
             return
         now = self._watcher.pulse()
