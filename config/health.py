@@ -41,7 +41,12 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "billing_pricebookassignment": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "metering_catalogueversion": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "metering_meteringwindow": ("refuses_delete", "refuses_truncate", "refuses_update"),
-    "metering_podallocation": ("refuses_truncate", "refuses_update"),
+    "metering_podallocation": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "metering_claimconsumer": ("refuses_delete", "refuses_truncate"),
+    "metering_noderecord": ("refuses_delete", "refuses_truncate"),
+    "metering_offereddevice": ("refuses_delete", "refuses_truncate"),
+    "metering_queuedpod": ("refuses_delete", "refuses_truncate"),
+    "metering_watchspan": ("refuses_delete", "refuses_truncate"),
     "metering_reconciliationdecision": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "metering_creditproposal": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "metering_deviceusage": (
@@ -108,7 +113,9 @@ def role_problem() -> Problem:
     """Return why the connection is not the runtime role's, "" when it is."""
     is_member, is_superuser, owned = _row(
         "SELECT pg_has_role(current_user, %(role)s, 'MEMBER'), rolsuper,"
-        " (SELECT count(*) FROM pg_tables WHERE tableowner = current_user)"
+        # Sessions of a watch hold temporary tables, which are nobody's ledger.
+        " (SELECT count(*) FROM pg_tables WHERE tableowner = current_user"
+        r"   AND schemaname NOT LIKE 'pg\_temp\_%%')"
         " FROM pg_roles WHERE rolname = current_user",
         {"role": RUNTIME_ROLE},
     )

@@ -120,6 +120,7 @@ QUOTA_REQUEST: Final = PlannedRequest(
 )
 
 PLATFORM_ADMIN: Final = "frank"
+PLATFORM_REVIEWER: Final = "gwen"
 FINANCE_ADMIN: Final = "dora"
 FINANCE_REVIEWER: Final = "emil"
 AUDITOR: Final = "ann"

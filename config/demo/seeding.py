@@ -17,6 +17,7 @@ from config.demo.plan import (
     FINANCE_REVIEWER,
     LIMITS,
     PLATFORM_ADMIN,
+    PLATFORM_REVIEWER,
     PRICE_BOOKS,
     PlannedBook,
     PlannedPrice,
@@ -40,6 +41,7 @@ from tenants.services.projects import create_project
 
 PLATFORM_PEOPLE = (
     (PLATFORM_ADMIN, "Frank Okafor", Role.PLATFORM_ADMIN),
+    (PLATFORM_REVIEWER, "Gwen Adeyemi", Role.PLATFORM_ADMIN),
     (FINANCE_ADMIN, "Dora Lindqvist", Role.FINANCE_ADMIN),
     (FINANCE_REVIEWER, "Emil Novak", Role.FINANCE_ADMIN),
     (AUDITOR, "Ann Moreau", Role.AUDITOR),

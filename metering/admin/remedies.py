@@ -6,7 +6,7 @@ where two sources differ one is accepted. Everything else is resolved with a rea
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -20,6 +20,7 @@ from django.utils import timezone
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from metering.admin.notes import NOTE_LENGTH_MAX
+from metering.domain.catalogue import UnsizedCause
 from metering.domain.exceptions import SIDED_KINDS, ExceptionKind
 from metering.domain.reconciliation import Side
 from metering.domain.words import unit_hours_words
@@ -29,8 +30,11 @@ from tenants.access import projects_visible_to
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, InvalidInputError
+from tenants.selectors.directory import namespace_directory
 from tenants.services.namespaces import bind_namespace
 
+LOOK_AHEAD: Final = timedelta(days=3650)
+"""Nobody binds a namespace further ahead."""
 READ_PROJECT: Final = "tenants:project:read"
 SIDE_WORDS: Final[Mapping[Side, str]] = {
     Side.KUBERNETES: "Accept the Kubernetes API's evidence",
@@ -59,7 +63,7 @@ class BindForm(forms.Form):
     project = ProjectChoice(
         queryset=None,
         widget=UnfoldAdminSelectWidget,
-        help_text="From the hour of this exception on, until further notice.",
+        help_text="From the hour of this exception on, until it belongs to somebody again.",
     )
 
 
@@ -136,6 +140,7 @@ def _settle(
             namespace=found.namespace,
             project=project,
             valid_from=found.window_start,
+            valid_until=_bound_from(found),
             actor=actor,
             at=at,
         )
@@ -148,6 +153,15 @@ def _settle(
         exception_id=found.pk, side=side, note=form.cleaned_data["note"], actor=actor, at=at
     )
     return f"The evidence of {side.value.capitalize()} is accepted; the hour is metered with it."
+
+
+def _bound_from(found: MeteringException) -> datetime | None:
+    """Return from when the namespace belongs to somebody already, after the exception's hour."""
+    directory = namespace_directory(
+        found.cluster_id, begin_at=found.window_start, end_at=found.window_start + LOOK_AHEAD
+    )
+    begins = (one.begin_at for one in directory if one.namespace == found.namespace)
+    return min((begin for begin in begins if begin > found.window_start), default=None)
 
 
 def _side_of(pressed: Mapping[str, Any]) -> Side:
@@ -174,8 +188,11 @@ def _buttons(found: MeteringException) -> list[dict[str, str]]:
 
 
 def _rule_link(found: MeteringException) -> str:
-    """Return the catalogue's edit page with a rule begun, for hardware that no rule knows."""
-    if found.kind != ExceptionKind.UNKNOWN_DEVICE:
+    """Return the catalogue's edit page with a rule begun, where a rule is all that is missing.
+
+    No rule can size a resource that is no GPU of ours, or a node that tells too little.
+    """
+    if found.details.get("cause") != UnsizedCause.UNMAPPED:
         return ""
     page = reverse("admin:metering_catalogueversion_edit")
     return f"{page}?{urlencode({'resource': str(found.details.get('resource', ''))})}"

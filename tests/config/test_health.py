@@ -138,6 +138,14 @@ def test_a_role_that_owns_tables_is_not_ready(superuser_url: str) -> None:
     )
 
 
+def test_a_temporary_table_of_another_session_is_no_ledger(superuser_url: str) -> None:
+    with psycopg.connect(superuser_url, autocommit=True) as session:
+        session.execute("SET ROLE gpu_ledger_app")
+        session.execute("CREATE TEMPORARY TABLE stage (n int)")
+
+        assert health.role_problem() == ""
+
+
 def test_a_database_that_is_gone_is_told_without_its_address(committed_db: str) -> None:
     connections["default"].close()
     connections["default"].settings_dict["PORT"] = "1"

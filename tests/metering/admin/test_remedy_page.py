@@ -99,7 +99,7 @@ def test_an_unbound_namespace_is_bound_from_its_hour_on(cast: Cast) -> None:
 
 def test_a_refusal_stands_on_the_page_and_nothing_is_bound(cast: Cast) -> None:
     found = unbound()
-    bind(found.cluster, "stray", cast.vision, begin_at=datetime(2026, 10, 6, tzinfo=UTC))
+    bind(found.cluster, "stray", cast.vision, begin_at=HOUR)
 
     text = enter(cast.frank).post(page_of(found), {"project": str(cast.llm.pk)}).content.decode()
 
@@ -116,6 +116,8 @@ def test_without_a_project_nothing_is_bound(cast: Cast) -> None:
 
 def test_unknown_hardware_leads_to_the_catalogue_with_a_rule_begun(cast: Cast) -> None:
     found = MeteringException.objects.get(kind="unknown_device")
+    found.details = {**found.details, "cause": "unmapped"}
+    found.save()
     client = enter(cast.frank)
 
     shown = client.get(page_of(found)).content.decode()
@@ -124,6 +126,26 @@ def test_unknown_hardware_leads_to_the_catalogue_with_a_rule_begun(cast: Cast) -
     assert "/admin/metering/catalogueversion/edit/?resource=nvidia.com%2Fgpu" in shown
     rules = begun.context["form"].initial["rules"]
     assert rules[0] == {"size": None, "resources": ["nvidia.com/gpu"], "products": ["*"]}
+
+
+def test_where_no_rule_can_help_none_is_begun(cast: Cast) -> None:
+    found = MeteringException.objects.get(kind="unknown_device")
+
+    shown = enter(cast.frank).get(page_of(found)).content.decode()
+
+    assert found.details["cause"] == "mig_invalid"
+    assert "catalogueversion/edit" not in shown
+
+
+def test_an_earlier_hour_is_bound_up_to_where_it_belongs_to_somebody(cast: Cast) -> None:
+    found = unbound()
+    later = datetime(2026, 10, 6, tzinfo=UTC)
+    bind(found.cluster, "stray", cast.vision, begin_at=later)
+
+    enter(cast.frank).post(page_of(found), {"project": str(cast.llm.pk)})
+
+    made = NamespaceBinding.objects.get(namespace="stray", project=cast.llm)
+    assert (made.valid.lower, made.valid.upper) == (HOUR, later)
 
 
 @pytest.mark.parametrize("side", ["kubernetes", "prometheus"])
