@@ -39,7 +39,7 @@ BOUND = (
 )
 SIZE = (
     "(OLD.size, OLD.price_group, OLD.sharing_mode, OLD.share_numerator, OLD.share_denominator,"
-    " OLD.catalogue_version)"
+    " OLD.product, OLD.catalogue_version)"
 )
 
 
@@ -53,13 +53,36 @@ FILLED = (
     "(OLD.node_labels <> '{}' OR OLD.size <> '')"
     " AND OLD.node_labels IS DISTINCT FROM NEW.node_labels"
 )
-SETTLED = f"({_changes(BOUND)}) OR (OLD.size <> '' AND {_changes(SIZE)}) OR ({FILLED})"
+# What a source may not know at the bind is filled once, too.
+LATE = " OR ".join(
+    f"({known} AND {_changes(column)})"
+    for known, column in (
+        ("OLD.project_id IS NOT NULL", "OLD.project_id"),
+        ("OLD.priority IS NOT NULL", "OLD.priority"),
+        ("OLD.controller <> ''", "OLD.controller"),
+    )
+)
+SETTLED = f"({_changes(BOUND)}) OR (OLD.size <> '' AND {_changes(SIZE)}) OR ({FILLED}) OR {LATE}"
 BEFORE = (
     "(OLD.cluster_id, OLD.pod_uid, OLD.resource, OLD.namespace, OLD.pod_name, OLD.node, OLD.owner,"
     " OLD.units, OLD.size, OLD.price_group, OLD.sharing_mode, OLD.share_numerator,"
     " OLD.share_denominator, OLD.catalogue_version, OLD.begin_at)"
 )
 REASON = "what a pod held is settled at bind"
+KEPT = "what a source told is kept"
+# Nothing of the service deletes what a bill rests on; ends and gone_at are columns of it.
+EVIDENCE = (
+    "metering_watchspan",
+    "metering_noderecord",
+    "metering_queuedpod",
+    "metering_claimconsumer",
+    "metering_offereddevice",
+)
+KEEP_EVIDENCE = "".join(
+    refuse(table, operation=operation, reason=KEPT)
+    for table in EVIDENCE
+    for operation in ("DELETE", "TRUNCATE")
+)
 
 
 # Rows are also written by statements that name only what they know.
@@ -84,11 +107,13 @@ class Migration(migrations.Migration):
         migrations.RunSQL(
             drop_refusals(ALLOCATION)
             + refuse(ALLOCATION, operation="UPDATE", reason=REASON, when=SETTLED)
+            + refuse(ALLOCATION, operation="DELETE", reason="allocations are kept for ever")
             + refuse(ALLOCATION, operation="TRUNCATE", reason="allocations are never truncated"),
             drop_refusals(ALLOCATION)
             + refuse(ALLOCATION, operation="UPDATE", reason=REASON, when=_changes(BEFORE))
             + refuse(ALLOCATION, operation="TRUNCATE", reason="allocations are never truncated"),
         ),
+        migrations.RunSQL(KEEP_EVIDENCE, "".join(drop_refusals(table) for table in EVIDENCE)),
         migrations.AddField(
             model_name="meteringwindow",
             name="gap_policy",
