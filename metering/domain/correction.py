@@ -71,11 +71,14 @@ class Known:
     Attributes:
         is_proof: Whether the API told its end exactly, so that even less use is believed.
         is_decided: Whether a person accepted this evidence, likewise.
+        jitter_unit_seconds: How much more than before is no news, because its end is estimated
+            and no better known than it was.
     """
 
     unit_seconds: int
     is_proof: bool = False
     is_decided: bool = False
+    jitter_unit_seconds: int = 0
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,7 @@ def compare(known: Mapping[UsageKey, Known], held: Mapping[UsageKey, Held]) -> C
             unseen += len(keys)
         elif net < 0 and not _is_proven(parts):
             unproven -= net
-        else:
+        elif not _is_jitter(parts):
             wants_person = net < 0 or any(part.before.is_settled_by_person for part in parts)
             found += [
                 Difference(part.key, part.delta, wants_person=wants_person)
@@ -165,6 +168,14 @@ def keys_by_allocation(keys: Iterable[UsageKey]) -> list[list[UsageKey]]:
     for uid, resource in sorted(keys):
         grouped[allocation_key(uid=uid, resource=resource)].append((uid, resource))
     return list(grouped.values())
+
+
+def _is_jitter(parts: Sequence[_Part]) -> bool:
+    """Whether a little more of a record says nothing; a claim's parts do not jitter."""
+    first = parts[0]
+    if len(parts) > 1 or not first.before.metered_unit_seconds:
+        return False
+    return 0 < first.delta <= first.now.jitter_unit_seconds
 
 
 def _is_proven(parts: Sequence[_Part]) -> bool:

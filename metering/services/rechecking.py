@@ -13,11 +13,9 @@ from decimal import Decimal
 import structlog
 from django.db import transaction
 
-from metering.domain.claim_names import allocation_key
 from metering.domain.correction import (
     Comparison,
     CorrectionState,
-    Known,
     UsageKey,
     compare,
 )
@@ -29,8 +27,6 @@ from metering.domain.policy import (
     MeteringPolicy,
     query_time,
 )
-from metering.domain.resource_names import sanitise
-from metering.domain.timeline import EndKind, clip
 from metering.models import MeteringWindow, UsageCorrection
 from metering.protocols import Evidence, UsageSource
 from metering.selectors.allocations import AllocationKey
@@ -41,6 +37,7 @@ from metering.services.composed import Composed, UsageRow, WindowInput
 from metering.services.composition import compose_window
 from metering.services.correcting import Draft, facts_of, write_drafts
 from metering.services.drafting import drafts_of
+from metering.services.knowing import known_now
 from metering.services.observing import Basis, Sight, basis_of, given_of, look_at
 from metering.services.posting import write_allocations
 from metering.services.recheck_ends import Outcome, finish, lapse, postpone
@@ -152,54 +149,10 @@ def _compare(window: MeteringWindow, *, given: WindowInput) -> _Found:
     composed = compose_window(given)
     ledger = ledger_of_window(window.pk, start_at=window.start_at)
     known = {row.key: row for row in composed.usage}
-    told = {
-        key: Known(
-            row.unit_seconds,
-            is_proof=_is_proof(row, given=given),
-            is_decided=_is_decided(key, given=given),
-        )
-        for key, row in known.items()
-    }
-    # A person may have accepted evidence that a pod held nothing in the hour.
-    nothing = {
-        key: Known(0, is_decided=True)
-        for key in ledger.keys() - known.keys()
-        if _is_decided_as_nothing(key, given=given)
-    }
-    comparison = compare(told | nothing, {key: fact.held for key, fact in ledger.items()})
+    told = known_now(known, ledger=ledger, given=given)
+    comparison = compare(told, {key: fact.held for key, fact in ledger.items()})
     vouched_for = composed.told_by_both | given.ledger.decisions.keys()
     return _Found(window, ledger, known, composed, comparison, frozenset(vouched_for))
-
-
-def _is_decided(key: UsageKey, *, given: WindowInput) -> bool:
-    """Whether a person accepted the evidence of one source about a pod's hour."""
-    uid, resource = allocation_key(uid=key[0], resource=key[1])
-    return (uid, sanitise(resource)) in given.ledger.decisions
-
-
-def _is_decided_as_nothing(key: UsageKey, *, given: WindowInput) -> bool:
-    """Whether a person accepted evidence by which a pod held nothing in the hour."""
-    uid, resource = key
-    accepted = given.ledger.decisions.get((uid, sanitise(resource)))
-    if accepted is None:
-        return False
-    hour = given.hour
-    return (
-        accepted.life is None
-        or clip(accepted.life, start_at=hour.start_at, end_at=hour.end_at) is None
-    )
-
-
-def _is_proof(row: UsageRow, *, given: WindowInput) -> bool:
-    """Whether the cluster's API told the row's end exactly."""
-    uid, resource = allocation_key(uid=row.fact.pod_uid, resource=row.fact.resource)
-    told = given.ledger.rows.get((uid, sanitise(resource)))
-    return (
-        told is not None
-        and told.is_from_api
-        and told.life.end_kind is EndKind.EXACT
-        and row.interval.end_kind is EndKind.EXACT
-    )
 
 
 def _write(

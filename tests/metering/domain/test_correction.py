@@ -39,6 +39,24 @@ def test_what_the_ledger_lacks_is_added_by_key() -> None:
     )
 
 
+def test_a_little_more_of_an_estimated_end_is_no_news() -> None:
+    def more(unit_seconds: int, held: Held) -> Comparison:
+        return compare({A: Known(unit_seconds, jitter_unit_seconds=60)}, {A: held})
+
+    assert more(660, Held(600)) == NOTHING
+    assert more(661, Held(600)).differences == (Difference(A, 61, wants_person=False),)
+    assert more(60, Held(0)).differences == (Difference(A, 60, wants_person=False),)
+    assert more(590, Held(600)) == Comparison((), 10, 0)
+
+
+def test_the_parts_of_a_claim_do_not_jitter() -> None:
+    known = {P1: Known(40, jitter_unit_seconds=60), P2: Known(40, jitter_unit_seconds=60)}
+
+    found = compare(known, {P1: Held(30), P2: Held(30)})
+
+    assert [item.unit_seconds for item in found.differences] == [10, 10]
+
+
 def test_less_is_proposed_only_when_the_api_told_a_better_end() -> None:
     proof, exact = Known(40, is_proof=True), Held(60, is_exact=True)
 
