@@ -25,6 +25,7 @@ class RecheckReason(StrEnum):
     BINDING = "binding"
     CATALOGUE = "catalogue"
     DECISION = "decision"
+    WATCH = "watch"
 
 
 class RecheckState(StrEnum):

@@ -188,6 +188,7 @@ class Migration(migrations.Migration):
                             ("binding", "Binding"),
                             ("catalogue", "Catalogue"),
                             ("decision", "Decision"),
+                            ("watch", "Watch"),
                         ],
                         max_length=16,
                     ),

@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import F, OuterRef, Q, Subquery
 
 from metering.domain.claim_split import Use
-from metering.models import PodAllocation, QueuedPod
+from metering.models import ClaimConsumer, OfferedDevice, PodAllocation, QueuedPod
 
 
 @dataclass(frozen=True)
@@ -135,3 +135,11 @@ def claim_uses(cluster_id: UUID, *, claim_uids: Collection[str]) -> tuple[ClaimU
     with connection.cursor() as cursor:
         cursor.execute(_USES, [cluster_id, list(claim_uids)])
         return tuple(ClaimUse(*row) for row in cursor.fetchall())
+
+
+def has_claims(cluster_id: UUID) -> bool:
+    """Whether a cluster has had devices to be claimed, or claims that were used."""
+    return (
+        OfferedDevice.objects.filter(cluster_id=cluster_id).exists()
+        or ClaimConsumer.objects.filter(cluster_id=cluster_id).exists()
+    )

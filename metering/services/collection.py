@@ -91,7 +91,8 @@ def collect_window(
     """Meter one claimed window; sources that saw too little make it due again later.
 
     Either source will do. While the cluster's watch is healthy, a source that stays away is waited
-    for only until the attempts are used up; then the hour rests on the watch alone and says so.
+    for only until the attempts are used up; then the hour rests on the watch alone and says so. A
+    silent watch is waited for likewise where there are device claims, of which only it can tell.
 
     Raises:
         ClaimLostError: Another worker took the window over; nothing was written.
@@ -120,16 +121,18 @@ def _suffices(
     sight: Sight, *, basis: Basis, claimed: ClaimedWindow, at: datetime, policy: MeteringPolicy
 ) -> bool:
     """Whether the hour is metered now rather than looked at again later."""
-    if basis.scrapes_suffice:
-        return True
     if claimed.gap_policy in _ESTIMATING and (sight.failure is None or claimed.hour.is_watched):
         return True
+    failures = claimed.failures + 1
+    gives_up = is_gap(policy, start_at=claimed.start_at, at=at, failures=failures)
+    if basis.scrapes_suffice:
+        # A watch that is silent since the hour may come back and tell of its claims.
+        may_learn = basis.may_miss_claims and sight.watch.is_blind_at_end
+        return gives_up or claimed.accepts_low_coverage or not may_learn
     if not basis.watch_suffices:
         return False
     if sight.coverage is not None and not sight.coverage.is_blind_at_end:
         return True
-    failures = claimed.failures + 1
-    gives_up = is_gap(policy, start_at=claimed.start_at, at=at, failures=failures)
     return gives_up or not claimed.hour.asks_a_source
 
 

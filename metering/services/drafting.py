@@ -34,6 +34,7 @@ _ASKED_FOR: Final[Mapping[RecheckReason, str]] = {
     RecheckReason.BINDING: "because a namespace was bound",
     RecheckReason.CATALOGUE: "because the catalogue has a new version",
     RecheckReason.DECISION: "because a person accepted evidence",
+    RecheckReason.WATCH: "because the watch of the cluster's API is back",
 }
 _TOLD: Final[Mapping[CorrectionCause, str]] = {
     CorrectionCause.LATE_DATA: "The sources tell more of the hour than when it was sealed",

@@ -14,6 +14,7 @@ from metering.domain.policy import GapPolicy, MeteringPolicy
 from metering.domain.timeline import is_blind_at, observed_ticks
 from metering.protocols import Observation, UsageSource
 from metering.selectors.ledger import COVERAGE_STEP, WatchCoverage, watch_coverage, window_ledger
+from metering.selectors.watched_pods import has_claims
 from metering.services.checking import check_observation
 from metering.services.composed import WindowInput
 from metering.services.hours import Hour
@@ -45,6 +46,7 @@ class Sight:
         coverage: How much of the hour that was; None without an observation.
         failure: Why the source did not answer.
         watch: When the watch had eyes; never, without a watch.
+        has_claims: Whether devices are claimed there, of which only the watch can tell.
     """
 
     hour: Hour
@@ -53,6 +55,7 @@ class Sight:
     coverage: Coverage | None = None
     failure: SourceUnavailableError | None = None
     watch: WatchCoverage = field(default_factory=WatchCoverage)
+    has_claims: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,12 @@ class Basis:
     Attributes:
         scrapes_suffice: Whether the scrapes alone would do.
         watch_suffices: Whether the watch alone would do.
+        may_miss_claims: Whether there are device claims that the watch was too blind to tell of.
     """
 
     scrapes_suffice: bool
     watch_suffices: bool
+    may_miss_claims: bool = False
 
 
 def look_at(*, hour: Hour, source: UsageSource, as_of: datetime) -> Sight:
@@ -92,6 +97,7 @@ def look_at(*, hour: Hour, source: UsageSource, as_of: datetime) -> Sight:
         coverage=_coverage_of(observation, hour=hour) if observation else None,
         failure=failure,
         watch=_watch_of(hour, until_at=as_of),
+        has_claims=hour.is_watched and has_claims(hour.cluster_id),
     )
 
 
@@ -101,13 +107,17 @@ def basis_of(sight: Sight, *, policy: MeteringPolicy, accepts_low_coverage: bool
     Nobody can accept an hour whose end nobody saw.
     """
     scrapes, watch = sight.coverage, sight.watch
+    watch_suffices = (
+        sight.hour.is_watched
+        and not watch.is_blind_at_end
+        and (accepts_low_coverage or watch.ratio >= policy.minimum_coverage)
+    )
     return Basis(
         scrapes_suffice=scrapes is not None
         and not scrapes.is_blind_at_end
         and (accepts_low_coverage or scrapes.ratio >= policy.minimum_coverage),
-        watch_suffices=sight.hour.is_watched
-        and not watch.is_blind_at_end
-        and (accepts_low_coverage or watch.ratio >= policy.minimum_coverage),
+        watch_suffices=watch_suffices,
+        may_miss_claims=sight.has_claims and not watch_suffices,
     )
 
 

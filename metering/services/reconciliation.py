@@ -1,6 +1,6 @@
 """What a window says about its sources: how they compare, and which of them was away."""
 
-from metering.domain.exceptions import ExceptionKind, Finding
+from metering.domain.exceptions import MISSED_CLAIMS, ExceptionKind, Finding
 from metering.domain.policy import GapPolicy
 from metering.services.composed import Composed
 from metering.services.observing import Basis, Sight
@@ -15,12 +15,17 @@ def single_source(sight: Sight, *, basis: Basis) -> list[Finding]:
         if basis.scrapes_suffice
         else ("the watch of the Kubernetes API", "Prometheus")
     )
+    told = [f"This hour rests on {alone}, because {away} was away for some of it."]
+    details = coverage_details(sight)
+    if basis.may_miss_claims:
+        told.append(
+            "What device claims held then may be missing; the hour is looked at again when the "
+            "watch is back."
+        )
+        details[MISSED_CLAIMS] = "may be missing"
     return [
         Finding(
-            kind=ExceptionKind.SINGLE_SOURCE,
-            subject="",
-            summary=f"This hour rests on {alone}, because {away} was away for some of it.",
-            details=coverage_details(sight),
+            kind=ExceptionKind.SINGLE_SOURCE, subject="", summary=" ".join(told), details=details
         )
     ]
 

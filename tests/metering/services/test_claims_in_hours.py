@@ -1,15 +1,28 @@
 """Device claims in an hour: billed once, split among the pods they were reserved for."""
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
+from metering.domain.policy import DEFAULT_POLICY
 from metering.domain.window_state import WindowState
-from metering.models import CapacityRecord, MeteringWindow, UsageRecord, WatchSpan
+from metering.models import (
+    CapacityRecord,
+    MeteringException,
+    MeteringWindow,
+    UsageRecord,
+    WatchSpan,
+    WindowRecheck,
+)
 from metering.selectors.explaining import allocation_of
 from metering.services.catalogue import ensure_catalogue
+from metering.services.collection import Collection, collect_window
+from metering.services.recheck_sweeping import recheck_due
 from metering.services.sealing import seal_window
 from tenants.models import Cluster, Project
-from tests.metering.collecting import DUE, collect, exceptions
-from tests.metering.seen import ACTOR, HOUR, moment, observation
+from tests.metering.collecting import DUE, claim, collect, exceptions
+from tests.metering.seen import ACTOR, HOUR, LATER, moment, observation, worker
 from tests.metering.watched import ledgered, offered, reserved, watched
 
 CLAIM = "claim/gpu.nvidia.com"
@@ -146,10 +159,83 @@ def test_a_claim_is_billed_until_the_watch_fell_silent_and_that_is_told(cluster:
     ledgered(cluster, "c1", resource=CLAIM)
     reserved(cluster, "c1", "p1", -600)
 
-    assert collect(observation()).state is WindowState.RECONCILED
+    assert collect_at_last().state is WindowState.RECONCILED
 
     assert [(row[0], row[4]) for row in shares()] == [("p1", 1200)]
     assert [(kind, subject) for kind, subject, _ in exceptions()] == [
         ("single_source", ""),
         ("uncertain_end", "c1 claim_gpu_nvidia_com"),
     ]
+
+
+def silent_since(second: int) -> None:
+    WatchSpan.objects.update(until_at=moment(second))
+
+
+def collect_at_last() -> Collection:
+    """Meter the one window when it has been waited for long enough."""
+    return collect_window(
+        claimed=claim(),
+        source=worker(observation()).source,
+        actor=ACTOR,
+        at=DUE,
+        policy=replace(DEFAULT_POLICY, coverage_attempts_max=1),
+    )
+
+
+def attempts(count: int) -> list[WindowState]:
+    return [collect(observation()).state for _ in range(count)]
+
+
+def test_a_silent_watch_is_waited_for_where_devices_are_claimed(cluster: Cluster) -> None:
+    silent_since(1200)
+    ledgered(cluster, "c1", resource=CLAIM)
+    reserved(cluster, "c1", "p1", -600)
+
+    assert attempts(2) == [WindowState.OPEN] * 2
+    assert (shares(), exceptions()) == ([], [("low_coverage", "", 0)])
+
+    WatchSpan.objects.update(until_at=moment(7200))
+    assert collect(observation()).state is WindowState.RECONCILED
+    assert [(row[0], row[4]) for row in shares()] == [("p1", 3600)]
+    assert exceptions() == []
+
+
+def test_a_watch_that_lost_a_part_of_the_hour_for_good_is_not_waited_for(cluster: Cluster) -> None:
+    silent_since(1200)
+    watched(cluster, 2400)
+    ledgered(cluster, "c1", resource=CLAIM)
+    reserved(cluster, "c1", "p1", -600)
+
+    assert collect(observation()).state is WindowState.RECONCILED
+    assert [kind for kind, *_ in exceptions()] == ["single_source"]
+
+
+def test_an_hour_without_its_claims_says_so_and_is_looked_at_again_when_the_watch_is_back(
+    cluster: Cluster,
+) -> None:
+    silent_since(-1200)
+    reserved(cluster, "c0", "p0", -6000, -5000)
+    metering = worker(observation())
+    collect_at_last()
+    window = MeteringWindow.objects.get()
+    seal_window(window_id=window.pk, actor=ACTOR, at=DUE)
+    told = MeteringException.objects.get(window=window, kind="single_source")
+    assert told.summary == (
+        "This hour rests on Prometheus, because the watch of the Kubernetes API was away for some "
+        "of it. What device claims held then may be missing; the hour is looked at again when the "
+        "watch is back."
+    )
+    assert told.details["device_claims"] == "may be missing"
+    assert recheck_due(worker=metering, at=DUE).made == 0
+
+    begin = 3600 + LATER + 60
+    watched(cluster, begin, begin, is_resumed=True)
+    ledgered(cluster, "c1", 0, 1800, resource=CLAIM)
+    reserved(cluster, "c1", "p1", 0)
+    done = recheck_due(worker=metering, at=DUE + timedelta(minutes=2))
+
+    assert (done.made, done.done, done.corrections) == (1, 1, 1)
+    assert [(row[0], row[4]) for row in shares()] == [("p1", 1800)]
+    assert WindowRecheck.objects.get().reason == "watch"
+    assert recheck_due(worker=metering, at=DUE + timedelta(minutes=3)).made == 0
