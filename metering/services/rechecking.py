@@ -42,7 +42,7 @@ from metering.services.observing import Basis, Sight, basis_of, given_of, look_a
 from metering.services.posting import write_allocations
 from metering.services.recheck_ends import Outcome, finish, lapse, postpone
 from metering.services.rechecks import ClaimedRecheck
-from metering.services.releasing import add_findings, resolve_released
+from metering.services.releasing import add_findings, resolve_released, still_held
 from metering.services.windows import ClaimedWindow
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
@@ -182,7 +182,13 @@ def _write(
         *_written(drafts.posted, state=CorrectionState.POSTED, actor=actor, at=at),
         *_written(drafts.proposed, state=CorrectionState.PROPOSED, actor=actor, at=at),
     ]
-    findings = [*found.composed.findings, *drafts.passed_over]
+    told = still_held(
+        found.composed.findings,
+        told={key: row.unit_seconds for key, row in found.known.items()},
+        ledger={key: fact.unit_seconds for key, fact in found.ledger.items()},
+        posted=[line for draft in drafts.posted for line in draft.lines],
+    )
+    findings = [*told, *drafts.passed_over]
     resolve_released(claimed.window_id, corrections=made, findings=findings, at=at)
     add_findings(found.window, findings=findings, at=at)
     if made:

@@ -132,7 +132,7 @@ def test_what_both_come_to_tell_is_billed_while_the_rest_stays_in_dispute(
     recheck(disputed)
 
     assert sums() == {"a": 2400}
-    assert exceptions() == [("differs", "a nvidia_com_gpu", 1800)]
+    assert exceptions() == [("differs", "a nvidia_com_gpu", 1200)]
 
 
 def test_what_a_person_left_off_the_bill_no_machine_bills(disputed: Worker) -> None:
@@ -192,3 +192,41 @@ def test_less_than_a_person_has_left_is_told_and_stops_nothing_else(cluster: Clu
     assert sums() == {"a": 0, "late": 3600}
     assert exceptions() == [("uncertain_end", "a nvidia_com_gpu", 0)]
     assert "correction left 0 unit-seconds" in MeteringException.objects.get().summary
+
+
+def test_a_difference_that_is_found_later_holds_nothing_that_is_billed(cluster: Cluster) -> None:
+    ledgered(cluster, "a")
+    metering = seal_hour(ticks=ticks(3400, 5400))
+    learn(metering, ended_pod("a", -600, 1800))
+
+    recheck(metering)
+
+    assert (sums(), corrections()) == ({"a": 3600}, [])
+    assert ("differs", "a nvidia_com_gpu", 0) in exceptions()
+    assert MeteringException.objects.get(kind="differs").summary == (
+        "pod-a is told of otherwise than when the hour was sealed: 3600 unit-seconds are billed "
+        "and 0 are held."
+    )
+
+
+def test_a_difference_that_is_so_again_is_open_again(disputed: Worker) -> None:
+    learn(disputed, pod("a"))
+    recheck(disputed)
+    assert exceptions() == []
+    learn(disputed, ended_pod("a", -600, 1800))
+
+    recheck(disputed, SECOND)
+
+    assert exceptions() == [("differs", "a nvidia_com_gpu", 0)]
+    assert sums() == {"a": 3600}
+
+
+def test_accepted_evidence_that_is_forgotten_in_a_sealed_hour_is_held_again() -> None:
+    metering = seal_hour(ended_pod("g", 0, 1800))
+    found = MeteringException.objects.get()
+    accept_side(exception_id=found.pk, side=Side.PROMETHEUS, note="It ran.", actor=ACTOR, at=FIRST)
+    learn(metering)
+
+    recheck(metering, SECOND)
+
+    assert (sums(), exceptions()) == ({}, [("prometheus_only", "g nvidia_com_gpu", 1800)])
