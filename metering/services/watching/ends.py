@@ -115,17 +115,15 @@ UPDATE metering_podallocation a
 
 def end_told(cluster_id: UUID, *, alive_at: datetime | None, is_list: bool) -> int:
     """End the rows whose pods the staged sights tell to have ended; return how many."""
+    given: dict[str, Any] = {
+        "cluster_id": cluster_id,
+        "alive_at": alive_at,
+        "is_list": is_list,
+        "under_way": HEALTHY_FOR,
+        "claims": CLAIM_PREFIX,
+    }
     with connection.cursor() as cursor:
-        cursor.execute(
-            _TOLD,
-            {
-                "cluster_id": cluster_id,
-                "alive_at": alive_at,
-                "is_list": is_list,
-                "under_way": HEALTHY_FOR,
-                "claims": CLAIM_PREFIX,
-            },
-        )
+        cursor.execute(_TOLD, given)
         return int(cursor.fetchone()[0])
 
 

@@ -112,7 +112,8 @@ def test_what_was_not_known_at_the_bind_is_filled_once() -> None:
         )
     )
     rows = PodAllocation.objects.filter(pod_uid="late")
-    assert rows.values_list("project", "priority", "controller").get() == (None, None, "")
+    row = rows.get()
+    assert (row.project, row.priority, row.controller) == (None, None, "")
 
     assert rows.update(project=project, priority=5, controller="Job/train") == 1
 

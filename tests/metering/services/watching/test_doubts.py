@@ -160,6 +160,7 @@ def test_while_a_list_is_doubted_the_watch_is_not_well_and_says_why(filtered: Fi
 
     watch = ClusterWatch.objects.get()
     assert watch.last_error.startswith("pods: 20 of 20 open rows are missing in a list;")
+    assert watch.healthy_at is not None
     assert (watch.healthy_at - healthy_at).total_seconds() <= 10
     assert open_rows() == 20
 
