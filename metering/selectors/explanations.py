@@ -13,6 +13,7 @@ from metering.domain.explaining import (
     verdict_of,
     window_steps,
 )
+from metering.domain.policy import GapPolicy
 from metering.domain.window import whole_hours
 from metering.domain.window_state import WindowState
 from metering.models import MeteringWindow, PodAllocation, UsageRecord
@@ -159,7 +160,7 @@ def _hour(rows: PodRows, *, start_at: datetime) -> HourVerdict:
 
 
 def _is_waived(window: MeteringWindow | None) -> bool:
-    return window is not None and window.state == WindowState.SEALED and not window.sources
+    return window is not None and window.gap_policy == GapPolicy.WAIVE
 
 
 def _time(at: datetime | None) -> str:

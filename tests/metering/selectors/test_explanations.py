@@ -1,0 +1,45 @@
+"""An hour is told to be waived when a person waived it, whatever its sources were."""
+
+import pytest
+
+from metering.domain.explaining import Verdict
+from metering.models import MeteringWindow
+from metering.selectors.explaining import PodName
+from metering.selectors.explanations import explain_pod
+from metering.services.catalogue import ensure_catalogue
+from tests.builders import make_cluster
+from tests.metering.seen import ACTOR, HOUR, moment
+from tests.metering.watched import ledgered
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize(
+    ("gap_policy", "sources", "is_waived"),
+    [
+        pytest.param("waive", [], True, id="waived unseen"),
+        pytest.param("waive", ["prometheus"], True, id="waived although it was seen"),
+        pytest.param("", [], False, id="sealed without a source"),
+        pytest.param("hold", [], False, id="held"),
+    ],
+)
+def test_only_what_a_person_waived_is_told_to_be_waived(
+    gap_policy: str, sources: list[str], *, is_waived: bool
+) -> None:
+    cluster = make_cluster("hopper")
+    ensure_catalogue(actor=ACTOR, at=HOUR)
+    ledgered(cluster, "a")
+    MeteringWindow.objects.create(
+        cluster=cluster,
+        start_at=HOUR,
+        not_before=HOUR,
+        gap_policy=gap_policy,
+        sources=sources,
+        state="sealed",
+        as_of=moment(4500),
+        sealed_at=moment(4500),
+    )
+
+    found = explain_pod(PodName(cluster_id=cluster.pk, uid="a"), begin_at=HOUR, end_at=moment(3600))
+
+    assert [hour.verdict is Verdict.WAIVED for hour in found.hours] == [is_waived]
