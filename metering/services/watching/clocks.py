@@ -29,13 +29,13 @@ def database_now() -> datetime:
         return now
 
 
-def refuse_future(at: datetime, *, database_at: datetime) -> None:
+def refuse_future(moment: datetime, *, database_at: datetime) -> None:
     """Refuse a moment that the database's clock has not come to.
 
     Raises:
         ClockAheadError: It is more than `CLOCK_AHEAD_MAX` away.
     """
-    ahead = at - database_at
+    ahead = moment - database_at
     if ahead > CLOCK_AHEAD_MAX:
         seconds = int(ahead.total_seconds())
         raise ClockAheadError(

@@ -57,7 +57,7 @@ class Watcher:
     stop: Event = field(default_factory=Event)
     database_clock: Callable[[], datetime] = database_now
 
-    def now(self) -> datetime:
+    def moment(self) -> datetime:
         """Return the present moment.
 
         Raises:
@@ -106,7 +106,7 @@ class Leader:
             lease=self._lease,
             kind=kind,
             events=events,
-            at=self.watcher.now(),
+            at=self.watcher.moment(),
             actor=self.watcher.actor,
         )
 
@@ -119,7 +119,7 @@ class Leader:
             SourceUnavailableError: The list cannot be had.
             WatchExpiredError: It broke off half-way.
         """
-        at = self.watcher.now()
+        at = self.watcher.moment()
         pages = self._renewed(self.watcher.watch.list(self.target, kind))
         return self._write_list(kind, pages, at=at, is_afresh=True)
 
@@ -140,7 +140,7 @@ class Leader:
             SourceUnavailableError: The list or the stream cannot be had.
             WatchExpiredError: The version is too old.
         """
-        at, since = self.watcher.now(), self.watcher.pulse()
+        at, since = self.watcher.moment(), self.watcher.pulse()
         pages = list(self._renewed(self.watcher.watch.list(self.target, kind)))
         was_short = follows and self.watcher.pulse() - since <= GAP_SECONDS_MAX
         reached = self._drain(kind, version, until=pages[0].resource_version, was_short=was_short)

@@ -73,7 +73,7 @@ def watch_cluster(
         holder=watcher.name,
         lease_seconds=watcher.pace.lease_seconds,
         actor=watcher.actor,
-        at=watcher.now(),
+        at=watcher.moment(),
     )
     if lease is None:
         return False

@@ -103,7 +103,7 @@ class WatchLoop:
             except WatchExpiredError:
                 reading.version = None
             self._list(reading)
-        self._leader.beat(at=self._watcher.now())
+        self._leader.beat(at=self._watcher.moment())
 
     def finish(self) -> None:
         """Write what has come already."""
@@ -261,7 +261,7 @@ class WatchLoop:
         """Tell that the watch is healthy, once everything that had come by then is written."""
         if self._watcher.pulse() < self._beat_at:
             return
-        at = self._watcher.now()
+        at = self._watcher.moment()
         for _ in range(ROUNDS_MAX):
             if not self._take(wait=NOTHING):
                 break
