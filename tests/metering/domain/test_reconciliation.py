@@ -304,7 +304,7 @@ def test_an_accepted_side_is_billed_alone(
     units: int,
 ) -> None:
     chosen = kubernetes if side is Side.KUBERNETES else prometheus
-    accepted = Accepted(side, chosen and chosen.life, chosen.units if chosen else 0)
+    accepted = Accepted(side, chosen.life if chosen else None, chosen.units if chosen else 0)
 
     found = compare(kubernetes, prometheus, accepted=accepted)
 
