@@ -29,9 +29,17 @@ MATRIX = {
     "metering:capacity:read": "--- yyy",
     "metering:catalogue:read": "yyy yyy",
     "metering:catalogue:write": "--- --y",
+    "metering:correction:write": "--- --y",
+    "metering:credit:decide": "--- -y-",
+    "metering:credit:read": "-yy yyy",
+    "metering:device_event:read": "--- yyy",
+    "metering:device_event:write": "--- --y",
     "metering:exception:read": "-yy yyy",
     "metering:exception:write": "--- --y",
+    "metering:health:read": "--- yyy",
     "metering:usage:read": "yyy yyy",
+    "metering:waste:dismiss": "-yy --y",
+    "metering:waste:read": "yyy yyy",
     "metering:window:read": "--- yyy",
     "metering:window:write": "--- --y",
     "quotas:enforcement:read": "--- yyy",
@@ -148,6 +156,7 @@ def test_a_token_for_one_capability_gives_that_one_and_no_other(role: Role) -> N
 
 def test_who_writes_money_runs_no_cluster_and_the_other_way_round() -> None:
     money = {c for c in ALL_CAPABILITIES if c.startswith("billing:") and c.endswith(":write")}
+    money.add("metering:credit:decide")  # What is given back is money too.
     rest = {c for c in ALL_CAPABILITIES if c not in money and not c.endswith(":read")}
 
     assert not CAPABILITIES[Role.PLATFORM_ADMIN] & money
