@@ -121,6 +121,8 @@ def meter_window(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Swe
 def seal_settled(*, worker: Worker, at: datetime, window_ids: list[int] | None = None) -> Sweep:
     """Reconcile and seal what was collected but left behind, by a dead worker or for a person."""
     settled = sealable_window_ids(window_ids=window_ids)
+    if not settled:
+        return Sweep()
     reconcile_windows(window_ids=settled, actor=worker.actor, at=at)
     sealed = [window_id for window_id in settled if _seals(window_id, worker=worker, at=at)]
     return Sweep(sealed=len(sealed))
