@@ -6,7 +6,7 @@ from django.db.models import Q
 
 from metering.domain.gpu_sizes import GPUSize
 from tenants.domain.identifiers import new_id
-from tenants.models import Organization, Project
+from tenants.models import Cluster, Organization, Project
 
 SIZE_CHOICES = [(size.value, size.value.capitalize()) for size in GPUSize]
 
@@ -20,10 +20,13 @@ class LimitScope(models.TextChoices):
 
 
 class QuotaLimit(models.Model):
-    """One limit. No row means unset: the level above decides; zero means none may be held.
+    """One limit of one size, for every GPU model and cluster or for one of them.
 
-    A user's limit holds inside one project. `generation` rises with every change, so that an older
-    worker can never overwrite a newer limit in the cluster.
+    No row means unset: the level above decides. `limit_units` of None is unlimited: somebody has
+    decided that this level binds nobody. Zero means none may be held. A user's limit holds inside
+    one project. What is in force at a time is this plus the grants of that time. `generation`
+    rises with every change, so that an older worker can never overwrite a newer limit in the
+    cluster.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -42,7 +45,20 @@ class QuotaLimit(models.Model):
         blank=True,
     )
     size = models.CharField(max_length=16, choices=SIZE_CHOICES)
-    limit_units = models.PositiveIntegerField()
+    model_group = models.CharField(max_length=32, blank=True, default="", db_default="")
+    """Such as "H100": the part of a price group before its first slash; "" for every model."""
+    cluster = models.ForeignKey(
+        Cluster, on_delete=models.PROTECT, related_name="quota_limits", null=True, blank=True
+    )
+    """None for every cluster."""
+    limit_units = models.PositiveIntegerField(null=True, blank=True)
+    """Nominal units; None is unlimited."""
+    burst_units = models.PositiveIntegerField(default=0, db_default=0)
+    """Units beyond the nominal ones that preemptible pods may hold, and only they."""
+    overcommit_percent = models.PositiveIntegerField(default=100, db_default=100)
+    """How much of it may be promised to the level below, together; 100 is all of it once."""
+    monthly_unit_hours = models.PositiveIntegerField(null=True, blank=True)
+    """Unit-hours that may be used in a UTC calendar month; None for any number."""
     generation = models.PositiveIntegerField(default=1)
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField()
@@ -59,13 +75,19 @@ class QuotaLimit(models.Model):
                 violation_error_message="A project limit names a project, a user limit both.",
             ),
             models.UniqueConstraint(
-                fields=["organization", "project", "user", "size"],
+                fields=["organization", "project", "user", "size", "model_group", "cluster"],
                 name="quota_limit_unique",
                 nulls_distinct=False,
+            ),
+            models.CheckConstraint(
+                condition=Q(overcommit_percent__gte=100, overcommit_percent__lte=1000),
+                name="quota_limit_overcommit_sensible",
+                violation_error_message="Overcommit is 100 to 1000 percent.",
             ),
         ]
 
     def __str__(self) -> str:
         """Return who may hold how many."""
         holder = self.user or self.project or self.organization
-        return f"{holder}: {self.limit_units} {self.size}"
+        units = "unlimited" if self.limit_units is None else self.limit_units
+        return f"{holder}: {units} {self.size}"

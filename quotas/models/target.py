@@ -25,6 +25,8 @@ class EnforcementTarget(models.Model):
     namespace = models.CharField(max_length=63)
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="targets")
     desired_hard = models.JSONField(default=dict)
+    desired_burst = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))
+    """What preemptible pods may hold beyond `desired_hard`; empty when nobody may burst here."""
     desired_generation = models.PositiveBigIntegerField(default=0)
     applied_generation = models.PositiveBigIntegerField(default=0)
     ceiling_hard = models.JSONField(default=dict)

@@ -2,7 +2,7 @@
 
 from tenants.models.api_token import ApiToken, ServiceAccount
 from tenants.models.audit import AuditEntry
-from tenants.models.cluster import Cluster
+from tenants.models.cluster import AdmissionMode, Cluster, FailurePolicy, QuotaTarget
 from tenants.models.idempotency import IdempotencyRecord
 from tenants.models.membership import Membership
 from tenants.models.namespace import NamespaceBinding
@@ -10,13 +10,16 @@ from tenants.models.organization import Organization
 from tenants.models.project import Project
 
 __all__ = [
+    "AdmissionMode",
     "ApiToken",
     "AuditEntry",
     "Cluster",
+    "FailurePolicy",
     "IdempotencyRecord",
     "Membership",
     "NamespaceBinding",
     "Organization",
     "Project",
+    "QuotaTarget",
     "ServiceAccount",
 ]

@@ -11,6 +11,31 @@ LABEL_NAME = RegexValidator(
 )
 
 
+class AdmissionMode(models.TextChoices):
+    """What our webhook does with a pod of a cluster."""
+
+    OFF = "off"
+    """Pods are let through unlooked at."""
+    WARN = "warn"
+    """Everything is counted and let in; what would be refused is answered with a warning."""
+    ENFORCE = "enforce"
+
+
+class FailurePolicy(models.TextChoices):
+    """What a pod is told while the ledger cannot be asked."""
+
+    ALLOW = "allow"
+    """Let it in: the namespace's ResourceQuota still holds, and the watch finds the pod."""
+    DENY = "deny"
+
+
+class QuotaTarget(models.TextChoices):
+    """What a project's limit becomes in a cluster."""
+
+    RESOURCE_QUOTA = "resource_quota"
+    KUEUE = "kueue"
+
+
 class Cluster(models.Model):
     """One Kubernetes cluster and the Prometheus that watches it.
 
@@ -46,6 +71,32 @@ class Cluster(models.Model):
     metric_aliases = models.JSONField(default=dict, blank=True)
     offered_resources = models.JSONField(default=list, blank=True)
     """Every GPU resource name the cluster offers, so that a quota can name each."""
+    admission_mode = models.CharField(
+        max_length=16,
+        choices=AdmissionMode.choices,
+        default=AdmissionMode.OFF,
+        db_default=AdmissionMode.OFF.value,
+    )
+    """Takes a watched cluster: without a watch nobody would see admitted pods end."""
+    admission_on_failure = models.CharField(
+        max_length=16,
+        choices=FailurePolicy.choices,
+        default=FailurePolicy.ALLOW,
+        db_default=FailurePolicy.ALLOW.value,
+    )
+    kubernetes_user_prefix = models.CharField(max_length=64, blank=True, default="", db_default="")
+    """What the API server puts before a person's name, such as "oidc:"; taken off for ours."""
+    trusted_controllers = models.JSONField(
+        default=list, blank=True, db_default=models.Value([], models.JSONField())
+    )
+    """User names of operators whose pods may carry another's owner annotation, beside the
+    controllers of kube-system."""
+    quota_target = models.CharField(
+        max_length=16,
+        choices=QuotaTarget.choices,
+        default=QuotaTarget.RESOURCE_QUOTA,
+        db_default=QuotaTarget.RESOURCE_QUOTA.value,
+    )
     metered_from = models.DateTimeField()
     """The first hour that is metered; windows are made from here on."""
     closed_at = models.DateTimeField(null=True, blank=True)

@@ -1,0 +1,50 @@
+"""Quota grants: units added to a limit, or lent away from it, for a range of time."""
+
+from django.contrib.postgres.fields import DateTimeRangeField
+from django.db import models
+from django.db.models import Q
+
+from quotas.models.limit import QuotaLimit
+from tenants.domain.identifiers import new_id
+
+
+class GrantReason(models.TextChoices):
+    """Where a grant comes from."""
+
+    REQUEST = "request"
+    LOAN = "loan"
+    MANUAL = "manual"
+
+
+class QuotaGrant(models.Model):
+    """A signed number of units on top of a limit, from the start of `valid` up to its end.
+
+    A loan is two grants over one range: minus at the lender, plus at the borrower. The sum of a
+    limit and its grants is never below zero at any time. Ending a grant early moves the end of
+    its range; it is never deleted.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    limit = models.ForeignKey(QuotaLimit, on_delete=models.PROTECT, related_name="grants")
+    units = models.IntegerField()
+    valid = DateTimeRangeField()
+    reason = models.CharField(max_length=16, choices=GrantReason.choices)
+    reference = models.CharField(max_length=64, blank=True, default="")
+    """Id of the request or loan it comes from; "" when somebody made it by hand."""
+    note = models.TextField(blank=True, default="")
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["limit", "valid", "id"]
+        constraints = [
+            models.CheckConstraint(condition=~Q(units=0), name="quota_grant_is_something"),
+            models.CheckConstraint(
+                condition=Q(valid__isempty=False, valid__startswith__isnull=False),
+                name="quota_grant_has_a_begin",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return what is granted."""
+        return f"{self.units:+d} on {self.limit}"

@@ -1,0 +1,61 @@
+"""What quotas need to know about money, told by whoever prices: never computed here.
+
+Quotas import nothing of billing; settings choose an implementation (`COST_ESTIMATOR`).
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Protocol
+from uuid import UUID
+
+from metering.domain.gpu_sizes import GPUSize
+
+
+@dataclass(frozen=True)
+class CostEstimate:
+    """What some units would cost in a month.
+
+    Attributes:
+        currency: ISO 4217; "" when no price is known.
+        at_full_use: Every unit held for all 730 hours of a month, at today's prices; None when
+            no price is known for what may be held.
+        at_last_use: At the hours per unit that the project really used in the last 30 days; None
+            when it used none, or no price is known.
+        price_group: Whose price was taken, such as "H100/whole"; the dearest one that may serve.
+        note: What the reader has to know, in a sentence; "" for nothing.
+    """
+
+    currency: str
+    at_full_use: Decimal | None
+    at_last_use: Decimal | None
+    price_group: str = ""
+    note: str = ""
+
+
+class CostEstimator(Protocol):
+    """Somebody who knows prices. Implementations: billing's price books; one that knows none."""
+
+    def estimate(  # noqa: PLR0913 - What a price depends on; all are keyword only.
+        self,
+        *,
+        organization_id: UUID,
+        project_id: UUID,
+        size: GPUSize,
+        model_group: str,
+        units: int,
+        is_burst: bool,
+        at: datetime,
+    ) -> CostEstimate:
+        """Return what `units` of a size would cost a project in a month.
+
+        Args:
+            organization_id: Who would pay.
+            project_id: Whose use is looked at.
+            size: Which size.
+            model_group: Such as "H100"; "" for whatever the organization has prices for.
+            units: How many, 0 or more.
+            is_burst: Whether they are preemptible.
+            at: Today, UTC.
+        """
+        ...

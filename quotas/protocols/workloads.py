@@ -1,0 +1,108 @@
+"""What preemption needs from a cluster: somebody who suspends Jobs and evicts pods, gently."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Protocol
+
+from quotas.protocols import EnforcementEndpoint
+
+
+class EvictionOutcome(StrEnum):
+    """What became of one step."""
+
+    STARTED = "started"
+    """The cluster took it: the pods are being deleted, and hold their devices until they are."""
+    GONE = "gone"
+    """It is not there any more; nothing was done."""
+    CHANGED = "changed"
+    """Another object has the name by now (the uid differs); nothing was done."""
+    BLOCKED = "blocked"
+    """A PodDisruptionBudget does not allow it now; ask again later."""
+    MISCONFIGURED = "misconfigured"
+    """Several PodDisruptionBudgets match, which no eviction can satisfy: a person is needed."""
+    WOULD_START = "would_start"
+    """A dry run: the cluster would take it."""
+
+
+@dataclass(frozen=True)
+class WorkloadReference:
+    """One object of a cluster, meant by its uid and not only by its name.
+
+    Attributes:
+        kind: "Pod" or "Job".
+        uid: Of the object; a step against another uid does nothing.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True)
+class EvictionAnswer:
+    """What the cluster said.
+
+    Attributes:
+        retry_after: How long to wait when blocked; None when the cluster did not say.
+        message: The cluster's sentence, "" for none.
+    """
+
+    outcome: EvictionOutcome
+    retry_after: timedelta | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class JobOfPod:
+    """The Job a pod belongs to, and whether it can be suspended."""
+
+    reference: WorkloadReference
+    is_suspended: bool
+    can_be_suspended: bool
+
+
+class WorkloadEvictor(Protocol):
+    """Somebody who ends workloads. Implementations: Kubernetes, simulated."""
+
+    def suspend_job(
+        self, endpoint: EnforcementEndpoint, job: WorkloadReference, *, is_dry_run: bool
+    ) -> EvictionAnswer:
+        """Set `spec.suspend` of a Job, so that its pods go and it can be resumed later.
+
+        Raises:
+            SourceUnavailableError: The cluster did not answer, or refused us.
+        """
+        ...
+
+    def evict_pod(
+        self,
+        endpoint: EnforcementEndpoint,
+        pod: WorkloadReference,
+        *,
+        grace_seconds: int | None,
+        is_dry_run: bool,
+    ) -> EvictionAnswer:
+        """Evict one pod through the Eviction API, with its uid as a precondition.
+
+        Args:
+            endpoint: Which cluster.
+            pod: Which pod.
+            grace_seconds: None takes the pod's own.
+            is_dry_run: Ask only whether it would be taken.
+
+        Raises:
+            SourceUnavailableError: The cluster did not answer, or refused us.
+        """
+        ...
+
+    def find_job(
+        self, endpoint: EnforcementEndpoint, *, namespace: str, name: str
+    ) -> JobOfPod | None:
+        """Return a Job by name; None when there is none.
+
+        Raises:
+            SourceUnavailableError: The cluster did not answer, or refused us.
+        """
+        ...

@@ -1,0 +1,94 @@
+"""Limits in force: what each limit comes to at a time, with its grants and suspensions."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
+from django.db.models.functions import Coalesce
+
+from metering.domain.gpu_sizes import GPUSize
+from quotas.models import LimitScope, QuotaLimit, QuotaSuspension
+
+
+@dataclass(frozen=True)
+class LimitInForce:
+    """One limit as it binds at a time.
+
+    Attributes:
+        model_group: "" for every model.
+        cluster_id: None for every cluster.
+        nominal_units: Its units and the grants of that time; None is unlimited.
+        burst_units: What preemptible pods may hold beyond.
+        is_suspended: The holder, or one above it, may start nothing: what is held stays held.
+    """
+
+    limit_id: UUID
+    scope: LimitScope
+    organization_id: UUID
+    project_id: UUID | None
+    user_id: int | None
+    username: str | None
+    size: GPUSize
+    model_group: str
+    cluster_id: UUID | None
+    nominal_units: int | None
+    burst_units: int
+    overcommit_percent: int
+    monthly_unit_hours: int | None
+    is_suspended: bool
+
+
+def limits_in_force(
+    *,
+    at: datetime,
+    organization_ids: Iterable[UUID] | None = None,
+    size: GPUSize | None = None,
+) -> tuple[LimitInForce, ...]:
+    """Return every limit as it binds at a time, organizations first, by primary key; one statement.
+
+    Args:
+        at: When, UTC: decides which grants and suspensions count.
+        organization_ids: Only these organizations; None for all.
+        size: Only this size; None for all.
+    """
+    rows = _with_units(QuotaLimit.objects.all(), at=at)
+    if organization_ids is not None:
+        rows = rows.filter(organization_id__in=list(organization_ids))
+    if size is not None:
+        rows = rows.filter(size=size.value)
+    return tuple(_in_force(row) for row in rows.order_by("scope", "pk"))
+
+
+def _with_units(rows: QuerySet[QuotaLimit], *, at: datetime) -> QuerySet[QuotaLimit]:
+    suspended = QuotaSuspension.objects.filter(
+        Q(project=None) | Q(project=OuterRef("project_id")),
+        organization=OuterRef("organization_id"),
+        begin_at__lte=at,
+        end_at=None,
+    )
+    return rows.select_related("user").annotate(
+        granted=Coalesce(Sum("grants__units", filter=Q(grants__valid__contains=at)), 0),
+        suspended=Exists(suspended),
+    )
+
+
+def _in_force(row: QuotaLimit) -> LimitInForce:
+    granted: int = row.granted  # type: ignore[attr-defined] # Annotated above.
+    return LimitInForce(
+        limit_id=row.pk,
+        scope=LimitScope(row.scope),
+        organization_id=row.organization_id,
+        project_id=row.project_id,
+        user_id=row.user_id,
+        username=None if row.user is None else row.user.username,
+        size=GPUSize(row.size),
+        model_group=row.model_group,
+        cluster_id=row.cluster_id,
+        nominal_units=None if row.limit_units is None else row.limit_units + granted,
+        burst_units=row.burst_units,
+        overcommit_percent=row.overcommit_percent,
+        monthly_unit_hours=row.monthly_unit_hours,
+        is_suspended=row.suspended,  # type: ignore[attr-defined] # Annotated above.
+    )
