@@ -61,6 +61,11 @@ class Environment(BaseSettings):
     WATCH_RELIST_SECONDS: int = Field(default=600, ge=60, le=86_400)
     """Between two full lists of a watched cluster, which repair what may have drifted."""
     QUOTA_ENFORCER: Literal["kubernetes", "simulated"] = "kubernetes"
+    BURST_PRIORITY_CLASSES: Annotated[tuple[str, ...], NoDecode] = ("gpu-ledger-burst",)
+    """Pods of these PriorityClasses are preemptible and count against burst units only."""
+    RESERVATION_TTL_SECONDS: int = Field(default=120, ge=10, le=3_600)
+    """How long an admitted pod may stay unseen by the watch before its units are free again."""
+    QUOTA_UNBOUND_NAMESPACES: Literal["deny", "allow"] = "deny"
     WINDOW_LATENESS_SECONDS: int = Field(default=900, ge=60, le=86_400)
     """How long after its end a window is first collected; also the grace before an invoice."""
     MINIMUM_COVERAGE: Decimal = Field(default=Decimal("0.98"), gt=0, le=1)
@@ -83,9 +88,9 @@ class Environment(BaseSettings):
     INVOICE_SERIES: str = Field(default="GL", pattern=r"^[A-Z0-9-]{1,12}$")
     STATIC_ROOT: Path = Path("staticfiles")
 
-    @field_validator("ALLOWED_HOSTS", mode="before")
+    @field_validator("ALLOWED_HOSTS", "BURST_PRIORITY_CLASSES", mode="before")
     @classmethod
-    def _split_hosts(cls, value: object) -> object:
+    def _split_names(cls, value: object) -> object:
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
