@@ -14,6 +14,7 @@ from metering.adapters.simulated_cluster.kubernetes_api.handler import APIServer
 from metering.adapters.simulated_cluster.kubernetes_api.jobs import JobController
 from metering.adapters.simulated_cluster.kubernetes_api.kubeconfig import write_kubeconfig
 from metering.adapters.simulated_cluster.kubernetes_api.loading import load_cluster, quota_sights
+from metering.adapters.simulated_cluster.kubernetes_api.node_agents import NodeAgents
 from metering.adapters.simulated_cluster.kubernetes_api.orders import Orders
 from metering.adapters.simulated_cluster.kubernetes_api.posting import Poster
 from metering.adapters.simulated_cluster.kubernetes_api.quota import (
@@ -53,12 +54,13 @@ class KubernetesAPI:
         clock: Returns the present moment, aware UTC.
         delay_seconds: Least and most between a write and the quota status that follows.
         bookmark_seconds: Between two bookmarks of a watch.
+        runs_pods: Whether pods are bound, run and end by themselves.
 
     Attributes:
         orders: Faults on order, for tests.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - What a server is made of; all but one are keyword only.
         self,
         folder: Path,
         *,
@@ -67,6 +69,7 @@ class KubernetesAPI:
         clock: Callable[[], datetime] = wall_clock,
         delay_seconds: tuple[float, float] = DELAY_SECONDS,
         bookmark_seconds: float = BOOKMARK_SECONDS,
+        runs_pods: bool = False,
     ) -> None:
         """Make the certificate and bind the port; nothing is answered before `start`."""
         self.store = ObjectStore(version=FIRST_VERSION)
@@ -80,10 +83,11 @@ class KubernetesAPI:
         self._namespaces = NamespaceController(self.store, remover)
         jobs = JobController(self.store, self.writer, remover, clock=clock)
         budgets = BudgetController(self.store, clock=clock)
+        agents = [NodeAgents(self.store, clock=clock).reconcile] if runs_pods else []
         self._controllers = ControllerThread(
             self.store,
             "controllers",
-            [jobs.reconcile, budgets.reconcile],
+            [jobs.reconcile, *agents, budgets.reconcile],
             delay_seconds=delay_seconds,
         )
         self._is_stopping = threading.Event()
