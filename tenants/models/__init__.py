@@ -6,6 +6,12 @@ from tenants.models.cluster import AdmissionMode, Cluster, FailurePolicy, QuotaT
 from tenants.models.idempotency import IdempotencyRecord
 from tenants.models.membership import Membership
 from tenants.models.namespace import NamespaceBinding
+from tenants.models.notification import (
+    DeliveryState,
+    Notification,
+    NotificationDelivery,
+    NotificationEndpoint,
+)
 from tenants.models.organization import Organization
 from tenants.models.project import Project
 
@@ -14,10 +20,14 @@ __all__ = [
     "ApiToken",
     "AuditEntry",
     "Cluster",
+    "DeliveryState",
     "FailurePolicy",
     "IdempotencyRecord",
     "Membership",
     "NamespaceBinding",
+    "Notification",
+    "NotificationDelivery",
+    "NotificationEndpoint",
     "Organization",
     "Project",
     "QuotaTarget",

@@ -1,0 +1,132 @@
+"""What may be told to whom: names of events, patterns over them, addresses, waits between tries.
+
+An event is named `<app>:<resource>:<verb>`, such as "quotas:request:approved". A pattern is an
+event with `*` for any of its three parts, or `*` alone for everything.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+from urllib.parse import urlsplit
+
+from tenants.domain.errors import FieldProblem
+
+PATTERNS_MAX: Final = 32
+"""More than there are events of one app; whoever wants all of them writes `*`."""
+ATTEMPTS_MAX: Final = 10
+"""With the waits below a receiver may be away for two days; then a person has to look."""
+WAITS: Final = tuple(
+    timedelta(seconds=seconds)
+    for seconds in (30, 120, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400)
+)
+"""Between two attempts: soon after a hiccup, rarely during an outage."""
+LEASE: Final = timedelta(minutes=5)
+"""How long a claimed delivery is left alone: longer than any task may run (240 s)."""
+SECRET_PREFIX: Final = "WEBHOOK_SECRET_"  # noqa: S105 - The start of a variable's name.
+_PART: Final = r"(?:[a-z][a-z0-9_]*)"
+_EVENT: Final = re.compile(rf"{_PART}:{_PART}:{_PART}", re.ASCII)
+_PATTERN: Final = re.compile(rf"\*|(?:{_PART}|\*)(?::(?:{_PART}|\*)){{2}}", re.ASCII)
+_MAIL: Final = re.compile(
+    r"[!-?A-~]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII | re.IGNORECASE
+)
+_SECRET: Final = re.compile(rf"env:{SECRET_PREFIX}[A-Z0-9_]{{1,100}}", re.ASCII)
+_VISIBLE: Final = re.compile(r"[!-~]{1,500}", re.ASCII)
+
+
+class EndpointKind(StrEnum):
+    """How something is told."""
+
+    MAIL = "mail"
+    WEBHOOK = "webhook"
+
+
+def is_event(name: str) -> bool:
+    """Whether a text is the name of an event: three parts in snake_case."""
+    return _EVENT.fullmatch(name) is not None
+
+
+def wants(patterns: Iterable[str], event: str) -> bool:
+    """Whether any of the patterns asks for an event."""
+    return any(_matches(pattern, event) for pattern in patterns)
+
+
+def _matches(pattern: str, event: str) -> bool:
+    if pattern == "*":
+        return True
+    return all(
+        part in ("*", said) for part, said in zip(pattern.split(":"), event.split(":"), strict=True)
+    )
+
+
+def wait_after(attempts: int) -> timedelta | None:
+    """Return how long to wait after so many failed attempts; None when it is given up.
+
+    Args:
+        attempts: How often it was tried, 1 or more.
+    """
+    return None if attempts >= ATTEMPTS_MAX else WAITS[attempts - 1]
+
+
+def pattern_problems(patterns: object, *, field: str = "events") -> tuple[FieldProblem, ...]:
+    """Return what is wrong with a list of patterns."""
+    if isinstance(patterns, str) or not isinstance(patterns, Sequence) or not patterns:
+        return (FieldProblem(field, "not_a_list", 'List events, such as "quotas:request:*".'),)
+    if len(patterns) > PATTERNS_MAX:
+        return (FieldProblem(field, "too_many", f"List at most {PATTERNS_MAX} events."),)
+    message = 'Use "*", or three parts such as "quotas:request:approved" or "quotas:request:*".'
+    return tuple(
+        FieldProblem(f"{field}.{position}", "not_an_event", message)
+        for position, pattern in enumerate(patterns)
+        if not isinstance(pattern, str) or not _PATTERN.fullmatch(pattern)
+    )
+
+
+def address_problems(
+    kind: str, address: str, *, clear_text_hosts: Sequence[str]
+) -> tuple[FieldProblem, ...]:
+    """Return what is wrong with where something is told.
+
+    Args:
+        kind: "mail" or "webhook".
+        address: A mail address, or a URL.
+        clear_text_hosts: Hosts that may be told over http, chosen by the operator.
+    """
+    if kind == EndpointKind.MAIL:
+        if _MAIL.fullmatch(address):
+            return ()
+        return (FieldProblem("address", "not_a_mail_address", "Use one mail address."),)
+    if _is_webhook(address, clear_text_hosts=clear_text_hosts):
+        return ()
+    message = "Use an https URL with a host, without user name, password or fragment."
+    return (FieldProblem("address", "not_a_webhook_url", message),)
+
+
+def secret_problems(kind: str, reference: str) -> tuple[FieldProblem, ...]:
+    """Return the problem of a webhook without a secret's name, or of a mail with one.
+
+    Only variables made for this can be named: a signature must never be made with another secret.
+    """
+    field = "secret_reference"
+    if kind == EndpointKind.MAIL:
+        if not reference:
+            return ()
+        return (FieldProblem(field, "not_for_mail", "Leave it out: mails are not signed."),)
+    if _SECRET.fullmatch(reference):
+        return ()
+    message = f"Name the variable that holds the secret: env:{SECRET_PREFIX}<NAME>."
+    return (FieldProblem(field, "not_a_reference", message),)
+
+
+def _is_webhook(address: str, *, clear_text_hosts: Sequence[str]) -> bool:
+    if not _VISIBLE.fullmatch(address) or "\\" in address:
+        return False
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return False
+    if not host or port == 0 or "@" in parts.netloc or "#" in address:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and host in clear_text_hosts)

@@ -1,0 +1,144 @@
+"""Notifications: what happened, who asked to be told, and how far the telling has come."""
+
+from django.db import models
+from django.db.models import Q
+
+from tenants.domain.identifiers import new_id
+from tenants.domain.notification_rules import EndpointKind
+from tenants.models.organization import LifecycleState, Organization
+
+KIND_CHOICES = [(kind.value, kind.value.capitalize()) for kind in EndpointKind]
+
+
+class NotificationEndpoint(models.Model):
+    """A mail address or a webhook that is told of events of an organization, or of all.
+
+    `secret_reference` names a variable; the secret that signs a webhook is never stored here.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    organization = models.ForeignKey(
+        Organization,
+        on_delete=models.PROTECT,
+        related_name="notification_endpoints",
+        null=True,
+        blank=True,
+    )
+    """None is told of every organization, and of matters of the platform."""
+    kind = models.CharField(max_length=16, choices=KIND_CHOICES)
+    address = models.CharField(max_length=500)
+    events = models.JSONField(default=list)
+    """Patterns such as "quotas:request:*"; see tenants/domain/notification_rules.py."""
+    secret_reference = models.CharField(max_length=200, blank=True, default="")
+    state = models.CharField(
+        max_length=16, choices=LifecycleState.choices, default=LifecycleState.ACTIVE
+    )
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["created_at", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["organization", "address"],
+                condition=Q(state=LifecycleState.ACTIVE),
+                name="notification_endpoint_once",
+                nulls_distinct=False,
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return where it is."""
+        return self.address
+
+
+class Notification(models.Model):
+    """Something that happened and is worth telling, written with what it tells.
+
+    Its id is the event's id: whoever is told twice knows it by that.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    event = models.CharField(max_length=100)
+    organization = models.ForeignKey(
+        Organization,
+        on_delete=models.PROTECT,
+        related_name="notifications",
+        null=True,
+        blank=True,
+    )
+    subject = models.CharField(max_length=200)
+    text = models.TextField()
+    facts = models.JSONField(default=dict)
+    key = models.CharField(max_length=200, unique=True, null=True, blank=True)
+    """What must be told once only, such as a reminder of one day; None for no such limit."""
+    occurred_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-occurred_at", "id"]
+
+    def __str__(self) -> str:
+        """Return what it says."""
+        return self.subject
+
+
+class DeliveryState(models.TextChoices):
+    """How far one telling has come."""
+
+    PENDING = "pending"
+    SENT = "sent"
+    SKIPPED = "skipped"
+    """This installation has no way to send its kind."""
+    GIVEN_UP = "given_up"
+
+
+class NotificationDelivery(models.Model):
+    """One notification on its way to one address."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    notification = models.ForeignKey(
+        Notification, on_delete=models.PROTECT, related_name="deliveries"
+    )
+    endpoint = models.ForeignKey(
+        NotificationEndpoint,
+        on_delete=models.PROTECT,
+        related_name="deliveries",
+        null=True,
+        blank=True,
+    )
+    """None for a person, who is told by the mail address of the account."""
+    kind = models.CharField(max_length=16, choices=KIND_CHOICES)
+    address = models.CharField(max_length=500)
+    state = models.CharField(
+        max_length=16, choices=DeliveryState.choices, default=DeliveryState.PENDING
+    )
+    attempts = models.PositiveIntegerField(default=0)
+    next_at = models.DateTimeField()
+    """When it is tried next; while somebody is at it, when their claim ends."""
+    sent_at = models.DateTimeField(null=True, blank=True)
+    last_error = models.CharField(max_length=200, blank=True, default="")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-created_at", "id"]
+        verbose_name_plural = "notification deliveries"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["notification", "kind", "address"], name="notification_delivery_once"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state=DeliveryState.SENT) | Q(sent_at__isnull=False),
+                name="notification_delivery_sent_has_a_time",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["next_at"],
+                condition=Q(state="pending"),
+                name="notification_delivery_due",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return what goes where."""
+        return f"{self.notification} -> {self.address}"
