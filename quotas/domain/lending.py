@@ -1,0 +1,136 @@
+"""Lending: which project could lend units it holds idle to one that waits for some.
+
+What is lent leaves the lender's limit and joins the borrower's, so the organization's sum stays.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+OFFERS_MAX: Final = 50
+"""More at once nobody looks through; the next hour finds the rest."""
+
+
+@dataclass(frozen=True)
+class LoanBand:
+    """What an organization has agreed to.
+
+    Attributes:
+        max_units: The most one loan lends.
+        max_days: The longest a loan lasts.
+        keep_free_percent: Of the lender's limit, what stays free beside its use; 0 to 100.
+    """
+
+    max_units: int
+    max_days: int
+    keep_free_percent: int
+
+
+@dataclass(frozen=True)
+class Purse:
+    """One project's limit of one selector, as it stands now.
+
+    Attributes:
+        limit_units: In force, loans and grants included.
+        taken_units: Held and let in now.
+        peak_units: What it used at most in the time looked at, but for its busiest hours.
+        promised_units: What the limits of its users need it to be.
+        ceiling_units: What the organization's limit allows it to be; None when nothing does.
+        may_lend: Whether anything may be lent: nobody passes on what is borrowed, a limit just
+            changed says nothing yet, and whoever waits does not lend.
+    """
+
+    project_id: UUID
+    limit_units: int
+    taken_units: int
+    peak_units: int
+    promised_units: int = 0
+    ceiling_units: int | None = None
+    may_lend: bool = True
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A project that was refused, or asks for more.
+
+    Attributes:
+        wanted_units: How many more it wants than it holds now.
+    """
+
+    project_id: UUID
+    wanted_units: int
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Units that one project could lend another."""
+
+    lender_id: UUID
+    borrower_id: UUID
+    units: int
+
+
+def kept_units(purse: Purse, *, keep_free_percent: int) -> int:
+    """Return what a lender keeps: what it uses and a share of its limit, rounded up."""
+    free = -(-purse.limit_units * keep_free_percent // 100)
+    return max(max(purse.taken_units, purse.peak_units) + free, purse.promised_units)
+
+
+def spare_units(purse: Purse, *, keep_free_percent: int) -> int:
+    """Return what a project could lend; never negative."""
+    if not purse.may_lend:
+        return 0
+    return max(0, purse.limit_units - kept_units(purse, keep_free_percent=keep_free_percent))
+
+
+def missing_units(purse: Purse, wait: Wait) -> int:
+    """Return how many units a limit is short of what is wanted, as far as it may grow."""
+    short = wait.wanted_units - max(0, purse.limit_units - purse.taken_units)
+    if purse.ceiling_units is not None:
+        short = min(short, purse.ceiling_units - purse.limit_units)
+    return max(0, short)
+
+
+def match_offers(
+    purses: Iterable[Purse], waits: Iterable[Wait], *, band: LoanBand
+) -> tuple[Offer, ...]:
+    """Return who could lend whom how many, the largest need first, from whoever spares most.
+
+    A project that waits lends nothing. One loan never exceeds the band; what one lender cannot
+    give, the next may.
+
+    Args:
+        purses: The limits of one organization's projects, all of one selector.
+        waits: One per project at most.
+        band: What the organization has agreed to.
+    """
+    by_project = {purse.project_id: purse for purse in purses}
+    needs = {
+        wait.project_id: missing_units(by_project[wait.project_id], wait)
+        for wait in waits
+        if wait.project_id in by_project
+    }
+    spares = {
+        project_id: spare_units(purse, keep_free_percent=band.keep_free_percent)
+        for project_id, purse in by_project.items()
+        if project_id not in needs
+    }
+    offers: list[Offer] = []
+    for borrower_id, need in sorted(needs.items(), key=lambda item: (-item[1], str(item[0]))):
+        offers += _offers_to(borrower_id, need, spares, max_units=band.max_units)
+    return tuple(offers[:OFFERS_MAX])
+
+
+def _offers_to(
+    borrower_id: UUID, need: int, spares: dict[UUID, int], *, max_units: int
+) -> list[Offer]:
+    offers = []
+    for lender_id in sorted(spares, key=lambda one: (-spares[one], str(one))):
+        units = min(need, spares[lender_id], max_units)
+        if units <= 0:
+            break
+        offers.append(Offer(lender_id, borrower_id, units))
+        spares[lender_id] -= units
+        need -= units
+    return offers
