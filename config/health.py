@@ -70,6 +70,9 @@ FROZEN: dict[str, tuple[str, ...]] = {
     ),
     "metering_windowrecheck": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "tenants_auditentry": ("leaf", "refuses_delete", "refuses_truncate", "refuses_update"),
+    "quotas_preemptionaction": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "quotas_preemptionplan": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "quotas_protectedwindow": ("refuses_delete", "refuses_truncate", "refuses_update"),
 }
 """The triggers that freeze each ledger; a test holds this table against the migrated database."""
 

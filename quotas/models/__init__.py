@@ -1,7 +1,18 @@
 """Tables of quotas and their constraints."""
 
 from quotas.models.grant import GrantReason, QuotaGrant
+from quotas.models.isolation import IsolationPolicy
 from quotas.models.limit import LimitScope, QuotaLimit
+from quotas.models.loan import LoanMode, LoanPolicy, LoanState, QuotaLoan
+from quotas.models.preemption import (
+    PreemptionAction,
+    PreemptionMode,
+    PreemptionPlan,
+    PreemptionPolicy,
+    PreemptionReason,
+    PreemptionStep,
+    ProtectedWindow,
+)
 from quotas.models.request import QuotaRequest, RequestState
 from quotas.models.reservation import (
     AdmissionRefusal,
@@ -19,10 +30,22 @@ __all__ = [
     "EnforcementState",
     "EnforcementTarget",
     "GrantReason",
+    "IsolationPolicy",
     "LimitScope",
+    "LoanMode",
+    "LoanPolicy",
+    "LoanState",
+    "PreemptionAction",
+    "PreemptionMode",
+    "PreemptionPlan",
+    "PreemptionPolicy",
+    "PreemptionReason",
+    "PreemptionStep",
+    "ProtectedWindow",
     "QuotaCounter",
     "QuotaGrant",
     "QuotaLimit",
+    "QuotaLoan",
     "QuotaRequest",
     "QuotaSuspension",
     "ReleaseReason",
