@@ -1,7 +1,9 @@
 """Admission's values: what a pod asks for, and what is answered, with every number told."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
 from metering.domain.gpu_sizes import GPUSize
@@ -117,3 +119,22 @@ class Verdict:
     def is_allowed(self) -> bool:
         """Whether the pod may be created."""
         return self.code.value.startswith("allowed")
+
+
+def verdict_of(answer: Mapping[str, Any]) -> Verdict:
+    """Return the verdict that the ledger's JSON answer says.
+
+    Args:
+        answer: "code", and where they apply "blocker", "reason" and "nearly_full".
+    """
+    blocker = answer.get("blocker")
+    return Verdict(
+        code=VerdictCode(answer["code"]),
+        blocker=None if blocker is None else _blocker_of(blocker),
+        reason=answer.get("reason") or "",
+        nearly_full=tuple(_blocker_of(told) for told in answer.get("nearly_full") or ()),
+    )
+
+
+def _blocker_of(told: Mapping[str, Any]) -> Blocker:
+    return Blocker(**{**told, "size": GPUSize(told["size"])})

@@ -33,6 +33,10 @@ class ReleaseReason(models.TextChoices):
     EXPIRED = "expired"
     GONE = "gone"
     """The watch saw the pod go without it ever being bound."""
+    HANDED_OVER = "handed_over"
+    """Its device claim is bound and counts by itself, once for all pods that share it."""
+    UNBOUND = "unbound"
+    """Its namespace belongs to no project any more; it counts again once it does."""
 
 
 class Reservation(models.Model):
@@ -43,20 +47,36 @@ class Reservation(models.Model):
     """
 
     cluster = models.ForeignKey(
-        Cluster, on_delete=models.PROTECT, related_name="reservations", db_index=False
+        Cluster,
+        on_delete=models.PROTECT,
+        related_name="reservations",
+        db_index=False,
+        db_constraint=False,
     )
+    """No constraint here and below: checking one locks rows that every pod of a tenant shares."""
     pod_uid = models.CharField(max_length=64)
     resource = models.CharField(max_length=128)
     namespace = models.CharField(max_length=63)
     pod_name = models.CharField(max_length=253)
     controller = models.CharField(max_length=320, blank=True, default="", db_default="")
     organization = models.ForeignKey(
-        Organization, on_delete=models.PROTECT, related_name="reservations", db_index=False
+        Organization,
+        on_delete=models.PROTECT,
+        related_name="reservations",
+        db_index=False,
+        db_constraint=False,
     )
     project = models.ForeignKey(
-        Project, on_delete=models.PROTECT, related_name="reservations", db_index=False
+        Project,
+        on_delete=models.PROTECT,
+        related_name="reservations",
+        db_index=False,
+        db_constraint=False,
     )
+    owner = models.CharField(max_length=150, blank=True, default="", db_default="")
+    """Whom the pod itself named when it was let in; "" when nobody."""
     username = models.CharField(max_length=150, blank=True, default="", db_default="")
+    """Whom it counts for: its owner, else its namespace's default owner of now."""
     size = models.CharField(max_length=16, choices=SIZE_CHOICES)
     units = models.PositiveIntegerField()
     model_groups = ArrayField(models.CharField(max_length=32), default=list)

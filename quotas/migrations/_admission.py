@@ -1,0 +1,140 @@
+"""SQL of admission: what decides in one round trip, and what the counters are the sums of.
+
+Functions run with the rights of whoever calls them, and only the runtime role may. Why it is SQL,
+and in which order what is locked: docs/adr/0020.
+"""
+
+from tenants.migrations._ledger import RUNTIME_ROLE
+
+
+def holds(limit: str, *, of: str) -> str:
+    """Return the condition under which a limit counts a reservation: its holder and selector.
+
+    Args:
+        limit: Alias of a limit; its user is joined as `<alias>_user`.
+        of: Alias of what has the columns of a reservation.
+    """
+    return (
+        f"{limit}.organization_id = {of}.organization_id AND {limit}.size = {of}.size"
+        f" AND ({limit}.project_id IS NULL OR {limit}.project_id = {of}.project_id)"
+        f" AND ({limit}.user_id IS NULL OR {limit}_user.username = {of}.username)"
+        f" AND ({limit}.cluster_id IS NULL OR {limit}.cluster_id = {of}.cluster_id)"
+        f" AND ({limit}.model_group = '' OR {of}.model_groups = '{{}}'"
+        f" OR {limit}.model_group = ANY ({of}.model_groups))"
+    )
+
+
+def only_runtime(signature: str) -> str:
+    """Return SQL that lets the runtime role call a function, and nobody else."""
+    return (
+        f"REVOKE EXECUTE ON FUNCTION {signature} FROM PUBLIC;\n"
+        f"GRANT EXECUTE ON FUNCTION {signature} TO {RUNTIME_ROLE};\n"
+    )
+
+
+PINNED = "SET search_path = public, pg_temp"
+
+# What every counter should say; the reservations are the truth, the counters are their sums.
+VIEW = f"""
+CREATE VIEW quotas_counted AS
+SELECT l.id AS limit_id, l.organization_id,
+       coalesce(sum(r.units) FILTER (WHERE r.state = 'held' AND NOT r.is_burst), 0)::integer
+         AS held_units,
+       coalesce(sum(r.units) FILTER (WHERE r.state = 'reserved' AND NOT r.is_burst), 0)::integer
+         AS reserved_units,
+       coalesce(sum(r.units) FILTER (WHERE r.state = 'held' AND r.is_burst), 0)::integer
+         AS burst_held_units,
+       coalesce(sum(r.units) FILTER (WHERE r.state = 'reserved' AND r.is_burst), 0)::integer
+         AS burst_reserved_units
+  FROM quotas_quotalimit l
+  LEFT JOIN auth_user l_user ON l_user.id = l.user_id
+  LEFT JOIN quotas_reservation r ON r.state <> 'released' AND {holds("l", of="r")}
+ GROUP BY l.id, l.organization_id;
+"""
+
+LOCK_KEY = f"""
+CREATE FUNCTION quotas_lock_key(organization uuid) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN
+  hashtextextended('quotas.admission ' || organization::text, 0);
+{only_runtime("quotas_lock_key(uuid)")}
+"""
+
+OPEN_COUNTERS = f"""
+CREATE FUNCTION quotas_open_counters(organization uuid) RETURNS integer
+LANGUAGE plpgsql {PINNED} AS $$
+DECLARE made integer;
+BEGIN
+  PERFORM pg_advisory_xact_lock(quotas_lock_key(organization));
+  INSERT INTO quotas_quotacounter
+    (limit_id, held_units, reserved_units, burst_held_units, burst_reserved_units)
+  SELECT n.limit_id, n.held_units, n.reserved_units, n.burst_held_units, n.burst_reserved_units
+    FROM quotas_counted n
+   WHERE n.organization_id = organization
+     AND NOT EXISTS (SELECT FROM quotas_quotacounter c WHERE c.limit_id = n.limit_id)
+  ON CONFLICT DO NOTHING;
+  GET DIAGNOSTICS made = ROW_COUNT;
+  RETURN made;
+END $$;
+{only_runtime("quotas_open_counters(uuid)")}
+"""
+
+# What no longer counts, and why. A pod the watch has seen waiting does not expire.
+OVER = f"""
+CREATE FUNCTION quotas_over(organization uuid, moment timestamptz)
+RETURNS TABLE (reservation_id bigint, reason text)
+LANGUAGE sql STABLE {PINNED} AS $$
+  SELECT r.id,
+         CASE WHEN a.end_at IS NOT NULL THEN 'ended'
+              WHEN q.gone_at IS NOT NULL THEN 'gone' ELSE 'expired' END
+    FROM quotas_reservation r
+    LEFT JOIN metering_podallocation a
+      ON a.cluster_id = r.cluster_id AND a.pod_uid = r.pod_uid AND a.resource = r.resource
+    LEFT JOIN metering_queuedpod q ON q.cluster_id = r.cluster_id AND q.pod_uid = r.pod_uid
+   WHERE r.organization_id = organization AND r.state <> 'released'
+     AND (a.end_at IS NOT NULL
+          OR (a.id IS NULL AND q.gone_at IS NOT NULL)
+          OR (a.id IS NULL AND q.id IS NULL AND r.state = 'reserved' AND r.expires_at <= moment))
+$$;
+{only_runtime("quotas_over(uuid, timestamptz)")}
+"""
+
+# The caller holds the organization's lock alone. A counter that has drifted is not driven below
+# zero: that would stop admission for what the comparison repairs.
+SETTLE = f"""
+CREATE FUNCTION quotas_settle(organization uuid, moment timestamptz) RETURNS integer
+LANGUAGE plpgsql {PINNED} AS $$
+DECLARE settled integer;
+BEGIN
+  PERFORM quotas_open_counters(organization);
+  WITH over AS MATERIALIZED (
+    SELECT r.*, o.reason FROM quotas_over(organization, moment) o
+      JOIN quotas_reservation r ON r.id = o.reservation_id),
+  released AS (
+    UPDATE quotas_reservation r
+       SET state = 'released', released_at = moment, release_reason = o.reason
+      FROM over o WHERE r.id = o.id RETURNING r.id),
+  freed AS (
+    SELECT l.id,
+           coalesce(sum(o.units) FILTER (WHERE o.state = 'held' AND NOT o.is_burst), 0) AS held,
+           coalesce(sum(o.units) FILTER (WHERE o.state = 'reserved' AND NOT o.is_burst), 0)
+             AS reserved,
+           coalesce(sum(o.units) FILTER (WHERE o.state = 'held' AND o.is_burst), 0) AS burst_held,
+           coalesce(sum(o.units) FILTER (WHERE o.state = 'reserved' AND o.is_burst), 0)
+             AS burst_reserved
+      FROM over o
+      JOIN quotas_quotalimit l ON l.organization_id = organization
+      LEFT JOIN auth_user l_user ON l_user.id = l.user_id
+     WHERE {holds("l", of="o")}
+     GROUP BY l.id),
+  counted AS (
+    UPDATE quotas_quotacounter c
+       SET held_units = greatest(0, c.held_units - f.held),
+           reserved_units = greatest(0, c.reserved_units - f.reserved),
+           burst_held_units = greatest(0, c.burst_held_units - f.burst_held),
+           burst_reserved_units = greatest(0, c.burst_reserved_units - f.burst_reserved)
+      FROM freed f WHERE c.limit_id = f.id)
+  SELECT count(*) INTO settled FROM released;
+  RETURN settled;
+END $$;
+{only_runtime("quotas_settle(uuid, timestamptz)")}
+"""

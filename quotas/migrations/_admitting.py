@@ -1,0 +1,282 @@
+"""SQL that lets a pod in or refuses it: the question and the verdict are JSON, one call a pod."""
+
+from quotas.migrations._admission import PINNED, only_runtime
+
+# One limit that a pod meets, as it is told to whoever is refused or warned.
+TELL = f"""
+CREATE FUNCTION quotas_tell(
+  scope text, holder text, size text, model_group text, cluster text, is_burst boolean,
+  limit_units bigint, used_units bigint, reserved_units bigint, asked_units bigint)
+RETURNS jsonb LANGUAGE sql IMMUTABLE {PINNED} RETURN jsonb_build_object(
+  'scope', scope, 'holder', holder, 'size', size, 'model_group', model_group,
+  'cluster', cluster, 'is_burst', is_burst, 'limit_units', limit_units,
+  'used_units', used_units, 'reserved_units', reserved_units, 'asked_units', asked_units);
+{only_runtime("quotas_tell(text, text, text, text, text, boolean, bigint, bigint, bigint, bigint)")}
+"""
+
+# The caller holds the organization's lock, shared or alone. SQLSTATE GL001 asks for the second
+# look: a counter is missing, or another request of the same pod has just been counted.
+RESERVE = f"""
+CREATE FUNCTION quotas_reserve(
+  question jsonb, organization uuid, project uuid, person text, is_lenient boolean)
+RETURNS jsonb LANGUAGE plpgsql {PINNED} AS $$
+DECLARE
+  moment timestamptz := (question->>'at')::timestamptz;
+  cluster uuid := (question->>'cluster_id')::uuid;
+  burst boolean := (question->>'is_burst')::boolean;
+  asked jsonb;
+  met record;
+  code text := 'allowed';
+  blocker jsonb;
+  told jsonb;
+  nearly jsonb := '[]';
+  taken bigint;
+  cap bigint;
+  counter_ids uuid[] := '{{}}';
+  counter_units integer[] := '{{}}';
+  limits integer;
+  counters integer;
+  written integer;
+BEGIN
+  -- What this pod has been let in for already is not asked again; only what expired is.
+  SELECT coalesce(jsonb_agg(d), '[]') INTO asked
+    FROM jsonb_array_elements(question->'demands') d
+   WHERE NOT EXISTS (
+     SELECT FROM quotas_reservation r
+      WHERE r.cluster_id = cluster AND r.pod_uid = question->>'pod_uid'
+        AND r.resource = d->>'resource'
+        AND NOT (r.state = 'released' AND r.release_reason = 'expired'));
+  IF asked = '[]' THEN
+    RETURN jsonb_build_object('code', 'allowed_before');
+  END IF;
+
+  SELECT s.reason INTO told
+    FROM (SELECT to_jsonb(s.reason) AS reason FROM quotas_quotasuspension s
+           WHERE s.organization_id = organization
+             AND (s.project_id IS NULL OR s.project_id = project)
+             AND s.begin_at <= moment AND (s.end_at IS NULL OR s.end_at > moment)
+           ORDER BY s.project_id NULLS FIRST, s.begin_at LIMIT 1) s;
+  IF told IS NOT NULL THEN
+    code := 'suspended';
+    IF NOT is_lenient THEN
+      RETURN jsonb_build_object('code', code, 'reason', told);
+    END IF;
+  END IF;
+
+  SELECT count(*), count(c.limit_id) INTO limits, counters
+    FROM quotas_quotalimit l
+    LEFT JOIN auth_user u ON u.id = l.user_id
+    LEFT JOIN quotas_quotacounter c ON c.limit_id = l.id
+   WHERE l.organization_id = organization AND (l.project_id IS NULL OR l.project_id = project)
+     AND (l.user_id IS NULL OR u.username = person);
+  IF counters < limits THEN
+    RAISE SQLSTATE 'GL001' USING MESSAGE = 'a limit has no counter yet';
+  END IF;
+
+  IF limits = 0 THEN
+    code := CASE code WHEN 'allowed' THEN 'allowed_ungoverned' ELSE code END;
+  ELSE
+    -- Every model group the pod may land on must be granted by some limit that covers it.
+    SELECT quotas_tell('project', p.slug, d.size, coalesce(g, ''), k.slug, burst,
+                       0, 0, 0, d.units) INTO blocker
+      FROM jsonb_to_recordset(asked) AS d(size text, units integer, model_groups text[])
+      LEFT JOIN LATERAL unnest(d.model_groups) g ON true
+      JOIN tenants_project p ON p.id = project
+      JOIN tenants_cluster k ON k.id = cluster
+     WHERE NOT EXISTS (
+       SELECT FROM quotas_quotalimit l LEFT JOIN auth_user u ON u.id = l.user_id
+        WHERE l.organization_id = organization AND l.size = d.size
+          AND (l.project_id IS NULL OR l.project_id = project)
+          AND (l.user_id IS NULL OR u.username = person)
+          AND (l.cluster_id IS NULL OR l.cluster_id = cluster)
+          AND (l.model_group = '' OR g IS NULL OR l.model_group = g))
+     ORDER BY d.size, g LIMIT 1;
+    IF blocker IS NOT NULL THEN
+      code := CASE code WHEN 'allowed' THEN 'nothing_granted' ELSE code END;
+      IF NOT is_lenient THEN
+        RETURN jsonb_build_object('code', code, 'blocker', blocker);
+      END IF;
+    END IF;
+  END IF;
+
+  -- Counters are locked in the one order; what is read of them is as it stands under the lock.
+  FOR met IN
+    SELECT c.*, l.scope, l.size, l.model_group, l.limit_units, l.burst_units,
+           l.monthly_unit_hours, coalesce(u.username, p.slug, o.slug) AS holder,
+           coalesce(k.slug, '') AS cluster, a.units AS asked_units,
+           (SELECT coalesce(sum(g.units), 0) FROM quotas_quotagrant g
+             WHERE g.limit_id = l.id AND g.valid @> moment) AS granted_units
+      FROM quotas_quotalimit l
+      JOIN quotas_quotacounter c ON c.limit_id = l.id
+      JOIN tenants_organization o ON o.id = l.organization_id
+      LEFT JOIN tenants_project p ON p.id = l.project_id
+      LEFT JOIN auth_user u ON u.id = l.user_id
+      LEFT JOIN tenants_cluster k ON k.id = l.cluster_id
+     CROSS JOIN LATERAL (
+       SELECT sum(d.units)::integer AS units
+         FROM jsonb_to_recordset(asked) AS d(size text, units integer, model_groups text[])
+        WHERE d.size = l.size
+          AND (l.model_group = '' OR cardinality(d.model_groups) = 0
+               OR l.model_group = ANY (d.model_groups))) a
+     WHERE l.organization_id = organization AND (l.project_id IS NULL OR l.project_id = project)
+       AND (l.user_id IS NULL OR u.username = person)
+       AND (l.cluster_id IS NULL OR l.cluster_id = cluster)
+       AND a.units IS NOT NULL
+     ORDER BY array_position('{{organization,project,user}}'::text[], l.scope::text),
+              l.cluster_id IS NOT NULL, l.id
+       FOR NO KEY UPDATE OF c
+  LOOP
+    counter_ids := counter_ids || met.limit_id;
+    counter_units := counter_units || met.asked_units;
+    cap := CASE WHEN met.limit_units IS NULL THEN NULL WHEN burst THEN met.burst_units
+                ELSE greatest(0, met.limit_units + met.granted_units) END;
+    taken := CASE WHEN burst THEN met.burst_held_units + met.burst_reserved_units
+                  ELSE met.held_units + met.reserved_units END;
+    told := quotas_tell(
+      met.scope, met.holder, met.size, met.model_group, met.cluster, burst, coalesce(cap, 0),
+      CASE WHEN burst THEN met.burst_held_units ELSE met.held_units END,
+      CASE WHEN burst THEN met.burst_reserved_units ELSE met.reserved_units END,
+      met.asked_units);
+    IF code LIKE 'allowed%' AND taken + met.asked_units > cap THEN
+      code := 'limit_reached';
+      blocker := told;
+    ELSIF code LIKE 'allowed%' AND met.month_unit_seconds >= 3600 * met.monthly_unit_hours::bigint
+      AND met.month = date_trunc('month', moment AT TIME ZONE 'UTC')::date
+    THEN
+      code := 'allowance_used';
+      blocker := told || jsonb_build_object(
+        'limit_units', met.monthly_unit_hours, 'used_units', met.month_unit_seconds / 3600,
+        'reserved_units', 0);
+    ELSIF (taken + met.asked_units) * 10 >= cap * 9 THEN
+      nearly := nearly || told;
+    END IF;
+  END LOOP;
+
+  IF NOT (code LIKE 'allowed%' OR is_lenient) THEN
+    RETURN jsonb_build_object('code', code, 'blocker', blocker);
+  END IF;
+
+  INSERT INTO quotas_reservation (
+    cluster_id, pod_uid, resource, namespace, pod_name, controller, organization_id, project_id,
+    owner, username, size, units, model_groups, is_burst, state, origin, admitted_at, expires_at,
+    release_reason)
+  SELECT cluster, question->>'pod_uid', d.resource, question->>'namespace',
+         question->>'pod_name', question->>'controller', organization, project,
+         question->>'owner', person, d.size, d.units, d.model_groups, burst,
+         'reserved', 'admission', moment,
+         moment + make_interval(secs => (question->>'ttl_seconds')::integer), ''
+    FROM jsonb_to_recordset(asked)
+         AS d(resource text, size text, units integer, model_groups text[])
+   ORDER BY d.resource
+  ON CONFLICT (cluster_id, pod_uid, resource) DO UPDATE
+     SET (namespace, pod_name, controller, organization_id, project_id, owner, username, size,
+          units, model_groups, is_burst, state, admitted_at, expires_at, released_at,
+          release_reason)
+       = (excluded.namespace, excluded.pod_name, excluded.controller, excluded.organization_id,
+          excluded.project_id, excluded.owner, excluded.username, excluded.size, excluded.units,
+          excluded.model_groups, excluded.is_burst, 'reserved', excluded.admitted_at,
+          excluded.expires_at, NULL, '')
+   WHERE quotas_reservation.state = 'released' AND quotas_reservation.release_reason = 'expired';
+  GET DIAGNOSTICS written = ROW_COUNT;
+  IF written < jsonb_array_length(asked) THEN
+    RAISE SQLSTATE 'GL001' USING MESSAGE = 'the same pod was counted meanwhile';
+  END IF;
+
+  UPDATE quotas_quotacounter c
+     SET reserved_units = c.reserved_units + CASE WHEN burst THEN 0 ELSE n.units END,
+         burst_reserved_units = c.burst_reserved_units + CASE WHEN burst THEN n.units ELSE 0 END
+    FROM unnest(counter_ids, counter_units) AS n(id, units)
+   WHERE c.limit_id = n.id;
+  RETURN jsonb_build_object('code', code, 'blocker', blocker, 'nearly_full', nearly);
+END $$;
+{only_runtime("quotas_reserve(jsonb, uuid, uuid, text, boolean)")}
+"""
+
+# SQLSTATE GL000 takes a dry run back; a row lock or advisory lock taken inside ends with it.
+ADMIT = f"""
+CREATE FUNCTION quotas_admit(question jsonb) RETURNS jsonb LANGUAGE plpgsql {PINNED} AS $$
+DECLARE
+  moment timestamptz := (question->>'at')::timestamptz;
+  dry boolean := (question->>'is_dry_run')::boolean;
+  place record;
+  verdict jsonb;
+  is_stale boolean := false;
+BEGIN
+  PERFORM set_config('synchronous_commit', 'off', true);
+  SELECT b.project_id, p.organization_id, k.admission_mode = 'warn' AS is_lenient,
+         coalesce(nullif(question->>'owner', ''), u.username, '') AS person
+    INTO place
+    FROM tenants_namespacebinding b
+    JOIN tenants_project p ON p.id = b.project_id AND p.state = 'active'
+    JOIN tenants_organization o ON o.id = p.organization_id AND o.state = 'active'
+    JOIN tenants_cluster k ON k.id = b.cluster_id
+    LEFT JOIN auth_user u ON u.id = b.default_owner_id
+   WHERE b.cluster_id = (question->>'cluster_id')::uuid
+     AND b.namespace = question->>'namespace' AND b.valid @> moment;
+  IF NOT FOUND THEN
+    verdict := jsonb_build_object('code', CASE question->>'unbound'
+      WHEN 'allow' THEN 'allowed_ungoverned' ELSE 'namespace_unbound' END);
+  ELSE
+    BEGIN
+      PERFORM pg_advisory_xact_lock_shared(quotas_lock_key(place.organization_id));
+      verdict := quotas_reserve(question, place.organization_id, place.project_id, place.person,
+                                place.is_lenient);
+      IF verdict->>'code' NOT LIKE 'allowed%'
+         AND EXISTS (SELECT FROM quotas_over(place.organization_id, moment)) THEN
+        RAISE SQLSTATE 'GL001';
+      ELSIF dry THEN
+        RAISE SQLSTATE 'GL000';
+      END IF;
+    EXCEPTION
+      WHEN SQLSTATE 'GL001' THEN is_stale := true;
+      WHEN SQLSTATE 'GL000' THEN NULL;
+    END;
+    IF is_stale THEN
+      BEGIN
+        PERFORM quotas_settle(place.organization_id, moment);
+        verdict := quotas_reserve(question, place.organization_id, place.project_id,
+                                  place.person, place.is_lenient);
+        IF dry THEN
+          RAISE SQLSTATE 'GL000';
+        END IF;
+      EXCEPTION
+        WHEN SQLSTATE 'GL000' THEN NULL;
+      END;
+    END IF;
+  END IF;
+  IF NOT (dry OR verdict->>'code' LIKE 'allowed%' OR coalesce(place.is_lenient, false)) THEN
+    PERFORM quotas_refuse(question, place.organization_id, place.project_id,
+                          coalesce(place.person, question->>'owner'), verdict);
+  END IF;
+  RETURN verdict;
+END $$;
+{only_runtime("quotas_admit(jsonb)")}
+"""
+
+# One row for each workload, code and size; who tries again and again is counted there.
+REFUSE = f"""
+CREATE FUNCTION quotas_refuse(
+  question jsonb, organization uuid, project uuid, person text, verdict jsonb)
+RETURNS void LANGUAGE sql {PINNED} AS $$
+  INSERT INTO quotas_admissionrefusal (
+    cluster_id, namespace, workload, code, size, units, organization_id, project_id, username,
+    message, count, first_at, last_at)
+  SELECT (question->>'cluster_id')::uuid, question->>'namespace',
+         coalesce(nullif(question->>'controller', ''), 'Pod/' || (question->>'pod_name')),
+         verdict->>'code', coalesce(b->>'size', d->>'size', ''),
+         coalesce((b->>'asked_units')::integer, (d->>'units')::integer, 0),
+         organization, project, person,
+         CASE WHEN b->>'holder' IS NULL THEN coalesce(verdict->>'reason', '')
+              ELSE format('%s %s: %s of %s %s held, %s reserved, %s asked.', b->>'scope',
+                          b->>'holder', b->>'used_units', b->>'limit_units', b->>'size',
+                          b->>'reserved_units', b->>'asked_units') END,
+         1, (question->>'at')::timestamptz, (question->>'at')::timestamptz
+    FROM (SELECT verdict->'blocker' AS b, question->'demands'->0 AS d) t
+  ON CONFLICT (cluster_id, namespace, workload, code, size) DO UPDATE
+     SET count = quotas_admissionrefusal.count + 1, units = excluded.units,
+         message = excluded.message, organization_id = excluded.organization_id,
+         project_id = excluded.project_id, username = excluded.username,
+         last_at = greatest(quotas_admissionrefusal.last_at, excluded.last_at)
+$$;
+{only_runtime("quotas_refuse(jsonb, uuid, uuid, text, jsonb)")}
+"""

@@ -1,0 +1,66 @@
+"""Admission: one pod asks, one call to the database answers, and what is let in is counted.
+
+The seam with the webhook is `admit` and the values of `quotas.domain.admission`; both are stable.
+Whether a limit binds, in which order counters are locked and how a dry run is taken back is told
+in docs/adr/0020. It leaves no audit entry: the reservations are the trail (docs/adr/0020).
+"""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+
+from quotas.domain.admission import PodQuestion, Verdict, verdict_of
+
+
+def admit(*, question: PodQuestion, at: datetime, ttl_seconds: int, unbound: str) -> Verdict:
+    """Let a pod in and count it, or say why not: all its demands or none, in one statement.
+
+    Asking again for the same pod counts nothing again. A dry run answers the same and writes
+    nothing. In a cluster that only warns, the pod is counted whatever the verdict says.
+
+    Args:
+        question: What the pod asks; it has at least one demand.
+        at: When, UTC: decides which bindings, grants and suspensions hold.
+        ttl_seconds: How long it is counted before the watch has seen the pod.
+        unbound: "allow" lets a pod into a namespace that no project has; "deny" refuses it.
+
+    Raises:
+        django.db.OperationalError: The database is away, or a lock or the statement took longer
+            than the connection allows; nothing was counted then.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT quotas_admit(%s::jsonb)",
+            [json.dumps(_asked(question, at=at, ttl_seconds=ttl_seconds, unbound=unbound))],
+        )
+        (answer,) = cursor.fetchone()
+    return verdict_of(json.loads(answer) if isinstance(answer, str) else answer)
+
+
+def _asked(
+    question: PodQuestion, *, at: datetime, ttl_seconds: int, unbound: str
+) -> dict[str, Any]:
+    return {
+        "at": at.isoformat(),
+        "ttl_seconds": ttl_seconds,
+        "unbound": unbound,
+        "cluster_id": str(question.cluster_id),
+        "namespace": question.namespace,
+        "pod_uid": question.pod_uid,
+        "pod_name": question.pod_name,
+        "controller": question.controller,
+        "owner": question.owner,
+        "is_burst": question.is_burst,
+        "is_dry_run": question.is_dry_run,
+        "demands": [
+            {
+                "resource": demand.resource,
+                "size": demand.size.value,
+                "units": demand.units,
+                "model_groups": list(demand.model_groups),
+            }
+            for demand in question.demands
+        ],
+    }

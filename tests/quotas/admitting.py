@@ -1,0 +1,80 @@
+"""What tests of admission share: pods that ask, and what the counters and their truth say."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from django.db import connection
+
+from metering.domain.gpu_sizes import GPUSize
+from quotas.domain.admission import Demand, PodQuestion, Verdict
+from quotas.models import QuotaCounter, QuotaLimit
+from quotas.services.admission import admit
+from tenants.models import Cluster
+from tests.builders import AT
+
+TTL_SECONDS = 120
+Counted = tuple[int, int, int, int]
+"""Held, reserved, burst held, burst reserved."""
+
+
+def demand(
+    units: int = 1,
+    *,
+    size: str = "large",
+    groups: tuple[str, ...] = ("H100",),
+    resource: str = "nvidia.com/gpu",
+) -> Demand:
+    """Return what a pod asks of one resource."""
+    return Demand(resource=resource, size=GPUSize(size), units=units, model_groups=groups)
+
+
+def question(
+    cluster: Cluster, namespace: str = "llm", uid: str = "pod-1", *demands: Demand, **fields: object
+) -> PodQuestion:
+    """Return a pod that asks for one Large H100 unless it says otherwise."""
+    asked = PodQuestion(
+        cluster_id=cluster.pk,
+        namespace=namespace,
+        pod_uid=uid,
+        pod_name=uid,
+        owner="",
+        demands=demands or (demand(),),
+    )
+    return replace(asked, **fields)  # type: ignore[arg-type] # The caller's fields are its own.
+
+
+def ask(
+    cluster: Cluster,
+    namespace: str = "llm",
+    uid: str = "pod-1",
+    *demands: Demand,
+    at: datetime = AT,
+    unbound: str = "deny",
+    **fields: object,
+) -> Verdict:
+    """Ask for a pod, and return what was answered."""
+    return admit(
+        question=question(cluster, namespace, uid, *demands, **fields),
+        at=at,
+        ttl_seconds=TTL_SECONDS,
+        unbound=unbound,
+    )
+
+
+def counted(limit: QuotaLimit) -> Counted:
+    """Return what a limit's counter says."""
+    row = QuotaCounter.objects.get(pk=limit.pk)
+    return (row.held_units, row.reserved_units, row.burst_held_units, row.burst_reserved_units)
+
+
+def drifted() -> list[tuple[object, ...]]:
+    """Return every counter that is not the sum of its reservations, with both."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT n.*, c.* FROM quotas_counted n"
+            " LEFT JOIN quotas_quotacounter c ON c.limit_id = n.limit_id"
+            " WHERE (c.held_units, c.reserved_units, c.burst_held_units, c.burst_reserved_units)"
+            " IS DISTINCT FROM (n.held_units, n.reserved_units, n.burst_held_units,"
+            " n.burst_reserved_units)"
+        )
+        return list(cursor.fetchall())
