@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AnyUrl, Field, UrlConstraints, ValidationError, field_validator
+from pydantic import AnyUrl, Field, IPvAnyNetwork, UrlConstraints, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from metering.domain.waste_rules import thresholds_of
@@ -22,7 +22,16 @@ PostgresUrl = Annotated[
 RedisUrl = Annotated[
     AnyUrl, UrlConstraints(allowed_schemes=["redis", "rediss", "redis+socket"], host_required=False)
 ]
-SECRET_NAMES = ("SECRET_KEY", "API_TOKEN_PEPPER", "DATABASE_URL", "DATABASE_OWNER_URL", "REDIS_URL")
+SECRET_NAMES = (
+    "SECRET_KEY",
+    "API_TOKEN_PEPPER",
+    "DATABASE_URL",
+    "DATABASE_OWNER_URL",
+    "REDIS_URL",
+    "EMAIL_URL",
+)
+MAIL_URL = r"^$|^(smtp|smtps)://[!-~]+$|^console:$"
+"""`smtp://user:password@host:587?starttls=true`, `smtps://...`, `console:`; escapes as in URLs."""
 
 RECHECK_SECONDS_MIN = 600
 """Sooner than this after its end nothing is sealed."""
@@ -61,11 +70,28 @@ class Environment(BaseSettings):
     WATCH_RELIST_SECONDS: int = Field(default=600, ge=60, le=86_400)
     """Between two full lists of a watched cluster, which repair what may have drifted."""
     QUOTA_ENFORCER: Literal["kubernetes", "simulated"] = "kubernetes"
+    WORKLOAD_EVICTOR: Literal["kubernetes", "simulated"] = "kubernetes"
+    PREEMPTION_GRACE_SECONDS: int = Field(default=300, ge=0, le=86_400)
+    """Between the notice that a plan is executed and its first step."""
+    PREEMPTION_AFTER_SECONDS: int = Field(default=900, ge=60, le=86_400)
+    """How long a tenant is over its limits before a plan is made by itself."""
     BURST_PRIORITY_CLASSES: Annotated[tuple[str, ...], NoDecode] = ("gpu-ledger-burst",)
     """Pods of these PriorityClasses are preemptible and count against burst units only."""
     RESERVATION_TTL_SECONDS: int = Field(default=120, ge=10, le=3_600)
     """How long an admitted pod may stay unseen by the watch before its units are free again."""
     QUOTA_UNBOUND_NAMESPACES: Literal["deny", "allow"] = "deny"
+    COST_ESTIMATOR: Literal["billing", "none"] = "billing"
+    """Who tells what a quota request would cost."""
+    NOTIFICATIONS: Literal["send", "simulated"] = "send"
+    EMAIL_URL: str = Field(default="", pattern=MAIL_URL)
+    """The mail server; without one no mail is sent."""
+    EMAIL_FROM: str = "gpu-ledger@localhost"
+    WEBHOOK_ALLOWED_NETWORKS: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = ()
+    """Private ranges in which webhooks may be."""
+    WEBHOOK_CLEAR_TEXT_HOSTS: Annotated[tuple[str, ...], NoDecode] = ()
+    """Hosts whose webhooks may be told over http."""
+    WEBHOOK_CA_FILE: str = ""
+    """Certificates to trust for webhooks, beside the system's."""
     WINDOW_LATENESS_SECONDS: int = Field(default=900, ge=60, le=86_400)
     """How long after its end a window is first collected; also the grace before an invoice."""
     MINIMUM_COVERAGE: Decimal = Field(default=Decimal("0.98"), gt=0, le=1)
@@ -88,7 +114,13 @@ class Environment(BaseSettings):
     INVOICE_SERIES: str = Field(default="GL", pattern=r"^[A-Z0-9-]{1,12}$")
     STATIC_ROOT: Path = Path("staticfiles")
 
-    @field_validator("ALLOWED_HOSTS", "BURST_PRIORITY_CLASSES", mode="before")
+    @field_validator(
+        "ALLOWED_HOSTS",
+        "BURST_PRIORITY_CLASSES",
+        "WEBHOOK_ALLOWED_NETWORKS",
+        "WEBHOOK_CLEAR_TEXT_HOSTS",
+        mode="before",
+    )
     @classmethod
     def _split_names(cls, value: object) -> object:
         if isinstance(value, str):

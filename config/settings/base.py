@@ -8,6 +8,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from config.env import Environment
 from config.logging import logging_settings
+from config.settings.notifications import notification_settings
 from config.settings.unfold import UNFOLD as UNFOLD  # noqa: PLC0414 - Named again so that settings modules export it.
 
 # What `settings_from` fills in, for readers and type checkers.
@@ -20,9 +21,13 @@ WATCH_HEARTBEAT_SECONDS: int
 WATCH_LEASE_SECONDS: int
 WATCH_RELIST_SECONDS: int
 QUOTA_ENFORCER: dict[str, Any]
+WORKLOAD_EVICTOR: dict[str, Any]
 BURST_PRIORITY_CLASSES: list[str]
 RESERVATION_TTL_SECONDS: int
 QUOTA_UNBOUND_NAMESPACES: str
+COST_ESTIMATOR: dict[str, Any]
+NOTIFICATION_SENDERS: dict[str, dict[str, Any]]
+WEBHOOK_CLEAR_TEXT_HOSTS: list[str]
 WINDOW_LATENESS_SECONDS: int
 MINIMUM_COVERAGE: Decimal
 GAP_POLICY: str
@@ -90,9 +95,13 @@ def settings_from(env: Environment) -> dict[str, Any]:
         "WATCH_LEASE_SECONDS": env.WATCH_LEASE_SECONDS,
         "WATCH_RELIST_SECONDS": env.WATCH_RELIST_SECONDS,
         "QUOTA_ENFORCER": {"BACKEND": QUOTA_ENFORCERS[env.QUOTA_ENFORCER], "OPTIONS": {}},
+        "WORKLOAD_EVICTOR": {"BACKEND": WORKLOAD_EVICTORS[env.WORKLOAD_EVICTOR], "OPTIONS": {}},
+        "PREEMPTION_GRACE_SECONDS": env.PREEMPTION_GRACE_SECONDS,
+        "PREEMPTION_AFTER_SECONDS": env.PREEMPTION_AFTER_SECONDS,
         "BURST_PRIORITY_CLASSES": list(env.BURST_PRIORITY_CLASSES),
         "RESERVATION_TTL_SECONDS": env.RESERVATION_TTL_SECONDS,
         "QUOTA_UNBOUND_NAMESPACES": env.QUOTA_UNBOUND_NAMESPACES,
+        "COST_ESTIMATOR": {"BACKEND": COST_ESTIMATORS[env.COST_ESTIMATOR]},
         "WINDOW_LATENESS_SECONDS": env.WINDOW_LATENESS_SECONDS,
         "MINIMUM_COVERAGE": env.MINIMUM_COVERAGE,
         "GAP_POLICY": env.GAP_POLICY,
@@ -107,6 +116,7 @@ def settings_from(env: Environment) -> dict[str, Any]:
             "tax_id": env.ISSUER_TAX_ID,
         },
         "INVOICE_SERIES": env.INVOICE_SERIES,
+        **notification_settings(env),
     }
 
 
@@ -121,6 +131,15 @@ CLUSTER_WATCHES = {
 QUOTA_ENFORCERS = {
     "kubernetes": "quotas.adapters.kubernetes.KubernetesQuotaEnforcer",
     "simulated": "quotas.adapters.simulated.SimulatedQuotaEnforcer",
+}
+WORKLOAD_EVICTORS = {
+    "kubernetes": "quotas.adapters.kubernetes_workloads.KubernetesWorkloadEvictor",
+    "simulated": "quotas.adapters.simulated_workloads.SimulatedWorkloadEvictor",
+}
+
+COST_ESTIMATORS = {
+    "billing": "billing.selectors.cost_estimate.PriceBookEstimator",
+    "none": "quotas.adapters.cost_unknown.NoCostEstimator",
 }
 
 INSTALLED_APPS = [

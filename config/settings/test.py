@@ -16,6 +16,8 @@ ENV = Environment.read(
     USAGE_SOURCE="simulated",
     CLUSTER_WATCH="simulated",
     QUOTA_ENFORCER="simulated",
+    WORKLOAD_EVICTOR="simulated",
+    NOTIFICATIONS="simulated",
 )
 globals().update(settings_from(ENV))
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

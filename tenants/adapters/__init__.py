@@ -1,1 +1,20 @@
-"""Adapters: what every app needs to reach a cluster. They know no model and hold no rule."""
+"""Adapters: how every app reaches a cluster, a mail server or a webhook. They know no model."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.module_loading import import_string
+
+from tenants.protocols import NotificationSender
+
+
+def notification_senders(setting: Mapping[str, Mapping[str, Any]]) -> dict[str, NotificationSender]:
+    """Return who sends each kind of notification; a kind that is missing cannot be sent.
+
+    Args:
+        setting: {"mail": {"BACKEND": dotted path of a callable, "OPTIONS": its arguments}, ...}.
+    """
+    return {
+        kind: import_string(chosen["BACKEND"])(**chosen.get("OPTIONS", {}))
+        for kind, chosen in setting.items()
+    }

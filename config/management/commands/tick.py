@@ -15,6 +15,7 @@ from django.utils import timezone
 import billing.tasks
 import metering.tasks
 import quotas.tasks
+import tenants.tasks
 from tenants.domain.actors import system_actor
 
 ROUNDS_MAX: Final = 100
@@ -27,6 +28,7 @@ TICKS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("waste", metering.tasks.derive),
     ("quotas", quotas.tasks.tick),
     ("billing", billing.tasks.tick),
+    ("notifications", tenants.tasks.tick),
 )
 """In the order in which work flows; each returns how many things it did, told apart or in all."""
 

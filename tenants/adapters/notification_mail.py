@@ -1,0 +1,61 @@
+"""Notifications by mail: plain text, through the mail server that settings name."""
+
+from collections.abc import Sequence
+from email.utils import make_msgid
+from smtplib import SMTPException
+
+from django.core.mail import EmailMessage
+
+from tenants.domain.errors import SourceUnavailableError
+from tenants.protocols import OutgoingNotification
+
+
+class MailSender:
+    """Sends through Django's mail backend, one mail for each address."""
+
+    def __init__(self, *, sender: str, public_url: str) -> None:
+        """Keep who it is from, and where people sign in.
+
+        Args:
+            sender: The From address.
+            public_url: Without a slash at its end.
+        """
+        self.sender = sender
+        self.public_url = public_url
+
+    def send(self, notification: OutgoingNotification) -> None:
+        """Send one mail; every attempt carries the same event id.
+
+        Raises:
+            SourceUnavailableError: The mail server is away or does not take it.
+        """
+        mail = EmailMessage(
+            subject=f"[GPU Ledger] {notification.subject}",
+            body="\n".join(self._lines(notification)),
+            from_email=self.sender,
+            to=[notification.address],
+            headers={
+                "Message-ID": make_msgid(str(notification.event_id), domain="gpu-ledger"),
+                "X-GPU-Ledger-Event": notification.event,
+                "X-GPU-Ledger-Event-Id": str(notification.event_id),
+                "Auto-Submitted": "auto-generated",
+            },
+        )
+        try:
+            mail.send()
+        except (SMTPException, OSError) as error:
+            raise SourceUnavailableError(
+                f"The mail server did not take it: {type(error).__name__}.", reason="mail_refused"
+            ) from error
+
+    def _lines(self, notification: OutgoingNotification) -> Sequence[str]:
+        told = f"{notification.occurred_at:%-d %B %Y, %H:%M} UTC"
+        about = f" for {notification.organization}" if notification.organization else ""
+        return (
+            notification.text.strip(),
+            "",
+            "-- ",
+            f"GPU Ledger{about}, {told}",
+            self.public_url,
+            f"You get this mail because of your role. Event: {notification.event}",
+        )

@@ -1,0 +1,42 @@
+"""Ports of tenants: who sends what is to be told."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+from uuid import UUID
+
+
+@dataclass(frozen=True)
+class OutgoingNotification:
+    """One notification for one address.
+
+    Attributes:
+        event_id: The same at every attempt and for every address, so that a receiver knows it.
+        organization: Slug; "" for a matter of the platform.
+        facts: JSON values for programs.
+        address: A mail address, or a URL.
+        secret_reference: `env:<NAME>` of the secret that signs; "" where nothing is signed.
+    """
+
+    event_id: UUID
+    event: str
+    occurred_at: datetime
+    organization: str
+    subject: str
+    text: str
+    facts: Mapping[str, Any]
+    address: str
+    secret_reference: str = ""
+
+
+class NotificationSender(Protocol):
+    """Somebody who takes a notification to an address, at least once."""
+
+    def send(self, notification: OutgoingNotification) -> None:
+        """Send it; returning means that the other side has taken it.
+
+        Raises:
+            SourceUnavailableError: It was not taken; it is tried again later.
+        """
+        ...

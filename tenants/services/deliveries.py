@@ -1,0 +1,144 @@
+"""Deliveries: claimed, sent outside any transaction, and marked; at least once.
+
+A claim moves a delivery's next time ahead by a lease. Who dies in between leaves it to the next
+tick after the lease; the receiver then hears the same event id twice.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import F
+
+from tenants.domain.actors import Actor
+from tenants.domain.errors import SourceUnavailableError
+from tenants.domain.notification_rules import LEASE, wait_after
+from tenants.models import DeliveryState, NotificationDelivery
+from tenants.protocols import NotificationSender, OutgoingNotification
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ClaimedDelivery:
+    """A delivery somebody is at.
+
+    Attributes:
+        attempts: With the one that is about to be made.
+    """
+
+    delivery_id: UUID
+    kind: str
+    attempts: int
+    notification: OutgoingNotification
+
+
+@transaction.atomic
+def claim_deliveries(*, limit: int, actor: Actor, at: datetime) -> tuple[ClaimedDelivery, ...]:
+    """Take up to `limit` due deliveries, the longest waiting first; others pass over them.
+
+    Args:
+        limit: As many as can be sent within the lease.
+        actor: Who sends.
+        at: When, UTC.
+    """
+    due = list(
+        NotificationDelivery.objects.filter(state=DeliveryState.PENDING, next_at__lte=at)
+        .order_by("next_at", "pk")
+        .select_for_update(of=("self",), skip_locked=True, no_key=True)
+        .select_related("notification__organization", "endpoint")[:limit]
+    )
+    NotificationDelivery.objects.filter(pk__in=[row.pk for row in due]).update(
+        attempts=F("attempts") + 1, next_at=at + LEASE
+    )
+    if due:
+        log.info("tenants.notifications.claimed", deliveries=len(due), by=actor.label)
+    return tuple(_claimed(row) for row in due)
+
+
+def send_claimed(
+    *,
+    claimed: Sequence[ClaimedDelivery],
+    senders: Mapping[str, NotificationSender],
+    at: datetime,
+) -> int:
+    """Send what was claimed, one after another, and mark each; return how many failed.
+
+    Args:
+        claimed: By `claim_deliveries`, in a transaction that is over.
+        senders: By kind; a kind without a sender is skipped for good.
+        at: When it was claimed, UTC.
+    """
+    failed = 0
+    for one in claimed:
+        sender = senders.get(one.kind)
+        if sender is None:
+            _skip(one)
+            continue
+        try:
+            sender.send(one.notification)
+        except SourceUnavailableError as error:
+            failed += 1
+            _postpone(one, error, at=at)
+        else:
+            _mark(one, state=DeliveryState.SENT, sent_at=at, last_error="")
+    return failed
+
+
+def _postpone(one: ClaimedDelivery, error: SourceUnavailableError, *, at: datetime) -> None:
+    wait = wait_after(one.attempts)
+    told = f"{error.reason}: {error}"[:200]
+    if wait is None:
+        _mark(one, state=DeliveryState.GIVEN_UP, last_error=told)
+        log.error(
+            "tenants.notifications.given_up",
+            delivery=str(one.delivery_id),
+            notification_event=one.notification.event,
+            reason=error.reason,
+            attempts=one.attempts,
+        )
+        return
+    _mark(one, next_at=at + wait, last_error=told)
+    log.warning(
+        "tenants.notifications.postponed",
+        delivery=str(one.delivery_id),
+        reason=error.reason,
+        attempts=one.attempts,
+        seconds=int(wait.total_seconds()),
+    )
+
+
+def _skip(one: ClaimedDelivery) -> None:
+    told = f"This installation sends no {one.kind}."
+    _mark(one, state=DeliveryState.SKIPPED, last_error=told)
+
+
+def _mark(one: ClaimedDelivery, **fields: object) -> None:
+    """Write down what came of an attempt, unless a later attempt has begun in the meantime."""
+    NotificationDelivery.objects.filter(
+        pk=one.delivery_id, state=DeliveryState.PENDING, attempts=one.attempts
+    ).update(**fields)
+
+
+def _claimed(row: NotificationDelivery) -> ClaimedDelivery:
+    notification = row.notification
+    organization = notification.organization
+    return ClaimedDelivery(
+        delivery_id=row.pk,
+        kind=row.kind,
+        attempts=row.attempts + 1,
+        notification=OutgoingNotification(
+            event_id=notification.pk,
+            event=notification.event,
+            occurred_at=notification.occurred_at,
+            organization="" if organization is None else organization.slug,
+            subject=notification.subject,
+            text=notification.text,
+            facts=notification.facts,
+            address=row.address,
+            secret_reference="" if row.endpoint is None else row.endpoint.secret_reference,
+        ),
+    )

@@ -1,0 +1,218 @@
+"""Where a webhook may go, told by a real receiver and by what never leaves this machine."""
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tenants.adapters.guarded_http import GuardedPoster
+from tenants.domain.errors import SourceUnavailableError
+from tests.tenants.adapters.receivers import Receiver, make_certificate, receiving
+
+LOCAL = {"allowed_networks": ("127.0.0.0/8", "::1/128"), "clear_text_hosts": ("127.0.0.1",)}
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_certificate(tmp_path_factory.mktemp("tls"))
+
+
+def post(poster: GuardedPoster, url: str) -> int:
+    return poster.post(url, body=b"{}", headers={"Content-Type": "application/json"})
+
+
+def refused(poster: GuardedPoster, url: str) -> str:
+    with pytest.raises(SourceUnavailableError) as error:
+        post(poster, url)
+    return error.value.reason
+
+
+def test_a_receiver_gets_the_body_and_the_headers(receiver: Receiver) -> None:
+    status = post(GuardedPoster(**LOCAL), f"http://127.0.0.1:{receiver.port}/hook/1?a=b")
+
+    assert status == 204
+    (got,) = receiver.posts
+    assert (got.path, got.body) == ("/hook/1?a=b", b"{}")
+    assert got.headers == {
+        "Host": f"127.0.0.1:{receiver.port}",
+        "Connection": "close",
+        "Content-Length": "2",
+        "Content-Type": "application/json",
+    }
+
+
+def test_a_redirect_is_not_followed(receiver: Receiver) -> None:
+    there = f"http://127.0.0.1:{receiver.port}/other"
+    receiver.answer = f"HTTP/1.1 302 Found\r\nLocation: {there}\r\n\r\n".encode()
+
+    status = post(GuardedPoster(**LOCAL), f"http://127.0.0.1:{receiver.port}/")
+
+    assert status == 302
+    assert [got.path for got in receiver.posts] == ["/"]
+
+
+def test_a_proxy_of_the_environment_is_not_asked(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1/")
+
+    assert post(GuardedPoster(**LOCAL), f"http://127.0.0.1:{receiver.port}/") == 204
+
+
+def test_over_tls_the_certificate_is_checked_against_the_name(certificate: Path) -> None:
+    with receiving(certificate=certificate) as receiver:
+        url = f"https://localhost:{receiver.port}/"
+        trusting = GuardedPoster(**LOCAL, authority_file=str(certificate))
+
+        assert post(trusting, url) == 204
+        assert refused(GuardedPoster(**LOCAL), url) == "unreachable"
+        assert refused(trusting, f"https://127.0.0.1:{receiver.port}/") == "unreachable"
+        assert len(receiver.posts) == 1
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://localhost/",
+        "http://hooks.example.com/",
+        "ftp://127.0.0.1/",
+        "file:///etc/passwd",
+    ],
+)
+def test_only_named_hosts_are_told_over_http(url: str) -> None:
+    assert refused(GuardedPoster(**LOCAL), url) == "not_https"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "localhost",
+        "10.0.0.1",
+        "172.16.0.1",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "0.0.0.0",  # noqa: S104 - An address to refuse.
+        "224.0.0.1",
+        "255.255.255.255",
+        "192.0.2.1",
+        "2130706433",
+        "0x7f.1",
+        "[::1]",
+        "[::]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:169.254.169.254]",
+        "[2002:7f00:1::]",
+        "[64:ff9b::7f00:1]",
+        "[fe80::1]",
+        "[fc00::1]",
+        "[ff02::1]",
+        "[2001:db8::1]",
+    ],
+)
+def test_an_address_that_is_not_public_is_never_connected_to(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connect(*_: object, **__: object) -> socket.socket:
+        raise AssertionError("connected")
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+
+    assert refused(GuardedPoster(), f"https://{host}/") == "address_forbidden"
+
+
+def test_one_bad_address_among_good_ones_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = [
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.216.34", 443)),
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.1", 443)),
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: both)
+
+    assert refused(GuardedPoster(), "https://hooks.example.com/") == "address_forbidden"
+
+
+def test_the_connection_is_made_to_the_address_that_was_checked(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter(["127.0.0.1", "127.0.0.2"])
+
+    def resolve(host: str, port: int, *_: object, **__: object) -> list[tuple[object, ...]]:
+        if host == "127.0.0.1":
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port))]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(answers), port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    poster = GuardedPoster(allowed_networks=("127.0.0.1/32",), clear_text_hosts=("rebinding",))
+
+    assert post(poster, f"http://rebinding:{receiver.port}/") == 204
+    assert refused(poster, f"http://rebinding:{receiver.port}/") == "address_forbidden"
+    assert len(receiver.posts) == 1
+
+
+def test_a_name_that_nobody_knows_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    def resolve(*_: object, **__: object) -> object:
+        raise socket.gaierror("unknown")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+
+    assert refused(GuardedPoster(), "https://nowhere.example.com/") == "unreachable"
+
+
+def test_who_does_not_answer_is_left_after_the_time_limit(receiver: Receiver) -> None:
+    receiver.answer = None
+    begin = time.monotonic()
+
+    reason = refused(
+        GuardedPoster(**LOCAL, timeout_seconds=1), f"http://127.0.0.1:{receiver.port}/"
+    )
+
+    assert reason == "timeout"
+    assert time.monotonic() - begin < 3
+
+
+def test_who_answers_drop_by_drop_gains_no_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        poster = GuardedPoster(**LOCAL, timeout_seconds=1)
+        begin = time.monotonic()
+
+        reason = refused(poster, f"http://127.0.0.1:{server.getsockname()[1]}/")
+
+    assert reason == "timeout"
+    assert time.monotonic() - begin < 3
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"hello\r\n",
+        b"HTTP/1.1 2x0 OK\r\n",
+        b"HTTP/1.1 20\r\n",
+        b"SSH-2.0 200\r\n",
+        b"x" * 9_000,
+    ],
+)
+def test_what_is_not_http_is_not_taken_for_an_answer(receiver: Receiver, answer: bytes) -> None:
+    receiver.answer = answer
+
+    reason = refused(GuardedPoster(**LOCAL), f"http://127.0.0.1:{receiver.port}/")
+
+    assert reason == "bad_answer"
+
+
+def test_a_closed_port_is_unreachable() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+
+    assert refused(GuardedPoster(**LOCAL), f"http://127.0.0.1:{port}/") == "unreachable"

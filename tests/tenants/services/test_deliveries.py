@@ -1,0 +1,222 @@
+"""Deliveries are claimed once, sent outside a transaction, tried again, and given up."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from threading import Barrier
+
+import pytest
+from django.db import connection, connections, transaction
+
+from tenants import tasks
+from tenants.adapters.notification_simulated import SimulatedSender
+from tenants.domain.actors import system_actor
+from tenants.domain.notification_rules import ATTEMPTS_MAX, LEASE, wait_after
+from tenants.models import NotificationDelivery, NotificationEndpoint
+from tenants.protocols import OutgoingNotification
+from tenants.services.deliveries import ClaimedDelivery, claim_deliveries, send_claimed
+from tenants.services.notifications import notify
+from tests.builders import AT, make_organization
+
+ACTOR = system_actor("tests")
+HOOK = "https://acme.test/hook"
+
+
+@pytest.fixture(autouse=True)
+def nobody_told() -> Iterator[None]:
+    SimulatedSender.forget()
+    yield
+    SimulatedSender.forget()
+
+
+def make_hooks(count: int = 1) -> None:
+    """Tell one event to so many webhooks of an organization."""
+    organization = make_organization()
+    for number in range(count):
+        NotificationEndpoint.objects.create(
+            organization=organization,
+            kind="webhook",
+            address=HOOK if number == 0 else f"{HOOK}/{number}",
+            events=["*"],
+            secret_reference="env:WEBHOOK_SECRET_ACME",
+            created_at=AT,
+        )
+    with transaction.atomic():
+        notify(
+            event="quotas:request:approved",
+            organization_id=organization.pk,
+            subject="Approved",
+            text="Yes.",
+            facts={"units": 8},
+            at=AT,
+        )
+
+
+def claim(limit: int = 10, *, seconds: int = 0) -> tuple[ClaimedDelivery, ...]:
+    return claim_deliveries(limit=limit, actor=ACTOR, at=AT + timedelta(seconds=seconds))
+
+
+def send(claimed: tuple[ClaimedDelivery, ...]) -> int:
+    return send_claimed(claimed=claimed, senders={"webhook": SimulatedSender()}, at=AT)
+
+
+@pytest.mark.django_db
+def test_what_is_due_is_sent_and_marked() -> None:
+    make_hooks()
+
+    failed = send(claim())
+
+    stored = NotificationDelivery.objects.get()
+    assert failed == 0
+    assert (stored.state, stored.attempts, stored.sent_at) == ("sent", 1, AT)
+    (sent,) = SimulatedSender.sent
+    assert sent == OutgoingNotification(
+        event_id=stored.notification_id,
+        event="quotas:request:approved",
+        occurred_at=AT,
+        organization="acme",
+        subject="Approved",
+        text="Yes.",
+        facts={"units": 8},
+        address=HOOK,
+        secret_reference="env:WEBHOOK_SECRET_ACME",
+    )
+    assert claim(seconds=86_400) == ()
+
+
+@pytest.mark.django_db
+def test_who_dies_with_a_claim_leaves_it_to_others_after_the_lease() -> None:
+    make_hooks()
+    first = claim()
+
+    during = claim(seconds=int(LEASE.total_seconds()) - 1)
+    after = claim(seconds=int(LEASE.total_seconds()))
+
+    assert (len(first), during, len(after)) == (1, (), 1)
+    assert after[0].attempts == 2
+    assert after[0].notification.event_id == first[0].notification.event_id
+
+
+@pytest.mark.django_db
+def test_who_comes_back_late_overwrites_no_later_attempt() -> None:
+    make_hooks()
+    late = claim()
+    SimulatedSender.failing.add(HOOK)
+    send(claim(seconds=int(LEASE.total_seconds())))
+    SimulatedSender.failing.clear()
+
+    send(late)
+
+    stored = NotificationDelivery.objects.get()
+    assert (stored.state, stored.attempts) == ("pending", 2)
+    assert stored.last_error == "unreachable: Nobody is there."
+
+
+@pytest.mark.django_db
+def test_who_is_away_is_tried_again_later_and_spares_the_others() -> None:
+    make_hooks(2)
+    SimulatedSender.failing.add(HOOK)
+
+    failed = send(claim())
+
+    away = NotificationDelivery.objects.get(address=HOOK)
+    assert failed == 1
+    assert (away.state, away.attempts) == ("pending", 1)
+    assert away.next_at == AT + timedelta(seconds=30)
+    assert away.last_error == "unreachable: Nobody is there."
+    assert [sent.address for sent in SimulatedSender.sent] == [f"{HOOK}/1"]
+
+
+@pytest.mark.django_db
+def test_after_so_many_attempts_it_is_given_up() -> None:
+    make_hooks()
+    SimulatedSender.failing.add(HOOK)
+    at = AT
+
+    for attempts in range(1, ATTEMPTS_MAX + 1):
+        claimed = claim_deliveries(limit=10, actor=ACTOR, at=at)
+        assert len(claimed) == 1
+        send_claimed(claimed=claimed, senders={"webhook": SimulatedSender()}, at=at)
+        at += wait_after(attempts) or timedelta()
+
+    stored = NotificationDelivery.objects.get()
+    assert (stored.state, stored.attempts) == ("given_up", ATTEMPTS_MAX)
+    assert claim(seconds=10**7) == ()
+
+
+@pytest.mark.django_db
+def test_a_kind_that_nobody_sends_is_skipped_and_says_so() -> None:
+    make_hooks()
+
+    failed = send_claimed(claimed=claim(), senders={}, at=AT)
+
+    stored = NotificationDelivery.objects.get()
+    assert (failed, stored.state) == (0, "skipped")
+    assert stored.last_error == "This installation sends no webhook."
+
+
+@pytest.mark.django_db
+def test_the_longest_waiting_come_first_and_no_more_than_asked_for() -> None:
+    make_hooks(3)
+    last = NotificationDelivery.objects.get(address=f"{HOOK}/1")
+    NotificationDelivery.objects.exclude(pk=last.pk).update(next_at=AT - timedelta(hours=1))
+
+    first, second = claim(2), claim(2)
+
+    assert last.pk not in {one.delivery_id for one in first}
+    assert len(first) == 2
+    assert [one.delivery_id for one in second] == [last.pk]
+
+
+@pytest.mark.django_db
+def test_a_tick_sends_batch_after_batch() -> None:
+    make_hooks(tasks.DELIVERIES_PER_BATCH + 3)
+
+    tried = tasks.tick(AT)
+
+    assert tried == len(SimulatedSender.sent) == tasks.DELIVERIES_PER_BATCH + 3
+    assert tasks.tick(AT) == 0
+
+
+@pytest.mark.django_db
+def test_a_batch_in_which_somebody_is_away_is_the_last_of_its_tick() -> None:
+    make_hooks(tasks.DELIVERIES_PER_BATCH + 3)
+    SimulatedSender.failing.add(f"{HOOK}/3")
+    NotificationDelivery.objects.filter(address=f"{HOOK}/3").update(next_at=AT - timedelta(hours=1))
+
+    first, second = tasks.tick(AT), tasks.tick(AT)
+
+    assert (first, second) == (tasks.DELIVERIES_PER_BATCH, 3)
+
+
+class Watching:
+    """A sender that looks whether a transaction is open."""
+
+    def __init__(self) -> None:
+        self.open: list[bool] = []
+
+    def send(self, notification: OutgoingNotification) -> None:  # noqa: ARG002 - As the protocol.
+        self.open.append(connection.in_atomic_block)
+
+
+@pytest.mark.usefixtures("committed_db")
+def test_nothing_is_sent_inside_a_transaction_and_two_claims_share_nothing() -> None:
+    make_hooks(40)
+    barrier = Barrier(4)
+
+    def take() -> list[str]:
+        try:
+            barrier.wait(timeout=10)
+            return [one.notification.address for one in claim(10)]
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(4) as pool:
+        taken = [f.result(timeout=30) for f in [pool.submit(take) for _ in range(4)]]
+    watching = Watching()
+    NotificationDelivery.objects.update(next_at=AT)
+    send_claimed(claimed=claim(1), senders={"webhook": watching}, at=AT)
+
+    addresses = [address for batch in taken for address in batch]
+    assert len(addresses) == len(set(addresses))
+    assert watching.open == [False]
