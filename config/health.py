@@ -69,6 +69,13 @@ FROZEN: dict[str, tuple[str, ...]] = {
         "refuses_update",
     ),
     "metering_windowrecheck": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "quotas_quotagrant": (
+        "names_holder",
+        "refuses_delete",
+        "refuses_truncate",
+        "refuses_update",
+    ),
+    "quotas_quotasuspension": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "tenants_auditentry": ("leaf", "refuses_delete", "refuses_truncate", "refuses_update"),
     "quotas_preemptionaction": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "quotas_preemptionplan": ("refuses_delete", "refuses_truncate", "refuses_update"),

@@ -1,77 +1,234 @@
 """The limit tree: how the limits of an organization, its projects and their users fit together.
 
-For each size: the limits of an organization's projects add up to no more than the organization's
-own, and a user's limit is no more than that of the project it holds in, or of the organization
-where the project has none. A limit that is not set binds nobody.
+For each selector the limits of a level add up to no more than the limit above them, times how much
+of that may be promised; and no limit is above one that covers it at a level above, nor unlimited
+under one that is not. A limit that is not set binds nobody; one that is unlimited binds nobody
+either, but somebody has decided so. Grants move limits in time, so everything is held at each
+instant at which a sum changes. Suspensions change no limit.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from metering.domain.gpu_sizes import GPUSize
+from quotas.domain.limit_input import LIMIT_UNITS_MAX
+from quotas.domain.limit_selectors import LimitSelector
+from quotas.domain.limit_tree import (
+    ENTIRE_PERCENT,
+    LimitKey,
+    LimitTree,
+    TreeLimit,
+    levels_of,
+    worst_excess,
+)
 from tenants.domain.errors import FieldProblem
 
 
 @dataclass(frozen=True)
-class LimitTree:
-    """The limits one organization has set for one size; what is not set does not stand here.
+class Violation:
+    """One rule that does not hold.
 
     Attributes:
-        organization_units: None when not set.
-        project_units: By project slug.
-        user_units: By project slug and user name.
+        code: Which rule.
+        key: The limit that is above what it may be; of a sum, the limit that is exceeded.
+        above: The limit it does not fit under; None when it breaks a rule by itself.
+        over_units: How many too many when it is worst; None when there is no number to it.
+        message: One sentence with who, how many too many, where, and since when if not at once.
     """
 
-    size: GPUSize
-    organization_units: int | None = None
-    project_units: Mapping[str, int] = field(default_factory=dict)
-    user_units: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    code: str
+    key: LimitKey
+    above: LimitKey | None
+    over_units: int | None
+    message: str
 
-    def ceiling_of(self, project: str) -> int | None:
-        """Return what binds a user of a project from above; None when nothing does."""
-        return self.project_units.get(project, self.organization_units)
+    def as_problem(self, blame: str) -> FieldProblem:
+        """Return it as a problem of the input field the caller can change."""
+        return FieldProblem(field=blame, code=self.code, message=self.message)
 
 
-def find_violations(tree: LimitTree, *, blame: str) -> tuple[FieldProblem, ...]:
-    """Return everything that does not fit: the organization first, then users by project and name.
+def find_violations(tree: LimitTree, *, from_at: datetime) -> tuple[Violation, ...]:
+    """Return everything that does not hold now or later: by project, user and selector.
 
     Args:
         tree: The limits as they would be.
-        blame: The input field the caller can change.
+        from_at: Now, UTC: what was before is not judged.
     """
-    return (*_organization_violations(tree, blame=blame), *_user_violations(tree, blame=blame))
-
-
-def _organization_violations(tree: LimitTree, *, blame: str) -> tuple[FieldProblem, ...]:
-    total_units = sum(tree.project_units.values())
-    if tree.organization_units is None or total_units <= tree.organization_units:
-        return ()
-    over_units = total_units - tree.organization_units
-    message = (
-        f"The {tree.size.value} limits of the projects would add up to {total_units}, the "
-        f"organization's limit is {tree.organization_units}: {over_units} too many."
-    )
-    return (FieldProblem(field=blame, code="projects_exceed_organization", message=message),)
-
-
-def _user_violations(tree: LimitTree, *, blame: str) -> tuple[FieldProblem, ...]:
+    children = _children_of(tree)
     return tuple(
-        _user_violation(tree, project=project, user=user, units=units, blame=blame)
-        for (project, user), units in sorted(tree.user_units.items())
-        if _exceeds(units, tree.ceiling_of(project))
+        violation
+        for _, limit in sorted(tree.items())
+        for violation in (
+            *_own_violations(limit, from_at=from_at),
+            *_sum_violations(limit, children.get(limit.key, ()), from_at=from_at),
+            *_ceiling_violations(limit, tree, from_at=from_at),
+        )
     )
 
 
-def _exceeds(units: int, ceiling_units: int | None) -> bool:
-    return ceiling_units is not None and units > ceiling_units
+def added_violations(
+    before: Sequence[Violation], after: Sequence[Violation]
+) -> tuple[Violation, ...]:
+    """Return all that would not hold, if a change brings or worsens any of it; else nothing.
+
+    A tree that was broken by an older rule can so be mended one limit at a time.
+    """
+    known = {(one.code, one.key, one.above): one.over_units for one in before}
+    is_worse = any(_is_worse(one, known) for one in after)
+    return tuple(after) if is_worse else ()
 
 
-def _user_violation(
-    tree: LimitTree, *, project: str, user: str, units: int, blame: str
-) -> FieldProblem:
-    above = "project" if project in tree.project_units else "organization"
+def _is_worse(
+    violation: Violation,
+    known: Mapping[tuple[str, LimitKey, LimitKey | None], int | None],
+) -> bool:
+    identity = (violation.code, violation.key, violation.above)
+    if identity not in known:
+        return True
+    before = known[identity]
+    return before is not None and violation.over_units is not None and violation.over_units > before
+
+
+def _children_of(tree: LimitTree) -> Mapping[LimitKey, list[TreeLimit]]:
+    """Return the finite limits with the same selector on the level below, by the limit above."""
+    children: dict[LimitKey, list[TreeLimit]] = {}
+    for key, limit in sorted(tree.items()):
+        if key.project and limit.limit_units is not None:
+            parent = LimitKey(key.project if key.user else "", "", key.selector)
+            children.setdefault(parent, []).append(limit)
+    return children
+
+
+def _own_violations(limit: TreeLimit, *, from_at: datetime) -> Iterator[Violation]:
+    """Yield what a limit and its grants break by themselves."""
+    if limit.limit_units is None:
+        return
+    units = levels_of((limit,), from_at=from_at)
+    lowest_at, lowest = min(units, key=lambda level: level[1])
+    highest_at, highest = max(units, key=lambda level: level[1])
+    who = _told_holder(limit.key)
+    if lowest < 0:
+        yield Violation(
+            "units_below_zero",
+            limit.key,
+            None,
+            -lowest,
+            f"{who} would have {lowest} {limit.key.selector} with the grants that take units "
+            f"away: {-lowest} too few{_since(lowest_at, from_at)}.",
+        )
+    if highest > LIMIT_UNITS_MAX:
+        over_units = highest - LIMIT_UNITS_MAX
+        yield Violation(
+            "units_above_maximum",
+            limit.key,
+            None,
+            over_units,
+            f"{who} would have {highest} {limit.key.selector} with its grants, the most is "
+            f"{LIMIT_UNITS_MAX}: {over_units} too many{_since(highest_at, from_at)}.",
+        )
+
+
+def _sum_violations(
+    limit: TreeLimit, children: Sequence[TreeLimit], *, from_at: datetime
+) -> Iterator[Violation]:
+    """Yield that the level below adds up to too much; one child alone is held by the ceiling."""
+    if limit.limit_units is None or len(children) == 1:
+        return
+    worst = worst_excess(children, limit, percent=limit.overcommit_percent, from_at=from_at)
+    if worst is None:
+        return
+    below, above = (
+        (f"the users of project {limit.key.project}", "project")
+        if limit.key.project
+        else ("the projects", "organization")
+    )
+    code = "users_exceed_project" if limit.key.project else "projects_exceed_organization"
+    promised = (
+        f"the {above}'s limit is {worst.ceiling_units}"
+        if limit.overcommit_percent == ENTIRE_PERCENT
+        else f"of the {above}'s limit {worst.ceiling_units} may be promised "
+        f"({limit.overcommit_percent} %)"
+    )
     message = (
-        f"User {user} would have {units} {tree.size.value} in project {project}, the {above}'s "
-        f"limit is {tree.ceiling_of(project)}."
+        f"The {limit.key.selector} limits of {below} would add up to {worst.units}, {promised}: "
+        f"{worst.over_units} too many{_since(worst.at, from_at)}."
     )
-    return FieldProblem(field=blame, code=f"user_exceeds_{above}", message=message)
+    yield Violation(code, limit.key, limit.key, worst.over_units, message)
+
+
+def _ceiling_violations(
+    limit: TreeLimit, tree: LimitTree, *, from_at: datetime
+) -> Iterator[Violation]:
+    """Yield which limits above, covering this one, it does not fit under."""
+    for above in _covering(limit.key, tree):
+        if above.limit_units is None:
+            continue
+        found = (
+            _unlimited_under(limit, above)
+            if limit.limit_units is None
+            else _above_ceiling(limit, above, from_at=from_at)
+        )
+        if found is not None:
+            yield found
+
+
+def _covering(key: LimitKey, tree: LimitTree) -> Iterator[TreeLimit]:
+    for project, user in key.holders_above:
+        for selector in _covering_selectors(key.selector):
+            above = tree.get(LimitKey(project, user, selector))
+            if above is not None:
+                yield above
+
+
+def _covering_selectors(selector: LimitSelector) -> tuple[LimitSelector, ...]:
+    """Return every selector that covers one, itself included, the widest first."""
+    groups = sorted({"", selector.model_group})
+    clusters = sorted({"", selector.cluster})
+    return tuple(
+        LimitSelector(selector.size, group, cluster) for group in groups for cluster in clusters
+    )
+
+
+def _unlimited_under(limit: TreeLimit, above: TreeLimit) -> Violation:
+    message = (
+        f"{_told_holder(limit.key)} would be unlimited in {limit.key.selector}, "
+        f"{_told_ceiling(limit.key, above.key)} is {above.limit_units}: set a number."
+    )
+    return Violation("unlimited_under_limit", limit.key, above.key, None, message)
+
+
+def _above_ceiling(limit: TreeLimit, above: TreeLimit, *, from_at: datetime) -> Violation | None:
+    worst = worst_excess((limit,), above, percent=ENTIRE_PERCENT, from_at=from_at)
+    if worst is None:
+        return None
+    place = f" in project {limit.key.project}" if limit.key.user else ""
+    message = (
+        f"{_told_name(limit.key)} would have {worst.units} {limit.key.selector}{place}, "
+        f"{_told_ceiling(limit.key, above.key)} is {worst.ceiling_units}: "
+        f"{worst.over_units} too many{_since(worst.at, from_at)}."
+    )
+    code = f"{limit.key.scope}_exceeds_{above.key.scope}"
+    return Violation(code, limit.key, above.key, worst.over_units, message)
+
+
+def _told_name(key: LimitKey) -> str:
+    if key.user:
+        return f"User {key.user}"
+    return f"Project {key.project}" if key.project else "The organization"
+
+
+def _told_holder(key: LimitKey) -> str:
+    return f"User {key.user} of project {key.project}" if key.user else _told_name(key)
+
+
+def _told_ceiling(key: LimitKey, above: LimitKey) -> str:
+    """Return the limit above in words; its selector is told where it is another."""
+    what = "limit" if above.selector == key.selector else f"limit of {above.selector}"
+    return f"the {above.scope}'s {what}"
+
+
+def _since(instant: datetime, from_at: datetime) -> str:
+    """Return from when it does not hold, where that is not at once."""
+    if instant <= from_at:
+        return ""
+    return f", from {instant.astimezone(UTC):%Y-%m-%d %H:%M} UTC on"

@@ -64,9 +64,9 @@ def limits_in_force(
 def _with_units(rows: QuerySet[QuotaLimit], *, at: datetime) -> QuerySet[QuotaLimit]:
     suspended = QuotaSuspension.objects.filter(
         Q(project=None) | Q(project=OuterRef("project_id")),
+        Q(end_at=None) | Q(end_at__gt=at),
         organization=OuterRef("organization_id"),
         begin_at__lte=at,
-        end_at=None,
     )
     return rows.select_related("user").annotate(
         granted=Coalesce(Sum("grants__units", filter=Q(grants__valid__contains=at)), 0),
@@ -86,7 +86,7 @@ def _in_force(row: QuotaLimit) -> LimitInForce:
         size=GPUSize(row.size),
         model_group=row.model_group,
         cluster_id=row.cluster_id,
-        nominal_units=None if row.limit_units is None else row.limit_units + granted,
+        nominal_units=None if row.limit_units is None else max(0, row.limit_units + granted),
         burst_units=row.burst_units,
         overcommit_percent=row.overcommit_percent,
         monthly_unit_hours=row.monthly_unit_hours,

@@ -1,39 +1,87 @@
 """Limits: read as the tree the rules speak of."""
 
+from collections.abc import Iterable
+from datetime import datetime
 from uuid import UUID
 
+from django.db.models import Q, QuerySet
+
 from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.hierarchy import LimitTree
-from quotas.models import QuotaLimit
+from quotas.domain.limit_selectors import LimitSelector
+from quotas.domain.limit_tree import GrantSpan, LimitKey, TreeLimit
+from quotas.models import QuotaGrant, QuotaLimit
 
 
-def limit_tree(*, organization_id: UUID, size: GPUSize) -> LimitTree:
-    """Return the limits of one organization for one size, in one statement."""
-    rows = QuotaLimit.objects.filter(organization_id=organization_id, size=size).values_list(
-        "project__slug", "user__username", "limit_units"
+def limit_tree(
+    *, organization_id: UUID, sizes: Iterable[GPUSize], at: datetime
+) -> dict[LimitKey, TreeLimit]:
+    """Return the limits of one organization with their grants of now and later; two statements.
+
+    Args:
+        organization_id: Whose.
+        sizes: Of which sizes.
+        at: Now, UTC: what ended before counts no more.
+    """
+    rows = list(
+        QuotaLimit.objects.filter(organization_id=organization_id, size__in=list(sizes))
+        .select_related("project", "user", "cluster")
+        .order_by("pk")
     )
-    organization_units: int | None = None
-    project_units: dict[str, int] = {}
-    user_units: dict[tuple[str, str], int] = {}
-    for project, user, units in rows:
-        if project is None:
-            organization_units = units
-        elif user is None:
-            project_units[project] = units
-        else:
-            user_units[project, user] = units
-    return LimitTree(
-        size=size,
-        organization_units=organization_units,
-        project_units=project_units,
-        user_units=user_units,
+    spans: dict[UUID, list[GrantSpan]] = {}
+    for grant in grants_from(at).filter(limit__in=[row.pk for row in rows]):
+        spans.setdefault(grant.limit_id, []).append(span_of(grant))  # type: ignore[arg-type] # Filtered.
+    limits = (tree_limit_of(row, grants=spans.get(row.pk, ())) for row in rows)
+    return {limit.key: limit for limit in limits}
+
+
+def grants_from(at: datetime) -> QuerySet[QuotaGrant]:
+    """Return the grants in force at a time or later."""
+    lasting = Q(valid__upper_inf=True) | Q(valid__endswith__gt=at)
+    return QuotaGrant.objects.filter(lasting, valid__isempty=False)
+
+
+def key_of(limit: QuotaLimit) -> LimitKey:
+    """Return where a limit stands in its organization's tree."""
+    return LimitKey(
+        project="" if limit.project is None else limit.project.slug,
+        user="" if limit.user is None else limit.user.username,
+        selector=selector_of(limit),
     )
+
+
+def selector_of(limit: QuotaLimit) -> LimitSelector:
+    """Return what a limit is about."""
+    return LimitSelector(
+        size=GPUSize(limit.size),
+        model_group=limit.model_group,
+        cluster="" if limit.cluster is None else limit.cluster.slug,
+    )
+
+
+def tree_limit_of(limit: QuotaLimit, *, grants: Iterable[GrantSpan] = ()) -> TreeLimit:
+    """Return a limit as a value of the tree."""
+    return TreeLimit(
+        key=key_of(limit),
+        limit_units=limit.limit_units,
+        overcommit_percent=limit.overcommit_percent,
+        grants=tuple(grants),
+    )
+
+
+def span_of(grant: QuotaGrant) -> GrantSpan:
+    """Return a grant that is not cancelled as a value."""
+    return GrantSpan(grant.units, begin_at=grant.valid.lower, end_at=grant.valid.upper)
 
 
 def project_limit_units(*, project_id: UUID, size: str) -> int | None:
-    """Return a project's limit of one size; None when not set."""
+    """Return a project's limit of one size for every model and cluster.
+
+    None when it is not set, and when it is unlimited.
+    """
     return (
-        QuotaLimit.objects.filter(project_id=project_id, user=None, size=size)
+        QuotaLimit.objects.filter(
+            project_id=project_id, user=None, size=size, model_group="", cluster=None
+        )
         .values_list("limit_units", flat=True)
         .first()
     )

@@ -1,5 +1,6 @@
 """Row locks of quotas, in the product's one order: organization -> project -> user -> the rest."""
 
+from collections.abc import Collection
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -15,10 +16,21 @@ def lock_limit_path(*, organization_id: UUID, project_id: UUID | None, user_id: 
     The organization comes first, so everything that changes one organization's limits waits in
     one line.
     """
+    lock_limit_paths(
+        organization_id=organization_id,
+        project_ids=[] if project_id is None else [project_id],
+        user_ids=[] if user_id is None else [user_id],
+    )
+
+
+def lock_limit_paths(
+    *, organization_id: UUID, project_ids: Collection[UUID], user_ids: Collection[int]
+) -> None:
+    """Lock whom several limits of one organization bind, in the same order."""
     lock_in_order(
         Organization.objects.filter(pk=organization_id),
-        Project.objects.filter(pk__in=[] if project_id is None else [project_id]),
-        User.objects.filter(pk__in=[] if user_id is None else [user_id]),
+        Project.objects.filter(pk__in=project_ids),
+        User.objects.filter(pk__in=user_ids),
     )
 
 

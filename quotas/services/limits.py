@@ -1,6 +1,5 @@
 """Writing limits: set, and taken away, always so that the tree of limits holds."""
 
-from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
@@ -8,21 +7,27 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.errors import (
-    QuotaHierarchyBrokenError,
-    QuotaLimitExistsError,
-)
-from quotas.domain.hierarchy import LimitTree, find_violations
-from quotas.domain.limit_input import refuse_problems, size_problems, units_problems
+from quotas.domain.errors import QuotaLimitExistsError, QuotaLimitGrantedError
+from quotas.domain.limit_input import refuse_problems, size_problems
+from quotas.domain.limit_selectors import model_group_problems
+from quotas.domain.limit_terms import KEEP, Keep, LimitTerms
 from quotas.models import QuotaLimit
-from quotas.selectors.limits import limit_tree
-from quotas.selectors.locks import lock_limit_path
+from quotas.selectors.limits import grants_from, key_of, limit_tree, tree_limit_of
+from quotas.services.counters import lock_counters, open_counter
+from quotas.services.hints import hint_changed
 from quotas.services.holders import Holder, holder_of, require_write
+from quotas.services.limit_places import (
+    LimitPlace,
+    find_limit,
+    lock_holder,
+    place_of,
+    require_open,
+)
+from quotas.services.limit_trees import refuse_violations
 from tenants.domain.actors import Actor
 from tenants.domain.errors import NotFoundError
-from tenants.domain.refusals import ProjectClosedError, StaleVersionError
-from tenants.models import Organization, Project
-from tenants.models.organization import LifecycleState
+from tenants.domain.refusals import StaleVersionError
+from tenants.models import Cluster, Organization, Project
 from tenants.services.audit import record
 
 NOT_SET = 0
@@ -37,7 +42,12 @@ def set_limit(  # noqa: PLR0913 - A record's columns; all are keyword only.
     project: Project | None = None,
     user: User | None = None,
     size: str,
-    limit_units: int,
+    model_group: str = "",
+    cluster: Cluster | None = None,
+    limit_units: int | None,
+    burst_units: int | Keep = KEEP,
+    overcommit_percent: int | Keep = KEEP,
+    monthly_unit_hours: int | Keep | None = KEEP,
     expected_version: int | None = None,
     actor: Actor,
     at: datetime,
@@ -50,7 +60,12 @@ def set_limit(  # noqa: PLR0913 - A record's columns; all are keyword only.
         project: The project, for a project's or a user's limit.
         user: The user, for a user's limit, which holds inside the project.
         size: "small", "medium" or "large".
-        limit_units: Zero means that none may be held.
+        model_group: Such as "H100"; "" for every model.
+        cluster: None for every cluster.
+        limit_units: Zero means that none may be held, None that any number may.
+        burst_units: What preemptible pods may hold beyond.
+        overcommit_percent: How much of it may be promised to the level below, together.
+        monthly_unit_hours: What may be used in a UTC month; None for any number.
         expected_version: The version the caller saw, `NOT_SET` to make a new one; None when it
             does not matter.
         actor: Who sets it. An organization's own limit is the platform's to set.
@@ -58,7 +73,7 @@ def set_limit(  # noqa: PLR0913 - A record's columns; all are keyword only.
 
     Raises:
         QuotaScopeError: The scope does not fit what is named.
-        QuotaInputError: The size or the units can never be a limit; every problem is told.
+        QuotaInputError: Something can never be a limit; every problem is told.
         ForbiddenError: The actor may not write this limit.
         ProjectClosedError: The project is closed.
         QuotaLimitExistsError: It was to be new, and is not.
@@ -66,12 +81,13 @@ def set_limit(  # noqa: PLR0913 - A record's columns; all are keyword only.
         QuotaHierarchyBrokenError: The tree would not hold; every violation is told.
     """
     holder = holder_of(scope=scope, organization=organization, project=project, user=user)
-    refuse_problems((*size_problems(size), *units_problems(limit_units, field="limit_units")))
+    terms = LimitTerms(limit_units, burst_units, overcommit_percent, monthly_unit_hours)
+    refuse_problems((*size_problems(size), *model_group_problems(model_group), *terms.problems()))
     require_write(holder=holder, actor=actor)
-    return write_limit(
-        holder=holder,
-        size=GPUSize(size),
-        limit_units=limit_units,
+    place = LimitPlace(holder, GPUSize(size), model_group, cluster)
+    return _write(
+        place,
+        terms,
         blame="limit_units",
         expected_version=expected_version,
         actor=actor,
@@ -89,30 +105,37 @@ def remove_limit(
         NotFoundError: There is no such limit.
         ForbiddenError: The actor may not write it.
         StaleVersionError: It was changed in the meantime.
+        QuotaLimitGrantedError: It has grants in force or to come.
     """
     limit = (
-        QuotaLimit.objects.select_related("organization", "project", "user")
+        QuotaLimit.objects.select_related("organization", "project", "user", "cluster")
         .filter(pk=limit_id)
         .first()
     )
     if limit is None:
         raise NotFoundError("There is no such quota limit.")
-    holder = Holder(limit.organization, limit.project, limit.user)
-    require_write(holder=holder, actor=actor)
-    _lock(holder)
-    current = _find(holder, GPUSize(limit.size))
+    place = place_of(limit)
+    require_write(holder=place.holder, actor=actor)
+    lock_holder(place.holder)
+    current = find_limit(place)
     if current is None:
         raise NotFoundError("There is no such quota limit.")
     _require_version(current, expected_version)
+    _refuse_granted(current, at=at)
+    lock_counters(organization_id=limit.organization_id)
     current.delete()
-    _record("remove", holder, current, actor=actor, at=at, before=current.limit_units, pk=limit_id)
+    _record("remove", place, current, actor=actor, at=at, before=told_units(current), pk=limit_id)
+    hint_changed(place.holder.organization.pk)
 
 
 def write_limit(  # noqa: PLR0913 - A record's columns; all are keyword only.
     *,
     holder: Holder,
     size: GPUSize,
-    limit_units: int,
+    model_group: str = "",
+    cluster: Cluster | None = None,
+    limit_units: int | None,
+    burst_units: int | Keep = KEEP,
     blame: str,
     expected_version: int | None = None,
     actor: Actor,
@@ -123,7 +146,10 @@ def write_limit(  # noqa: PLR0913 - A record's columns; all are keyword only.
     Args:
         holder: Whom it binds.
         size: Of which size.
-        limit_units: A valid number of units.
+        model_group: Of which GPU model; "" for every one.
+        cluster: On which cluster; None for every one.
+        limit_units: A valid number of units; None is unlimited.
+        burst_units: What preemptible pods may hold beyond; kept when not said.
         blame: The input field to name when the tree would not hold.
         expected_version: The version the caller saw; None when it does not matter.
         actor: Who sets it.
@@ -134,51 +160,53 @@ def write_limit(  # noqa: PLR0913 - A record's columns; all are keyword only.
         StaleVersionError: The limit was changed in the meantime.
         QuotaHierarchyBrokenError: The tree would not hold; every violation is told.
     """
-    _lock(holder)
-    _require_open(holder)
-    current = _find(holder, size)
+    return _write(
+        LimitPlace(holder, size, model_group, cluster),
+        LimitTerms(limit_units, burst_units),
+        blame=blame,
+        expected_version=expected_version,
+        actor=actor,
+        at=at,
+    )
+
+
+def _write(
+    place: LimitPlace,
+    terms: LimitTerms,
+    *,
+    blame: str,
+    expected_version: int | None,
+    actor: Actor,
+    at: datetime,
+) -> QuotaLimit:
+    lock_holder(place.holder)
+    require_open(place.holder)
+    current = find_limit(place)
     _require_version(current, expected_version)
-    if current is not None and current.limit_units == limit_units:
+    if current is not None and _says(current, terms):
         return current
-    _refuse_violations(holder, size=size, limit_units=limit_units, blame=blame)
-    before = None if current is None else current.limit_units
-    limit = current or _new_limit(holder, size=size, at=at)
-    limit.limit_units = limit_units
+    before = None if current is None else told_units(current)
+    limit = current or QuotaLimit(scope=place.holder.scope, created_at=at, **place.columns())
+    for column, value in terms.said().items():
+        setattr(limit, column, value)
+    _refuse_violations(limit, blame=blame, at=at)
     limit.changed_at = at
     if current is not None:
         limit.generation += 1
         limit.version += 1
     limit.save()
-    _record("set", holder, limit, actor=actor, at=at, before=before, pk=limit.pk)
+    if current is None:
+        open_counter(limit=limit, at=at)
+    _record("set", place, limit, actor=actor, at=at, before=before, pk=limit.pk)
+    hint_changed(place.holder.organization.pk)
     return limit
-
-
-def _lock(holder: Holder) -> None:
-    lock_limit_path(
-        organization_id=holder.organization.pk,
-        project_id=holder.project_id,
-        user_id=None if holder.user is None else holder.user.pk,
-    )
-
-
-def _require_open(holder: Holder) -> None:
-    if holder.project is None:
-        return
-    if Project.objects.filter(pk=holder.project.pk, state=LifecycleState.CLOSED).exists():
-        raise ProjectClosedError(f"{holder.project.name} is closed.", field="project")
-
-
-def _find(holder: Holder, size: GPUSize) -> QuotaLimit | None:
-    return QuotaLimit.objects.filter(
-        organization=holder.organization, project=holder.project, user=holder.user, size=size
-    ).first()
 
 
 def _require_version(limit: QuotaLimit | None, expected_version: int | None) -> None:
     version = 0 if limit is None else limit.version
     if limit is not None and expected_version == NOT_SET:
         raise QuotaLimitExistsError(
-            f"The limit is set to {limit.limit_units}.",
+            f"The limit is set to {told_units(limit)}.",
             facts={"limit_id": str(limit.pk), "limit_units": limit.limit_units},
         )
     if expected_version is not None and version != expected_version:
@@ -188,45 +216,41 @@ def _require_version(limit: QuotaLimit | None, expected_version: int | None) -> 
         )
 
 
-def _refuse_violations(holder: Holder, *, size: GPUSize, limit_units: int, blame: str) -> None:
-    tree = limit_tree(organization_id=holder.organization.pk, size=size)
-    problems = find_violations(_with_limit(tree, holder, limit_units), blame=blame)
-    if problems:
-        raise QuotaHierarchyBrokenError(problems[0].message, field=blame, problems=problems)
+def _refuse_granted(limit: QuotaLimit, *, at: datetime) -> None:
+    count = grants_from(at).filter(limit=limit).count()
+    if count:
+        raise QuotaLimitGrantedError(
+            f"The limit has {count} grants in force or to come.", facts={"grants": count}
+        )
 
 
-def _with_limit(tree: LimitTree, holder: Holder, limit_units: int) -> LimitTree:
-    """Return the tree as it would be with one limit set."""
-    if holder.project is None:
-        return replace(tree, organization_units=limit_units)
-    slug = holder.project.slug
-    if holder.user is None:
-        return replace(tree, project_units={**tree.project_units, slug: limit_units})
-    key = (slug, holder.user.username)
-    return replace(tree, user_units={**tree.user_units, key: limit_units})
+def _says(limit: QuotaLimit, terms: LimitTerms) -> bool:
+    return all(getattr(limit, column) == value for column, value in terms.said().items())
 
 
-def _new_limit(holder: Holder, *, size: GPUSize, at: datetime) -> QuotaLimit:
-    return QuotaLimit(
-        scope=holder.scope,
-        organization=holder.organization,
-        project=holder.project,
-        user=holder.user,
-        size=size.value,
-        created_at=at,
-    )
+def _refuse_violations(limit: QuotaLimit, *, blame: str, at: datetime) -> None:
+    tree = limit_tree(organization_id=limit.organization_id, sizes=[GPUSize(limit.size)], at=at)
+    known = tree.get(key_of(limit))
+    changed = tree_limit_of(limit, grants=() if known is None else known.grants)
+    refuse_violations(tree, [changed], blame=blame, at=at)
+
+
+def told_units(limit: QuotaLimit) -> int | str:
+    """Return a limit's units for a sentence or an audit entry."""
+    return "unlimited" if limit.limit_units is None else limit.limit_units
 
 
 def _record(  # noqa: PLR0913 - What the entry tells; all but the first three are keyword only.
     verb: str,
-    holder: Holder,
+    place: LimitPlace,
     limit: QuotaLimit,
     *,
     actor: Actor,
     at: datetime,
-    before: int | None,
+    before: int | str | None,
     pk: UUID,
 ) -> None:
+    holder = place.holder
     record(
         actor=actor,
         at=at,
@@ -239,8 +263,13 @@ def _record(  # noqa: PLR0913 - What the entry tells; all but the first three ar
             "project": None if holder.project is None else holder.project.slug,
             "user_id": None if holder.user is None else holder.user.pk,
             "size": limit.size,
+            "model_group": limit.model_group,
+            "cluster": None if place.cluster is None else place.cluster.slug,
             "before_units": before,
-            "after_units": limit.limit_units if verb == "set" else None,
+            "after_units": told_units(limit) if verb == "set" else None,
+            "burst_units": limit.burst_units,
+            "overcommit_percent": limit.overcommit_percent,
+            "monthly_unit_hours": limit.monthly_unit_hours,
             "generation": limit.generation,
         },
     )

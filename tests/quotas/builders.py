@@ -5,9 +5,10 @@ from datetime import datetime
 from pathlib import Path
 
 from django.contrib.auth.models import User
+from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from metering.models import CapacityRecord, MeteringWindow, PodAllocation
-from quotas.models import LimitScope, QuotaLimit
+from quotas.models import IsolationPolicy, LimitScope, QuotaGrant, QuotaLimit
 from tenants.domain.actors import Actor
 from tenants.models import AuditEntry, Cluster, Organization, Project
 from tenants.selectors.actors import actor_of_user
@@ -25,7 +26,8 @@ def make_limit(
     user: User | None = None,
     *,
     size: str = "large",
-    units: int = 8,
+    units: int | None = 8,
+    **columns: object,
 ) -> QuotaLimit:
     """Return a limit, saved without asking whether it fits."""
     scope = LimitScope.ORGANIZATION
@@ -40,7 +42,42 @@ def make_limit(
         limit_units=units,
         created_at=AT,
         changed_at=AT,
+        **columns,
     )
+
+
+def make_grant(
+    limit: QuotaLimit,
+    units: int,
+    begin_at: datetime = AT,
+    end_at: datetime | None = None,
+    **columns: object,
+) -> QuotaGrant:
+    """Return a grant, saved without asking whether it fits."""
+    defaults: dict[str, object] = {
+        "organization": limit.organization,
+        "project": limit.project,
+        "reason": "manual",
+        "created_at": AT,
+    }
+    return QuotaGrant.objects.create(
+        limit=limit,
+        units=units,
+        valid=DateTimeTZRange(begin_at, end_at),
+        **{**defaults, **columns},
+    )
+
+
+def make_policy(
+    organization: Organization,
+    project: Project | None = None,
+    *,
+    modes: tuple[str, ...] = ("whole",),
+    **fields: object,
+) -> IsolationPolicy:
+    """Return an isolation policy, saved as it is."""
+    given = {"organization": organization, "project": project, "modes": list(modes), **fields}
+    return IsolationPolicy.objects.create(**given, created_at=AT, changed_at=AT)
 
 
 def hold(

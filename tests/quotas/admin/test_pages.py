@@ -113,7 +113,7 @@ def test_a_limit_that_breaks_the_tree_is_refused_beside_its_field(cast: Cast) ->
         f"/admin/quotas/quotalimit/{limit.pk}/change/", {"limit_units": "7"}
     )
 
-    assert "would add up to 7" in answer.content.decode()
+    assert "would have 7 large" in answer.content.decode()
     limit.refresh_from_db()
     assert limit.limit_units == 4
     assert audit_actions() == []
