@@ -1,4 +1,4 @@
-"""IO of quotas: they know no model. Doors choose one by the setting QUOTA_ENFORCER."""
+"""IO of quotas: they know no model. Doors choose by QUOTA_ENFORCER and WORKLOAD_EVICTOR."""
 
 import json
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from typing import Any
 from django.utils.module_loading import import_string
 
 from quotas.protocols import QuotaEnforcer
+from quotas.protocols.workloads import WorkloadEvictor
 
 
 def quota_enforcer(setting: Mapping[str, Any]) -> QuotaEnforcer:
@@ -16,10 +17,24 @@ def quota_enforcer(setting: Mapping[str, Any]) -> QuotaEnforcer:
     Args:
         setting: {"BACKEND": dotted path of a class, "OPTIONS": its keyword arguments}.
     """
-    return _built(setting["BACKEND"], json.dumps(setting.get("OPTIONS", {}), sort_keys=True))
+    enforcer: QuotaEnforcer = _made(
+        setting["BACKEND"], json.dumps(setting.get("OPTIONS", {}), sort_keys=True)
+    )
+    return enforcer
+
+
+def workload_evictor(setting: Mapping[str, Any]) -> WorkloadEvictor:
+    """Return the evictor a setting names; one per setting and process, so connections are kept.
+
+    Args:
+        setting: {"BACKEND": dotted path of a class, "OPTIONS": its keyword arguments}.
+    """
+    evictor: WorkloadEvictor = _made(
+        setting["BACKEND"], json.dumps(setting.get("OPTIONS", {}), sort_keys=True)
+    )
+    return evictor
 
 
 @cache
-def _built(backend: str, options: str) -> QuotaEnforcer:
-    enforcer: QuotaEnforcer = import_string(backend)(**json.loads(options))
-    return enforcer
+def _made(backend: str, options: str) -> Any:  # noqa: ANN401 - What a setting names.
+    return import_string(backend)(**json.loads(options))

@@ -1,4 +1,8 @@
-"""What preemption needs from a cluster: somebody who suspends Jobs and evicts pods, gently."""
+"""What preemption needs from a cluster: somebody who suspends Jobs and evicts pods, gently.
+
+Every step may be taken again: what has been done is not done twice, and what is not meant any more
+(another uid) is left alone.
+"""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -56,7 +60,11 @@ class EvictionAnswer:
 
 @dataclass(frozen=True)
 class JobOfPod:
-    """The Job a pod belongs to, and whether it can be suspended."""
+    """The Job a pod belongs to.
+
+    Attributes:
+        can_be_suspended: The server knows how (Kubernetes 1.22 and later), and it has not ended.
+    """
 
     reference: WorkloadReference
     is_suspended: bool
@@ -70,6 +78,16 @@ class WorkloadEvictor(Protocol):
         self, endpoint: EnforcementEndpoint, job: WorkloadReference, *, is_dry_run: bool
     ) -> EvictionAnswer:
         """Set `spec.suspend` of a Job, so that its pods go and it can be resumed later.
+
+        A Job that is suspended already is `STARTED` all the same.
+
+        Raises:
+            SourceUnavailableError: The cluster did not answer, or refused us.
+        """
+        ...
+
+    def resume_job(self, endpoint: EnforcementEndpoint, job: WorkloadReference) -> EvictionAnswer:
+        """Take `spec.suspend` of a Job back: its pods are made again, and admitted or not.
 
         Raises:
             SourceUnavailableError: The cluster did not answer, or refused us.

@@ -1,0 +1,247 @@
+"""The Kubernetes evictor: Jobs are suspended and pods evicted through the official client.
+
+Which version of Eviction a server takes, and whether it can suspend Jobs, is read from the server:
+policy/v1 is newer than Kubernetes 1.21, and `spec.suspend` newer than 1.20.
+Source: Kubernetes, "API-initiated Eviction"; reference of metering, "Lowering and preemption".
+"""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from threading import Lock
+from typing import Any, Final, TypeVar
+
+import urllib3
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+from quotas.adapters.eviction_answers import answer_of, eviction_of, unavailable
+from quotas.protocols import EnforcementEndpoint
+from quotas.protocols.workloads import (
+    EvictionAnswer,
+    EvictionOutcome,
+    JobOfPod,
+    WorkloadReference,
+)
+from tenants.adapters.kubernetes_credentials import configuration_of
+from tenants.domain.errors import SourceUnavailableError
+
+TIMEOUT_SECONDS: Final = (5, 10)
+"""To connect, and to read."""
+PATCH_TRIES: Final = 3
+"""How often a Job is read and patched again when somebody wrote in between."""
+MERGE_PATCH: Final = "application/merge-patch+json"
+EVICTION: Final = "pods/eviction"
+_ENDED: Final = frozenset({"Complete", "Failed"})
+Answer = TypeVar("Answer")
+
+
+class KubernetesWorkloadEvictor:
+    """Ends workloads through the official client. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        """Begin without any connection."""
+        self._clients: dict[EnforcementEndpoint, client.ApiClient] = {}
+        self._versions: dict[EnforcementEndpoint, str] = {}
+        self._lock = Lock()
+
+    def suspend_job(
+        self, endpoint: EnforcementEndpoint, job: WorkloadReference, *, is_dry_run: bool
+    ) -> EvictionAnswer:
+        """Set `spec.suspend` of a Job; see `WorkloadEvictor.suspend_job`."""
+        return self._switch_job(endpoint, job, is_suspended=True, is_dry_run=is_dry_run)
+
+    def resume_job(self, endpoint: EnforcementEndpoint, job: WorkloadReference) -> EvictionAnswer:
+        """Take `spec.suspend` of a Job back; see `WorkloadEvictor.resume_job`."""
+        return self._switch_job(endpoint, job, is_suspended=False, is_dry_run=False)
+
+    def find_job(
+        self, endpoint: EnforcementEndpoint, *, namespace: str, name: str
+    ) -> JobOfPod | None:
+        """Return a Job by name; see `WorkloadEvictor.find_job`."""
+        job = self._read_job(endpoint, namespace=namespace, name=name)
+        if job is None:
+            return None
+        return JobOfPod(
+            reference=WorkloadReference("Job", namespace, name, str(job.metadata.uid)),
+            is_suspended=bool(job.spec.suspend),
+            can_be_suspended=job.spec.suspend is not None and not _has_ended(job),
+        )
+
+    def evict_pod(
+        self,
+        endpoint: EnforcementEndpoint,
+        pod: WorkloadReference,
+        *,
+        grace_seconds: int | None,
+        is_dry_run: bool,
+    ) -> EvictionAnswer:
+        """Evict one pod; see `WorkloadEvictor.evict_pod`."""
+        body = eviction_of(
+            pod,
+            version=self._eviction_version(endpoint),
+            grace_seconds=grace_seconds,
+            is_dry_run=is_dry_run,
+        )
+        try:
+            self._call(
+                endpoint,
+                lambda made: client.CoreV1Api(made).create_namespaced_pod_eviction(
+                    pod.name,
+                    pod.namespace,
+                    body,
+                    _preload_content=False,
+                    _request_timeout=TIMEOUT_SECONDS,
+                ),
+            )
+        except ApiException as error:
+            return answer_of(error, pod)
+        return _taken(is_dry_run=is_dry_run)
+
+    def _switch_job(
+        self,
+        endpoint: EnforcementEndpoint,
+        job: WorkloadReference,
+        *,
+        is_suspended: bool,
+        is_dry_run: bool,
+    ) -> EvictionAnswer:
+        for _ in range(PATCH_TRIES):
+            found = self._read_job(endpoint, namespace=job.namespace, name=job.name)
+            settled = _settled(found, job, is_suspended=is_suspended, is_dry_run=is_dry_run)
+            if settled is not None:
+                return settled
+            patch = {
+                # With its version, so that nothing is done to a Job that changed since.
+                "metadata": {"resourceVersion": found.metadata.resource_version},
+                "spec": {"suspend": is_suspended},
+            }
+            if self._patch_job(endpoint, job, patch, is_dry_run=is_dry_run):
+                return _taken(is_dry_run=is_dry_run)
+        raise SourceUnavailableError(
+            f"Job {job.namespace}/{job.name} was changed while it was switched.", reason="busy"
+        )
+
+    def _read_job(self, endpoint: EnforcementEndpoint, *, namespace: str, name: str) -> Any:  # noqa: ANN401 - The client is untyped here.
+        """Return a Job; None when there is none."""
+        try:
+            return self._call(
+                endpoint,
+                lambda made: client.BatchV1Api(made).read_namespaced_job(
+                    name, namespace, _request_timeout=TIMEOUT_SECONDS
+                ),
+            )
+        except ApiException as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise unavailable(error, f"Job {namespace}/{name}") from error
+
+    def _patch_job(
+        self,
+        endpoint: EnforcementEndpoint,
+        job: WorkloadReference,
+        patch: dict[str, Any],
+        *,
+        is_dry_run: bool,
+    ) -> bool:
+        """Patch, and return whether it went through; False when it was changed or deleted."""
+        options = {"dry_run": "All"} if is_dry_run else {}
+        try:
+            self._call(
+                endpoint,
+                lambda made: client.BatchV1Api(made).patch_namespaced_job(
+                    job.name,
+                    job.namespace,
+                    patch,
+                    _content_type=MERGE_PATCH,
+                    _request_timeout=TIMEOUT_SECONDS,
+                    **options,
+                ),
+            )
+        except ApiException as error:
+            if error.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
+                return False
+            raise unavailable(error, f"Job {job.namespace}/{job.name}") from error
+        return True
+
+    def _eviction_version(self, endpoint: EnforcementEndpoint) -> str:
+        """Return the version of Eviction a server takes, such as "policy/v1"; asked once."""
+        with self._lock:
+            known = self._versions.get(endpoint)
+        if known is not None:
+            return known
+        try:
+            listed = self._call(
+                endpoint,
+                lambda made: client.CoreV1Api(made).get_api_resources(
+                    _request_timeout=TIMEOUT_SECONDS
+                ),
+            )
+        except ApiException as error:
+            raise unavailable(error, "The list of resources") from error
+        served = [one for one in listed.resources if one.name == EVICTION]
+        if not served:
+            raise SourceUnavailableError(
+                f"Cluster {endpoint.slug} serves no evictions.", reason="no_eviction"
+            )
+        version = f"{served[0].group}/{served[0].version}"
+        with self._lock:
+            self._versions[endpoint] = version
+        return version
+
+    def _call(
+        self, endpoint: EnforcementEndpoint, ask: Callable[[client.ApiClient], Answer]
+    ) -> Answer:
+        """Ask, and turn everything that is no answer into SourceUnavailableError."""
+        try:
+            return ask(self._client(endpoint))
+        except ApiException as error:
+            if error.status == HTTPStatus.UNAUTHORIZED:
+                # The next attempt reads the credentials again, in case they were rotated.
+                with self._lock:
+                    self._clients.pop(endpoint, None)
+            raise
+        except urllib3.exceptions.HTTPError as error:
+            raise SourceUnavailableError(
+                f"Cluster {endpoint.slug} did not answer.", reason="unreachable"
+            ) from error
+
+    def _client(self, endpoint: EnforcementEndpoint) -> client.ApiClient:
+        with self._lock:
+            if endpoint not in self._clients:
+                configuration = configuration_of(
+                    slug=endpoint.slug,
+                    url=endpoint.kubernetes_url,
+                    reference=endpoint.credential_reference,
+                )
+                # What is asked again is decided by the plan, which keeps count of it.
+                configuration.retries = urllib3.Retry(0)
+                self._clients[endpoint] = client.ApiClient(configuration)
+            return self._clients[endpoint]
+
+
+def _taken(*, is_dry_run: bool) -> EvictionAnswer:
+    return EvictionAnswer(EvictionOutcome.WOULD_START if is_dry_run else EvictionOutcome.STARTED)
+
+
+def _has_ended(job: Any) -> bool:  # noqa: ANN401 - The client is untyped here.
+    conditions = (job.status and job.status.conditions) or []
+    return any(one.type in _ENDED and one.status == "True" for one in conditions)
+
+
+def _settled(
+    found: Any,  # noqa: ANN401 - The client is untyped here.
+    job: WorkloadReference,
+    *,
+    is_suspended: bool,
+    is_dry_run: bool,
+) -> EvictionAnswer | None:
+    """Return the answer when there is nothing to switch; None when there is."""
+    if found is None or _has_ended(found):
+        return EvictionAnswer(EvictionOutcome.GONE)
+    if found.metadata.uid != job.uid:
+        return EvictionAnswer(
+            EvictionOutcome.CHANGED, message=f"Job {job.name} was made anew since."
+        )
+    if bool(found.spec.suspend) is is_suspended:
+        return _taken(is_dry_run=is_dry_run)
+    return None
