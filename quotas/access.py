@@ -6,7 +6,7 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
-from quotas.models import EnforcementTarget, QuotaLimit, QuotaRequest
+from quotas.models import EnforcementTarget, IsolationPolicy, QuotaLimit, QuotaRequest
 from tenants.access import (
     access_row,
     is_platform_wide,
@@ -22,6 +22,8 @@ WRITE_LIMIT: Final = "quotas:limit:write"
 READ_REQUEST: Final = "quotas:request:read"
 SUBMIT_REQUEST: Final = "quotas:request:submit"
 DECIDE_REQUEST: Final = "quotas:request:decide"
+READ_ISOLATION: Final = "quotas:isolation:read"
+WRITE_ISOLATION: Final = "quotas:isolation:write"
 READ_ENFORCEMENT: Final = "quotas:enforcement:read"
 
 
@@ -61,6 +63,39 @@ def targets_visible_to(
     """Return every enforcement target to an actor of the platform, none to others."""
     rows = EnforcementTarget.objects.select_related("cluster", "project")
     return rows if is_platform_wide(actor, capability) else rows.none()
+
+
+def policies_visible_to(
+    actor: Actor, capability: str = READ_ISOLATION
+) -> QuerySet[IsolationPolicy]:
+    """Return the isolation policies over which an actor holds a capability.
+
+    Whoever may read a project's may read those of its organization, which bind it as well.
+    """
+    rows = IsolationPolicy.objects.select_related("organization", "project")
+    if is_platform_wide(actor, capability):
+        return rows
+    projects = projects_visible_to(actor, capability)
+    whole = Q(organization__in=organizations_visible_to(actor, capability))
+    if capability == READ_ISOLATION:
+        whole |= Q(organization__in=projects.values("organization_id"))
+    return rows.filter(Q(project__in=projects) | Q(project=None) & whole)
+
+
+def access_policy(actor: Actor, policy_id: UUID, capability: str) -> IsolationPolicy:
+    """Return an isolation policy over which an actor holds a capability.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it without holding the capability.
+    """
+    return access_row(
+        IsolationPolicy.objects.select_related("organization", "project"),
+        policy_id,
+        allowed=policies_visible_to(actor, capability),
+        visible=policies_visible_to(actor),
+        capability=capability,
+    )
 
 
 def access_limit(actor: Actor, limit_id: UUID, capability: str) -> QuotaLimit:

@@ -96,6 +96,7 @@ UNFOLD: dict[str, Any] = {
                 _entry("Quota board", "leaderboard", "admin:quotas_quotalimit_board"),
                 _table("Requests", "inbox", "quotas_quotarequest"),
                 _table("Limits", "speed", "quotas_quotalimit"),
+                _table("Isolation", "shield_lock", "quotas_isolationpolicy"),
                 _table("Enforcement", "gavel", "quotas_enforcementtarget"),
             ),
             _group(

@@ -88,7 +88,7 @@ class NodeRecord(models.Model):
     node = models.CharField(max_length=253)
     node_uid = models.CharField(max_length=64)
     labels = models.JSONField(default=dict)
-    """Raw GPU labels only, as sizing reads them."""
+    """Raw GPU labels only, as sizing reads them, and whom the node is dedicated to."""
     allocatable = models.JSONField(default=dict)
     """Raw GPU resource names to whole units."""
     is_ready = models.BooleanField(default=True)

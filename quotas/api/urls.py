@@ -3,6 +3,7 @@
 from rest_framework.routers import SimpleRouter
 
 from quotas.api.enforcement_targets import EnforcementTargetViewSet
+from quotas.api.isolation_policies import IsolationPolicyViewSet
 from quotas.api.quota_limits import QuotaLimitViewSet
 from quotas.api.quota_requests import QuotaRequestViewSet
 from quotas.api.quota_usage import QuotaUsageViewSet
@@ -12,5 +13,6 @@ router.register("quota-limits", QuotaLimitViewSet, basename="quota-limit")
 router.register("quota-requests", QuotaRequestViewSet, basename="quota-request")
 router.register("quota-usage", QuotaUsageViewSet, basename="quota-usage")
 router.register("enforcement-targets", EnforcementTargetViewSet, basename="enforcement-target")
+router.register("isolation-policies", IsolationPolicyViewSet, basename="isolation-policy")
 
 urlpatterns = router.urls

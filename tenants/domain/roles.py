@@ -48,6 +48,7 @@ _READ_TENANT: Final = frozenset(
         "metering:credit:read",
         "metering:catalogue:read",
         "quotas:limit:read",
+        "quotas:isolation:read",
         "quotas:request:read",
         "billing:price:read",
         "billing:charge:read",
@@ -71,6 +72,7 @@ _ORGANIZATION_ADMIN: Final = _READ_TENANT | {
     "tenants:token:write",
     "metering:waste:dismiss",
     "quotas:limit:write",
+    "quotas:isolation:write",
     "quotas:request:submit",
     "quotas:request:decide",
 }
@@ -91,6 +93,7 @@ CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
         "metering:device_event:write",
         "metering:catalogue:write",
         "quotas:limit:write",
+        "quotas:isolation:write",
         "quotas:request:decide",
         "quotas:enforcement:write",
     },
@@ -118,6 +121,7 @@ CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
             "metering:waste:read",
             "metering:catalogue:read",
             "quotas:limit:read",
+            "quotas:isolation:read",
             "quotas:request:read",
         }
     ),

@@ -24,7 +24,7 @@ from tests.billing.late import correct
 from tests.billing.ledger import TICK, Ledger, Use, make_ledger, sealed_window
 from tests.builders import AT, MONTH_START, grant, make_user
 from tests.metering.derived_rows import make_derived_rows
-from tests.quotas.builders import hold, make_limit
+from tests.quotas.builders import hold, make_limit, make_policy
 
 SEED = system_actor("seed")
 
@@ -117,6 +117,7 @@ def _make_device(window: MeteringWindow) -> None:
 def _make_quotas(ledger: Ledger, number: int) -> None:
     make_limit(ledger.organization)
     make_limit(ledger.organization, ledger.llm)
+    make_policy(ledger.organization, ledger.llm)
     hold(ledger.cluster, f"{ledger.organization.slug}-llm", units=2)
     QuotaRequest.objects.create(
         organization=ledger.organization,

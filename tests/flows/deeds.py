@@ -46,6 +46,7 @@ from tenants.services import (
 )
 from tests.builders import AT, MONTH_END, make_cluster, make_organization, make_project, make_user
 from tests.flows.estate import Estate
+from tests.flows.isolation_deeds import ISOLATION_DEEDS
 
 Does = Callable[[Estate, Any], object]
 SOON = AT.replace(minute=0) + timedelta(days=40)
@@ -388,5 +389,6 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         lambda e, who: decisions.retry_window(window_id=e.places["own"]["metering-windows"], **who),
         [("metering:window:retry", None)],
     ),
+    **ISOLATION_DEEDS,
 }
 """Who does what, and the entries it leaves: action, and the organization whose trail it is."""

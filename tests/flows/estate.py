@@ -50,7 +50,7 @@ from tests.billing.ledger import (
 from tests.builders import AT, MONTH_END, MONTH_START, bind, make_cluster
 from tests.cast import Cast, make_cast
 from tests.metering.derived_rows import make_derived_rows
-from tests.quotas.builders import make_limit, see_size
+from tests.quotas.builders import make_limit, make_policy, see_size
 
 SEED = system_actor("seed")
 WORDS_OF_ACME: Final = ("acme", "llm", "alice", "bob", "carol", "robot")
@@ -146,6 +146,7 @@ def _rows(
         "metering-windows": windows[1].pk,
         "catalogue-versions": 1,
         "metering-exceptions": _exception(project, windows[0]),
+        "isolation-policies": make_policy(organization, project).pk,
         "quota-limits": _limits(organization, project),
         "quota-requests": _request(organization, project, owner),
         "enforcement-targets": _target(cluster, project),

@@ -22,6 +22,7 @@ FILTERS: Final = {
             "service-accounts",
             "audit-entries",
             "quota-limits",
+            "isolation-policies",
             "quota-requests",
             "quota-usage",
             "price-book-assignments",
@@ -95,6 +96,13 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST credit-proposals/pk/dismiss/": {"reason": "Not broken."},
     "POST device-events/pk/end/": {"note": "Drained."},
     "POST metering-exceptions/pk/resolve/": {"note": "Looked at."},
+    "POST isolation-policies/": {
+        "organization": "{organizations}",
+        "project": "{projects}",
+        "work_kind": "training",
+        "modes": ["whole"],
+    },
+    "PATCH isolation-policies/pk/": {"modes": ["whole", "mig"]},
     "POST quota-limits/": {
         "scope": "project",
         "organization": "{organizations}",

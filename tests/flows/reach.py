@@ -19,6 +19,7 @@ CALLERS: Final = ("carol", "bob", "alice", "robot", "mallory", "dora", "ann", "f
 PUBLIC: Final = frozenset({"GET docs/", "GET schema/"})
 REACH: Final[dict[str, tuple[str, str, str]]] = {
     "DELETE invoices/pk/": ("nnffnyff", "nnnnfyff", "nnnnnnnn"),
+    "DELETE isolation-policies/pk/": ("ffynnffy", "nnnnyffy", "nnnnnnnn"),
     "DELETE memberships/pk/": ("yyynnffy", "nnnnyffy", "nnnnnnnn"),
     "DELETE quota-limits/pk/": ("ffynnffy", "nnnnyffy", "nnnnnnnn"),
     "GET accrual-exceptions/": ("eyyeeyyy", "eeeeyyyy", "eeeeeeee"),
@@ -48,6 +49,8 @@ REACH: Final[dict[str, tuple[str, str, str]]] = {
     "GET invoices/pk/": ("nnyynyyy", "nnnnyyyy", "nnnnnnnn"),
     "GET invoices/pk/csv/": ("nnyynyyy", "nnnnyyyy", "nnnnnnnn"),
     "GET invoices/pk/pdf/": ("nnyynyyy", "nnnnyyyy", "nnnnnnnn"),
+    "GET isolation-policies/": ("yyyeeyyy", "eeeeyyyy", "eeeeeeee"),
+    "GET isolation-policies/pk/": ("yyynnyyy", "nnnnyyyy", "nnnnnnnn"),
     "GET me/": ("yyyyyyyy", "yyyyyyyy", "yyyyyyyy"),
     "GET memberships/": ("eeyyeyyy", "eeeeyyyy", "eeeeeeee"),
     "GET memberships/pk/": ("yyynnyyy", "nnnnyyyy", "nnnnnnnn"),
@@ -85,6 +88,7 @@ REACH: Final[dict[str, tuple[str, str, str]]] = {
     "GET waste-findings/pk/": ("yyynnyyy", "nnnnyyyy", "nnnnnnnn"),
     "GET waste-savings/": ("eyyeeyyy", "eeeeyyyy", "eeeeeeee"),
     "PATCH clusters/pk/": ("nnnnnffy", "nnnnnffy", "nnnnnnnn"),
+    "PATCH isolation-policies/pk/": ("ffynnffy", "nnnnyffy", "nnnnnnnn"),
     "PATCH organizations/pk/": ("fffnnffy", "nnnnfffy", "nnnnnnnn"),
     "PATCH projects/pk/": ("ffynnffy", "nnnnyffy", "nnnnnnnn"),
     "PATCH quota-limits/pk/": ("ffynnffy", "nnnnyffy", "nnnnnnnn"),
@@ -100,6 +104,7 @@ REACH: Final[dict[str, tuple[str, str, str]]] = {
     "POST device-events/pk/end/": ("nnnnnffy", "nnnnnffy", "nnnnnnnn"),
     "POST invoices/": ("nnnnnyff", "nnnnnyff", "nnnnnnnn"),
     "POST invoices/pk/finalize/": ("nnffnyff", "nnnnfyff", "nnnnnnnn"),
+    "POST isolation-policies/": ("ffynnffy", "nnnnyffy", "nnnnnnnn"),
     "POST memberships/": ("fyynnffy", "nnnnyffy", "nnnnnnnn"),
     "POST metering-exceptions/pk/accept-evidence/": ("nffnnffr", "nnnnfffr", "nnnnnnnn"),
     "POST metering-exceptions/pk/resolve/": ("nffnnffy", "nnnnfffy", "nnnnnnnn"),

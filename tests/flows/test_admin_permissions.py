@@ -41,6 +41,7 @@ PAGES = {
     "metering.wastefinding": "yyy ---",
     "metering.windowrecheck": "yyy ---",
     "quotas.enforcementtarget": "yyy ---",
+    "quotas.isolationpolicy": "yyy --y",
     "quotas.quotalimit": "yyy --y",
     "quotas.quotarequest": "yyy ---",
     "tenants.apitoken": "--y --y",

@@ -16,8 +16,10 @@ from tests.tenants.api.doors import open_door, problem
 
 BY_IF_MATCH = {
     "DELETE invoices/pk/",
+    "DELETE isolation-policies/pk/",
     "DELETE quota-limits/pk/",
     "PATCH clusters/pk/",
+    "PATCH isolation-policies/pk/",
     "PATCH organizations/pk/",
     "PATCH projects/pk/",
     "PATCH quota-limits/pk/",
@@ -35,6 +37,7 @@ BY_KEY = {
     "POST credit-proposals/pk/dismiss/",
     "POST invoices/",
     "POST invoices/pk/finalize/",
+    "POST isolation-policies/",
     "POST price-book-assignments/",
     "POST price-books/",
     "POST prices/",

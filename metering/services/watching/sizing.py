@@ -17,14 +17,20 @@ jsonb_to_recordset(%(sizes)s) AS z(resource text, labels jsonb, size text, price
 
 _SIZING_LABELS = ("nvidia.com/gpu.", "nvidia.com/mig.", "nvidia.com/mig-")
 _CHATTER = ("nvidia.com/gpu.deploy.",)
+_DEDICATED_TO = "gpu-ledger.io/dedicated-to"
+"""Whose alone a node is; isolation reads it from the record of the node."""
 
 
 def sizing_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the raw node labels that tell what its GPUs are, without those that tell rollouts."""
+    """Return the raw node labels that tell what its GPUs are and whose alone the node is.
+
+    Labels that tell the progress of rollouts are left out: they change and say nothing of it.
+    """
     return {
         key: text
         for key, text in sorted(labels.items())
-        if key.startswith(_SIZING_LABELS) and not key.startswith(_CHATTER)
+        if key == _DEDICATED_TO
+        or (key.startswith(_SIZING_LABELS) and not key.startswith(_CHATTER))
     }
 
 

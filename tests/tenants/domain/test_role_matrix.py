@@ -44,6 +44,8 @@ MATRIX = {
     "metering:window:write": "--- --y",
     "quotas:enforcement:read": "--- yyy",
     "quotas:enforcement:write": "--- --y",
+    "quotas:isolation:read": "yyy yyy",
+    "quotas:isolation:write": "--y --y",
     "quotas:limit:read": "yyy yyy",
     "quotas:limit:write": "--y --y",
     "quotas:request:decide": "--y --y",

@@ -43,6 +43,13 @@ def test_every_change_that_matters_begins_a_row(watching: Watching) -> None:
     ]
 
 
+def test_whom_a_node_is_dedicated_to_is_kept_and_other_labels_are_not(watching: Watching) -> None:
+    ours, rollout = "gpu-ledger.io/dedicated-to", "nvidia.com/gpu.deploy.driver"
+    watching.tell(event(told_node(labels={**H100, ours: "acme", "zone": "a", rollout: "true"}), 10))
+
+    assert NodeRecord.objects.get(end_at=None).labels == {**H100, ours: "acme"}
+
+
 def test_of_several_states_in_a_batch_the_last_one_stands(watching: Watching) -> None:
     watching.tell(event(told_node(is_ready=False), 10), event(told_node(), 11))
 
