@@ -12,6 +12,7 @@ class RequestMove(StrEnum):
     APPROVE = "approve"
     REJECT = "reject"
     CANCEL = "cancel"
+    EXPIRE = "expire"
 
 
 SUBMITTED: Final = "submitted"
@@ -19,6 +20,7 @@ OUTCOME: Final[dict[RequestMove, str]] = {
     RequestMove.APPROVE: "approved",
     RequestMove.REJECT: "rejected",
     RequestMove.CANCEL: "cancelled",
+    RequestMove.EXPIRE: "expired",
 }
 """Where each move leads; all of them start at `submitted`, and none goes on from there."""
 

@@ -13,7 +13,14 @@ from quotas.models.preemption import (
     PreemptionStep,
     ProtectedWindow,
 )
-from quotas.models.request import QuotaRequest, RequestState
+from quotas.models.request import (
+    QuotaRequest,
+    RequestComment,
+    RequestState,
+    RequestStep,
+    StepOutcome,
+)
+from quotas.models.request_policy import RequestPolicy
 from quotas.models.reservation import (
     AdmissionRefusal,
     QuotaCounter,
@@ -49,8 +56,12 @@ __all__ = [
     "QuotaRequest",
     "QuotaSuspension",
     "ReleaseReason",
+    "RequestComment",
+    "RequestPolicy",
     "RequestState",
+    "RequestStep",
     "Reservation",
     "ReservationOrigin",
     "ReservationState",
+    "StepOutcome",
 ]

@@ -1,12 +1,17 @@
-"""Quota requests: a tenant lead asks, somebody else decides."""
+"""Quota requests: a tenant lead asks, those whom the policy names decide."""
 
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
+from quotas.domain.routing import RequestLevel
 from quotas.models.limit import SIZE_CHOICES
 from tenants.domain.identifiers import new_id
-from tenants.models import Organization, Project
+from tenants.models import Cluster, Organization, Project
+
+LEVEL_CHOICES = [
+    (level.value, level.value.replace("_", " ").capitalize()) for level in RequestLevel
+]
 
 
 class RequestState(models.TextChoices):
@@ -16,24 +21,53 @@ class RequestState(models.TextChoices):
     APPROVED = "approved"
     REJECTED = "rejected"
     CANCELLED = "cancelled"
+    EXPIRED = "expired"
 
 
 class QuotaRequest(models.Model):
-    """A wish for a project's limit of one size to become `requested_units`."""
+    """A wish that a project, or a user in it, may hold `requested_units` in all.
+
+    Without times the limit itself becomes that number. With a begin or an end the difference to
+    what is in force then becomes a grant on top of the limit.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     organization = models.ForeignKey(
         Organization, on_delete=models.PROTECT, related_name="quota_requests"
     )
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="quota_requests")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", null=True, blank=True
+    )
+    """Whom it is for; None for the whole project."""
     size = models.CharField(max_length=16, choices=SIZE_CHOICES)
+    model_group = models.CharField(max_length=32, blank=True, default="", db_default="")
+    cluster = models.ForeignKey(
+        Cluster, on_delete=models.PROTECT, related_name="+", null=True, blank=True
+    )
     requested_units = models.PositiveIntegerField()
+    """The wanted total, never the difference."""
+    burst_units = models.PositiveIntegerField(null=True, blank=True)
+    """The wanted total of burst units; None leaves them as they are."""
+    begin_at = models.DateTimeField(null=True, blank=True)
+    """None is from the approval on."""
+    end_at = models.DateTimeField(null=True, blank=True)
+    """None is without end."""
     units_before = models.PositiveIntegerField(null=True, blank=True)
-    """The project's limit when the request was made; None when unset."""
+    """What was in force for the wanted time when it was asked; None when unset or unlimited."""
     justification = models.TextField()
+    renews = models.ForeignKey(
+        "self", on_delete=models.PROTECT, related_name="renewals", null=True, blank=True
+    )
+    supersedes = models.ForeignKey(
+        "self", on_delete=models.PROTECT, related_name="successors", null=True, blank=True
+    )
+    cost = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))
+    """The cost preview as told when it was asked; amounts as text."""
     state = models.CharField(
         max_length=16, choices=RequestState.choices, default=RequestState.SUBMITTED
     )
+    expires_at = models.DateTimeField(null=True, blank=True)
     requested_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="quota_requests"
     )
@@ -42,6 +76,8 @@ class QuotaRequest(models.Model):
     )
     decided_at = models.DateTimeField(null=True, blank=True)
     decision_note = models.TextField(blank=True, default="")
+    is_automatic = models.BooleanField(default=False, db_default=False)
+    """Whether the policy itself approved it."""
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField()
 
@@ -50,15 +86,104 @@ class QuotaRequest(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=~Q(state__in=[RequestState.APPROVED, RequestState.REJECTED])
-                | (Q(decided_by__isnull=False, decided_at__isnull=False)),
+                | Q(decided_by__isnull=False, decided_at__isnull=False)
+                | Q(state=RequestState.APPROVED, is_automatic=True, decided_at__isnull=False),
                 name="quota_request_decision_is_signed",
             ),
             models.CheckConstraint(
                 condition=~Q(state=RequestState.APPROVED) | ~Q(decided_by=F("requested_by")),
                 name="quota_request_nobody_approves_their_own",
             ),
+            models.CheckConstraint(
+                condition=Q(begin_at__isnull=True)
+                | Q(end_at__isnull=True)
+                | Q(end_at__gt=F("begin_at")),
+                name="quota_request_ends_after_its_begin",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["expires_at"],
+                condition=Q(state="submitted"),
+                name="quota_request_open",
+            ),
         ]
 
     def __str__(self) -> str:
         """Return what was asked."""
-        return f"{self.project}: {self.requested_units} {self.size} ({self.state})"
+        return f"{self.user or self.project}: {self.requested_units} {self.size} ({self.state})"
+
+
+class StepOutcome(models.TextChoices):
+    """What became of a step."""
+
+    WAITING = "waiting"
+    """Those before it have not decided."""
+    OPEN = "open"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    ESCALATED = "escalated"
+    """Nobody answered in time, and the next step stands higher."""
+    CLOSED = "closed"
+    """The request ended before its turn."""
+
+
+class RequestStep(models.Model):
+    """One level that decides a request, in its turn."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    request = models.ForeignKey(QuotaRequest, on_delete=models.CASCADE, related_name="steps")
+    position = models.PositiveSmallIntegerField()
+    level = models.CharField(max_length=32, choices=LEVEL_CHOICES)
+    outcome = models.CharField(
+        max_length=16, choices=StepOutcome.choices, default=StepOutcome.WAITING
+    )
+    escalates_at = models.DateTimeField(null=True, blank=True)
+    """While it is open: when the next level takes over; None for never."""
+    is_raised = models.BooleanField(default=False)
+    """Whether it was another level's turn, which did not answer."""
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", null=True, blank=True
+    )
+    decided_at = models.DateTimeField(null=True, blank=True)
+    note = models.TextField(blank=True, default="")
+
+    class Meta:
+        ordering = ["request", "position"]
+        constraints = [
+            models.UniqueConstraint(fields=["request", "position"], name="request_step_once"),
+            models.UniqueConstraint(
+                fields=["request"], condition=Q(outcome="open"), name="request_step_one_open"
+            ),
+            models.UniqueConstraint(
+                fields=["request", "decided_by"],
+                condition=Q(decided_by__isnull=False),
+                name="request_step_one_a_person",
+            ),
+            models.CheckConstraint(
+                condition=~Q(outcome__in=["approved", "rejected"])
+                | Q(decided_by__isnull=False, decided_at__isnull=False),
+                name="request_step_is_signed",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return whose turn it is and what came of it."""
+        return f"{self.level}: {self.outcome}"
+
+
+class RequestComment(models.Model):
+    """What somebody says about a request; everybody who sees the request reads it."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    request = models.ForeignKey(QuotaRequest, on_delete=models.CASCADE, related_name="comments")
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    text = models.TextField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["created_at", "id"]
+
+    def __str__(self) -> str:
+        """Return who said something."""
+        return f"{self.author}: {self.text}"

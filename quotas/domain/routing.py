@@ -1,0 +1,158 @@
+"""Routing of requests: who decides one, in which order, and when it moves on by itself.
+
+A policy names steps; a step takes part from a number of wanted units of the size, or from a
+monthly cost. The wanted total counts, never the difference: many small requests one after another
+go the way of one large one. What nobody can price counts as costing more than any threshold.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from typing import Final
+
+from metering.domain.gpu_sizes import GPUSize
+
+
+class RequestLevel(StrEnum):
+    """Who decides a step."""
+
+    PROJECT_LEAD = "project_lead"
+    ORGANIZATION_ADMIN = "organization_admin"
+    PLATFORM = "platform"
+    FINANCE = "finance"
+
+
+LADDER: Final = (
+    RequestLevel.PROJECT_LEAD,
+    RequestLevel.ORGANIZATION_ADMIN,
+    RequestLevel.PLATFORM,
+)
+"""From the nearest to the highest. Finance stands beside it: nobody decides money in its place."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A monthly cost at full use.
+
+    Attributes:
+        amount: None when nobody knows a price.
+        currency: ISO 4217; "" when nobody knows a price.
+    """
+
+    amount: Decimal | None = None
+    currency: str = ""
+
+
+@dataclass(frozen=True)
+class StepRule:
+    """When a level takes part: always where neither threshold is set, else from either one.
+
+    Attributes:
+        units_from: Wanted units by size from which it takes part; a size that is missing has no
+            threshold.
+        cost_from: Monthly cost from which it takes part; None for no threshold.
+    """
+
+    level: RequestLevel
+    units_from: Mapping[GPUSize, int] = field(default_factory=dict)
+    cost_from: Decimal | None = None
+
+
+@dataclass(frozen=True)
+class RoutingRules:
+    """How the requests of an organization find who decides them.
+
+    Attributes:
+        steps: In their order.
+        currency: Of every amount here.
+        automatic_units: The largest wanted total by size that the policy itself approves; a size
+            that is missing is never approved so.
+        automatic_cost: The largest monthly cost that it approves; None where cost does not matter.
+    """
+
+    steps: tuple[StepRule, ...] = (StepRule(RequestLevel.ORGANIZATION_ADMIN),)
+    currency: str = ""
+    automatic_units: Mapping[GPUSize, int] = field(default_factory=dict)
+    automatic_cost: Decimal | None = None
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What routing looks at.
+
+    Attributes:
+        units: Nominal and burst units wanted in all.
+        asked_by: The highest level the asking person holds; None for none.
+    """
+
+    size: GPUSize
+    units: int
+    cost: Cost = Cost()
+    asked_by: RequestLevel | None = None
+
+
+def route_of(rules: RoutingRules, wish: Wish) -> tuple[RequestLevel, ...]:
+    """Return the levels that decide a wish, in their order, at least one and none twice.
+
+    Levels that the asking person holds or outranks are left out, for they would only nod; but the
+    last one stays, so that somebody else always decides.
+    """
+    levels = _once(rule.level for rule in rules.steps if _takes_part(rule, rules, wish))
+    if not levels:
+        levels = (RequestLevel.ORGANIZATION_ADMIN,)
+    asked_by = wish.asked_by
+    return tuple(
+        level
+        for position, level in enumerate(levels)
+        if position == len(levels) - 1 or asked_by is None or not outranks(asked_by, level)
+    )
+
+
+def is_automatic(rules: RoutingRules, wish: Wish) -> bool:
+    """Whether the policy itself approves a wish, if the tree of limits holds."""
+    units_max = rules.automatic_units.get(wish.size)
+    if units_max is None or wish.units > units_max:
+        return False
+    return rules.automatic_cost is None or not _costs_more(
+        wish.cost, rules.automatic_cost, currency=rules.currency
+    )
+
+
+def raised(level: RequestLevel) -> RequestLevel | None:
+    """Return the level that takes over from one that does not answer; None when nobody is above."""
+    if level not in LADDER or level is LADDER[-1]:
+        return None
+    return LADDER[LADDER.index(level) + 1]
+
+
+def outranks(one: RequestLevel, other: RequestLevel) -> bool:
+    """Whether a level stands as high as another, or higher; finance compares with itself only."""
+    if one is other:
+        return True
+    if one not in LADDER or other not in LADDER:
+        return False
+    return LADDER.index(one) > LADDER.index(other)
+
+
+def _takes_part(rule: StepRule, rules: RoutingRules, wish: Wish) -> bool:
+    units_from = rule.units_from.get(wish.size)
+    if not rule.units_from and rule.cost_from is None:
+        return True
+    if units_from is not None and wish.units >= units_from:
+        return True
+    return rule.cost_from is not None and not _costs_less(
+        wish.cost, rule.cost_from, currency=rules.currency
+    )
+
+
+def _costs_less(cost: Cost, amount: Decimal, *, currency: str) -> bool:
+    return cost.amount is not None and cost.currency == currency and cost.amount < amount
+
+
+def _costs_more(cost: Cost, amount: Decimal, *, currency: str) -> bool:
+    return cost.amount is None or cost.currency != currency or cost.amount > amount
+
+
+def _once(levels: Iterable[RequestLevel]) -> tuple[RequestLevel, ...]:
+    return tuple(dict.fromkeys(levels))

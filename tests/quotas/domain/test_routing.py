@@ -1,0 +1,189 @@
+"""Who decides a request, in which order, and when it moves on by itself."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metering.domain.gpu_sizes import GPUSize
+from quotas.domain.routing import (
+    LADDER,
+    Cost,
+    RequestLevel,
+    RoutingRules,
+    StepRule,
+    Wish,
+    is_automatic,
+    outranks,
+    raised,
+    route_of,
+)
+
+LEAD, ADMIN = RequestLevel.PROJECT_LEAD, RequestLevel.ORGANIZATION_ADMIN
+PLATFORM, FINANCE = RequestLevel.PLATFORM, RequestLevel.FINANCE
+LARGE = GPUSize.LARGE
+
+RULES = RoutingRules(
+    steps=(
+        StepRule(LEAD),
+        StepRule(ADMIN, units_from={LARGE: 4}),
+        StepRule(PLATFORM, units_from={LARGE: 16, GPUSize.SMALL: 100}),
+        StepRule(FINANCE, cost_from=Decimal(10_000)),
+    ),
+    currency="EUR",
+    automatic_units={LARGE: 2},
+    automatic_cost=Decimal(500),
+)
+
+
+def wish(
+    units: int,
+    amount: int | None = 0,
+    *,
+    currency: str = "EUR",
+    asked_by: RequestLevel | None = None,
+) -> Wish:
+    cost = Cost(None if amount is None else Decimal(amount), currency)
+    return Wish(size=LARGE, units=units, cost=cost, asked_by=asked_by)
+
+
+@pytest.mark.parametrize(
+    ("asked", "levels"),
+    [
+        (wish(3), (LEAD,)),
+        (wish(4), (LEAD, ADMIN)),
+        (wish(16), (LEAD, ADMIN, PLATFORM)),
+        (wish(3, 9_999), (LEAD,)),
+        (wish(3, 10_000), (LEAD, FINANCE)),
+        (wish(16, 10_000), (LEAD, ADMIN, PLATFORM, FINANCE)),
+        (wish(3, None), (LEAD, FINANCE)),
+        (wish(3, 1, currency="USD"), (LEAD, FINANCE)),
+        (wish(16, asked_by=LEAD), (ADMIN, PLATFORM)),
+        (wish(16, asked_by=ADMIN), (PLATFORM,)),
+        (wish(16, asked_by=PLATFORM), (PLATFORM,)),
+        (wish(3, asked_by=ADMIN), (LEAD,)),
+        (wish(3, 10_000, asked_by=FINANCE), (LEAD, FINANCE)),
+        (wish(3, 10_000, asked_by=PLATFORM), (FINANCE,)),
+    ],
+)
+def test_a_wish_goes_to_those_whom_size_and_cost_name(
+    asked: Wish, levels: tuple[RequestLevel, ...]
+) -> None:
+    assert route_of(RULES, asked) == levels
+
+
+def test_without_any_rule_the_organization_decides() -> None:
+    assert route_of(RoutingRules(), wish(1_000_000)) == (ADMIN,)
+    assert route_of(RoutingRules(steps=()), wish(1)) == (ADMIN,)
+    assert route_of(RoutingRules(steps=(StepRule(FINANCE, cost_from=Decimal(5)),)), wish(1, 1)) == (
+        FINANCE,
+    )
+
+
+def test_a_level_named_twice_decides_once() -> None:
+    rules = RoutingRules(steps=(StepRule(ADMIN), StepRule(ADMIN, units_from={LARGE: 1})))
+
+    assert route_of(rules, wish(8)) == (ADMIN,)
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (wish(2, 500), True),
+        (wish(0, 0), True),
+        (wish(3, 0), False),
+        (wish(2, 501), False),
+        (wish(2, None), False),
+        (wish(2, 1, currency="USD"), False),
+        (Wish(size=GPUSize.SMALL, units=1, cost=Cost(Decimal(1), "EUR")), False),
+    ],
+)
+def test_the_policy_approves_only_within_its_band(asked: Wish, *, expected: bool) -> None:
+    assert is_automatic(RULES, asked) is expected
+
+
+def test_where_cost_does_not_matter_an_unknown_one_is_no_hindrance() -> None:
+    rules = RoutingRules(automatic_units={LARGE: 2})
+
+    assert is_automatic(rules, wish(2, None))
+    assert not is_automatic(RoutingRules(), wish(0, 0))
+
+
+def test_who_does_not_answer_is_followed_by_the_next_above() -> None:
+    assert (raised(LEAD), raised(ADMIN)) == (ADMIN, PLATFORM)
+    assert raised(PLATFORM) is None
+    assert raised(FINANCE) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (ADMIN, LEAD, True),
+        (LEAD, ADMIN, False),
+        (ADMIN, ADMIN, True),
+        (FINANCE, FINANCE, True),
+        (PLATFORM, FINANCE, False),
+        (FINANCE, LEAD, False),
+    ],
+)
+def test_finance_stands_beside_the_ladder(
+    one: RequestLevel, other: RequestLevel, *, expected: bool
+) -> None:
+    assert outranks(one, other) is expected
+
+
+LEVELS = st.sampled_from(RequestLevel)
+AMOUNTS = st.one_of(st.none(), st.integers(0, 2_000).map(Decimal))
+STEPS = st.builds(
+    StepRule,
+    level=LEVELS,
+    units_from=st.dictionaries(st.sampled_from(GPUSize), st.integers(0, 50)),
+    cost_from=AMOUNTS,
+)
+ALL_RULES = st.builds(
+    RoutingRules,
+    steps=st.lists(STEPS, max_size=6).map(tuple),
+    currency=st.just("EUR"),
+    automatic_units=st.dictionaries(st.sampled_from(GPUSize), st.integers(0, 50)),
+    automatic_cost=AMOUNTS,
+)
+WISHES = st.builds(
+    Wish,
+    size=st.sampled_from(GPUSize),
+    units=st.integers(0, 60),
+    cost=st.builds(Cost, AMOUNTS, st.sampled_from(["EUR", "USD", ""])),
+    asked_by=st.one_of(st.none(), LEVELS),
+)
+
+
+@given(ALL_RULES, WISHES)
+def test_somebody_always_decides_and_nobody_twice(rules: RoutingRules, asked: Wish) -> None:
+    levels = route_of(rules, asked)
+
+    assert levels
+    assert len(levels) == len(set(levels))
+
+
+@given(ALL_RULES, WISHES, st.integers(0, 60), st.integers(0, 2_000))
+def test_who_wants_more_never_asks_fewer(
+    rules: RoutingRules, asked: Wish, more_units: int, more_cost: int
+) -> None:
+    amount = asked.cost.amount
+    dearer = Cost(None if amount is None else amount + more_cost, asked.cost.currency)
+    nobody = Wish(asked.size, asked.units, asked.cost)
+    greedy = Wish(asked.size, asked.units + more_units, dearer)
+    named = {rule.level for rule in rules.steps}
+
+    assert set(route_of(rules, nobody)) & named <= set(route_of(rules, greedy))
+    assert is_automatic(rules, nobody) or not is_automatic(rules, greedy)
+
+
+@given(LEVELS)
+def test_raising_ends(level: RequestLevel) -> None:
+    seen = [level]
+    while (above := raised(seen[-1])) is not None:
+        assert outranks(above, seen[-1])
+        seen.append(above)
+
+    assert len(seen) <= len(LADDER)
