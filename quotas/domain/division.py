@@ -26,11 +26,13 @@ class Part:
         wanted_units: What the place was last told it may hold.
         ceiling_units: The most the place may be saying until it is read again: a smaller number
             that has not been seen to arrive does not count yet.
+        cap_units: What a narrower limit leaves to it at most; None when there is none.
     """
 
     used_units: int
     wanted_units: int = 0
     ceiling_units: int = 0
+    cap_units: int | None = None
 
 
 def divide_limit(limit_units: int, parts: Mapping[Place, Part]) -> dict[Place, int]:
@@ -40,23 +42,50 @@ def divide_limit(limit_units: int, parts: Mapping[Place, Part]) -> dict[Place, i
     that quotas do not follow every pod. No part is raised before the parts that are lowered for
     it have been seen to arrive: the ceilings never add up to more than the limit because of it.
     """
-    wanted = {place: part.wanted_units for place, part in parts.items()}
-    if not _may_stay(limit_units, parts):
-        wanted = share_units(limit_units, {p: part.used_units for p, part in parts.items()})
-    return _raise_after_lowering(limit_units, parts, wanted)
+    return raise_after_lowering(limit_units, parts, settle_shares(limit_units, parts))
 
 
-def share_units(limit_units: int, used: Mapping[Place, int]) -> dict[Place, int]:
-    """Return shares that add up to the limit exactly, by place; none when there is no place.
+def settle_shares(limit_units: int, parts: Mapping[Place, Part]) -> dict[Place, int]:
+    """Return what each place should be told in the end, by place, whatever it says now."""
+    used = {place: part.used_units for place, part in parts.items()}
+    caps = {place: part.cap_units for place, part in parts.items()}
+    shares = share_units(limit_units, used, caps)
+    if _may_stay(sum(shares.values()), parts):
+        return {place: part.wanted_units for place, part in parts.items()}
+    return shares
+
+
+def share_units(
+    limit_units: int,
+    used: Mapping[Place, int],
+    caps: Mapping[Place, int | None] | None = None,
+) -> dict[Place, int]:
+    """Return shares that add up to the limit, or to as much of it as the caps let through.
 
     While the limit covers what is used, each share does too, and the spare goes by use plus one,
-    so that idle places take part too. Otherwise the whole limit goes by use.
+    so that idle places take part too. Otherwise the whole limit goes by use. What is used beyond
+    a cap counts against the limit, and is not given to another place.
+
+    Args:
+        limit_units: Zero or more.
+        used: Units held, by place.
+        caps: The most a place may be told; a place that is left out, or None, has no cap.
     """
+    tops = {place: units for place, units in (caps or {}).items() if units is not None}
     spare_units = limit_units - sum(used.values())
     if spare_units < 0:
-        return split_largest_remainder(limit_units, used)
-    extra = split_largest_remainder(spare_units, {p: units + 1 for p, units in used.items()})
-    return {place: units + extra[place] for place, units in used.items()}
+        return _capped(split_largest_remainder(limit_units, used), tops)
+    shares = dict(used)
+    hungry = {place for place in used if _has_room(place, shares, tops)}
+    # Each round fills a place to its cap or gives everything away.
+    while spare_units and hungry:
+        extra = split_largest_remainder(spare_units, {p: used[p] + 1 for p in sorted(hungry)})
+        for place, units in extra.items():
+            room_units = tops.get(place, shares[place] + units) - shares[place]
+            shares[place] += min(units, room_units)
+        spare_units = limit_units - sum(shares.values())
+        hungry = {place for place in hungry if _has_room(place, shares, tops)}
+    return _capped(shares, tops)
 
 
 def split_largest_remainder(total_units: int, weights: Mapping[Place, int]) -> dict[Place, int]:
@@ -79,20 +108,7 @@ def split_largest_remainder(total_units: int, weights: Mapping[Place, int]) -> d
     return parts
 
 
-def _by_remainder(total_units: int, weights: Mapping[Place, int]) -> Sequence[Place]:
-    weight_sum = sum(weights.values())
-    return sorted(weights, key=lambda place: (-(total_units * weights[place] % weight_sum), place))
-
-
-def _may_stay(limit_units: int, parts: Mapping[Place, Part]) -> bool:
-    if sum(part.wanted_units for part in parts.values()) != limit_units:
-        return False
-    has_full = any(part.used_units >= part.wanted_units for part in parts.values())
-    has_spare = any(part.used_units < part.wanted_units for part in parts.values())
-    return not (has_full and has_spare)
-
-
-def _raise_after_lowering(
+def raise_after_lowering(
     limit_units: int, parts: Mapping[Place, Part], wanted: Mapping[Place, int]
 ) -> dict[Place, int]:
     """Return the wanted parts, raised only as far as the ceilings of all places leave room."""
@@ -104,3 +120,37 @@ def _raise_after_lowering(
         room_units -= raise_units
         told[place] = min(wanted[place], ceiling_units + raise_units)
     return told
+
+
+def _by_remainder(total_units: int, weights: Mapping[Place, int]) -> Sequence[Place]:
+    weight_sum = sum(weights.values())
+    return sorted(weights, key=lambda place: (-(total_units * weights[place] % weight_sum), place))
+
+
+def _has_room(place: Place, shares: Mapping[Place, int], tops: Mapping[Place, int]) -> bool:
+    return place not in tops or shares[place] < tops[place]
+
+
+def _capped(shares: Mapping[Place, int], tops: Mapping[Place, int]) -> dict[Place, int]:
+    return {place: min(units, tops.get(place, units)) for place, units in shares.items()}
+
+
+def _may_stay(reachable_units: int, parts: Mapping[Place, Part]) -> bool:
+    """Whether the last division still serves everybody as well as any other would."""
+    if sum(part.wanted_units for part in parts.values()) != reachable_units:
+        return False
+    if any(_is_above_cap(part) for part in parts.values()):
+        return False
+    has_full = any(_is_full(part) for part in parts.values())
+    has_spare = any(part.used_units < part.wanted_units for part in parts.values())
+    return not (has_full and has_spare)
+
+
+def _is_above_cap(part: Part) -> bool:
+    return part.cap_units is not None and part.wanted_units > part.cap_units
+
+
+def _is_full(part: Part) -> bool:
+    """Whether pods fill a place that could be told more."""
+    is_capped = part.cap_units is not None and part.wanted_units >= part.cap_units
+    return part.used_units >= part.wanted_units and not is_capped

@@ -2,17 +2,37 @@
 
 A project's limit is divided over its namespaces. What an organization's limit leaves beside the
 limits of its projects is one more pool, divided over the namespaces of the projects that have
-none. A size that is granted nowhere above a namespace is zero there. Namespaces of which neither
-project nor organization has any limit are left alone: nobody has decided anything about them yet.
+none. Limits of one cluster or one GPU model are divided before the wider ones and cap them. A size
+that is granted nowhere above a namespace is zero there; what nobody bounds is left open by a number
+nobody reaches. Namespaces of which neither project nor organization has any limit are left alone:
+nobody has decided anything about them yet.
+
+Nominal units and burst units are two walls that are planned apart and in the same way.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.division import Part, Place, divide_limit
-from quotas.domain.resource_quota import KEY_PREFIX, hard_of, sizes_offered
+from quotas.domain.division import Place
+from quotas.domain.pools import Cell, GrantedLimit, Selector, Wall, units_by_cell
+from quotas.domain.resource_quota import OPEN_UNITS, hard_of, is_counted_by_pod, keys_of
+
+
+@dataclass(frozen=True)
+class WallFacts:
+    """What is known of one wall of one place.
+
+    Attributes:
+        used: Units held now, by size and GPU model group.
+        desired: ResourceQuota keys as last planned; None when the place was never planned.
+        ceiling: The most each key may be saying in the cluster.
+    """
+
+    used: Mapping[tuple[GPUSize, str], int] = field(default_factory=dict)
+    desired: Mapping[str, int] | None = None
+    ceiling: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -23,9 +43,8 @@ class PlaceFacts:
         project_id: None when no binding is in force: then nothing may be held there.
         offered: GPU resource names of the cluster.
         sizes: Resource name to the size it counts to there; None when no rule knows it.
-        used: Units held now, by size.
-        desired: ResourceQuota keys as last planned; None when the place was never planned.
-        ceiling: The most each key may be saying in the cluster.
+        models: Resource name to the one GPU model group it can be there; left out in doubt.
+        is_suspended: Whether its project or organization may start nothing new.
     """
 
     place: Place
@@ -33,78 +52,133 @@ class PlaceFacts:
     organization_id: UUID | None
     offered: tuple[str, ...]
     sizes: Mapping[str, GPUSize | None]
-    used: Mapping[GPUSize, int] = field(default_factory=dict)
-    desired: Mapping[str, int] | None = None
-    ceiling: Mapping[str, int] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
+    nominal: WallFacts = field(default_factory=WallFacts)
+    burst: WallFacts = field(default_factory=WallFacts)
+    is_suspended: bool = False
 
 
 @dataclass(frozen=True)
-class GrantedLimit:
-    """One limit in force; `project_id` is None for the organization's own."""
+class PlannedQuota:
+    """What one place should say.
 
-    organization_id: UUID
-    project_id: UUID | None
-    size: GPUSize
-    limit_units: int
+    Attributes:
+        hard: ResourceQuota key to nominal units.
+        burst: ResourceQuota key to units for preemptible pods beyond; empty where none was ever
+            granted, and zeros where it was once.
+    """
+
+    hard: dict[str, int]
+    burst: dict[str, int] = field(default_factory=dict)
 
 
 def plan_quotas(
     facts: Iterable[PlaceFacts], limits: Iterable[GrantedLimit]
-) -> dict[Place, dict[str, int]]:
-    """Return the ResourceQuota keys of every place that is governed, by place."""
+) -> dict[Place, PlannedQuota]:
+    """Return what every place that is governed should say, by place."""
     known = sorted(facts, key=lambda fact: fact.place)
     granted = tuple(limits)
-    units: dict[Place, dict[GPUSize, int]] = {fact.place: {} for fact in known}
-    for size in GPUSize:
-        pools = _pool_units(limit for limit in granted if limit.size is size)
-        for pool_id, members in _members_of(pools, known, size).items():
-            parts = {fact.place: _part_of(fact, size) for fact in members}
-            for place, part_units in divide_limit(pools[pool_id], parts).items():
-                units[place][size] = part_units
+    nominal = _units(known, granted, lambda fact: fact.nominal, lambda one: one.nominal_units)
+    burst = _units(known, granted, lambda fact: fact.burst, lambda one: one.burst_units)
     governed = {limit.project_id or limit.organization_id for limit in granted}
     return {
-        fact.place: hard_of(fact.offered, fact.sizes, units[fact.place])
+        fact.place: PlannedQuota(
+            hard=hard_of(_by_resource(fact, nominal, is_governed=_is_governed(fact, governed))),
+            burst=_burst_of(fact, burst),
+        )
         for fact in known
-        if fact.desired is not None or {fact.project_id, fact.organization_id} & governed
+        if _is_planned(fact, governed)
     }
 
 
-def _pool_units(limits: Iterable[GrantedLimit]) -> dict[UUID, int]:
-    """Return the units to divide, by project, and what is left by organization."""
-    ordered = sorted(limits, key=lambda limit: limit.project_id is not None)
-    pools: dict[UUID, int] = {}
-    for limit in ordered:
-        pools[limit.project_id or limit.organization_id] = limit.limit_units
-        if limit.project_id is not None and limit.organization_id in pools:
-            left_units = pools[limit.organization_id] - limit.limit_units
-            pools[limit.organization_id] = max(0, left_units)
-    return pools
+def _is_planned(fact: PlaceFacts, governed: set[UUID]) -> bool:
+    return fact.nominal.desired is not None or fact.is_suspended or _is_governed(fact, governed)
 
 
-def _members_of(
-    pools: Mapping[UUID, int], facts: Iterable[PlaceFacts], size: GPUSize
-) -> dict[UUID, list[PlaceFacts]]:
-    """Return the places that share each pool: those whose cluster can serve the size."""
-    members: dict[UUID, list[PlaceFacts]] = {}
-    for fact in facts:
-        holders = (fact.project_id, fact.organization_id) if fact.project_id else ()
-        pool_id = next((holder for holder in holders if holder in pools), None)
-        if pool_id is not None and size in sizes_offered(fact.offered, fact.sizes):
-            members.setdefault(pool_id, []).append(fact)
-    return members
+def _is_governed(fact: PlaceFacts, governed: set[UUID]) -> bool:
+    return bool({fact.project_id, fact.organization_id} & governed)
 
 
-def _part_of(fact: PlaceFacts, size: GPUSize) -> Part:
-    keys = [KEY_PREFIX + name for name in fact.offered if fact.sizes.get(name) is size]
-    desired = fact.desired or {}
-    return Part(
-        used_units=fact.used.get(size, 0),
-        wanted_units=max((desired.get(key, 0) for key in keys), default=0),
-        ceiling_units=max((fact.ceiling.get(key, 0) for key in keys), default=0),
+def _units(
+    facts: Sequence[PlaceFacts],
+    limits: Sequence[GrantedLimit],
+    wall_of: Callable[[PlaceFacts], WallFacts],
+    units_of: Callable[[GrantedLimit], int | None],
+) -> dict[Cell, int | None]:
+    """Return what one wall leaves to each cell; None for open, no entry for nothing granted."""
+    walls = [
+        _wall(fact, wall_of(fact)) for fact in facts if fact.project_id and fact.organization_id
+    ]
+    selected = {
+        (limit.organization_id, limit.project_id, limit.selector): (
+            units_of(limit),
+            limit.overcommit_percent,
+        )
+        for limit in limits
+    }
+    return units_by_cell(walls, selected)
+
+
+def _wall(fact: PlaceFacts, wall: WallFacts) -> Wall:
+    assert fact.project_id is not None  # noqa: S101 - The caller has looked.
+    assert fact.organization_id is not None  # noqa: S101 - As above.
+    cells: dict[Cell, list[str]] = {}
+    for name in fact.offered:
+        size = fact.sizes.get(name)
+        if size is not None:
+            cell = Cell(fact.place, size, fact.models.get(name, ""))
+            cells.setdefault(cell, []).extend(keys_of(name))
+    desired = wall.desired or {}
+    return Wall(
+        place=fact.place,
+        project_id=fact.project_id,
+        organization_id=fact.organization_id,
+        used=wall.used,
+        wanted={cell: _most(desired, keys) for cell, keys in cells.items()},
+        ceilings={cell: _most(wall.ceiling, keys) for cell, keys in cells.items()},
+        is_suspended=fact.is_suspended,
     )
+
+
+def _most(units: Mapping[str, int], keys: Iterable[str]) -> int:
+    return max((units.get(key, 0) for key in keys), default=0)
+
+
+def _by_resource(
+    fact: PlaceFacts, units: Mapping[Cell, int | None], *, is_governed: bool
+) -> dict[str, int]:
+    """Return what a place may hold of every offered resource, by name."""
+    is_free = fact.project_id is not None and not is_governed and not fact.is_suspended
+    return {name: OPEN_UNITS if is_free else _told(fact, name, units) for name in set(fact.offered)}
+
+
+def _told(fact: PlaceFacts, name: str, units: Mapping[Cell, int | None]) -> int:
+    size = fact.sizes.get(name)
+    if size is None:
+        return 0
+    told = units.get(Cell(fact.place, size, fact.models.get(name, "")), 0)
+    return OPEN_UNITS if told is None else told
+
+
+def _burst_of(fact: PlaceFacts, units: Mapping[Cell, int | None]) -> dict[str, int]:
+    told = hard_of({name: _told(fact, name, units) for name in set(fact.offered)})
+    found = {key: amount for key, amount in told.items() if is_counted_by_pod(key)}
+    is_wanted = any(found.values()) or bool(fact.burst.desired)
+    return found if is_wanted else {}
 
 
 def ceiling_of(*quotas: Mapping[str, int]) -> dict[str, int]:
     """Return the largest units of each key among several quotas, by key."""
     keys = sorted({key for quota in quotas for key in quota})
     return {key: max(quota.get(key, 0) for quota in quotas) for key in keys}
+
+
+__all__ = [
+    "GrantedLimit",
+    "PlaceFacts",
+    "PlannedQuota",
+    "Selector",
+    "WallFacts",
+    "ceiling_of",
+    "plan_quotas",
+]

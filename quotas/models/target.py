@@ -31,8 +31,20 @@ class EnforcementTarget(models.Model):
     applied_generation = models.PositiveBigIntegerField(default=0)
     ceiling_hard = models.JSONField(default=dict)
     """The most each key may be saying in the cluster: all that was sent since the last reading."""
+    ceiling_burst = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))
+    is_held = models.BooleanField(default=False, db_default=False)
+    """Whether its tenant is suspended: nothing new may start."""
+    applied_hard = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))
+    """What was last read back equal."""
+    applied_burst = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))
     live_hard = models.JSONField(default=dict)
     live_used = models.JSONField(default=dict)
+    live_burst = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))
+    live_burst_used = models.JSONField(
+        default=dict, db_default=models.Value({}, models.JSONField())
+    )
+    foreign_quotas = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))
+    """Other quotas of GPU resources in the namespace, by name: reported, for they may be tighter."""
     state = models.CharField(
         max_length=16, choices=EnforcementState.choices, default=EnforcementState.PENDING
     )
@@ -41,6 +53,11 @@ class EnforcementTarget(models.Model):
     last_error = models.TextField(blank=True, default="")
     drifted_at = models.DateTimeField(null=True, blank=True)
     """When the cluster was found to say something else; None once that is repaired."""
+    drift_managers = models.JSONField(
+        default=list, blank=True, db_default=models.Value([], models.JSONField())
+    )
+    """Who had written the objects when drift was found; empty when one was deleted."""
+    drifts_repaired = models.PositiveIntegerField(default=0, db_default=0)
     applied_at = models.DateTimeField(null=True, blank=True)
     checked_at = models.DateTimeField(null=True, blank=True)
 

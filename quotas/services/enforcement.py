@@ -1,39 +1,36 @@
 """Making limits true in the clusters: level-triggered, fenced by generations, never forced.
 
-`refresh_targets` says what every namespace should say; `apply_target` tells one cluster and calls
-it applied only when the cluster says so; `check_target` reads again what was applied. All of them
-may run at any time, any number of times, in any order.
+`apply_targets` tells clusters and calls a target applied only when its cluster says so;
+`check_targets` reads again what was applied. Both may run at any time, any number of times, in any
+order. Clusters are asked side by side, outside any transaction; what they answered is written by
+the caller's own connection.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
-from uuid import UUID
+from typing import Final, Generic, TypeVar
 
 import structlog
 from django.db import transaction
 from django.db.models import F
 
-from quotas.domain.planning import PlaceFacts, ceiling_of, plan_quotas
-from quotas.domain.resource_quota import has_arrived
+from quotas.domain.planning import ceiling_of
 from quotas.models import EnforcementState, EnforcementTarget
 from quotas.protocols import (
     DesiredQuota,
     EnforcementEndpoint,
+    LiveQuota,
     QuotaConflictError,
     QuotaEnforcer,
     StaleGenerationError,
 )
-from quotas.selectors.enforcement import (
-    UNSETTLED,
-    bindings_in_force,
-    clusters_enforced,
-    granted_limits,
-    lock_targets,
-    place_facts,
-)
+from quotas.selectors.enforcement import UNSETTLED
 from quotas.services.settling import (
     Claim,
+    said_columns,
+    says_what_is_desired,
     settle_applied,
     settle_conflict,
     settle_failure,
@@ -43,97 +40,45 @@ from quotas.services.settling import (
 )
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
-from tenants.selectors.locks import try_advisory_lock
-from tenants.services.audit import record
 
 CLAIM_FOR: Final = timedelta(seconds=60)
 """How long one worker has a target to itself; longer than every time limit of an enforcer."""
-REFRESH_LOCK: Final = 7_020_301
-"""The advisory lock of planning: one plan at a time is enough."""
+SIDE_BY_SIDE: Final = 16
+"""How many namespaces one worker asks about at once: each waits for its controller, up to 3 s."""
 
+Asked = TypeVar("Asked")
 log = structlog.get_logger(__name__)
 
 
-@transaction.atomic
-def refresh_targets(*, at: datetime, actor: Actor) -> int:
-    """Derive what every governed namespace should say now; return how many say something new.
+@dataclass(frozen=True)
+class Answer(Generic[Asked]):
+    """What a cluster said about one question: what it says now, or why it did not."""
 
-    Nothing is sent: a target whose quota changed becomes due. Another refresh that is under way
-    makes this one do nothing.
+    asked: Asked
+    live: LiveQuota | None = None
+    error: Exception | None = None
+
+
+def apply_targets(
+    *, target_ids: Iterable[int], enforcer: QuotaEnforcer, actor: Actor, at: datetime
+) -> int:
+    """Tell clusters what namespaces should say; return how many are applied now.
+
+    What a cluster answered is written only while the target still wants what was sent; otherwise
+    it is due again. One that crashes is told in the log and keeps none of the others waiting.
 
     Args:
-        at: When, UTC: decides whose a namespace is.
-        actor: Who plans; usually the service itself.
+        target_ids: Which targets; those not due, or that another worker has, are left alone.
+        enforcer: Who speaks with the clusters.
+        actor: Who applies; usually the service itself.
+        at: When, UTC.
     """
-    if not try_advisory_lock(key=REFRESH_LOCK):
-        return 0
-    clusters = clusters_enforced()
-    targets = lock_targets()
-    facts = place_facts(
-        clusters=clusters, bindings=bindings_in_force(at=at), targets=targets, at=at
-    )
-    plan = plan_quotas(facts.values(), granted_limits())
-    changed = [
-        _replanned(key, fact, desired=plan[fact.place], target=targets.get(key), at=at)
-        for key, fact in facts.items()
-        if fact.place in plan and fact.desired != plan[fact.place]
+    claims = [claim for pk in target_ids if (claim := _claim(pk, at=at)) is not None]
+    states = [
+        _settled(answer, actor=actor, at=at)
+        for answer in _ask_all(claims, lambda one: enforcer.apply(one.endpoint, one.desired))
     ]
-    _save_planned(changed)
-    if changed:
-        record(
-            actor=actor,
-            at=at,
-            action="quotas:enforcement:plan",
-            object_kind="enforcement_target",
-            object_id="*",
-            facts={"targets": len(changed)},
-        )
-    return len(changed)
-
-
-def _replanned(
-    key: tuple[UUID, str],
-    fact: PlaceFacts,
-    *,
-    desired: dict[str, int],
-    target: EnforcementTarget | None,
-    at: datetime,
-) -> EnforcementTarget:
-    """Return a target, new or known, that should say something new."""
-    cluster_id, namespace = key
-    row = target or EnforcementTarget(cluster_id=cluster_id, namespace=namespace)
-    if fact.project_id is not None:
-        row.project_id = fact.project_id
-    row.ceiling_hard = ceiling_of(row.ceiling_hard, desired)
-    row.desired_hard = desired
-    row.desired_generation += 1
-    row.state = EnforcementState.PENDING
-    row.attempt = 0
-    row.not_before = at
-    return row
-
-
-def _save_planned(rows: Iterable[EnforcementTarget]) -> None:
-    EnforcementTarget.objects.bulk_create(
-        [_without_key(row) for row in rows],
-        update_conflicts=True,
-        unique_fields=["cluster", "namespace"],
-        update_fields=[
-            "project",
-            "ceiling_hard",
-            "desired_hard",
-            "desired_generation",
-            "state",
-            "attempt",
-            "not_before",
-        ],
-    )
-
-
-def _without_key(row: EnforcementTarget) -> EnforcementTarget:
-    """Return the row as an upsert writes it: found by cluster and namespace."""
-    row.pk = None
-    return row
+    return states.count(EnforcementState.APPLIED)
 
 
 def apply_target(
@@ -141,69 +86,123 @@ def apply_target(
 ) -> EnforcementState:
     """Tell a cluster what one namespace should say, and return how far that came.
 
-    The cluster is asked outside any transaction. What it answered is written only while the
-    target still wants what was sent; otherwise it is due again.
-
-    Args:
-        target_id: Which target. One that is not due, or that another worker has, is left alone.
-        enforcer: Who speaks with the cluster.
-        actor: Who applies; usually the service itself.
-        at: When, UTC.
-
     Raises:
         EnforcementTarget.DoesNotExist: There is no such target.
     """
-    claim = _claim(target_id, at=at)
-    if claim is None:
-        return EnforcementState(EnforcementTarget.objects.get(pk=target_id).state)
-    try:
-        live = enforcer.apply(claim.endpoint, claim.desired)
-    except QuotaConflictError as error:
+    apply_targets(target_ids=[target_id], enforcer=enforcer, actor=actor, at=at)
+    return EnforcementState(EnforcementTarget.objects.get(pk=target_id).state)
+
+
+def _settled(answer: Answer[Claim], *, actor: Actor, at: datetime) -> EnforcementState:
+    """Write what became of a claim."""
+    claim, error = answer.asked, answer.error
+    if answer.live is not None:
+        if says_what_is_desired(claim.desired, answer.live):
+            return settle_applied(claim, answer.live, actor=actor, at=at)
+        return settle_waiting(claim, answer.live, at=at)
+    if isinstance(error, QuotaConflictError):
         return settle_conflict(claim, error, actor=actor, at=at)
-    except StaleGenerationError as error:
+    if isinstance(error, StaleGenerationError):
         return settle_overtaken(claim, error, actor=actor, at=at)
-    except SourceUnavailableError as error:
+    if isinstance(error, SourceUnavailableError):
         return settle_failure(claim, f"{error.reason}: {error}", at=at)
-    if not has_arrived(claim.desired.hard, live.hard):
-        return settle_waiting(claim, live, at=at)
-    return settle_applied(claim, live, actor=actor, at=at)
+    log.error("quotas.enforcement.crashed", target=claim.target_id, exc_info=error)
+    return EnforcementState.PENDING
+
+
+def check_targets(
+    *, target_ids: Iterable[int], enforcer: QuotaEnforcer, actor: Actor, at: datetime
+) -> int:
+    """Read again what applied namespaces say, and repair those that say something else.
+
+    Return how many had drifted.
+    """
+    targets = EnforcementTarget.objects.select_related(
+        "cluster", "project", "project__organization"
+    ).filter(~UNSETTLED, pk__in=list(target_ids))
+    drifted = [
+        answer.asked.pk
+        for answer in _ask_all(
+            list(targets), lambda one: enforcer.read(_endpoint_of(one), one.namespace)
+        )
+        if _has_drifted(answer, at=at)
+    ]
+    apply_targets(target_ids=drifted, enforcer=enforcer, actor=actor, at=at)
+    return len(drifted)
 
 
 def check_target(
     *, target_id: int, enforcer: QuotaEnforcer, actor: Actor, at: datetime
 ) -> EnforcementState:
-    """Read again what an applied namespace says; repair it when it says something else.
+    """Read again what one applied namespace says, and return its state after that.
 
     Raises:
         EnforcementTarget.DoesNotExist: There is no such target.
     """
-    target = EnforcementTarget.objects.select_related("cluster").get(pk=target_id)
-    if target.state != EnforcementState.APPLIED:
-        return EnforcementState(target.state)
+    check_targets(target_ids=[target_id], enforcer=enforcer, actor=actor, at=at)
+    return EnforcementState(EnforcementTarget.objects.get(pk=target_id).state)
+
+
+def _has_drifted(answer: Answer[EnforcementTarget], *, at: datetime) -> bool:
+    """Write what was read; whether it is something else than what was applied."""
+    target, live = answer.asked, answer.live
     seen = EnforcementTarget.objects.filter(
-        ~UNSETTLED, pk=target_id, desired_generation=target.desired_generation
+        ~UNSETTLED, pk=target.pk, desired_generation=target.desired_generation
     )
-    try:
-        live = enforcer.read(_endpoint_of(target), target.namespace)
-    except SourceUnavailableError as error:
-        seen.update(checked_at=at, last_error=told_briefly(f"{error.reason}: {error}"))
-        log.warning("quotas.enforcement.unread", target=target_id, reason=error.reason)
-        return EnforcementState.APPLIED
-    if has_arrived(target.desired_hard, live.hard):
-        seen.update(live_hard=live.hard, live_used=live.used, checked_at=at, last_error="")
-        return EnforcementState.APPLIED
-    drifted = seen.update(
+    if live is None:
+        _note_unread(answer, seen.update, at=at)
+        return False
+    told = said_columns(live, at=at)
+    if says_what_is_desired(_desired_of(target), live):
+        seen.update(last_error="", **told)
+        return False
+    has_drifted = seen.update(
         state=EnforcementState.PENDING,
         drifted_at=at,
-        checked_at=at,
+        drift_managers=list(live.managers),
         not_before=at,
-        live_hard=live.hard,
-        live_used=live.used,
         ceiling_hard=ceiling_of(target.ceiling_hard, live.hard),
+        ceiling_burst=ceiling_of(target.ceiling_burst, live.burst_hard),
+        **told,
     )
-    if drifted:
-        log.warning("quotas.enforcement.drifted", target=target_id)
-    return apply_target(target_id=target_id, enforcer=enforcer, actor=actor, at=at)
+    if has_drifted:
+        log.warning("quotas.enforcement.drifted", target=target.pk, managers=live.managers)
+    return bool(has_drifted)
+
+
+def _note_unread(
+    answer: Answer[EnforcementTarget], write: Callable[..., int], *, at: datetime
+) -> None:
+    error = answer.error
+    if not isinstance(error, SourceUnavailableError):
+        log.error("quotas.enforcement.crashed", target=answer.asked.pk, exc_info=error)
+        return
+    write(checked_at=at, last_error=told_briefly(f"{error.reason}: {error}"))
+    log.warning("quotas.enforcement.unread", target=answer.asked.pk, reason=error.reason)
+
+
+def _ask_all(
+    questions: Sequence[Asked], ask: Callable[[Asked], LiveQuota]
+) -> Iterator[Answer[Asked]]:
+    """Yield what the clusters answer, as it comes; many are asked side by side.
+
+    Nobody touches the database in another thread.
+    """
+    if len(questions) <= 1:
+        for question in questions:
+            yield _asked(question, ask)
+        return
+    with ThreadPoolExecutor(min(SIDE_BY_SIDE, len(questions))) as pool:
+        asked = [pool.submit(_asked, question, ask) for question in questions]
+        for future in as_completed(asked):
+            yield future.result()
+
+
+def _asked(question: Asked, ask: Callable[[Asked], LiveQuota]) -> Answer[Asked]:
+    try:
+        return Answer(question, live=ask(question))
+    except Exception as error:  # noqa: BLE001 - A sweep's item edge: it is told, not swallowed.
+        return Answer(question, error=error)
 
 
 @transaction.atomic
@@ -214,18 +213,27 @@ def _claim(target_id: int, *, at: datetime) -> Claim | None:
     )
     if not taken:
         return None
-    target = EnforcementTarget.objects.select_related("cluster", "project").get(pk=target_id)
+    target = EnforcementTarget.objects.select_related(
+        "cluster", "project", "project__organization"
+    ).get(pk=target_id)
     return Claim(
         target_id=target_id,
         endpoint=_endpoint_of(target),
-        desired=DesiredQuota(
-            namespace=target.namespace,
-            hard=target.desired_hard,
-            generation=target.desired_generation,
-        ),
+        desired=_desired_of(target),
         attempt=target.attempt,
         has_drifted=target.drifted_at is not None,
         organization_id=target.project.organization_id,
+    )
+
+
+def _desired_of(target: EnforcementTarget) -> DesiredQuota:
+    return DesiredQuota(
+        namespace=target.namespace,
+        hard=target.desired_hard,
+        generation=target.desired_generation,
+        burst_hard=target.desired_burst,
+        cohort=target.project.organization.slug,
+        is_held=target.is_held,
     )
 
 
@@ -234,4 +242,5 @@ def _endpoint_of(target: EnforcementTarget) -> EnforcementEndpoint:
         slug=target.cluster.slug,
         kubernetes_url=target.cluster.kubernetes_url,
         credential_reference=target.cluster.credential_reference,
+        quota_target=target.cluster.quota_target,
     )

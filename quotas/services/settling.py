@@ -10,7 +10,9 @@ from uuid import UUID
 
 import structlog
 from django.db import transaction
+from django.db.models import F
 
+from quotas.domain.resource_quota import has_arrived, total_of
 from quotas.domain.retry import delay_after
 from quotas.models import EnforcementState, EnforcementTarget
 from quotas.protocols import (
@@ -40,6 +42,17 @@ class Claim:
     organization_id: UUID
 
 
+def says_what_is_desired(desired: DesiredQuota, live: LiveQuota) -> bool:
+    """Whether a cluster says everything that is desired, of every kind of pod."""
+    if not desired.burst_hard:
+        return has_arrived(desired.hard, live.hard)
+    return (
+        has_arrived(desired.hard, live.hard)
+        and has_arrived(desired.burst_hard, live.burst_hard)
+        and has_arrived(total_of(desired.hard, desired.burst_hard), live.total_hard)
+    )
+
+
 def _settle(claim: Claim, **fields: object) -> bool:
     """Write what became of a claim; False when the target wants something else by now."""
     return bool(
@@ -54,24 +67,34 @@ def settle_applied(
     claim: Claim, live: LiveQuota, *, actor: Actor, at: datetime
 ) -> EnforcementState:
     """Call a target applied: the cluster was read back and says what was sent."""
-    before = EnforcementTarget.objects.values_list("live_hard", flat=True).get(pk=claim.target_id)
+    before = EnforcementTarget.objects.values("live_hard", "live_burst", "drift_managers").get(
+        pk=claim.target_id
+    )
     is_current = _settle(
         claim,
         state=EnforcementState.APPLIED,
         applied_generation=claim.desired.generation,
-        live_hard=live.hard,
-        live_used=live.used,
+        applied_hard=claim.desired.hard,
+        applied_burst=claim.desired.burst_hard,
         ceiling_hard=live.hard,
+        ceiling_burst=live.burst_hard,
         attempt=0,
         last_error="",
         applied_at=at,
-        checked_at=at,
         drifted_at=None,
+        drift_managers=[],
+        drifts_repaired=F("drifts_repaired") + int(claim.has_drifted),
+        **said_columns(live, at=at),
     )
     if not is_current:
         return EnforcementState.PENDING
+    facts = {"before": before["live_hard"], "after": live.hard}
+    if live.burst_hard:
+        facts |= {"before_burst": before["live_burst"], "after_burst": live.burst_hard}
+    if claim.has_drifted:
+        facts["managers"] = before["drift_managers"]
     verb = "drift_corrected" if claim.has_drifted else "apply"
-    _record(claim, verb, {"before": before, "after": live.hard}, actor=actor, at=at)
+    _record(claim, verb, facts, actor=actor, at=at)
     return EnforcementState.APPLIED
 
 
@@ -125,14 +148,24 @@ def settle_waiting(claim: Claim, live: LiveQuota, *, at: datetime) -> Enforcemen
     _settle(
         claim,
         state=EnforcementState.PENDING,
-        live_hard=live.hard,
-        live_used=live.used,
-        checked_at=at,
         not_before=at + delay_after(claim.attempt),
+        **said_columns(live, at=at),
         last_error="The cluster took the quota, but its status does not say so yet.",
     )
     log.info("quotas.enforcement.waiting", target=claim.target_id, attempt=claim.attempt)
     return EnforcementState.PENDING
+
+
+def said_columns(live: LiveQuota, *, at: datetime) -> dict[str, Any]:
+    """Return the columns of what a cluster said when it was read."""
+    return {
+        "live_hard": live.hard,
+        "live_used": live.used,
+        "live_burst": live.burst_hard,
+        "live_burst_used": live.burst_used,
+        "foreign_quotas": live.foreign,
+        "checked_at": at,
+    }
 
 
 def settle_failure(claim: Claim, sentence: str, *, at: datetime) -> EnforcementState:

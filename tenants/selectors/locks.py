@@ -71,6 +71,22 @@ def try_advisory_lock(*, key: int, using: str = "default") -> bool:
     return answer[0]
 
 
+def wait_advisory_lock(*, key: int, using: str = "default") -> None:
+    """Take a lock on a number until the transaction ends, and wait for whoever has it.
+
+    Args:
+        key: A signed 64-bit number.
+        using: The database.
+
+    Raises:
+        RuntimeError: Called outside a transaction.
+        django.db.OperationalError: Somebody kept it longer than `lock_timeout`.
+    """
+    _require_transaction(using)
+    with transaction.get_connection(using).cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [key])
+
+
 def _require_transaction(using: str) -> None:
     if not transaction.get_connection(using).in_atomic_block:
         raise RuntimeError("Rows are locked inside a transaction.")

@@ -69,28 +69,69 @@ def test_a_target_that_crashes_does_not_keep_the_others_from_their_turn(
     assert states == {"llm": "pending", "vision": "applied"}
 
 
-def test_the_tasks_do_the_same_one_target_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[int] = []
-    monkeypatch.setattr(tasks.apply_target, "delay", sent.append)
+def test_the_tasks_do_the_same_some_targets_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[list[int]] = []
+    monkeypatch.setattr(tasks.apply_targets, "delay", sent.append)
 
     tasks.tick_enforcement()
-    for target_id in sent:
-        tasks.apply_target(target_id)
-        tasks.check_target(target_id)
+    for batch in sent:
+        tasks.apply_targets(batch)
+        tasks.check_targets(batch)
 
-    assert sorted(sent) == sorted(EnforcementTarget.objects.values_list("pk", flat=True))
+    told = [pk for batch in sent for pk in batch]
+    assert sorted(told) == sorted(EnforcementTarget.objects.values_list("pk", flat=True))
     assert unapplied_targets() == {"ampere": 0, "hopper": 0}
 
 
 def test_without_a_broker_the_work_stays_due(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: int) -> None:
+    def refuse(_: list[int]) -> None:
         raise OperationalError
 
-    monkeypatch.setattr(tasks.apply_target, "delay", refuse)
+    monkeypatch.setattr(tasks.apply_targets, "delay", refuse)
 
     tasks.tick_enforcement()
 
     assert unapplied_targets() == {"ampere": 0, "hopper": 2}
+
+
+def test_messages_carry_some_targets_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[list[int]] = []
+    monkeypatch.setattr(tasks, "TARGETS_PER_TASK", 1)
+    monkeypatch.setattr(tasks.apply_targets, "delay", sent.append)
+
+    tasks.tick_enforcement()
+
+    assert [len(batch) for batch in sent] == [1, 1]
+
+
+def test_a_hint_brings_one_organization_into_line_and_leaves_the_others(cast: Cast) -> None:
+    bind(make_cluster("blackwell"), "virus", cast.virus)
+    make_limit(cast.umbrella, units=2)
+
+    tasks.enforce_organization(str(cast.acme.pk))
+
+    live = {
+        name: quota.hard[GPU]
+        for name, quota in SimulatedQuotaEnforcer.cluster("hopper").quotas.items()
+    }
+    assert live == {"llm": 8, "vision": 4}
+    assert SimulatedQuotaEnforcer.cluster("blackwell").quotas == {}
+    assert not EnforcementTarget.objects.filter(namespace="virus").exists()
+
+
+def test_a_hint_raises_what_waited_for_a_lowered_share_in_the_same_breath(cast: Cast) -> None:
+    make_limit(cast.acme, units=12)
+    cluster = SimulatedQuotaEnforcer.cluster("hopper")
+    tasks.enforce_organization(str(cast.acme.pk))
+    cast.llm.quota_limits.update(limit_units=2)
+    cast.vision.quota_limits.update(limit_units=10)
+
+    tasks.enforce_organization(str(cast.acme.pk))
+
+    assert {name: quota.hard[GPU] for name, quota in cluster.quotas.items()} == {
+        "llm": 2,
+        "vision": 10,
+    }
 
 
 def test_the_setting_names_the_enforcer_and_one_is_kept_per_process() -> None:

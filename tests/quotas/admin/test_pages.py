@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client, override_settings
 
 from quotas.models import EnforcementTarget, QuotaLimit, QuotaRequest
-from quotas.services.enforcement import refresh_targets
+from quotas.services.target_plans import refresh_targets
 from quotas.services.requests import submit_request
 from tenants.domain.actors import system_actor
 from tenants.domain.roles import Role

@@ -4,7 +4,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from quotas.models import EnforcementTarget
-from quotas.services.enforcement import refresh_targets
+from quotas.services.target_plans import refresh_targets
 from tenants.domain.actors import system_actor
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast

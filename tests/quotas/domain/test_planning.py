@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from metering.domain.gpu_sizes import GPUSize
 from quotas.domain.division import Place
-from quotas.domain.planning import GrantedLimit, PlaceFacts, ceiling_of, plan_quotas
+from quotas.domain.planning import (
+    GrantedLimit,
+    PlaceFacts,
+    Selector,
+    WallFacts,
+    ceiling_of,
+    plan_quotas,
+)
+from quotas.domain.resource_quota import OPEN_UNITS
 
 ACME, UMBRELLA = UUID(int=1), UUID(int=2)
 LLM, VISION, VIRUS = UUID(int=11), UUID(int=12), UUID(int=21)
@@ -21,90 +29,229 @@ SIZES = {
 GPU, MIG, ODD = (f"requests.{name}" for name in OFFERED)
 
 
+def held(units: int, size: GPUSize = GPUSize.LARGE, model: str = "H100") -> WallFacts:
+    return WallFacts(used={(size, model): units})
+
+
 def place_of(
     name: str,
     project: UUID | None = LLM,
     organization: UUID | None = ACME,
+    *,
+    cluster: str = "hopper",
     **further: object,
 ) -> PlaceFacts:
     defaults: dict[str, object] = {"offered": OFFERED, "sizes": SIZES}
     return PlaceFacts(
-        place=Place("hopper", name),
+        place=Place(cluster, name),
         project_id=project,
         organization_id=organization,
         **{**defaults, **further},  # type: ignore[arg-type]
     )
 
 
-def limit_of(project: UUID | None, units: int, size: GPUSize = GPUSize.LARGE) -> GrantedLimit:
-    return GrantedLimit(ACME, project, size, units)
+def limit_of(
+    project: UUID | None,
+    units: int | None,
+    size: GPUSize = GPUSize.LARGE,
+    *,
+    model: str = "",
+    cluster: str = "",
+    burst: int = 0,
+    percent: int = 100,
+) -> GrantedLimit:
+    return GrantedLimit(ACME, project, Selector(size, model, cluster), units, burst, percent)
+
+
+def plan(facts: list[PlaceFacts], limits: list[GrantedLimit]) -> dict[str, dict[str, int]]:
+    return {one.namespace: quota.hard for one, quota in plan_quotas(facts, limits).items()}
+
+
+def gpus(facts: list[PlaceFacts], limits: list[GrantedLimit]) -> list[int]:
+    """Return what each place is told of nvidia.com/gpu, by place."""
+    return [hard[GPU] for hard in plan(facts, limits).values()]
 
 
 def test_a_projects_only_namespace_gets_its_limit_and_zero_of_everything_else() -> None:
-    plan = plan_quotas([place_of("a")], [limit_of(LLM, 8)])
-
-    assert plan == {Place("hopper", "a"): {GPU: 8, MIG: 0, ODD: 0}}
+    assert plan([place_of("a")], [limit_of(LLM, 8)]) == {"a": {GPU: 8, MIG: 0, ODD: 0}}
 
 
 def test_a_namespace_nobody_decided_about_is_left_alone() -> None:
-    plan = plan_quotas([place_of("a"), place_of("b", VIRUS, UMBRELLA)], [limit_of(LLM, 8)])
+    facts = [place_of("a"), place_of("b", VIRUS, UMBRELLA)]
 
-    assert list(plan) == [Place("hopper", "a")]
+    assert list(plan(facts, [limit_of(LLM, 8)])) == ["a"]
 
 
-def test_a_namespace_that_was_planned_once_falls_to_zero_with_its_limits() -> None:
-    plan = plan_quotas([place_of("a", desired={GPU: 8})], [])
+def test_a_namespace_whose_last_limit_was_taken_away_is_open_again() -> None:
+    facts = [place_of("a", nominal=WallFacts(desired={GPU: 8}))]
 
-    assert plan == {Place("hopper", "a"): {GPU: 0, MIG: 0, ODD: 0}}
+    assert plan(facts, []) == {"a": dict.fromkeys((GPU, MIG, ODD), OPEN_UNITS)}
 
 
 def test_a_namespace_whose_binding_ended_falls_to_zero() -> None:
-    plan = plan_quotas([place_of("a", None, None, desired={GPU: 8})], [limit_of(LLM, 8)])
+    facts = [place_of("a", None, None, nominal=WallFacts(desired={GPU: 8}))]
 
-    assert plan[Place("hopper", "a")] == {GPU: 0, MIG: 0, ODD: 0}
+    assert plan(facts, [limit_of(LLM, 8)]) == {"a": {GPU: 0, MIG: 0, ODD: 0}}
 
 
 def test_projects_without_a_limit_share_what_the_organization_has_left() -> None:
-    plan = plan_quotas(
-        [place_of("a", LLM), place_of("b", VISION), place_of("c", UUID(int=13))],
-        [limit_of(None, 10), limit_of(LLM, 4)],
-    )
+    facts = [place_of("a", LLM), place_of("b", VISION), place_of("c", UUID(int=13))]
 
-    assert [hard[GPU] for hard in plan.values()] == [4, 3, 3]
+    assert gpus(facts, [limit_of(None, 10), limit_of(LLM, 4)]) == [4, 3, 3]
 
 
 def test_an_organization_overdrawn_by_its_projects_leaves_nothing_to_share() -> None:
-    plan = plan_quotas(
-        [place_of("a", LLM), place_of("b", VISION)], [limit_of(None, 3), limit_of(LLM, 4)]
-    )
+    facts = [place_of("a", LLM), place_of("b", VISION)]
 
-    assert [hard[GPU] for hard in plan.values()] == [4, 0]
+    assert gpus(facts, [limit_of(None, 3), limit_of(LLM, 4)]) == [4, 0]
+
+
+def test_what_an_organization_promises_twice_leaves_more_to_share_but_never_above_itself() -> None:
+    facts = [place_of("a", LLM), place_of("b", VISION)]
+
+    twice = gpus(facts, [limit_of(None, 10, percent=200), limit_of(LLM, 8)])
+    idle = gpus(facts[1:], [limit_of(None, 10, percent=200)])
+
+    assert (twice, idle) == ([8, 10], [10])
 
 
 def test_a_cluster_that_cannot_serve_a_size_takes_no_part_of_it() -> None:
     small_only: dict[str, Any] = {"offered": ("nvidia.com/mig-1g.10gb",), "sizes": SIZES}
-    plan = plan_quotas([place_of("a"), place_of("b", **small_only)], [limit_of(LLM, 8)])
+    told = plan([place_of("a"), place_of("b", **small_only)], [limit_of(LLM, 8)])
 
-    assert plan[Place("hopper", "a")][GPU] == 8
-    assert plan[Place("hopper", "b")] == {MIG: 0}
+    assert (told["a"][GPU], told["b"]) == (8, {MIG: 0})
 
 
 def test_sizes_are_divided_apart() -> None:
-    plan = plan_quotas(
-        [place_of("a", used={GPUSize.LARGE: 2}), place_of("b", used={GPUSize.SMALL: 2})],
+    told = plan(
+        [place_of("a", nominal=held(2)), place_of("b", nominal=held(2, GPUSize.SMALL))],
         [limit_of(LLM, 4), limit_of(LLM, 4, GPUSize.SMALL)],
     )
 
-    assert [(hard[GPU], hard[MIG]) for hard in plan.values()] == [(4, 1), (0, 3)]
+    assert [(hard[GPU], hard[MIG]) for hard in told.values()] == [(4, 1), (0, 3)]
+
+
+def said(units: int, used: int = 0) -> WallFacts:
+    """Return the wall of a place that was told units, and that may be saying so."""
+    return WallFacts(
+        used={(GPUSize.LARGE, "H100"): used}, desired={GPU: units}, ceiling={GPU: units}
+    )
 
 
 def test_a_share_is_raised_only_after_the_other_has_been_seen_lowered() -> None:
-    busy = place_of("a", used={GPUSize.LARGE: 4}, desired={GPU: 4}, ceiling={GPU: 4})
-    idle = place_of("b", desired={GPU: 4}, ceiling={GPU: 4})
+    facts = [place_of("a", nominal=said(4, used=4)), place_of("b", nominal=said(4))]
 
-    plan = plan_quotas([busy, idle], [limit_of(LLM, 8)])
+    assert gpus(facts, [limit_of(LLM, 8)]) == [4, 1]
 
-    assert [hard[GPU] for hard in plan.values()] == [4, 1]
+
+def test_a_project_is_raised_only_after_the_rest_of_its_organization_was_lowered() -> None:
+    limits = [limit_of(None, 10), limit_of(LLM, 8)]
+    before = [place_of("a", LLM, nominal=said(4)), place_of("b", VISION, nominal=said(6))]
+    after = [place_of("a", LLM, nominal=said(4)), place_of("b", VISION, nominal=said(2))]
+
+    assert gpus(before, limits) == [4, 2]
+    assert gpus(after, limits) == [8, 2]
+
+
+def test_what_is_unlimited_is_left_open_by_a_number() -> None:
+    told = plan([place_of("a"), place_of("b")], [limit_of(LLM, None)])
+
+    assert [hard[GPU] for hard in told.values()] == [OPEN_UNITS, OPEN_UNITS]
+    assert told["a"][MIG] == 0
+
+
+def test_an_unlimited_project_is_bound_by_its_organization() -> None:
+    facts = [place_of("a", LLM), place_of("b", VISION)]
+
+    assert gpus(facts, [limit_of(None, 6), limit_of(LLM, None)]) == [3, 3]
+    assert gpus(facts, [limit_of(None, None), limit_of(LLM, 2)]) == [2, OPEN_UNITS]
+
+
+def test_a_suspended_namespace_is_shut_and_what_it_holds_is_given_to_nobody() -> None:
+    shut = place_of("a", nominal=said(6, used=5), is_suspended=True)
+    open_one = place_of("b", nominal=said(2, used=1))
+
+    assert gpus([shut, open_one], [limit_of(LLM, 8)]) == [0, 2]
+    assert gpus([shut], [limit_of(LLM, None)]) == [0]
+
+
+def test_a_suspended_tenant_without_any_limit_is_shut_and_open_again_when_resumed() -> None:
+    shut = place_of("a", is_suspended=True)
+    resumed = place_of("a", nominal=WallFacts(desired={GPU: 0}))
+
+    assert gpus([shut], []) == [0]
+    assert gpus([resumed], []) == [OPEN_UNITS]
+
+
+def test_a_limit_of_one_cluster_binds_its_namespaces_only_and_caps_the_wider_one() -> None:
+    facts = [place_of("a", cluster="ampere"), place_of("b", cluster="hopper")]
+
+    assert gpus(facts, [limit_of(LLM, 8), limit_of(LLM, 2, cluster="ampere")]) == [2, 6]
+    assert gpus(facts, [limit_of(LLM, 3, cluster="ampere")]) == [3, 0]
+
+
+TWO = ("nvidia.com/gpu", "nvidia.com/a100")
+TWO_KEYS = tuple(f"requests.{name}" for name in TWO)
+TWO_SIZES = dict.fromkeys(TWO, GPUSize.LARGE)
+
+
+def test_a_limit_of_a_model_binds_what_can_only_be_that_model() -> None:
+    models = {"nvidia.com/gpu": "H100", "nvidia.com/a100": "A100"}
+    facts = [place_of("a", offered=TWO, sizes=TWO_SIZES, models=models)]
+
+    told = plan(facts, [limit_of(LLM, 8), limit_of(LLM, 3, model="H100")])["a"]
+    alone = plan(facts, [limit_of(LLM, 3, model="H100")])["a"]
+
+    assert [told[key] for key in TWO_KEYS] == [3, 8]
+    assert [alone[key] for key in TWO_KEYS] == [3, 0]
+
+
+def test_a_resource_of_a_doubtful_model_is_bound_by_the_wide_limit_alone() -> None:
+    assert gpus([place_of("a")], [limit_of(LLM, 8), limit_of(LLM, 3, model="H100")]) == [8]
+
+
+def test_a_resource_of_a_doubtful_model_gets_the_sum_where_only_models_are_limited() -> None:
+    limits = [limit_of(LLM, 3, model="H100"), limit_of(LLM, 2, model="A100")]
+    further = limit_of(None, None, model="B200")
+
+    assert gpus([place_of("a")], limits) == [5]
+    assert gpus([place_of("a")], [*limits, further]) == [OPEN_UNITS]
+    assert gpus([place_of("a", is_suspended=True)], limits) == [0]
+    assert gpus([place_of("a")], [limit_of(LLM, 3, model="H100", cluster="ampere")]) == [0]
+
+
+def burst_of(facts: PlaceFacts, limits: list[GrantedLimit]) -> dict[str, int]:
+    (quota,) = plan_quotas([facts], limits).values()
+    return quota.burst
+
+
+def test_burst_is_a_wall_of_its_own() -> None:
+    facts = [
+        place_of("a", nominal=held(4), burst=held(1)),
+        place_of("b", nominal=held(0), burst=held(1)),
+    ]
+
+    planned = plan_quotas(facts, [limit_of(LLM, 4, burst=6)]).values()
+
+    assert [(one.hard[GPU], one.burst[GPU]) for one in planned] == [(4, 3), (0, 3)]
+
+
+def test_burst_is_not_spoken_of_where_nobody_may_and_falls_to_zero_where_somebody_could() -> None:
+    once = place_of("a", burst=WallFacts(desired={GPU: 4}))
+
+    assert burst_of(place_of("a"), [limit_of(LLM, 8)]) == {}
+    assert burst_of(once, [limit_of(LLM, 8)]) == {GPU: 0, MIG: 0, ODD: 0}
+
+
+def test_a_claim_cannot_burst_because_it_has_no_priority() -> None:
+    facts = place_of("a", offered=("claim/gpu",), sizes={"claim/gpu": GPUSize.LARGE})
+
+    (quota,) = plan_quotas([facts], [limit_of(LLM, 8, burst=2)]).values()
+
+    devices = "gpu.deviceclass.resource.k8s.io/devices"
+    implicit = "requests.deviceclass.resource.kubernetes.io/gpu"
+    assert quota.hard == {devices: 8, implicit: 8}
+    assert quota.burst == {implicit: 2}
 
 
 def test_the_ceiling_is_the_largest_of_everything_sent() -> None:
@@ -119,7 +266,8 @@ def test_the_ceiling_is_the_largest_of_everything_sent() -> None:
             st.integers(min_value=0, max_value=20),
             st.sampled_from(GPUSize),
         ),
-        unique_by=lambda limit: (limit.project_id, limit.size),
+        min_size=1,
+        unique_by=lambda limit: (limit.project_id, limit.selector),
     ),
     used=st.lists(st.integers(min_value=0, max_value=9), min_size=5, max_size=5),
 )
@@ -128,17 +276,25 @@ def test_no_limit_is_ever_admitted_twice_over_its_namespaces(
 ) -> None:
     projects = [LLM, LLM, VISION, VISION, UUID(int=13)]
     facts = [
-        place_of(f"n{i}", project, used={GPUSize.LARGE: used[i], GPUSize.SMALL: used[-i]})
+        place_of(
+            f"n{i}",
+            project,
+            nominal=WallFacts(
+                used={(GPUSize.LARGE, "H100"): used[i], (GPUSize.SMALL, "H100"): used[-i]}
+            ),
+        )
         for i, project in enumerate(projects)
     ]
 
-    plan = plan_quotas(facts, limits)
+    told = plan(facts, limits)
 
     for key, size in ((GPU, GPUSize.LARGE), (MIG, GPUSize.SMALL)):
-        units = {limit.project_id: limit.limit_units for limit in limits if limit.size is size}
+        units = {
+            one.project_id: one.nominal_units or 0 for one in limits if one.selector.size is size
+        }
         for project in (LLM, VISION):
-            own = [fact.place for fact in facts if fact.project_id == project]
-            told = sum(plan[place][key] for place in own if place in plan)
-            assert told <= units.get(project, units.get(None, 0))
+            own = [fact.place.namespace for fact in facts if fact.project_id == project]
+            most = sum(told[name][key] for name in own if name in told)
+            assert most <= units.get(project, units.get(None, 0))
         if sum(v for k, v in units.items() if k) <= units.get(None, -1):
-            assert sum(hard[key] for hard in plan.values()) <= units[None]
+            assert sum(hard[key] for hard in told.values()) <= units[None]

@@ -8,7 +8,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from metering.domain.gpu_sizes import GPUSize
 from quotas.domain.division import Place
-from quotas.domain.planning import GrantedLimit, PlaceFacts, ceiling_of, plan_quotas
+from quotas.domain.planning import (
+    GrantedLimit,
+    PlaceFacts,
+    Selector,
+    WallFacts,
+    ceiling_of,
+    plan_quotas,
+)
 
 ACME, LLM = UUID(int=1), UUID(int=11)
 RESOURCE, KEY = "nvidia.com/gpu", "requests.nvidia.com/gpu"
@@ -48,14 +55,17 @@ class PlanningMachine(RuleBasedStateMachine):
                 organization_id=ACME,
                 offered=(RESOURCE,),
                 sizes={RESOURCE: GPUSize.LARGE},
-                used={GPUSize.LARGE: self.used[place]},
-                desired=self.desired.get(place),
-                ceiling=self.ceiling[place],
+                nominal=WallFacts(
+                    used={(GPUSize.LARGE, "H100"): self.used[place]},
+                    desired=self.desired.get(place),
+                    ceiling=self.ceiling[place],
+                ),
             )
             for place in PLACES
         ]
-        limits = [GrantedLimit(ACME, LLM, GPUSize.LARGE, self.limit)]
-        for place, hard in plan_quotas(facts, limits).items():
+        limits = [GrantedLimit(ACME, LLM, Selector(GPUSize.LARGE), self.limit)]
+        for place, quota in plan_quotas(facts, limits).items():
+            hard = quota.hard
             self.ceiling[place] = ceiling_of(self.ceiling[place], hard)
             self.desired[place] = hard
 

@@ -5,12 +5,15 @@ from hypothesis import strategies as st
 
 from metering.domain.gpu_sizes import GPUSize
 from quotas.domain.resource_quota import (
+    OPEN_UNITS,
     KeyComparison,
     compare_keys,
     hard_of,
     has_arrived,
+    scoped_of,
     sizes_offered,
     tell_briefly,
+    total_of,
 )
 
 NAMES = st.sampled_from(
@@ -18,24 +21,38 @@ NAMES = st.sampled_from(
 )
 
 
-def test_every_offered_resource_is_named_and_what_is_not_granted_is_zero() -> None:
-    hard = hard_of(
-        ["nvidia.com/mig-1g.10gb", "nvidia.com/gpu", "amd.com/gpu"],
-        {"nvidia.com/gpu": GPUSize.LARGE, "nvidia.com/mig-1g.10gb": GPUSize.SMALL},
-        {GPUSize.LARGE: 8},
-    )
-
-    assert hard == {
-        "requests.amd.com/gpu": 0,
+def test_every_resource_is_named_as_kubernetes_counts_it() -> None:
+    assert hard_of({"nvidia.com/mig-1g.10gb": 0, "nvidia.com/gpu": 8}) == {
         "requests.nvidia.com/gpu": 8,
         "requests.nvidia.com/mig-1g.10gb": 0,
     }
 
 
-def test_two_profiles_of_one_size_each_get_its_units() -> None:
-    sizes = {"nvidia.com/mig-2g.20gb": GPUSize.MEDIUM, "nvidia.com/mig-3g.40gb": GPUSize.MEDIUM}
+def test_a_device_class_is_named_on_both_its_routes() -> None:
+    assert hard_of({"claim/gpu.nvidia.com": 3}) == {
+        "gpu.nvidia.com.deviceclass.resource.k8s.io/devices": 3,
+        "requests.deviceclass.resource.kubernetes.io/gpu.nvidia.com": 3,
+    }
 
-    assert set(hard_of(sizes, sizes, {GPUSize.MEDIUM: 4}).values()) == {4}
+
+def test_only_what_pods_ask_for_can_be_told_apart_by_priority() -> None:
+    hard = hard_of({"claim/gpu": 3, "nvidia.com/gpu": 8})
+
+    assert scoped_of(hard) == {
+        "requests.deviceclass.resource.kubernetes.io/gpu": 3,
+        "requests.nvidia.com/gpu": 8,
+    }
+
+
+def test_all_pods_together_may_hold_nominal_and_burst() -> None:
+    assert total_of({"a": 8, "b": 0}, {"a": 2}) == {"a": 10, "b": 0}
+
+
+def test_an_open_key_is_told_as_open() -> None:
+    (key,) = compare_keys({"a": OPEN_UNITS}, {"a": OPEN_UNITS}, {"a": 4})
+
+    assert (key.is_open, key.is_true) == (True, True)
+    assert tell_briefly({"requests.nvidia.com/gpu": OPEN_UNITS}) == "nvidia.com/gpu open"
 
 
 def test_a_cluster_serves_the_sizes_of_what_it_offers_only() -> None:
@@ -44,19 +61,12 @@ def test_a_cluster_serves_the_sizes_of_what_it_offers_only() -> None:
     assert sizes_offered(["nvidia.com/gpu", "amd.com/gpu"], sizes) == {GPUSize.LARGE}
 
 
-@given(
-    offered=st.lists(NAMES),
-    sizes=st.dictionaries(NAMES, st.none() | st.sampled_from(GPUSize)),
-    units=st.dictionaries(st.sampled_from(GPUSize), st.integers(min_value=0, max_value=99)),
-)
-def test_no_offered_resource_is_ever_left_out(
-    offered: list[str], sizes: dict[str, GPUSize | None], units: dict[GPUSize, int]
-) -> None:
-    hard = hard_of(offered, sizes, units)
+@given(units=st.dictionaries(NAMES, st.integers(min_value=0, max_value=99)))
+def test_no_offered_resource_is_ever_left_out(units: dict[str, int]) -> None:
+    hard = hard_of(units)
 
-    assert set(hard) == {f"requests.{name}" for name in offered}
+    assert hard == {f"requests.{name}": number for name, number in units.items()}
     assert list(hard) == sorted(hard)
-    assert all(value == 0 or value in units.values() for value in hard.values())
 
 
 def test_a_quota_has_arrived_when_every_desired_key_says_so() -> None:
@@ -68,12 +78,12 @@ def test_a_quota_has_arrived_when_every_desired_key_says_so() -> None:
 
 
 def test_desired_live_and_used_stand_beside_each_other_by_key() -> None:
-    rows = compare_keys({"a": 8, "b": 0}, {"a": 8, "c": 1}, {"a": 2})
+    rows = compare_keys({"a": 8, "b": 0}, {"a": 8, "c": 1}, {"a": 2}, {"a": 5})
 
     assert rows == (
-        KeyComparison("a", 8, 8, 2),
-        KeyComparison("b", 0, None, None),
-        KeyComparison("c", None, 1, None),
+        KeyComparison("a", 8, 5, 8, 2),
+        KeyComparison("b", 0, None, None, None),
+        KeyComparison("c", None, None, 1, None),
     )
     assert [row.is_true for row in rows] == [True, False, True]
 

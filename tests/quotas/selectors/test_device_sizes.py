@@ -8,7 +8,7 @@ from metering.domain.catalogue_rules import Rule, rule_to_json
 from metering.domain.gpu_sizes import GPUSize
 from metering.models import CatalogueVersion
 from metering.selectors.device_sizes import SEEN_WITHIN, sizes_seen
-from quotas.services.enforcement import refresh_targets
+from quotas.services.target_plans import refresh_targets
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster

@@ -4,7 +4,8 @@ from datetime import datetime, timedelta
 
 from quotas.adapters.simulated import SimulatedQuotaEnforcer
 from quotas.models import EnforcementTarget
-from quotas.services.enforcement import apply_target, refresh_targets
+from quotas.services.enforcement import apply_target
+from quotas.services.target_plans import refresh_targets
 from tenants.domain.actors import system_actor
 from tests.builders import AT
 
@@ -18,7 +19,7 @@ def target_of(namespace: str = "llm") -> EnforcementTarget:
 
 
 def refresh(at: datetime = AT) -> int:
-    return refresh_targets(at=at, actor=SYSTEM)
+    return refresh_targets(at=at, actor=SYSTEM, burst_classes=["gpu-ledger-burst"])
 
 
 def apply(namespace: str = "llm", *, at: datetime = AT) -> str:

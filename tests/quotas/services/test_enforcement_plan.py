@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from quotas.models import EnforcementTarget
 from quotas.selectors.enforcement import due_target_ids
-from quotas.services.enforcement import refresh_targets
+from quotas.services.target_plans import refresh_targets
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast

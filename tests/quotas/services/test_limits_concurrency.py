@@ -11,9 +11,9 @@ from django.db import connection, connections
 from config.embedded.postgres import APP, EmbeddedPostgres
 from quotas.domain.errors import QuotaHierarchyBrokenError, QuotaRequestDecidedError
 from quotas.models import QuotaLimit, QuotaRequest
-from quotas.services.enforcement import REFRESH_LOCK, refresh_targets
 from quotas.services.limits import remove_limit, set_limit
 from quotas.services.requests import approve_request, cancel_request, submit_request
+from quotas.services.target_plans import REFRESH_LOCK, refresh_targets
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import NotFoundError
 from tests.builders import AT, bind, make_cluster
