@@ -63,6 +63,7 @@ _READ_PLATFORM: Final = _READ_TENANT | {
     "metering:device_event:read",
     "metering:health:read",
     "quotas:enforcement:read",
+    "quotas:suspension:read",
     "billing:period:read",
 }
 _ORGANIZATION_ADMIN: Final = _READ_TENANT | {
@@ -75,6 +76,7 @@ _ORGANIZATION_ADMIN: Final = _READ_TENANT | {
     "quotas:isolation:write",
     "quotas:request:submit",
     "quotas:request:decide",
+    "quotas:suspension:read",
 }
 
 CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
@@ -95,6 +97,7 @@ CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
         "quotas:limit:write",
         "quotas:isolation:write",
         "quotas:request:decide",
+        "quotas:suspension:write",
         "quotas:enforcement:write",
     },
     Role.FINANCE_ADMIN: _READ_PLATFORM
@@ -103,6 +106,7 @@ CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
         "billing:period:write",
         "billing:invoice:write",
         "metering:credit:decide",
+        "quotas:suspension:write",
     },
     Role.AUDITOR: _READ_PLATFORM,
     Role.ORGANIZATION_ADMIN: _ORGANIZATION_ADMIN,
