@@ -35,20 +35,25 @@ def only_runtime(signature: str) -> str:
 PINNED = "SET search_path = public, pg_temp"
 
 # What every counter should say; the reservations are the truth, the counters are their sums.
+# They are added up by what tells them apart before they meet the limits.
 VIEW = f"""
 CREATE VIEW quotas_counted AS
+WITH live AS (
+  SELECT organization_id, project_id, username, cluster_id, size, model_groups,
+         coalesce(sum(units) FILTER (WHERE state = 'held' AND NOT is_burst), 0) AS held,
+         coalesce(sum(units) FILTER (WHERE state = 'reserved' AND NOT is_burst), 0) AS reserved,
+         coalesce(sum(units) FILTER (WHERE state = 'held' AND is_burst), 0) AS burst_held,
+         coalesce(sum(units) FILTER (WHERE state = 'reserved' AND is_burst), 0) AS burst_reserved
+    FROM quotas_reservation WHERE state <> 'released'
+   GROUP BY organization_id, project_id, username, cluster_id, size, model_groups)
 SELECT l.id AS limit_id, l.organization_id,
-       coalesce(sum(r.units) FILTER (WHERE r.state = 'held' AND NOT r.is_burst), 0)::integer
-         AS held_units,
-       coalesce(sum(r.units) FILTER (WHERE r.state = 'reserved' AND NOT r.is_burst), 0)::integer
-         AS reserved_units,
-       coalesce(sum(r.units) FILTER (WHERE r.state = 'held' AND r.is_burst), 0)::integer
-         AS burst_held_units,
-       coalesce(sum(r.units) FILTER (WHERE r.state = 'reserved' AND r.is_burst), 0)::integer
-         AS burst_reserved_units
+       coalesce(sum(r.held), 0)::integer AS held_units,
+       coalesce(sum(r.reserved), 0)::integer AS reserved_units,
+       coalesce(sum(r.burst_held), 0)::integer AS burst_held_units,
+       coalesce(sum(r.burst_reserved), 0)::integer AS burst_reserved_units
   FROM quotas_quotalimit l
   LEFT JOIN auth_user l_user ON l_user.id = l.user_id
-  LEFT JOIN quotas_reservation r ON r.state <> 'released' AND {holds("l", of="r")}
+  LEFT JOIN live r ON {holds("l", of="r")}
  GROUP BY l.id, l.organization_id;
 """
 

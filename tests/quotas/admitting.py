@@ -62,8 +62,8 @@ def ask(
 
 
 def counted(limit: QuotaLimit) -> Counted:
-    """Return what a limit's counter says."""
-    row = QuotaCounter.objects.get(pk=limit.pk)
+    """Return what a limit's counter says; one that is not open yet has counted nothing."""
+    row = QuotaCounter.objects.filter(pk=limit.pk).first() or QuotaCounter()
     return (row.held_units, row.reserved_units, row.burst_held_units, row.burst_reserved_units)
 
 
