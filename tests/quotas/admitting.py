@@ -7,7 +7,7 @@ from django.db import connection
 
 from metering.domain.gpu_sizes import GPUSize
 from quotas.domain.admission import Demand, PodQuestion, Verdict
-from quotas.models import QuotaCounter, QuotaLimit
+from quotas.models import QuotaCounter, QuotaLimit, Reservation
 from quotas.services.admission import admit
 from tenants.models import Cluster
 from tests.builders import AT
@@ -78,3 +78,9 @@ def drifted() -> list[tuple[object, ...]]:
             " n.burst_reserved_units)"
         )
         return list(cursor.fetchall())
+
+
+def held_by_truth(limit: QuotaLimit) -> int:
+    """Return the units that live reservations of a project's limit add up to."""
+    rows = Reservation.objects.filter(project=limit.project, size=limit.size)
+    return sum(rows.exclude(state="released").values_list("units", flat=True))
