@@ -57,6 +57,7 @@ _READ_TENANT: Final = frozenset(
 )
 _READ_PLATFORM: Final = _READ_TENANT | {
     "tenants:cluster:read",
+    "tenants:notification:read",
     "tenants:audit:read",
     "metering:window:read",
     "metering:capacity:read",
@@ -76,6 +77,9 @@ _ORGANIZATION_ADMIN: Final = _READ_TENANT | {
     "quotas:isolation:write",
     "quotas:request:submit",
     "quotas:request:decide",
+    "quotas:request:review",
+    "tenants:notification:read",
+    "tenants:notification:write",
     "quotas:suspension:read",
 }
 
@@ -97,6 +101,8 @@ CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
         "quotas:limit:write",
         "quotas:isolation:write",
         "quotas:request:decide",
+        "quotas:request:review",
+        "tenants:notification:write",
         "quotas:suspension:write",
         "quotas:enforcement:write",
     },
@@ -106,6 +112,7 @@ CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
         "billing:period:write",
         "billing:invoice:write",
         "metering:credit:decide",
+        "quotas:request:fund",
         "quotas:suspension:write",
     },
     Role.AUDITOR: _READ_PLATFORM,
@@ -116,6 +123,7 @@ CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
         "tenants:token:write",
         "metering:waste:dismiss",
         "quotas:request:submit",
+        "quotas:request:review",
     },
     Role.MEMBER: frozenset(
         {
