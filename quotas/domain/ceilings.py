@@ -1,0 +1,82 @@
+"""Ceilings: the most of a size that one pod could ever be given under the limits in force."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from metering.domain.gpu_sizes import GPUSize
+from quotas.domain.admission import Demand
+
+
+class CeilingLimit(Protocol):
+    """A limit as it binds now; see `quotas.selectors.in_force.LimitInForce`."""
+
+    @property
+    def project_id(self) -> UUID | None:
+        """Return the project, None for the whole organization."""
+        ...
+
+    @property
+    def username(self) -> str | None:
+        """Return the user, None for all."""
+        ...
+
+    @property
+    def size(self) -> GPUSize:
+        """Return the size."""
+        ...
+
+    @property
+    def model_group(self) -> str:
+        """Return the model group, "" for every one."""
+        ...
+
+    @property
+    def cluster_id(self) -> UUID | None:
+        """Return the cluster, None for every one."""
+        ...
+
+    @property
+    def nominal_units(self) -> int | None:
+        """Return the units, None for unlimited."""
+        ...
+
+    @property
+    def burst_units(self) -> int:
+        """Return the units of preemptible pods."""
+        ...
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Who a pod would be of, and where."""
+
+    project_id: UUID
+    cluster_id: UUID
+    owner: str
+    is_burst: bool
+
+
+def ceiling_of(limits: Iterable[CeilingLimit], *, demand: Demand, asker: Asker) -> int | None:
+    """Return the least limit that binds a demand, as if nothing were used; None without one."""
+    bounds = (
+        limit.burst_units if asker.is_burst else limit.nominal_units
+        for limit in limits
+        if _binds(limit, demand, asker)
+    )
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def _binds(limit: CeilingLimit, demand: Demand, asker: Asker) -> bool:
+    return (
+        limit.size is demand.size
+        and limit.project_id in {None, asker.project_id}
+        and limit.username in {None, asker.owner}
+        and limit.cluster_id in {None, asker.cluster_id}
+        and (not limit.model_group or not demand.model_groups or _names(limit, demand))
+    )
+
+
+def _names(limit: CeilingLimit, demand: Demand) -> bool:
+    return limit.model_group in demand.model_groups

@@ -1,0 +1,80 @@
+"""The most one pod could ever be given."""
+
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+import pytest
+
+from metering.domain.gpu_sizes import GPUSize
+from quotas.domain.admission import Demand
+from quotas.domain.ceilings import Asker, ceiling_of
+
+LLM, CV = UUID(int=1), UUID(int=2)
+HOPPER, AMPERE = UUID(int=3), UUID(int=4)
+ASKER = Asker(project_id=LLM, cluster_id=HOPPER, owner="alice", is_burst=False)
+DEMAND = Demand("nvidia.com/gpu", GPUSize.LARGE, 4, ("A100", "H100"))
+
+
+@dataclass(frozen=True)
+class Limit:
+    project_id: UUID | None = None
+    username: str | None = None
+    size: GPUSize = GPUSize.LARGE
+    model_group: str = ""
+    cluster_id: UUID | None = None
+    nominal_units: int | None = 8
+    burst_units: int = 2
+
+
+def ceiling(*limits: Limit, asker: Asker = ASKER, demand: Demand = DEMAND) -> int | None:
+    return ceiling_of(limits, demand=demand, asker=asker)
+
+
+def test_the_least_limit_that_binds_counts() -> None:
+    assert ceiling(Limit(), Limit(project_id=LLM, nominal_units=3), Limit(username="alice")) == 3
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Limit(project_id=CV, nominal_units=0),
+        Limit(username="bob", nominal_units=0),
+        Limit(size=GPUSize.SMALL, nominal_units=0),
+        Limit(model_group="B200", nominal_units=0),
+        Limit(cluster_id=AMPERE, nominal_units=0),
+        Limit(nominal_units=None),
+    ],
+    ids=str,
+)
+def test_what_does_not_bind_counts_for_nothing(other: Limit) -> None:
+    assert ceiling(other) is None
+    assert ceiling(other, Limit()) == 8
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        Limit(model_group="H100", nominal_units=1),
+        Limit(cluster_id=HOPPER, nominal_units=1),
+        Limit(project_id=LLM, username="alice", nominal_units=1),
+    ],
+    ids=str,
+)
+def test_what_is_narrower_binds_too(one: Limit) -> None:
+    assert ceiling(Limit(), one) == 1
+
+
+def test_a_pod_that_may_land_anywhere_is_bound_by_every_model() -> None:
+    anywhere = replace(DEMAND, model_groups=())
+
+    assert ceiling(Limit(model_group="B200", nominal_units=1), demand=anywhere) == 1
+
+
+def test_a_preemptible_pod_is_bound_by_burst_units() -> None:
+    burst = replace(ASKER, is_burst=True)
+
+    assert ceiling(Limit(), Limit(nominal_units=None, burst_units=5), asker=burst) == 2
+
+
+def test_without_a_limit_there_is_no_ceiling() -> None:
+    assert ceiling() is None
