@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import ClassVar, Final
 
+from quotas.domain.resource_quota import total_of
 from quotas.protocols import (
     DesiredQuota,
     EnforcementEndpoint,
@@ -23,18 +24,29 @@ FIELD_MANAGER: Final = "gpu-ledger"
 
 @dataclass
 class SimulatedQuota:
-    """One namespace's ResourceQuota: its keys, who owns each, and the generation stamped on it."""
+    """One namespace's ResourceQuota: its keys, who owns each, and the generation stamped on it.
+
+    Attributes:
+        burst: What preemptible pods may hold beyond, by key; nobody else writes it.
+    """
 
     hard: dict[str, int] = field(default_factory=dict)
     owners: dict[str, set[str]] = field(default_factory=dict)
     generation: int = 0
+    burst: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Return who beside us owns a key, in alphabetical order."""
+        return tuple(sorted(set().union(*self.owners.values()) - {FIELD_MANAGER}))
 
 
 class SimulatedCluster:
     """One cluster in memory; what a person could do to it by hand, tests do through it.
 
     Attributes:
-        quotas: By namespace.
+        quotas: Ours, by namespace.
+        foreign: Others' quotas by namespace and name.
         missing_namespaces: Namespaces the cluster does not have; it has all others.
         failure: Why nothing is answered, such as "timeout"; "" while the cluster is well.
         is_status_late: Whether the status stays behind what was applied.
@@ -44,6 +56,7 @@ class SimulatedCluster:
         self.lock = RLock()
         self.quotas: dict[str, SimulatedQuota] = {}
         self.used: dict[str, dict[str, int]] = {}
+        self.foreign: dict[str, dict[str, dict[str, int]]] = {}
         self.missing_namespaces: set[str] = set()
         self.failure = ""
         self.is_status_late = False
@@ -61,6 +74,11 @@ class SimulatedCluster:
         """Delete a namespace's quota object."""
         with self.lock:
             self.quotas.pop(namespace, None)
+
+    def add_foreign(self, namespace: str, name: str, hard: Mapping[str, int]) -> None:
+        """Let somebody else make a quota of another name."""
+        with self.lock:
+            self.foreign.setdefault(namespace, {})[name] = dict(hard)
 
     def use(self, namespace: str, used: Mapping[str, int]) -> None:
         """Let pods hold units of a namespace's keys."""
@@ -111,6 +129,11 @@ class SimulatedQuotaEnforcer:
                 hard=dict(sorted(quota.hard.items())),
                 used={key: used.get(key, 0) for key in sorted(quota.hard)},
                 generation=quota.generation,
+                burst_hard=dict(sorted(quota.burst.items())),
+                burst_used=dict.fromkeys(sorted(quota.burst), 0),
+                total_hard=total_of(quota.hard, quota.burst) if quota.burst else {},
+                managers=quota.others,
+                foreign=dict(cluster.foreign.get(namespace, {})),
             )
 
 
@@ -158,4 +181,5 @@ def _apply(quota: SimulatedQuota, desired: DesiredQuota) -> None:
     for key, units in desired.hard.items():
         quota.hard[key] = units
         quota.owners.setdefault(key, set()).add(FIELD_MANAGER)
+    quota.burst = dict(desired.burst_hard) or dict.fromkeys(quota.burst, 0)
     quota.generation = desired.generation

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
-from quotas.adapters.kubernetes import OBJECT_NAME, KubernetesQuotaEnforcer
+from quotas.adapters.kubernetes import KubernetesQuotaEnforcer
+from quotas.adapters.quota_objects import OBJECT_NAME
 from quotas.adapters.simulated import SimulatedQuotaEnforcer
 from quotas.protocols import EnforcementEndpoint, LiveQuota, QuotaEnforcer
 
@@ -34,6 +35,8 @@ class Bench(Protocol):
     def edit_by_hand(self, namespace: str, hard: Mapping[str, int], *, manager: str) -> None: ...
 
     def delete_by_hand(self, namespace: str) -> None: ...
+
+    def add_foreign(self, namespace: str, name: str, hard: Mapping[str, int]) -> None: ...
 
     def close(self) -> None: ...
 
@@ -59,6 +62,9 @@ class SimulatedBench:
 
     def delete_by_hand(self, namespace: str) -> None:
         self.cluster.delete_by_hand(namespace)
+
+    def add_foreign(self, namespace: str, name: str, hard: Mapping[str, int]) -> None:
+        self.cluster.add_foreign(namespace, name, hard)
 
     def close(self) -> None:
         SimulatedQuotaEnforcer.forget()
@@ -102,16 +108,22 @@ class KubernetesBench:
         except ApiException as error:
             if error.status != 404:
                 raise
-            body = {
-                "apiVersion": "v1",
-                "kind": "ResourceQuota",
-                "metadata": {"name": OBJECT_NAME, "namespace": namespace},
-                "spec": spec,
-            }
-            self.api.create_namespaced_resource_quota(namespace, body, field_manager=manager)
+            self._create(namespace, OBJECT_NAME, hard, manager=manager)
 
     def delete_by_hand(self, namespace: str) -> None:
         self.api.delete_namespaced_resource_quota(OBJECT_NAME, namespace)
+
+    def add_foreign(self, namespace: str, name: str, hard: Mapping[str, int]) -> None:
+        self._create(namespace, name, hard, manager="kubectl-create")
+
+    def _create(self, namespace: str, name: str, hard: Mapping[str, int], *, manager: str) -> None:
+        body = {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"hard": {key: str(units) for key, units in hard.items()}},
+        }
+        self.api.create_namespaced_resource_quota(namespace, body, field_manager=manager)
 
     def close(self) -> None:
         for name in self.namespaces:

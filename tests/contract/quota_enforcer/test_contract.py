@@ -116,6 +116,7 @@ def test_another_managers_number_is_reported_by_name_and_kept(bench: Bench) -> N
     assert "kubectl-edit" in str(refusal.value)
     live = read_until(bench, namespace, {GPU: 64})
     assert (dict(live.hard), live.generation) == ({GPU: 64}, 1)
+    assert live.managers == ("kubectl-edit",)
 
 
 def test_agreeing_with_another_manager_is_no_conflict(bench: Bench) -> None:
@@ -154,3 +155,53 @@ def test_a_missing_namespace_is_said_to_be_missing(bench: Bench) -> None:
         apply(bench, namespace, gpu=8)
 
     assert refusal.value.reason == "namespace_missing"
+
+
+def apply_burst(
+    bench: Bench, namespace: str, generation: int, nominal: int, burst: int
+) -> LiveQuota:
+    desired = DesiredQuota(namespace, {GPU: nominal}, generation, burst_hard={GPU: burst})
+    return bench.enforcer.apply(bench.endpoint, desired)
+
+
+def test_burst_is_a_wall_beside_the_nominal_one(bench: Bench) -> None:
+    namespace = bench.make_namespace()
+
+    live = apply_burst(bench, namespace, 1, 4, 2)
+
+    assert (dict(live.hard), dict(live.burst_hard)) == ({GPU: 4}, {GPU: 2})
+    assert (dict(live.total_hard), live.generation) == ({GPU: 6}, 1)
+    assert read(bench, namespace) == live
+
+
+def test_burst_falls_to_zero_and_its_objects_stay(bench: Bench) -> None:
+    namespace = bench.make_namespace()
+    apply_burst(bench, namespace, 1, 4, 2)
+
+    live = apply_burst(bench, namespace, 2, 5, 0)
+
+    assert (dict(live.hard), dict(live.burst_hard), dict(live.total_hard)) == (
+        {GPU: 5},
+        {GPU: 0},
+        {GPU: 5},
+    )
+
+
+def test_a_namespace_learns_to_burst_later(bench: Bench) -> None:
+    namespace = bench.make_namespace()
+    apply(bench, namespace, 1, gpu=4)
+
+    live = apply_burst(bench, namespace, 2, 4, 3)
+
+    assert (dict(live.hard), dict(live.total_hard)) == ({GPU: 4}, {GPU: 7})
+
+
+def test_another_quota_in_the_namespace_is_reported_and_left_alone(bench: Bench) -> None:
+    namespace = bench.make_namespace()
+    bench.add_foreign(namespace, "team-made", {GPU: 1})
+
+    live = apply(bench, namespace, 1, gpu=8)
+
+    assert dict(live.hard) == {GPU: 8}
+    assert {name: dict(hard) for name, hard in live.foreign.items()} == {"team-made": {GPU: 1}}
+    assert live.managers == ()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from quotas.adapters import kubernetes as adapter
+from quotas.adapters import cluster_calls
 from quotas.adapters.kubernetes import KubernetesQuotaEnforcer
 from quotas.protocols import DesiredQuota, EnforcementEndpoint, QuotaConflictError
 from tenants.domain.errors import SourceUnavailableError
@@ -19,7 +19,7 @@ from tests.quotas.builders import write_kubeconfig
 
 GPU = "requests.nvidia.com/gpu"
 DESIRED = DesiredQuota("llm", {GPU: 8}, generation=3)
-PATH = "/api/v1/namespaces/llm/resourcequotas/gpu-ledger"
+PATH = "/api/v1/namespaces/llm/resourcequotas"
 
 
 @dataclass
@@ -54,7 +54,11 @@ def status_of(code: int, message: str = "no", **further: object) -> tuple[int, d
     return code, {"kind": "Status", "code": code, "message": message, **further}
 
 
-ABSENT = status_of(404, 'resourcequotas "gpu-ledger" not found', reason="NotFound")
+def listed(*objects: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    return 200, {"kind": "ResourceQuotaList", "apiVersion": "v1", "items": list(objects)}
+
+
+ABSENT = listed()
 
 
 @pytest.fixture
@@ -101,13 +105,13 @@ def enforcer() -> KubernetesQuotaEnforcer:
 def test_a_quota_is_written_by_server_side_apply_as_our_own_manager(
     told: Told, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
 ) -> None:
-    told.answers = {"GET": [ABSENT, (200, quota_object())], "PATCH": [(201, quota_object())]}
+    told.answers = {"GET": [ABSENT, listed(quota_object())], "PATCH": [(201, quota_object())]}
 
     live = enforcer.apply(endpoint, DESIRED)
 
     assert (dict(live.hard), dict(live.used), live.generation) == ({GPU: 8}, {GPU: 2}, 3)
     ((_, path, headers, body),) = [asked for asked in told.asked if asked[0] == "PATCH"]
-    assert path == f"{PATH}?fieldManager=gpu-ledger&force=false"
+    assert path == f"{PATH}/gpu-ledger?fieldManager=gpu-ledger&force=false"
     assert headers["content-type"] == "application/apply-patch+yaml"
     assert headers["authorization"] == "Bearer sesame"
     assert body == {
@@ -126,7 +130,7 @@ def test_a_quota_is_written_by_server_side_apply_as_our_own_manager(
 def test_what_was_read_is_named_so_that_nobody_is_overwritten_unseen(
     told: Told, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
 ) -> None:
-    told.answers = {"GET": [(200, quota_object())], "PATCH": [(200, quota_object())]}
+    told.answers = {"GET": [listed(quota_object())], "PATCH": [(200, quota_object())]}
 
     enforcer.apply(endpoint, DESIRED)
 
@@ -138,7 +142,7 @@ def test_a_write_in_between_is_read_again_a_few_times(
     told: Told, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
 ) -> None:
     changed = status_of(409, "the object has been modified", reason="Conflict")
-    told.answers = {"GET": [(200, quota_object())], "PATCH": [changed]}
+    told.answers = {"GET": [listed(quota_object())], "PATCH": [changed]}
 
     with pytest.raises(SourceUnavailableError) as refusal:
         enforcer.apply(endpoint, DESIRED)
@@ -169,8 +173,8 @@ def test_a_conflict_names_every_manager_once(
 def test_a_status_that_lags_is_read_until_the_tries_are_used_up(
     told: Told, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
 ) -> None:
-    late = (200, quota_object(hard={GPU: "4"}))
-    told.answers = {"GET": [ABSENT, late, late, (200, quota_object())], "PATCH": [late]}
+    late = listed(quota_object(hard={GPU: "4"}))
+    told.answers = {"GET": [ABSENT, late, late, listed(quota_object())], "PATCH": [late]}
     caught_up = enforcer.apply(endpoint, DESIRED)
     told.answers = {"GET": [ABSENT, late], "PATCH": [late]}
     told.asked.clear()
@@ -225,7 +229,7 @@ def test_a_proxy_that_answers_in_its_stead_is_no_crash(
 def test_a_fraction_of_a_device_is_not_believed(
     told: Told, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
 ) -> None:
-    told.answers = {"GET": [(200, quota_object(hard={GPU: "500m"}))]}
+    told.answers = {"GET": [listed(quota_object(hard={GPU: "500m"}))]}
 
     with pytest.raises(SourceUnavailableError) as refusal:
         enforcer.read(endpoint, "llm")
@@ -240,7 +244,7 @@ def test_an_object_without_our_stamp_has_generation_zero(
     foreign["metadata"]["annotations"] = {"gpu-ledger.io/generation": "many"}
     bare = quota_object()
     del bare["metadata"]["annotations"], bare["status"]
-    told.answers = {"GET": [(200, foreign), (200, bare)]}
+    told.answers = {"GET": [listed(foreign), listed(bare)]}
 
     assert enforcer.read(endpoint, "llm").generation == 0
     assert enforcer.read(endpoint, "llm").hard == {}
@@ -249,7 +253,7 @@ def test_an_object_without_our_stamp_has_generation_zero(
 def test_rotated_credentials_are_read_again_after_a_refusal(
     told: Told, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
 ) -> None:
-    told.answers = {"GET": [status_of(401), (200, quota_object())]}
+    told.answers = {"GET": [status_of(401), listed(quota_object())]}
     path = Path(endpoint.credential_reference.removeprefix("kubeconfig:"))
 
     with pytest.raises(SourceUnavailableError):
@@ -276,7 +280,7 @@ def test_nobody_there_is_unreachable(tmp_path: Path, enforcer: KubernetesQuotaEn
 def test_a_silent_server_is_a_timeout(
     tmp_path: Path, enforcer: KubernetesQuotaEnforcer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adapter, "TIMEOUT_SECONDS", (1, 0.2))
+    monkeypatch.setattr(cluster_calls, "TIMEOUT_SECONDS", (1, 0.2))
     server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
     path = write_kubeconfig(tmp_path, f"http://127.0.0.1:{server.server_port}")
 

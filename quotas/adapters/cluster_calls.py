@@ -1,0 +1,189 @@
+"""Calls of a cluster's API: plain JSON over the official client's connections and credentials.
+
+Custom resources and core ones are asked alike, and what comes back is what the server said: a
+refusal with its Status, or `SourceUnavailableError` when nobody answered.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from threading import Lock
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import urllib3
+from kubernetes import client
+
+from quotas.protocols import EnforcementEndpoint, QuotaConflictError
+from tenants.adapters.kubernetes_credentials import configuration_of
+from tenants.domain.errors import SourceUnavailableError
+
+FIELD_MANAGER: Final = "gpu-ledger"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+"""Without it the same call silently becomes a strategic merge patch."""
+TIMEOUT_SECONDS: Final = (5, 10)
+"""To connect, and to read."""
+CONNECTIONS_MAX: Final = 32
+"""To one cluster; more than the namespaces one worker asks about at once."""
+JSON = dict[str, Any]
+
+_MANAGER = re.compile(r'conflict with "([^"]+)"')
+_REASONS: Final[dict[int, str]] = {
+    HTTPStatus.UNAUTHORIZED: "unauthorized",
+    HTTPStatus.FORBIDDEN: "forbidden",
+    HTTPStatus.NOT_FOUND: "namespace_missing",
+    HTTPStatus.TOO_MANY_REQUESTS: "throttled",
+}
+
+
+class ClusterRefusalError(Exception):
+    """The API server answered, and refused.
+
+    Attributes:
+        status: The HTTP status.
+        document: The Status object; empty when a proxy answered in its stead.
+    """
+
+    def __init__(self, status: int, document: JSON) -> None:
+        """Keep what was answered."""
+        super().__init__(f"answered with {status}")
+        self.status = status
+        self.document = document
+
+    @property
+    def managers(self) -> tuple[str, ...]:
+        """Return who owns what was to be changed; nobody for a mere change in between."""
+        causes = (self.document.get("details") or {}).get("causes") or []
+        found = {
+            name
+            for cause in causes
+            if cause.get("reason") == "FieldManagerConflict"
+            for name in _MANAGER.findall(cause.get("message", ""))
+        }
+        return tuple(sorted(found))
+
+
+class ClusterCalls:
+    """Connections to clusters, one set per endpoint. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        """Begin without any connection."""
+        self._clients: dict[EnforcementEndpoint, client.ApiClient] = {}
+        self._lock = Lock()
+
+    def get(self, endpoint: EnforcementEndpoint, path: str) -> JSON:
+        """Return what stands at a path.
+
+        Raises:
+            ClusterRefusalError: The server refused.
+            SourceUnavailableError: It did not answer.
+        """
+        return self._ask(endpoint, "GET", path, None)
+
+    def apply(self, endpoint: EnforcementEndpoint, path: str, body: JSON) -> JSON:
+        """Apply an object server-side as our own manager, never by force; return what it became.
+
+        Raises:
+            ClusterRefusalError: The server refused.
+            SourceUnavailableError: It did not answer.
+        """
+        query = urlencode({"fieldManager": FIELD_MANAGER, "force": "false"})
+        return self._ask(endpoint, "PATCH", f"{path}?{query}", body)
+
+    def _ask(
+        self, endpoint: EnforcementEndpoint, method: str, path: str, body: JSON | None
+    ) -> JSON:
+        made = self._client(endpoint)
+        headers = {"Accept": "application/json"}
+        made.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        if body is not None:
+            headers["Content-Type"] = APPLY_PATCH
+        try:
+            answer = made.rest_client.request(
+                method,
+                f"{made.configuration.host}{path}",
+                headers=headers,
+                body=None if body is None else json.dumps(body),
+                _request_timeout=TIMEOUT_SECONDS,
+            )
+            raw = answer.read()
+        except urllib3.exceptions.HTTPError as error:
+            raise _unanswered(error, endpoint.slug) from error
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            if answer.status == HTTPStatus.UNAUTHORIZED:
+                # The next attempt reads the credentials again, in case they were rotated.
+                self._forget(endpoint)
+            raise ClusterRefusalError(int(answer.status), _document(raw))
+        document = _document(raw)
+        if not document:
+            # Never taken for "nothing is there".
+            raise SourceUnavailableError(
+                f"Cluster {endpoint.slug} did not answer as an API server does.",
+                reason="bad_answer",
+            )
+        return document
+
+    def _client(self, endpoint: EnforcementEndpoint) -> client.ApiClient:
+        with self._lock:
+            if endpoint not in self._clients:
+                configuration = configuration_of(
+                    slug=endpoint.slug,
+                    url=endpoint.kubernetes_url,
+                    reference=endpoint.credential_reference,
+                )
+                configuration.connection_pool_maxsize = CONNECTIONS_MAX
+                self._clients[endpoint] = client.ApiClient(configuration)
+            return self._clients[endpoint]
+
+    def _forget(self, endpoint: EnforcementEndpoint) -> None:
+        with self._lock:
+            self._clients.pop(endpoint, None)
+
+
+def unavailable(error: ClusterRefusalError, what: str) -> SourceUnavailableError:
+    """Return what a refusal means for whoever wanted something, such as "The quota of llm"."""
+    status = error.status
+    fallback = "server_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "refused"
+    sentence = error.document.get("message") or "no reason given"
+    return SourceUnavailableError(
+        f"{what} was answered with {status}: {sentence}", reason=_REASONS.get(status, fallback)
+    )
+
+
+def conflict_of(error: ClusterRefusalError, what: str) -> QuotaConflictError:
+    """Return the conflict of a refusal that names managers."""
+    return QuotaConflictError(
+        f"{what} is also managed by {', '.join(error.managers)}.", managers=error.managers
+    )
+
+
+def other_managers(obj: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return who beside us has written what an object wishes, in alphabetical order.
+
+    Who writes only the status, as controllers do, is nobody here.
+    """
+    entries = (obj.get("metadata") or {}).get("managedFields") or []
+    found = {
+        entry["manager"]
+        for entry in entries
+        if entry.get("manager") != FIELD_MANAGER and "f:spec" in (entry.get("fieldsV1") or {})
+    }
+    return tuple(sorted(found))
+
+
+def _unanswered(error: urllib3.exceptions.HTTPError, slug: str) -> SourceUnavailableError:
+    """Return what it means that nothing came back; a refused connection is no timeout."""
+    is_refused = isinstance(error, urllib3.exceptions.NewConnectionError)
+    if isinstance(error, urllib3.exceptions.TimeoutError) and not is_refused:
+        return SourceUnavailableError(f"Cluster {slug} did not answer in time.", reason="timeout")
+    return SourceUnavailableError(f"Cluster {slug} cannot be reached.", reason="unreachable")
+
+
+def _document(raw: bytes) -> JSON:
+    """Return a JSON object; empty when a proxy answered in the server's stead."""
+    try:
+        document = json.loads(raw or b"{}")
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
