@@ -22,6 +22,7 @@ from tenants.api.idempotency import idempotent
 from tenants.api.serializers import EmptySerializer, StrictSerializer
 from tenants.api.views import ReadingViewSet
 from tenants.models import Cluster
+from tenants.models.cluster import AdmissionMode, FailurePolicy, QuotaTarget
 from tenants.models.organization import LifecycleState
 from tenants.services.clusters import close_cluster, register_cluster, update_cluster
 
@@ -41,6 +42,7 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
     label_aliases = AliasesField(read_only=True)
     metric_aliases = AliasesField(read_only=True)
     offered_resources = serializers.ListField(child=serializers.CharField(), read_only=True)
+    trusted_controllers = serializers.ListField(child=serializers.CharField(), read_only=True)
 
     class Meta:
         model = Cluster
@@ -62,6 +64,11 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
             "offered_resources",
             "label_aliases",
             "metric_aliases",
+            "admission_mode",
+            "admission_on_failure",
+            "kubernetes_user_prefix",
+            "trusted_controllers",
+            "quota_target",
             "metered_from",
             "version",
             "created_at",
@@ -96,6 +103,21 @@ class ClusterChangeSerializer(StrictSerializer):
     )
     label_aliases = AliasesField(required=False)
     metric_aliases = AliasesField(required=False)
+    admission_mode = serializers.ChoiceField(
+        choices=AdmissionMode.choices,
+        required=False,
+        help_text="What the webhook does with its pods; all but off take a watched cluster.",
+    )
+    admission_on_failure = serializers.ChoiceField(
+        choices=FailurePolicy.choices,
+        required=False,
+        help_text="What a pod is told while the ledger cannot be asked.",
+    )
+    kubernetes_user_prefix = serializers.CharField(max_length=64, allow_blank=True, required=False)
+    trusted_controllers = serializers.ListField(
+        child=serializers.CharField(max_length=253), required=False
+    )
+    quota_target = serializers.ChoiceField(choices=QuotaTarget.choices, required=False)
 
 
 class ClusterInputSerializer(ClusterChangeSerializer):

@@ -11,6 +11,8 @@ from tenants.domain.hours import is_whole_hour
 ALIASES_MAX: Final = 16
 """More names for one thing than any exporter has had; keeps queries short."""
 RESOURCES_MAX: Final = 64
+CONTROLLERS_MAX: Final = 100
+CONTROLLER_LENGTH_MAX: Final = 253
 _SERIES_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _RESOURCE = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _SECRET_PLACE = re.compile(r"(basic-)?(env:[A-Za-z_][A-Za-z0-9_]*|file:/[!-~]+)", re.ASCII)
@@ -115,6 +117,40 @@ def watch_problems(
         " in-cluster or kubeconfig:<path>."
     )
     return (FieldProblem("is_watched", "not_reachable", message),)
+
+
+def admission_problems(
+    *, admission_mode: str, is_watched: bool, trusted_controllers: object
+) -> tuple[FieldProblem, ...]:
+    """Return what is wrong with how a cluster admits pods.
+
+    Without a watch nobody would see admitted pods end, and their units would never come free.
+    """
+    problems = _controller_problems(trusted_controllers)
+    if admission_mode == "off" or is_watched:
+        return problems
+    message = "Only a watched cluster can admit pods; set is_watched first."
+    return (FieldProblem("admission_mode", "not_watched", message), *problems)
+
+
+def _controller_problems(controllers: object) -> tuple[FieldProblem, ...]:
+    if isinstance(controllers, str) or not isinstance(controllers, Sequence):
+        return (FieldProblem("trusted_controllers", "not_a_list", "List user names."),)
+    if len(controllers) > CONTROLLERS_MAX:
+        message = f"List at most {CONTROLLERS_MAX} user names."
+        return (FieldProblem("trusted_controllers", "too_many", message),)
+    return tuple(
+        FieldProblem(
+            f"trusted_controllers.{position}",
+            "not_a_user_name",
+            'Use a name the API server tells, such as "system:serviceaccount:ns:name", once.',
+        )
+        for position, name in enumerate(controllers)
+        if not isinstance(name, str)
+        or not name.strip()
+        or len(name) > CONTROLLER_LENGTH_MAX
+        or name in controllers[:position]
+    )
 
 
 def _are_series_names(names: object) -> bool:

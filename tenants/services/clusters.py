@@ -9,6 +9,7 @@ from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from tenants.domain.actors import Actor
 from tenants.domain.cluster_facts import (
+    admission_problems,
     alias_problems,
     hour_problems,
     prometheus_credential_problems,
@@ -22,6 +23,7 @@ from tenants.domain.cluster_facts import (
 from tenants.domain.errors import FieldProblem
 from tenants.domain.refusals import OpenBindingsError, SlugTakenError
 from tenants.models import Cluster, NamespaceBinding
+from tenants.models.cluster import AdmissionMode, FailurePolicy, QuotaTarget
 from tenants.models.organization import LifecycleState
 from tenants.selectors.locks import lock_rows
 from tenants.selectors.validation import refuse_invalid
@@ -42,6 +44,11 @@ EDITABLE: Final = (
     "offered_resources",
     "label_aliases",
     "metric_aliases",
+    "admission_mode",
+    "admission_on_failure",
+    "kubernetes_user_prefix",
+    "trusted_controllers",
+    "quota_target",
 )
 """The first metered hour is not among them: windows are made from it."""
 
@@ -65,6 +72,11 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
     offered_resources: Sequence[str] = (),
     label_aliases: Mapping[str, Sequence[str]] | None = None,
     metric_aliases: Mapping[str, Sequence[str]] | None = None,
+    admission_mode: str = AdmissionMode.OFF,
+    admission_on_failure: str = FailurePolicy.ALLOW,
+    kubernetes_user_prefix: str = "",
+    trusted_controllers: Sequence[str] = (),
+    quota_target: str = QuotaTarget.RESOURCE_QUOTA,
     actor: Actor,
     at: datetime,
 ) -> Cluster:
@@ -87,6 +99,11 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
         offered_resources: Every GPU resource name it offers.
         label_aliases: The site's label names by ours, best first.
         metric_aliases: The site's metric names by ours, best first.
+        admission_mode: "off", "warn" or "enforce"; all but "off" take a watched cluster.
+        admission_on_failure: "allow" or "deny", while the ledger cannot be asked.
+        kubernetes_user_prefix: What its API puts before a person's name, such as "oidc:".
+        trusted_controllers: User names whose pods may carry another's owner annotation.
+        quota_target: "resource_quota" or "kueue".
         actor: Who registers it.
         at: When, UTC.
 
@@ -111,6 +128,11 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
         offered_resources=list(offered_resources),
         label_aliases=_lists(label_aliases),
         metric_aliases=_lists(metric_aliases),
+        admission_mode=admission_mode,
+        admission_on_failure=admission_on_failure,
+        kubernetes_user_prefix=kubernetes_user_prefix,
+        trusted_controllers=list(trusted_controllers),
+        quota_target=quota_target,
         created_at=at,
     )
     refuse_invalid(cluster, further=_problems(cluster))
@@ -214,6 +236,11 @@ def _problems(cluster: Cluster) -> tuple[FieldProblem, ...]:
             is_watched=cluster.is_watched,
             kubernetes_url=cluster.kubernetes_url,
             credential_reference=cluster.credential_reference,
+        ),
+        *admission_problems(
+            admission_mode=cluster.admission_mode,
+            is_watched=cluster.is_watched,
+            trusted_controllers=cluster.trusted_controllers,
         ),
         *alias_problems("label_aliases", cluster.label_aliases),
         *alias_problems("metric_aliases", cluster.metric_aliases),

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenants.domain.cluster_facts import (
+    admission_problems,
     alias_problems,
     hour_problems,
     prometheus_credential_problems,
@@ -155,3 +156,34 @@ def test_a_cluster_without_an_address_cannot_be_watched(reference: str) -> None:
 
     assert (wrong.field, wrong.code) == ("is_watched", "not_reachable")
     assert not watch_problems(is_watched=False, kubernetes_url="", credential_reference=reference)
+
+
+@pytest.mark.parametrize("mode", ["warn", "enforce"])
+def test_only_a_watched_cluster_admits(mode: str) -> None:
+    (wrong,) = admission_problems(admission_mode=mode, is_watched=False, trusted_controllers=[])
+
+    assert (wrong.field, wrong.code) == ("admission_mode", "not_watched")
+    assert not admission_problems(admission_mode=mode, is_watched=True, trusted_controllers=[])
+    assert not admission_problems(admission_mode="off", is_watched=False, trusted_controllers=[])
+
+
+@pytest.mark.parametrize(
+    ("controllers", "field", "code"),
+    [
+        ("system:admin", "trusted_controllers", "not_a_list"),
+        (7, "trusted_controllers", "not_a_list"),
+        ([f"c-{n}" for n in range(101)], "trusted_controllers", "too_many"),
+        (["ok", " "], "trusted_controllers.1", "not_a_user_name"),
+        (["ok", 7], "trusted_controllers.1", "not_a_user_name"),
+        (["ok", "ok"], "trusted_controllers.1", "not_a_user_name"),
+        (["x" * 254], "trusted_controllers.0", "not_a_user_name"),
+    ],
+)
+def test_a_trusted_controller_is_a_user_name_once(
+    controllers: object, field: str, code: str
+) -> None:
+    (wrong,) = admission_problems(
+        admission_mode="off", is_watched=True, trusted_controllers=controllers
+    )
+
+    assert (wrong.field, wrong.code) == (field, code)

@@ -158,3 +158,30 @@ def test_a_watched_cluster_keeps_a_way_to_be_reached() -> None:
     assert watched.is_watched
     assert (refusal.value.field, refusal.value.problems[0].code) == ("is_watched", "not_reachable")
     assert (moved.is_watched, moved.kubernetes_url) == (True, "")
+
+
+def test_admission_takes_a_watched_cluster_and_keeps_it_watched() -> None:
+    cluster = make_cluster()
+
+    with pytest.raises(InvalidInputError) as unwatched:
+        update_cluster(cluster=cluster, changes={"admission_mode": "enforce"}, actor=SEED, at=AT)
+    changes = {
+        "is_watched": True,
+        "admission_mode": "enforce",
+        "admission_on_failure": "deny",
+        "kubernetes_user_prefix": "oidc:",
+        "trusted_controllers": ["system:serviceaccount:kubeflow:operator"],
+        "quota_target": "kueue",
+    }
+    admitting = update_cluster(cluster=cluster, changes=changes, actor=SEED, at=AT)
+    with pytest.raises(InvalidInputError) as unwatching:
+        update_cluster(cluster=cluster, changes={"is_watched": False}, actor=SEED, at=AT)
+
+    assert (unwatched.value.field, unwatched.value.problems[0].code) == (
+        "admission_mode",
+        "not_watched",
+    )
+    assert {name: getattr(admitting, name) for name in changes} == changes
+    assert unwatching.value.problems[0].code == "not_watched"
+    cluster.refresh_from_db()
+    assert (cluster.is_watched, cluster.admission_mode) == (True, "enforce")
