@@ -6,10 +6,10 @@ that changed are followed. Every function is a fixed number of statements.
 """
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
 from django.db import connection, transaction
 
 from quotas.domain.live_use import Repair, Sweep, repairs_of, sweep_of
@@ -21,20 +21,21 @@ NAMESPACES_TOLD = 50
 
 
 @transaction.atomic
-def sweep_live_use(*, actor: Actor, at: datetime) -> Sweep:
+def sweep_live_use(*, burst_classes: Sequence[str], actor: Actor, at: datetime) -> Sweep:
     """Bring every reservation and counter to what the allocation ledger says now.
 
     Only organizations where something changes are kept from admitting meanwhile. Pods that went
     around admission leave one audit entry a sweep.
 
     Args:
+        burst_classes: PriorityClasses whose pods count as burst.
         actor: Who sweeps.
         at: When, UTC: decides whose a namespace is, and what has expired.
 
     Raises:
         django.db.OperationalError: A lock was held longer than `lock_timeout`; nothing changed.
     """
-    swept = sweep_of(_answer("SELECT quotas_sweep(%s, %s)", at, settings.BURST_PRIORITY_CLASSES))
+    swept = sweep_of(_answer("SELECT quotas_sweep(%s, %s)", at, list(burst_classes)))
     if swept.bypasses:
         record(
             actor=actor,

@@ -1,18 +1,24 @@
 """What tests of admission share: pods that ask, and what the counters and their truth say."""
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import connection
 
 from metering.domain.gpu_sizes import GPUSize
 from quotas.domain.admission import Demand, PodQuestion, Verdict
+from quotas.domain.live_use import Sweep
 from quotas.models import QuotaCounter, QuotaLimit, Reservation
 from quotas.services.admission import admit
+from quotas.services.live_use import sweep_live_use
+from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 from tests.builders import AT
 
 TTL_SECONDS = 120
+LATER = AT + timedelta(seconds=TTL_SECONDS)
+"""When what was let in at `AT` expires."""
+BURST_CLASSES = ("gpu-ledger-burst",)
 Counted = tuple[int, int, int, int]
 """Held, reserved, burst held, burst reserved."""
 
@@ -59,6 +65,11 @@ def ask(
         ttl_seconds=TTL_SECONDS,
         unbound=unbound,
     )
+
+
+def sweep(at: datetime = LATER) -> Sweep:
+    """Bring reservations to what the watch has told."""
+    return sweep_live_use(burst_classes=BURST_CLASSES, actor=system_actor("tests"), at=at)
 
 
 def counted(limit: QuotaLimit) -> Counted:

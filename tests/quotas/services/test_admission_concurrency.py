@@ -9,12 +9,12 @@ from django.db import connections, transaction
 
 from quotas.models import LimitScope, QuotaCounter, QuotaLimit, Reservation
 from quotas.services.counters import lock_counters, open_counter
-from quotas.services.live_use import repair_counters, sweep_live_use
+from quotas.services.live_use import repair_counters
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast, make_cast
-from tests.quotas.admitting import ask, counted, demand, drifted, held_by_truth
+from tests.quotas.admitting import ask, counted, demand, drifted, held_by_truth, sweep
 from tests.quotas.builders import make_limit
 
 pytestmark = pytest.mark.usefixtures("committed_db")
@@ -140,7 +140,7 @@ def test_sweeps_and_repairs_beside_admission_neither_drift_nor_deadlock() -> Non
     QuotaCounter.objects.update(reserved_units=7)
 
     def expire() -> object:
-        return sweep_live_use(actor=ACTOR, at=AT)
+        return sweep(AT)
 
     def repair() -> object:
         return repair_counters(actor=ACTOR, at=AT)

@@ -11,15 +11,14 @@ from django.test.utils import CaptureQueriesContext
 from metering.models import ClaimConsumer, PodAllocation, QueuedPod
 from quotas.domain.live_use import Bypass, Sweep
 from quotas.models import QuotaCounter, QuotaLimit, Reservation
-from quotas.services.live_use import repair_counters, sweep_live_use
+from quotas.services.live_use import repair_counters
 from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry, Cluster, NamespaceBinding
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
-from tests.quotas.admitting import TTL_SECONDS, ask, counted, demand, drifted
+from tests.quotas.admitting import LATER, ask, counted, demand, drifted, sweep
 from tests.quotas.builders import audit_actions, make_limit
 
-LATER = AT + timedelta(seconds=TTL_SECONDS)
 ACTOR = system_actor("tests")
 
 
@@ -33,10 +32,6 @@ def cluster(cast: Cast) -> Cluster:
 @pytest.fixture
 def limit(cast: Cast) -> QuotaLimit:
     return make_limit(cast.acme, units=8)
-
-
-def sweep(at: datetime = LATER) -> Sweep:
-    return sweep_live_use(actor=ACTOR, at=at)
 
 
 def see(cluster: Cluster, uid: str = "pod-1", **fields: object) -> QueuedPod:
