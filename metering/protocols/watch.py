@@ -22,12 +22,15 @@ class WatchTarget:
         kubernetes_url: Where its API answers, https; "" takes that of the credentials.
         credential_reference: The name of a secret, or "in-cluster"; never the secret.
         user_label: Raw pod label that names the owning user; "" for none.
+        owner_annotation: Pod annotation that admission vouches for, which goes before the label;
+            "" where nobody vouches for it and anybody could write it.
     """
 
     slug: str
     kubernetes_url: str = ""
     credential_reference: str = ""
     user_label: str = ""
+    owner_annotation: str = ""
 
 
 class WatchedKind(StrEnum):

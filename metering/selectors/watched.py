@@ -3,12 +3,17 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 from metering.models import ClusterWatch
 from metering.protocols.watch import WatchTarget
 from tenants.models import Cluster
+from tenants.models.cluster import AdmissionMode
 from tenants.models.organization import LifecycleState
+
+OWNER_ANNOTATION: Final = "gpu-ledger.io/owner"
+"""What admission writes into pods; only where it enforces, nobody else can."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,9 @@ def watched_clusters(slugs: Collection[str] = ()) -> tuple[WatchedCluster, ...]:
                 kubernetes_url=row.kubernetes_url,
                 credential_reference=row.credential_reference,
                 user_label=row.user_label,
+                owner_annotation=(
+                    OWNER_ANNOTATION if row.admission_mode == AdmissionMode.ENFORCE else ""
+                ),
             ),
         )
         for row in rows

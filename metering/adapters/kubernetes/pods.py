@@ -35,7 +35,12 @@ _JSON = dict[str, Any]
 
 
 def pod_state(
-    obj: _JSON, *, seen_at: datetime, is_gpu: Callable[[str], bool], user_label: str
+    obj: _JSON,
+    *,
+    seen_at: datetime,
+    is_gpu: Callable[[str], bool],
+    user_label: str,
+    owner_annotation: str = "",
 ) -> PodState | None:
     """Return a pod's state; None for one that asks for no GPU and uses no device claim.
 
@@ -47,6 +52,7 @@ def pod_state(
         seen_at: When it came in.
         is_gpu: Whether a raw resource name is a GPU's.
         user_label: The label that names the owning user, raw or as Prometheus spells it.
+        owner_annotation: The annotation that goes before it; "" for none.
 
     Raises:
         SourceUnavailableError: This is no pod of an API server.
@@ -85,7 +91,7 @@ def pod_state(
         started_at=containers.started_at,
         finished_at=containers.finished_at(phase, is_deleted=deletion_at is not None),
         deletion_at=deletion_at,
-        owner=_owner(metadata, user_label),
+        owner=_annotated(metadata, owner_annotation) or _owner(metadata, user_label),
         controller=_controller(metadata),
         priority_class=shown(spec.get("priorityClassName"), characters_max=253),
         priority=_priority(spec.get("priority")),
@@ -214,6 +220,14 @@ class _ContainerTimes:
 def _is_never(text: str) -> bool:
     at = read_time(text)
     return at is not None and at < NEVER
+
+
+def _annotated(metadata: _JSON, owner_annotation: str) -> str:
+    """Return the owner that admission has written, "" where it did not or nobody vouches for it."""
+    if not owner_annotation:
+        return ""
+    annotations = mapping(metadata.get("annotations"), "metadata.annotations")
+    return shown(annotations.get(owner_annotation), characters_max=OWNER_CHARACTERS_MAX)
 
 
 def _owner(metadata: _JSON, user_label: str) -> str:

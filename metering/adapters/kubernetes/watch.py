@@ -199,7 +199,13 @@ class KubernetesClusterWatch:
         """Return an object's state; None for a pod that has nothing to do with GPUs."""
         match kind:
             case WatchedKind.PODS:
-                return pod_state(obj, seen_at=at, is_gpu=self._is_gpu, user_label=target.user_label)
+                return pod_state(
+                    obj,
+                    seen_at=at,
+                    is_gpu=self._is_gpu,
+                    user_label=target.user_label,
+                    owner_annotation=target.owner_annotation,
+                )
             case WatchedKind.NODES:
                 return node_state(obj, seen_at=at, is_gpu=self._is_gpu)
             case WatchedKind.CLAIMS:

@@ -268,6 +268,30 @@ def test_the_owner_is_found_by_the_labels_name_in_either_spelling(
     assert read(obj, user_label=user_label).owner == owner
 
 
+@pytest.mark.parametrize(
+    ("annotations", "vouched", "owner"),
+    [
+        ({"gpu-ledger.io/owner": "alice"}, "gpu-ledger.io/owner", "alice"),
+        ({"gpu-ledger.io/owner": "alice"}, "", "lina"),
+        ({"other": "alice"}, "gpu-ledger.io/owner", "lina"),
+        ({"gpu-ledger.io/owner": 7}, "gpu-ledger.io/owner", "lina"),
+        (None, "gpu-ledger.io/owner", "lina"),
+        ({"gpu-ledger.io/owner": "a" * 200}, "gpu-ledger.io/owner", "a" * 150),
+    ],
+    ids=["vouched", "not_vouched", "another", "no_text", "none", "long"],
+)
+def test_an_owner_that_admission_vouches_for_goes_before_the_label(
+    annotations: dict[str, Any] | None, vouched: str, owner: str
+) -> None:
+    obj = pod()
+    obj["metadata"] |= {"labels": {"user": "lina"}, "annotations": annotations}
+
+    state = pod_state(obj, seen_at=NOW, is_gpu=is_gpu, user_label="user", owner_annotation=vouched)
+
+    assert state is not None
+    assert state.owner == owner
+
+
 def test_only_the_controlling_owner_is_the_controller() -> None:
     obj = pod()
     assert read(obj).controller == ""
