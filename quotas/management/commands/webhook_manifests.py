@@ -1,0 +1,85 @@
+"""`manage.py webhook_manifests`: print what makes a cluster's API server ask us about pods."""
+
+import re
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from quotas.domain.webhook_configuration import (
+    TIMEOUT_SECONDS,
+    Registration,
+    configurations,
+    yaml_of,
+)
+from quotas.selectors.admission_facts import admission_facts
+from tenants.models.cluster import AdmissionMode, FailurePolicy
+
+SERVICE = re.compile(r"[a-z0-9-]{1,63}/[a-z0-9-]{1,63}")
+URL = re.compile(r"https://[^/?#\s]+(/[^?#\s]*[^/?#\s])?")
+TIMEOUTS = range(1, 31)
+
+
+class Command(BaseCommand):
+    """Print the webhook configurations of one cluster."""
+
+    help = "Print the ValidatingWebhookConfiguration and MutatingWebhookConfiguration of a cluster."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Take the cluster, where it reaches us, and whom it is to believe."""
+        parser.add_argument("--cluster", required=True, help="slug")
+        where = parser.add_mutually_exclusive_group(required=True)
+        where.add_argument("--service", default="", help="namespace/name of a Service there")
+        where.add_argument("--url", default="", help="https://host:port where there is none")
+        parser.add_argument("--port", type=int, default=8443, help="of the Service")
+        parser.add_argument("--ca-file", required=True, help="PEM that signs our certificate")
+        parser.add_argument("--exclude-namespace", action="append", default=[])
+        parser.add_argument("--timeout", type=int, default=TIMEOUT_SECONDS, help="seconds")
+        parser.add_argument(
+            "--without-match-conditions", action="store_true", help="for servers before 1.28"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's own signature.
+        """Print YAML for `kubectl apply`."""
+        _refuse_wrong(options)
+        facts = admission_facts(options["cluster"], timezone.now())
+        if facts is None:
+            raise CommandError(f"No active cluster is called {options['cluster']}.")
+        # Where nothing is enforced nothing may be stopped either.
+        may_fail = facts.mode is not AdmissionMode.ENFORCE or (
+            facts.on_failure is FailurePolicy.ALLOW
+        )
+        registration = Registration(
+            cluster=facts.slug,
+            authority_pem=_authority(options["ca_file"]),
+            service=options["service"],
+            url=options["url"].rstrip("/"),
+            failure_policy="Ignore" if may_fail else "Fail",
+            own_namespaces=tuple(options["exclude_namespace"]),
+            offered=tuple(sorted(facts.offered)),
+            has_conditions=not options["without_match_conditions"],
+            port=options["port"],
+            timeout_seconds=options["timeout"],
+        )
+        self.stdout.write(yaml_of(configurations(registration)), ending="")
+
+
+def _refuse_wrong(options: dict[str, Any]) -> None:
+    if options["service"] and SERVICE.fullmatch(options["service"]) is None:
+        raise CommandError("--service takes namespace/name.")
+    if options["url"] and URL.fullmatch(options["url"].rstrip("/")) is None:
+        raise CommandError("--url takes https://host:port.")
+    if options["timeout"] not in TIMEOUTS:
+        raise CommandError("--timeout takes 1 to 30 seconds.")
+
+
+def _authority(path: str) -> str:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"Cannot read {path}.") from error
+    if "-----BEGIN CERTIFICATE-----" not in text:
+        raise CommandError(f"{path} holds no certificate.")
+    return text

@@ -1,0 +1,165 @@
+"""What an API server is told to ask us."""
+
+import base64
+from typing import Any
+
+import pytest
+import yaml
+
+from quotas.domain.webhook_configuration import (
+    Registration,
+    configurations,
+    gpu_expression,
+    yaml_of,
+)
+
+JSON = dict[str, Any]
+PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+
+
+def registered(**changes: object) -> tuple[JSON, JSON]:
+    fields: JSON = {"cluster": "hopper", "authority_pem": PEM, "service": "gpu/ledger", **changes}
+    return configurations(Registration(**fields))
+
+
+def by_name(configuration: JSON) -> dict[str, JSON]:
+    return {one["name"].partition(".")[0]: one for one in configuration["webhooks"]}
+
+
+def test_one_mutates_and_one_validates() -> None:
+    mutating, validating = registered()
+
+    assert mutating["kind"] == "MutatingWebhookConfiguration"
+    assert validating["kind"] == "ValidatingWebhookConfiguration"
+    assert mutating["metadata"]["name"] == validating["metadata"]["name"] == "gpu-ledger-hopper"
+    assert list(by_name(mutating)) == ["owner", "owner-templates"]
+    assert list(by_name(validating)) == ["pods", "claims", "workloads"]
+
+
+def test_each_is_asked_at_its_own_door() -> None:
+    mutating, validating = registered()
+    paths = {
+        one["name"].partition(".")[0]: one["clientConfig"]["service"]["path"]
+        for configuration in (mutating, validating)
+        for one in configuration["webhooks"]
+    }
+
+    assert paths == {
+        "owner": "/stamp/hopper",
+        "owner-templates": "/stamp/hopper",
+        "pods": "/admit/hopper/pods",
+        "claims": "/admit/hopper/pods",
+        "workloads": "/warn/hopper",
+    }
+
+
+def test_a_service_or_an_address_is_where_it_is_reached() -> None:
+    service = by_name(registered(port=443)[1])["pods"]["clientConfig"]
+    url = by_name(registered(service="", url="https://gpu.test:8443")[1])["pods"]["clientConfig"]
+
+    assert service["service"] == {
+        "namespace": "gpu",
+        "name": "ledger",
+        "path": "/admit/hopper/pods",
+        "port": 443,
+    }
+    assert base64.b64decode(service["caBundle"]).decode() == PEM
+    assert url["url"] == "https://gpu.test:8443/admit/hopper/pods"
+    assert "service" not in url
+
+
+def test_own_namespaces_and_kube_system_are_left_alone() -> None:
+    for configuration in registered(own_namespaces=("monitoring",)):
+        for webhook in configuration["webhooks"]:
+            assert webhook["namespaceSelector"]["matchExpressions"] == [
+                {
+                    "key": "kubernetes.io/metadata.name",
+                    "operator": "NotIn",
+                    "values": ["gpu", "kube-system", "monitoring"],
+                }
+            ]
+
+
+def test_what_counts_says_so_and_fails_as_the_cluster_wants() -> None:
+    for policy in ("Fail", "Ignore"):
+        webhooks = by_name(registered(failure_policy=policy)[1])
+
+        assert webhooks["pods"]["failurePolicy"] == policy
+        assert webhooks["pods"]["sideEffects"] == "NoneOnDryRun"
+        assert webhooks["claims"]["sideEffects"] == "NoneOnDryRun"
+        assert webhooks["pods"]["timeoutSeconds"] == 5
+        assert webhooks["pods"]["matchPolicy"] == "Equivalent"
+        assert webhooks["pods"]["admissionReviewVersions"] == ["v1"]
+        assert webhooks["workloads"]["failurePolicy"] == "Ignore"
+        assert webhooks["workloads"]["sideEffects"] == "None"
+
+
+def test_pods_are_asked_about_when_they_come_and_when_they_change() -> None:
+    mutating, validating = registered()
+    (rule,) = by_name(validating)["pods"]["rules"]
+    (stamped,) = by_name(mutating)["owner"]["rules"]
+
+    assert rule["resources"] == ["pods", "pods/ephemeralcontainers"]
+    assert rule["operations"] == ["CREATE", "UPDATE"]
+    assert stamped["operations"] == ["CREATE"]
+
+
+def test_every_kind_that_makes_pods_is_asked_about() -> None:
+    rules = by_name(registered()[1])["workloads"]["rules"]
+
+    assert {rule["apiGroups"][0]: rule["resources"] for rule in rules} == {
+        "batch": ["cronjobs", "jobs"],
+        "apps": ["daemonsets", "deployments", "replicasets", "statefulsets"],
+        "kubeflow.org": ["mpijobs", "notebooks", "pytorchjobs"],
+        "ray.io": ["rayclusters", "rayjobs"],
+        "jobset.x-k8s.io": ["jobsets"],
+    }
+
+
+def test_conditions_narrow_what_is_asked_and_can_be_left_out() -> None:
+    with_conditions = by_name(registered()[1])
+    without = by_name(registered(has_conditions=False)[1])
+
+    assert [one["name"] for one in with_conditions["pods"]["matchConditions"]] == ["gpus"]
+    assert "matchConditions" not in with_conditions["claims"]
+    assert "matchConditions" not in without["pods"]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "has(object.spec.initContainers) && object.spec.initContainers.exists(c,",
+        "has(object.spec.containers) && object.spec.containers.exists(c,",
+        "has(object.spec.ephemeralContainers)",
+        "c.resources.limits.exists(k, k.startsWith('nvidia.com/')",
+        "c.resources.requests.exists(k, k.startsWith('nvidia.com/')",
+        "k.startsWith('deviceclass.resource.kubernetes.io/')",
+        "k == 'example.com/gpu'",
+        "e.name == 'NVIDIA_VISIBLE_DEVICES'",
+        "has(object.spec.resourceClaims)",
+        "v.hostPath.path.contains('nvidia')",
+        "k == 'gpu-ledger.io/owner'",
+        "k.startsWith('cdi.k8s.io/')",
+    ],
+)
+def test_the_condition_looks_wherever_a_gpu_may_hide(part: str) -> None:
+    assert part in gpu_expression(("example.com/gpu", "nvidia.com/gpu"))
+
+
+def test_the_condition_is_balanced_and_quotes_names() -> None:
+    expression = gpu_expression(("it's",))
+
+    assert expression.count("(") == expression.count(")")
+    assert r"k == 'it\'s'" in expression
+
+
+def test_the_yaml_says_the_same() -> None:
+    both = registered()
+
+    assert tuple(yaml.safe_load_all(yaml_of(both))) == both
+
+
+def test_the_yaml_of_odd_values_is_read_back() -> None:
+    odd = {"a": [], "b": {}, "c": ["x: y", "#", "-", "yes", [1, [2]], {"d": None}], "e": True}
+
+    assert tuple(yaml.safe_load_all(yaml_of((odd,)))) == (odd,)
