@@ -11,6 +11,7 @@ from typing import Final
 
 from billing.domain.money import Money, price_of_more
 from billing.domain.period import Month
+from metering.domain.price_groups import is_burst, without_burst
 
 _SIZE_ORDER: Final = {"small": 0, "medium": 1, "large": 2}
 _SHAPES: Final = {"whole": "whole device"}
@@ -86,12 +87,15 @@ def total_of(lines: Iterable[Line], *, currency: str) -> Money:
 def describe(*, size: str, price_group: str, service_month: str = "", unit_seconds: int = 0) -> str:
     """Return what a line is for, such as "Small unit, H100 1g.10gb".
 
+    What preemptible pods held says so: "Small unit, H100 1g.10gb, preemptible".
     A line about an earlier month says so: ", late usage of October 2026", or ", correction of
     October 2026" when nothing or less than nothing is left of it.
     """
-    model, _, shape = price_group.partition("/")
+    model, _, shape = without_burst(price_group).partition("/")
     parts = [_describe_shape(part) for part in shape.split("/") if part]
     words = [f"{size.capitalize()} unit", " ".join([model, *parts])]
+    if is_burst(price_group):
+        words.append("preemptible")
     if service_month:
         what = "late usage" if unit_seconds > 0 else "correction"
         words.append(f"{what} of {Month.parse(service_month).words}")

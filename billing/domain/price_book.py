@@ -10,8 +10,11 @@ from typing import Final
 
 from billing.domain.errors import PriceInvalidError, PriceKeyInvalidError
 from metering.domain.gpu_sizes import GPUSize
+from metering.domain.price_groups import BURST_ENDING, is_burst, without_burst
 
 ANY_GROUP: Final = "*"
+ANY_BURST_GROUP: Final = f"{ANY_GROUP}{BURST_ENDING}"
+"""Any device share, held by preemptible pods. `ANY_GROUP` alone never prices those."""
 PRICE_DECIMALS: Final = 10
 PRICE_MAX: Final = 10**10
 GROUP_LENGTH_MAX: Final = 96
@@ -24,7 +27,8 @@ class PriceSpan:
     Attributes:
         id: The stored price.
         book: The price book it belongs to.
-        price_group: A device share such as "H100/1g.10gb", or "*" for any.
+        price_group: A device share such as "H100/1g.10gb", or "*" for any; with "/burst" behind
+            it, as preemptible pods hold it.
         end_at: None for "until further notice".
     """
 
@@ -78,16 +82,26 @@ def find_problems(spans: Iterable[PriceSpan]) -> tuple[PriceProblem, ...]:
 def find_price(
     spans: Iterable[PriceSpan], *, book: str, size: str, price_group: str, at: datetime
 ) -> PriceSpan | None:
-    """Return the price in force; that of the exact group goes before that of any group."""
+    """Return the price in force; that of the exact group goes before that of any group.
+
+    What preemptible pods hold is priced apart: the price of any group is not theirs unless it is
+    that of any preemptible one. Without either there is no price, and a person decides.
+    """
+    wide = any_group_for(price_group)
     in_force = {
         span.price_group: span
         for span in spans
         if span.book == book
         and span.size == size
-        and span.price_group in {price_group, ANY_GROUP}
+        and span.price_group in {price_group, wide}
         and span.covers(at)
     }
-    return in_force.get(price_group) or in_force.get(ANY_GROUP)
+    return in_force.get(price_group) or in_force.get(wide)
+
+
+def any_group_for(price_group: str) -> str:
+    """Return the group that prices a group when it has no price of its own."""
+    return ANY_BURST_GROUP if is_burst(price_group) else ANY_GROUP
 
 
 def require_unit_price(unit_price: Decimal) -> Decimal:
@@ -116,11 +130,13 @@ def require_key(*, size: str, price_group: str) -> None:
     """Refuse a size or group that no usage record can have.
 
     Raises:
-        PriceKeyInvalidError: The size is unknown, or the group is not "*" and not MODEL/share.
+        PriceKeyInvalidError: The size is unknown, or the group is neither "*" nor MODEL/share, each
+            with or without "/burst" behind it.
     """
     if size not in {known.value for known in GPUSize}:
         raise PriceKeyInvalidError("The size is not known.", field="size", facts={"size": size})
-    if price_group != ANY_GROUP and not _is_device_share(price_group):
+    share = without_burst(price_group)
+    if share != ANY_GROUP and not _is_device_share(share):
         raise PriceKeyInvalidError(
             "The price group does not name a device share.",
             field="price_group",

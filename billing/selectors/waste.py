@@ -23,11 +23,13 @@ from django.db.models import (
     Value,
     When,
 )
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Right
+from django.db.models.lookups import Exact
 
 from billing.domain.money import SECONDS_PER_HOUR, Money, cost_of
-from billing.domain.price_book import ANY_GROUP
+from billing.domain.price_book import ANY_BURST_GROUP, ANY_GROUP
 from billing.models import Price
+from metering.domain.price_groups import BURST_ENDING
 
 HOURS_PER_MONTH: Final = 730
 """The twelfth of a year of 8,760 hours."""
@@ -130,6 +132,9 @@ def _product(expression: Any) -> Any:  # noqa: ANN401 - Any arithmetic.
 
 def _prices(size: str, price_group: str, *, at: datetime) -> QuerySet[Price]:
     """Return the price of a finding's size and group in its organization's book, best first."""
+    is_burst = Exact(Right(OuterRef(price_group), len(BURST_ENDING)), Value(BURST_ENDING))
+    wide = Case(When(is_burst, then=Value(ANY_BURST_GROUP)), default=Value(ANY_GROUP))
+    is_wide = Case(When(price_group__startswith=ANY_GROUP, then=Value(1)), default=Value(0))
     return (
         Price.objects.filter(
             price_book__assignments__organization=OuterRef("organization_id"),
@@ -137,6 +142,6 @@ def _prices(size: str, price_group: str, *, at: datetime) -> QuerySet[Price]:
             size=OuterRef(size),
             valid__contains=at,
         )
-        .filter(Q(price_group=OuterRef(price_group)) | Q(price_group=ANY_GROUP))
-        .order_by(Case(When(price_group=ANY_GROUP, then=Value(1)), default=Value(0)))[:1]
+        .filter(Q(price_group=OuterRef(price_group)) | Q(price_group=wide))
+        .order_by(is_wide)[:1]
     )

@@ -67,7 +67,8 @@ terms AS MATERIALIZED (
       ORDER BY lower(p.hours) LIMIT 1) posting
 ),
 asked AS MATERIALIZED (
-  SELECT DISTINCT t.price_book_id, u.window_start, u.size, u.price_group
+  SELECT DISTINCT t.price_book_id, u.window_start, u.size, u.price_group,
+         CASE WHEN right(u.price_group, 6) = '/burst' THEN '*/burst' ELSE '*' END AS wide
     FROM usage u JOIN terms t USING (organization_id, window_start)
 ),
 priced AS MATERIALIZED (
@@ -77,8 +78,8 @@ priced AS MATERIALIZED (
    CROSS JOIN LATERAL (
      SELECT p.id AS price_id, p.unit_price FROM billing_price p
       WHERE p.price_book_id = q.price_book_id AND p.size = q.size
-        AND p.price_group IN (q.price_group, '*') AND p.valid @> q.window_start
-      ORDER BY p.price_group = '*' LIMIT 1) found
+        AND p.price_group IN (q.price_group, q.wide) AND p.valid @> q.window_start
+      ORDER BY p.price_group = q.wide LIMIT 1) found
 ),
 made AS (
   INSERT INTO billing_charge
@@ -145,7 +146,8 @@ SELECT m.window_id, m.window_start, m.organization_id, m.project_id, m.size, m.p
    (a.id IS NOT NULL, 'no_price',
     format('Price book %%s has no price for %%s units of %%s at that hour.',
            b.name, m.size, m.price_group),
-    'Set a price for the size and group, or for any group, from that hour on.')
+    format('Set a price for the size and group, or for any group (%%s), from that hour on.',
+           CASE WHEN right(m.price_group, 6) = '/burst' THEN '*/burst' ELSE '*' END))
   ) told(applies, code, summary, remedy)
  WHERE told.applies
  ORDER BY m.window_id, m.project_id, m.size, m.price_group

@@ -13,6 +13,7 @@ from typing import Final
 
 from metering.domain.catalogue import Catalogue
 from metering.domain.gpu_sizes import SharingMode
+from metering.domain.price_groups import like
 from metering.domain.rightsizing import Present, need_of, smaller_that_serves
 from metering.domain.waste_rules import WasteRule, WasteThresholds, Work
 from metering.domain.window import seconds_between
@@ -281,4 +282,5 @@ def _suggest(
     found = smaller_that_serves(present, need=need, catalogue=catalogue)
     if found is None:
         return kept
-    return Suggestion(tenure.units, found.size.value, found.price_group, found.share)
+    group = like(tenure.price_group, other=found.price_group)
+    return Suggestion(tenure.units, found.size.value, group, found.share)

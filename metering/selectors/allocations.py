@@ -54,6 +54,7 @@ class LedgerRow:
         life: From its bind to its end as far as the ledger knows; the slack reaches forward.
         is_from_api: Whether the cluster's API told of it, rather than Prometheus alone.
         node_labels: What settles the size; only read while there is none.
+        priority_class: As it was at the bind; "" without one.
     """
 
     fact: AllocationFact
@@ -61,6 +62,7 @@ class LedgerRow:
     last_seen_at: datetime
     is_from_api: bool
     node_labels: Mapping[str, str] = field(default_factory=dict)
+    priority_class: str = ""
 
     @property
     def is_sized(self) -> bool:
@@ -83,7 +85,7 @@ SELECT pod_uid, resource, namespace, pod_name, node, owner, units, size, price_g
        CASE WHEN source <> 'kubernetes' THEN (
          SELECT q.bound_at FROM metering_queuedpod q
           WHERE q.cluster_id = a.cluster_id AND q.pod_uid = a.pod_uid) END,
-       CASE WHEN size = '' THEN node_labels ELSE '{}' END
+       priority_class, CASE WHEN size = '' THEN node_labels ELSE '{}' END
   FROM metering_podallocation a
  WHERE cluster_id = %(cluster_id)s
    AND (pod_uid = ANY(%(pod_uids)s)
@@ -123,7 +125,7 @@ def ledger_rows(
 def _row(values: tuple[object, ...], *, labels: Mapping[str, str]) -> LedgerRow:
     fact_values, rest = values[: len(FACT_COLUMNS)], values[len(FACT_COLUMNS) :]
     fact = AllocationFact(*fact_values)  # type: ignore[arg-type]
-    end_at, end_kind, slack, last_seen_at, source, bound_at, _ = rest
+    end_at, end_kind, slack, last_seen_at, source, bound_at, priority_class, _ = rest
     life = Life(
         begin_at=whole_second(bound_at if isinstance(bound_at, datetime) else fact.begin_at),
         end_at=whole_second(end_at) if isinstance(end_at, datetime) else None,
@@ -136,4 +138,5 @@ def _row(values: tuple[object, ...], *, labels: Mapping[str, str]) -> LedgerRow:
         last_seen_at=last_seen_at,  # type: ignore[arg-type]
         is_from_api=source == "kubernetes" or bound_at is not None,
         node_labels=labels,
+        priority_class=str(priority_class),
     )

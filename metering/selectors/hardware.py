@@ -8,13 +8,14 @@ from django.db import connection
 from metering.domain.catalogue_editing import SeenHardware
 
 # Every kind of hardware is one (resource, labels), however many pods and nodes there were. Labels
-# are the sizing ones only, so nothing of a single node is among them.
+# are the sizing ones only, so nothing of a single node is among them. Whether a pod was preemptible
+# is no matter of the hardware.
 _SEEN = """
 WITH used AS (
   SELECT cluster_id, pod_uid, resource, sum(unit_seconds)::bigint AS unit_seconds
     FROM metering_usagerecord WHERE window_start >= %(since)s GROUP BY 1, 2, 3
 )
-SELECT a.resource, a.node_labels, a.size, a.price_group,
+SELECT a.resource, a.node_labels, a.size, regexp_replace(a.price_group, '/burst$', ''),
        coalesce(sum(a.units) FILTER (WHERE a.end_at IS NULL), 0)::bigint,
        coalesce(sum(u.unit_seconds), 0)::bigint
   FROM metering_podallocation a

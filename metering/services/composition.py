@@ -45,7 +45,7 @@ from metering.services.findings import (
 from metering.services.forgotten import forgotten_decisions
 from metering.services.offers import offers_of
 from metering.services.pairing import Case, cases_of
-from metering.services.sizing import Sizer
+from metering.services.sizing import Sizer, sized_for
 
 SIZING_LABELS = ("nvidia_com_gpu_", "nvidia_com_mig_")
 """Beginnings of the node labels that are kept with an allocation, as what settled its size."""
@@ -206,13 +206,15 @@ class _Composing:
         if isinstance(settled, AllocationFact):
             return settled
         if case.row is not None:
-            return _sized_fact(case.row.fact, sized=settled)
+            own = sized_for(settled, priority_class=case.row.priority_class)
+            return _sized_fact(case.row.fact, sized=own)
         return self._first_sight(case, sized=settled)
 
     def _first_sight(self, case: Case, *, sized: Sized) -> AllocationFact:
         pod, told = case.pod, case.prometheus
         assert pod is not None  # noqa: S101 - Without a row the scrapes saw it; tells the type.
         assert told is not None  # noqa: S101 - As above.
+        sized = sized_for(sized, priority_class=pod.priority_class)
         fact = AllocationFact(
             pod_uid=pod.uid,
             resource=sized.resource,

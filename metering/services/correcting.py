@@ -47,7 +47,8 @@ WITH moved AS (
            THEN regexp_replace(l.resource, '^claim/(.*/)?([^#]*).*$', 'claim/\\2')
            ELSE l.resource END AS resource,
          min(l.size) AS size,
-         min(l.price_group) AS price_group, min(l.share_numerator) AS share_numerator,
+         min(regexp_replace(l.price_group, '/burst$', '')) AS price_group,
+         min(l.share_numerator) AS share_numerator,
          min(l.share_denominator) AS share_denominator, sum(l.unit_seconds)::bigint AS delta,
          coalesce(sum(l.unit_seconds) FILTER (WHERE c.cause = 'released'), 0)::bigint AS released
     FROM metering_usagecorrection c

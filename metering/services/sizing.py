@@ -1,8 +1,12 @@
 """Sizing within one window: the catalogue asked once per resource and node, not once per pod."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+
+from django.conf import settings
 
 from metering.domain.catalogue import Catalogue, Sized, Unsized, size_of
+from metering.domain.price_groups import group_of
 from metering.protocols import Observation
 
 
@@ -32,3 +36,13 @@ class Sizer:
                 device_models=self._models.get(node, ()),
             )
         return found
+
+
+def sized_for(sized: Sized, *, priority_class: str) -> Sized:
+    """Return what a pod of a priority class holds: what is preemptible has a group of its own."""
+    group = group_of(
+        sized.price_group,
+        priority_class=priority_class,
+        burst_classes=settings.BURST_PRIORITY_CLASSES,
+    )
+    return replace(sized, price_group=group)

@@ -14,7 +14,7 @@ from metering.domain.catalogue import Catalogue
 from metering.domain.pod_life import CLAIM_PREFIX
 from metering.services.watching.ends import end_told
 from metering.services.watching.ledgered import Changed
-from metering.services.watching.sizing import SIZES, labelled, sizes_json
+from metering.services.watching.sizing import SIZES, burst_classes, group_sql, labelled, sizes_json
 
 _QUEUE = """
 INSERT INTO metering_queuedpod AS q (cluster_id, pod_uid, namespace, pod_name, requests,
@@ -61,7 +61,7 @@ INSERT INTO metering_podallocation (cluster_id, pod_uid, resource, namespace, po
   end_slack_seconds, end_kind, last_seen_at)
 SELECT %(cluster_id)s, s.uid, h.resource, s.namespace, s.name, s.node, left(s.owner, 150),
        s.priority_class, s.priority, left(s.controller, 320), 'kubernetes', b.project_id, h.units,
-       COALESCE(z.size, ''), COALESCE(z.price_group, ''), COALESCE(z.sharing_mode, ''),
+       COALESCE(z.size, ''), {group_sql("s.priority_class")}, COALESCE(z.sharing_mode, ''),
        COALESCE(z.product, ''), COALESCE(z.share_numerator, 1), COALESCE(z.share_denominator, 1),
        z.catalogue_version, h.labels, s.bound_at, s.started_at, 0, 'open',
        GREATEST(s.alive_at, s.bound_at)
@@ -99,5 +99,6 @@ def _open(cluster_id: UUID, *, catalogue: Catalogue) -> int:
         cursor.execute("ANALYZE watch_hold")
         cursor.execute(_ASKED)
         sizes = sizes_json(catalogue, labelled(cursor.fetchall()))
-        cursor.execute(_OPEN, {"cluster_id": cluster_id, "sizes": sizes})
+        given = {"cluster_id": cluster_id, "sizes": sizes, "burst": burst_classes()}
+        cursor.execute(_OPEN, given)
         return int(cursor.rowcount)

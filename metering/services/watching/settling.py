@@ -11,7 +11,13 @@ from metering.domain.pod_life import CLAIM_PREFIX
 from metering.models import PodAllocation
 from metering.selectors.locks import lock_cluster_ledger
 from metering.services.catalogue import ensure_catalogue
-from metering.services.watching.sizing import SIZES, labelled, sizes_json
+from metering.services.watching.sizing import (
+    SIZES,
+    burst_classes,
+    group_sql,
+    labelled,
+    sizes_json,
+)
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
 
@@ -37,7 +43,7 @@ SELECT DISTINCT resource, node_labels FROM metering_podallocation
 """
 _SETTLE = f"""
 UPDATE metering_podallocation a
-   SET size = z.size, price_group = z.price_group, sharing_mode = z.sharing_mode,
+   SET size = z.size, price_group = {group_sql("a.priority_class")}, sharing_mode = z.sharing_mode,
        product = z.product, share_numerator = z.share_numerator,
        share_denominator = z.share_denominator, catalogue_version = z.catalogue_version
   FROM {SIZES}
@@ -84,12 +90,17 @@ def settle_everywhere(*, actor: Actor, at: datetime) -> int:
 
 def settle_open_sizes(cluster_id: UUID, *, catalogue: Catalogue) -> int:
     """Fill labels that have come since and size what can be sized, within a transaction."""
-    given: dict[str, Any] = {"cluster_id": cluster_id, "claims": CLAIM_PREFIX, "late": LABELS_LATE}
+    given: dict[str, Any] = {
+        "cluster_id": cluster_id,
+        "claims": CLAIM_PREFIX,
+        "late": LABELS_LATE,
+        "burst": burst_classes(),
+    }
     with connection.cursor() as cursor:
         cursor.execute(_FILL, given)
         cursor.execute(_ASKED, given)
         asked = list(labelled(cursor.fetchall()))
         if not asked:
             return 0
-        cursor.execute(_SETTLE, {"cluster_id": cluster_id, "sizes": sizes_json(catalogue, asked)})
+        cursor.execute(_SETTLE, given | {"sizes": sizes_json(catalogue, asked)})
         return int(cursor.rowcount)

@@ -4,9 +4,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from django.conf import settings
+
 from metering.domain.catalogue import Catalogue, Sized, Unsized, size_of
 from metering.domain.claimed_devices import size_of_device
 from metering.domain.pod_life import CLAIM_PREFIX
+from metering.domain.price_groups import BURST_ENDING
 
 SIZES = """
 jsonb_to_recordset(%(sizes)s) AS z(resource text, labels jsonb, size text, price_group text,
@@ -14,6 +17,22 @@ jsonb_to_recordset(%(sizes)s) AS z(resource text, labels jsonb, size text, price
   catalogue_version integer)
 """
 """A relation of sizes by resource and labels; a thing without a size is not in it."""
+
+
+def group_sql(priority_class: str) -> str:
+    """Return the price group of a row of `SIZES` for a pod, as SQL; "" without a size.
+
+    Args:
+        priority_class: The column that tells the pod's; `%(burst)s` are those that are preemptible.
+    """
+    burst = f"CASE WHEN {priority_class} = ANY(%(burst)s) THEN '{BURST_ENDING}' ELSE '' END"
+    return f"COALESCE(z.price_group || {burst}, '')"
+
+
+def burst_classes() -> list[str]:
+    """Return the PriorityClasses whose pods may be taken away at any time."""
+    return list(settings.BURST_PRIORITY_CLASSES)
+
 
 _SIZING_LABELS = ("nvidia.com/gpu.", "nvidia.com/mig.", "nvidia.com/mig-")
 _CHATTER = ("nvidia.com/gpu.deploy.",)
@@ -29,8 +48,7 @@ def sizing_labels(labels: Mapping[str, str]) -> dict[str, str]:
     return {
         key: text
         for key, text in sorted(labels.items())
-        if key == _DEDICATED_TO
-        or (key.startswith(_SIZING_LABELS) and not key.startswith(_CHATTER))
+        if key == _DEDICATED_TO or (key.startswith(_SIZING_LABELS) and not key.startswith(_CHATTER))
     }
 
 

@@ -119,10 +119,20 @@ def halves(one: ChargeSum) -> list[ChargeSum]:
         ("medium", "A100/1of4", "Medium unit, A100 share 1 of 4"),
         ("small", "H100/1g.10gb/1of2", "Small unit, H100 1g.10gb share 1 of 2"),
         ("small", "L4/proof", "Small unit, L4 proof"),
+        ("large", "H100/whole/burst", "Large unit, H100 whole device, preemptible"),
+        ("small", "A100/1of4/burst", "Small unit, A100 share 1 of 4, preemptible"),
     ],
 )
 def test_a_line_says_in_words_what_it_is_for(size: str, group: str, text: str) -> None:
     assert describe(size=size, price_group=group) == text
+
+
+def test_late_preemptible_usage_says_both() -> None:
+    text = describe(
+        size="large", price_group="H100/whole/burst", service_month="2026-10", unit_seconds=60
+    )
+
+    assert text == "Large unit, H100 whole device, preemptible, late usage of October 2026"
 
 
 def late(unit_seconds: int, *, billed: int, month: str = "2026-10") -> ChargeSum:

@@ -52,6 +52,28 @@ def test_the_price_of_the_exact_group_goes_first() -> None:
     assert find(prices, 5, group="A100/1of4") == "small * 0"
 
 
+def test_what_is_preemptible_has_prices_of_its_own() -> None:
+    nominal = [span(0, None), span(0, None, group="H100/whole")]
+    burst = [span(0, None, group="*/burst"), span(5, None, group="H100/whole/burst")]
+
+    assert find(nominal, 4, group="H100/whole/burst") is None
+    assert find([*nominal, *burst], 4, group="H100/whole/burst") == "small */burst 0"
+    assert find([*nominal, *burst], 5, group="H100/whole/burst") == "small H100/whole/burst 5"
+    assert find([*nominal, *burst], 5, group="A100/1of4/burst") == "small */burst 0"
+    assert find(burst, 5) is None
+
+
+@given(groups=st.lists(st.sampled_from(["*", "*/burst", "A/b", "A/b/burst"]), unique=True))
+def test_a_price_of_the_other_kind_never_applies(groups: list[str]) -> None:
+    prices = [span(0, None, group=group) for group in groups]
+
+    found = {group: find(prices, 1, group=group) for group in ("A/b", "A/b/burst")}
+
+    for group, price in found.items():
+        assert price is None or price.endswith("/burst 0") == group.endswith("/burst")
+    assert (found["A/b/burst"] is None) == set(groups).isdisjoint({"*/burst", "A/b/burst"})
+
+
 def test_a_price_holds_from_its_first_hour_to_the_one_before_the_next() -> None:
     prices = [span(0, 5), span(5, 9)]
 
@@ -114,7 +136,9 @@ def test_a_price_the_ledger_cannot_keep_is_refused(price: str) -> None:
     assert (refused.value.code, refused.value.field) == ("price_invalid", "unit_price")
 
 
-@pytest.mark.parametrize("group", ["*", "H100/whole", "H100/1g.10gb/1of2", "A100/1of4"])
+@pytest.mark.parametrize(
+    "group", ["*", "H100/whole", "H100/1g.10gb/1of2", "A100/1of4", "*/burst", "H100/whole/burst"]
+)
 def test_groups_of_devices_and_any_are_taken(group: str) -> None:
     require_key(size="large", price_group=group)
 
@@ -128,6 +152,9 @@ def test_groups_of_devices_and_any_are_taken(group: str) -> None:
         ("small", "H100/", "price_group"),
         ("small", " /whole", "price_group"),
         ("small", "H100/*", "price_group"),
+        ("small", "H100/burst", "price_group"),
+        ("small", "/burst", "price_group"),
+        ("small", "*/spot", "price_group"),
         ("small", "H100/\n", "price_group"),
         ("small", "H" * 96 + "/w", "price_group"),
     ],

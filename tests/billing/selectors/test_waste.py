@@ -8,6 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from billing.domain.money import Money
+from billing.models import PriceBook
 from billing.selectors.waste import SavingTotal, WasteMoney, money_of, saving_totals, with_money
 from metering.models import WasteFinding
 from tests.billing.ledger import assign, make_book, make_price
@@ -77,6 +78,18 @@ def test_the_price_of_any_group_counts_where_there_is_none_of_its_own(world: Was
     find(world, price_group="A100/whole")
 
     assert told()[0][1].lost == eur("8.00")
+
+
+def test_what_is_preemptible_counts_at_its_own_price_only(world: WasteWorld) -> None:
+    find(world, price_group="H100/whole/burst")
+    assert told()[0][1] == WasteMoney(lost=None, monthly=None)
+
+    book = PriceBook.objects.get(slug="standard")
+    make_price(book, "1.00", size="large", price_group="*/burst")
+    assert told()[0][1].lost == eur("2.00")
+
+    make_price(book, "0.50", size="large", price_group="H100/whole/burst")
+    assert told()[0][1].lost == eur("1.00")
 
 
 def test_most_money_stands_first_and_no_price_last(world: WasteWorld) -> None:

@@ -27,7 +27,7 @@ from tests.billing.ledger import (
 )
 from tests.builders import AT, MONTH_START, bind, make_cluster, make_organization, make_project
 
-GROUPS = ("H100/whole", "A100/1of4")
+GROUPS = ("H100/whole", "A100/1of4", "H100/whole/burst")
 HOURS = 6
 hours = st.integers(0, HOURS)
 uses = st.lists(
@@ -43,7 +43,7 @@ uses = st.lists(
     max_size=10,
 )
 price_starts = st.dictionaries(
-    st.tuples(st.sampled_from(["small", "large"]), st.sampled_from([*GROUPS, "*"])),
+    st.tuples(st.sampled_from(["small", "large"]), st.sampled_from([*GROUPS, "*", "*/burst"])),
     st.lists(hours, unique=True, min_size=1, max_size=3).map(sorted),
     max_size=5,
 )

@@ -198,6 +198,17 @@ def test_a_week_of_small_needs_is_oversized() -> None:
     assert found.suggestion.price_group == "H100/3g.40gb"
 
 
+def test_what_would_serve_a_preemptible_pod_is_preemptible_too() -> None:
+    spell = replace(
+        BUSY, activity_p95=Decimal("0.25"), memory_p95_mebibytes=20_000, activity=Decimal("0.2")
+    )
+
+    found = verdict(None, tenure(price_group="H100/whole/burst"), oversized=spell)
+
+    assert found is not None
+    assert found.suggestion.price_group == "H100/3g.40gb/burst"
+
+
 @pytest.mark.parametrize(
     "changed",
     [

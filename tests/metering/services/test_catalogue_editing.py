@@ -84,6 +84,7 @@ def test_a_preview_tells_what_pods_of_the_last_month_would_be_called() -> None:
             pod("a", namespace="team-nlp", units=2),
             pod("b", namespace="team-nlp"),
             pod("c", namespace="team-nlp", node="sliced", labels=SLICED_A100),
+            pod("d", namespace="team-nlp", priority_class="gpu-ledger-burst"),
         )
     )
 
@@ -91,7 +92,7 @@ def test_a_preview_tells_what_pods_of_the_last_month_would_be_called() -> None:
 
     (one,) = found
     assert (one.before, one.after) == ("large H100/whole", "medium H100/whole")
-    assert (one.open_units, one.unit_seconds) == (3, 3 * 3600)
+    assert (one.open_units, one.unit_seconds) == (4, 4 * 3600)
 
 
 def test_a_preview_stores_nothing() -> None:

@@ -86,6 +86,24 @@ def test_each_sharing_mode_is_sized_by_its_labels(
     assert exceptions() == []
 
 
+def test_what_a_preemptible_pod_holds_is_told_apart_and_its_node_still_balances() -> None:
+    seen = observation(
+        pod("a", priority_class="gpu-ledger-burst"),
+        pod("b", priority_class="gpu-standard"),
+        nodes=(node(allocatable={"nvidia_com_gpu": 4}),),
+    )
+
+    collect(seen)
+
+    assert [row[:3] for row in usage()] == [
+        ("a", "large", "H100/whole/burst"),
+        ("b", "large", "H100/whole"),
+    ]
+    capacity = CapacityRecord.objects.get()
+    assert capacity.price_group == "H100/whole"
+    assert (capacity.billed_unit_seconds, capacity.idle_unit_seconds) == (7200, 7200)
+
+
 def test_four_quarter_shares_and_idle_are_one_gpu_hour() -> None:
     seen = observation(
         *(ended_pod(str(index), 0, 900 * (index + 1), labels=SLICED_A100) for index in range(4)),

@@ -2,6 +2,7 @@
 
 import pytest
 from django.db import DatabaseError, transaction
+from pytest_django import Settings
 
 from metering.domain.catalogue_rules import Rule, rule_to_json, rules_digest
 from metering.domain.gpu_sizes import GPUSize
@@ -51,6 +52,46 @@ def test_a_later_sight_changes_no_snapshot(watching: Watching) -> None:
     )
 
     assert PodAllocation.objects.values(*SNAPSHOT, *SIZE, "begin_at").get() == before
+
+
+def test_what_a_preemptible_pod_holds_has_a_price_group_of_its_own(watching: Watching) -> None:
+    watching.tell(
+        event(told_pod("a", priority_class="gpu-ledger-burst"), 5),
+        event(told_pod("b", priority_class="batch"), 5),
+    )
+
+    groups = PodAllocation.objects.order_by("pod_uid").values_list("size", "price_group")
+    assert list(groups) == [("large", "H100/whole/burst"), ("large", "H100/whole")]
+
+
+def test_a_class_that_becomes_preemptible_later_changes_no_snapshot(
+    watching: Watching, settings: Settings
+) -> None:
+    watching.tell(event(told_pod("a"), 5))
+    settings.BURST_PRIORITY_CLASSES = ["batch"]
+    watching.tell(event(told_pod("a"), 6), event(told_pod("b"), 6))
+
+    groups = PodAllocation.objects.order_by("pod_uid").values_list("price_group", flat=True)
+    assert list(groups) == ["H100/whole", "H100/whole/burst"]
+
+
+def test_without_preemptible_classes_nothing_is_burst(
+    watching: Watching, settings: Settings
+) -> None:
+    settings.BURST_PRIORITY_CLASSES = []
+    watching.tell(event(told_pod("a", priority_class="gpu-ledger-burst"), 5))
+
+    assert size() == WHOLE
+
+
+def test_a_preemptible_pod_that_is_sized_late_keeps_its_ending(watching: Watching) -> None:
+    watching.tell(event(told_pod(node="node-9", priority_class="gpu-ledger-burst"), 5))
+    assert size() == UNKNOWN
+
+    watching.tell(event(told_node("node-9"), 10))
+    settle_everywhere(actor=ACTOR, at=HOUR)
+
+    assert size() == ("large", "H100/whole/burst", *WHOLE[2:])
 
 
 def test_the_project_is_that_of_the_bind(cluster: Cluster, watching: Watching) -> None:
