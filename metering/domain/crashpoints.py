@@ -38,6 +38,11 @@ CRASHPOINTS: Final = (
     "watch.events.after_commit",
     "watch.beat.before_commit",
     "watch.beat.after_commit",
+    "preempt.claim.before_commit",
+    "preempt.claim.after_commit",
+    "preempt.after_act",
+    "preempt.settle.before_commit",
+    "preempt.settle.after_commit",
 )
 
 _installed: list[Callable[[str], None]] = []

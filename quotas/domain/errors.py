@@ -80,6 +80,48 @@ class QuotaRequestOutdatedError(ConflictError):
     remedy = "Reject this request and ask for a new one."
 
 
+class RequestPolicyExistsError(ConflictError):
+    """The policy that was to be made is there already."""
+
+    code = "request_policy_exists"
+    remedy = "Change it under its own address, with its ETag as If-Match."
+
+
+class QuotaRequestWithoutLimitError(ConflictError):
+    """Units for a time come on top of a limit, and there is none, or it is unlimited."""
+
+    code = "quota_request_without_limit"
+    remedy = "Ask without begin_at and end_at, so that a limit is set first."
+
+
+class QuotaRequestNothingMoreError(ConflictError):
+    """What is asked for a time is not more than what is in force then."""
+
+    code = "quota_request_nothing_more"
+    remedy = "Ask for the total you want to hold in all: requested_units is never the difference."
+
+
+class QuotaRequestNotRenewableError(ConflictError):
+    """Only what was approved for a time can be asked for longer."""
+
+    code = "quota_request_not_renewable"
+    remedy = "Submit a new request."
+
+
+class QuotaBulkRefusedError(InvalidInputError):
+    """One request of several cannot be made, so none was."""
+
+    code = "quota_bulk_refused"
+    remedy = "Correct the requests named under problems, and send all of them again."
+
+
+class QuotaRequestDecidedTwiceError(ForbiddenError):
+    """The same person does not decide two steps of a request."""
+
+    code = "quota_request_decided_twice"
+    remedy = "Ask another person of the level whose turn it is."
+
+
 class OwnQuotaRequestError(ForbiddenError):
     """Nobody decides their own request."""
 
@@ -106,3 +148,45 @@ class QuotaLoanOutdatedError(ConflictError):
 
     code = "quota_loan_outdated"
     remedy = "Decline it; the next hour proposes what would help now."
+
+
+class PreemptionInputError(InvalidInputError):
+    """What can never be a plan or a protected window."""
+
+    code = "preemption_input_invalid"
+    remedy = "Correct the fields named under problems."
+
+
+class PreemptionNotNeededError(ConflictError):
+    """Nothing is held that is not allowed, so nobody has to go."""
+
+    code = "preemption_not_needed"
+    remedy = "Lower the limit first, or say how much burst must yield."
+
+
+class PreemptionRunningError(ConflictError):
+    """Another plan of the organization is running."""
+
+    code = "preemption_running"
+    remedy = "Wait until it has ended, or stop it."
+
+
+class PreemptionPlanEndedError(ConflictError):
+    """The plan has ended, or is too old to be true."""
+
+    code = "preemption_plan_ended"
+    remedy = "Make a new plan."
+
+
+class QuotaNotAppliedError(ConflictError):
+    """A namespace's quota is not in its cluster yet, so what goes would only come back."""
+
+    code = "quota_not_applied"
+    remedy = "Wait until the enforcement targets named under facts are applied, or repair them."
+
+
+class ProtectedWindowClosedError(ConflictError):
+    """The protected window has ended already."""
+
+    code = "protected_window_closed"
+    remedy = "Make a new one."

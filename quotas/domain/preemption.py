@@ -18,9 +18,20 @@ from quotas.domain.overage import Holding, Overage, OverageKind, counts
 SYSTEM_PRIORITY_MIN: Final = 2_000_000_000
 """From here on PriorityClasses are the system's. Source: Kubernetes, "Pod Priority"."""
 GANG_KINDS: Final = frozenset(
-    {"Job", "JobSet", "PodGroup", "LeaderWorkerSet", "MPIJob", "PyTorchJob", "TFJob", "RayJob"}
+    {
+        "Job",
+        "JobSet",
+        "LeaderWorkerSet",
+        "MPIJob",
+        "PodGroup",
+        "PyTorchJob",
+        "RayJob",
+        "ResourceClaim",
+        "TFJob",
+    }
 )
-"""Controllers whose pods are worth nothing without one another."""
+"""Controllers whose pods are worth nothing without one another; a claim that several pods share is
+free when all of them are gone."""
 
 
 class Tier(IntEnum):
@@ -48,6 +59,8 @@ class Candidate:
         holdings: What it holds; empty while it is not bound to a node.
         is_ending: Its deletion has been asked for: what it holds is as good as free.
         protection: Why it may not go now; "" when it may.
+        project: Whose it is.
+        username: Whom it counts for.
     """
 
     cluster: str
@@ -61,6 +74,8 @@ class Candidate:
     holdings: tuple[Holding, ...]
     is_ending: bool = False
     protection: str = ""
+    project: str = ""
+    username: str = ""
 
 
 @dataclass(frozen=True)

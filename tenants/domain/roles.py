@@ -64,6 +64,7 @@ _READ_PLATFORM: Final = _READ_TENANT | {
     "metering:device_event:read",
     "metering:health:read",
     "quotas:enforcement:read",
+    "quotas:preemption:read",
     "quotas:suspension:read",
     "billing:period:read",
 }
@@ -76,6 +77,8 @@ _ORGANIZATION_ADMIN: Final = _READ_TENANT | {
     "quotas:limit:write",
     "quotas:isolation:write",
     "quotas:request:submit",
+    "quotas:preemption:plan",
+    "quotas:preemption:read",
     "quotas:request:decide",
     "quotas:request:review",
     "tenants:notification:read",
@@ -105,6 +108,8 @@ CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
         "tenants:notification:write",
         "quotas:suspension:write",
         "quotas:enforcement:write",
+        "quotas:preemption:plan",
+        "quotas:preemption:write",
     },
     Role.FINANCE_ADMIN: _READ_PLATFORM
     | {

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from quotas.adapters.simulated import SimulatedQuotaEnforcer
+from quotas.adapters.simulated_workloads import SimulatedWorkloadEvictor
 from tests.cast import Cast, make_cast
 
 
@@ -16,5 +17,7 @@ def cast(db: None) -> Cast:  # noqa: ARG001 - The database comes first.
 @pytest.fixture(autouse=True)
 def empty_clusters() -> Iterator[None]:
     SimulatedQuotaEnforcer.forget()
+    SimulatedWorkloadEvictor.forget()
     yield
     SimulatedQuotaEnforcer.forget()
+    SimulatedWorkloadEvictor.forget()

@@ -1,0 +1,100 @@
+"""What the service does by itself: it sees who is over, and for whom a plan is due."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from django.db import transaction
+
+from quotas.domain.preemption_state import OPEN_PLANS
+from quotas.models import PreemptionMode, PreemptionPlan, PreemptionPolicy
+from quotas.selectors.preemption import overages_everywhere
+from tenants.access import require_capability
+from tenants.domain.actors import Actor
+from tenants.models import Organization
+from tenants.models.organization import LifecycleState
+from tenants.services.audit import record
+
+WRITE: Final = "quotas:preemption:write"
+
+
+@transaction.atomic
+def note_overage(
+    *, over_for: timedelta, actor: Actor, at: datetime
+) -> tuple[tuple[UUID, PreemptionMode], ...]:
+    """Note who holds more than they may, and since when; return for whom a plan is due.
+
+    A fixed number of statements, however many organizations there are.
+
+    Args:
+        over_for: How long somebody is over before anything is done.
+        actor: Who looks; usually the service itself.
+        at: When, UTC.
+
+    Returns:
+        Organizations over for that long, whose policy asks for a plan and that have none open.
+    """
+    require_capability(actor, WRITE)
+    over = overages_everywhere(at=at)
+    PreemptionPolicy.objects.filter(over_since__isnull=False).exclude(
+        organization_id__in=over
+    ).update(over_since=None)
+    PreemptionPolicy.objects.bulk_create(
+        [PreemptionPolicy(organization_id=organization_id) for organization_id in sorted(over)],
+        ignore_conflicts=True,
+    )
+    PreemptionPolicy.objects.filter(organization_id__in=over, over_since=None).update(over_since=at)
+    return _due(over, before=at - over_for)
+
+
+def _due(
+    organization_ids: Iterable[UUID], *, before: datetime
+) -> tuple[tuple[UUID, PreemptionMode], ...]:
+    planned = PreemptionPlan.objects.filter(state__in=[state.value for state in OPEN_PLANS])
+    rows = (
+        PreemptionPolicy.objects.filter(
+            organization_id__in=list(organization_ids),
+            over_since__lte=before,
+            organization__state=LifecycleState.ACTIVE,
+        )
+        .exclude(mode=PreemptionMode.OFF)
+        .exclude(organization_id__in=planned.values("organization_id"))
+        .order_by("over_since", "organization_id")
+    )
+    return tuple(
+        (organization_id, PreemptionMode(mode))
+        for organization_id, mode in rows.values_list("organization_id", "mode")
+    )
+
+
+@transaction.atomic
+def set_policy(
+    *, organization: Organization, mode: PreemptionMode, actor: Actor, at: datetime
+) -> PreemptionPolicy:
+    """Say what the service does by itself when an organization stays over its limits.
+
+    Raises:
+        ForbiddenError: The actor may not preempt.
+    """
+    require_capability(actor, WRITE, organization_id=organization.pk)
+    PreemptionPolicy.objects.bulk_create(
+        [PreemptionPolicy(organization=organization)], ignore_conflicts=True
+    )
+    policy = PreemptionPolicy.objects.select_for_update(no_key=True).get(organization=organization)
+    if policy.mode == mode:
+        return policy
+    before, policy.mode = policy.mode, mode
+    policy.version += 1
+    policy.changed_at = at
+    policy.save(update_fields=["mode", "version", "changed_at"])
+    record(
+        actor=actor,
+        at=at,
+        action="quotas:preemption_policy:set",
+        object_kind="preemption_policy",
+        object_id=organization.pk,
+        organization_id=organization.pk,
+        facts={"mode": str(mode), "mode_before": str(before)},
+    )
+    return policy

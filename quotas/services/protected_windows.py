@@ -1,0 +1,138 @@
+"""Protected windows: times in which nothing of a tenant is preempted."""
+
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from django.db import transaction
+from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
+
+from quotas.domain.errors import PreemptionInputError, ProtectedWindowClosedError
+from quotas.models import ProtectedWindow
+from tenants.access import require_capability
+from tenants.domain.actors import Actor
+from tenants.domain.errors import FieldProblem, NotFoundError
+from tenants.models import Organization, Project
+from tenants.selectors.locks import lock_rows
+from tenants.services.audit import record
+
+WRITE: Final = "quotas:preemption:write"
+LENGTH_MAX: Final = timedelta(days=31)
+"""Longer protection is a higher priority class."""
+REASON_LENGTH_MAX: Final = 200
+
+
+@transaction.atomic
+def open_window(  # noqa: PLR0913 - A window has this many columns; all are keyword only.
+    *,
+    organization: Organization,
+    project: Project | None = None,
+    valid_from: datetime,
+    valid_until: datetime,
+    reason: str,
+    actor: Actor,
+    at: datetime,
+) -> ProtectedWindow:
+    """Protect an organization, or one of its projects, from preemption for a time.
+
+    Args:
+        organization: Whose workloads.
+        project: None for the whole organization.
+        valid_from: From when, UTC.
+        valid_until: Up to when, UTC; at most 31 days later.
+        reason: Told in plans that had to spare them.
+        actor: Who promises.
+        at: When, UTC.
+
+    Raises:
+        ForbiddenError: The actor may not protect.
+        PreemptionInputError: Times or words that cannot be; every problem is told.
+    """
+    require_capability(actor, WRITE, organization_id=organization.pk)
+    problems = _problems(
+        organization, project, begin_at=valid_from, end_at=valid_until, reason=reason, at=at
+    )
+    if problems:
+        raise PreemptionInputError("That cannot be a protected window.", problems=problems)
+    window = ProtectedWindow.objects.create(
+        organization=organization,
+        project=project,
+        valid=DateTimeTZRange(valid_from, valid_until),
+        reason=reason.strip(),
+        created_by=actor.label,
+        created_at=at,
+    )
+    _record(window, "open", actor=actor, at=at)
+    return window
+
+
+@transaction.atomic
+def close_window(*, window_id: UUID, actor: Actor, at: datetime) -> ProtectedWindow:
+    """End a protected window now; one that has not begun never will.
+
+    Raises:
+        NotFoundError: There is no such window.
+        ForbiddenError: The actor may not protect.
+        ProtectedWindowClosedError: It has ended.
+    """
+    rows = lock_rows(ProtectedWindow.objects.filter(pk=window_id))
+    if not rows:
+        raise NotFoundError("There is no such protected window.")
+    (window,) = rows
+    require_capability(actor, WRITE, organization_id=window.organization_id)
+    if window.valid.isempty or window.valid.upper <= at:
+        raise ProtectedWindowClosedError("The protected window has ended.")
+    has_begun = window.valid.lower < at
+    window.valid = DateTimeTZRange(window.valid.lower, at if has_begun else window.valid.lower)
+    window.version += 1
+    window.save(update_fields=["valid", "version"])
+    _record(window, "close", actor=actor, at=at)
+    return window
+
+
+def _problems(
+    organization: Organization,
+    project: Project | None,
+    *,
+    begin_at: datetime,
+    end_at: datetime,
+    reason: str,
+    at: datetime,
+) -> tuple[FieldProblem, ...]:
+    checks = (
+        (
+            project is not None and project.organization_id != organization.pk,
+            FieldProblem("project", "unknown", "It is no project of this organization."),
+        ),
+        (
+            end_at <= max(begin_at, at),
+            FieldProblem("valid_until", "too_early", "It ends after it begins, and in the future."),
+        ),
+        (
+            end_at - begin_at > LENGTH_MAX,
+            FieldProblem("valid_until", "too_late", "It lasts at most 31 days."),
+        ),
+        (
+            not 1 <= len(reason.strip()) <= REASON_LENGTH_MAX or not reason.isprintable(),
+            FieldProblem("reason", "invalid", "Say why in 1 to 200 printable characters."),
+        ),
+    )
+    return tuple(problem for is_wrong, problem in checks if is_wrong)
+
+
+def _record(window: ProtectedWindow, verb: str, *, actor: Actor, at: datetime) -> None:
+    valid = window.valid
+    record(
+        actor=actor,
+        at=at,
+        action=f"quotas:protected_window:{verb}",
+        object_kind="protected_window",
+        object_id=window.pk,
+        organization_id=window.organization_id,
+        facts={
+            "project_id": None if window.project_id is None else str(window.project_id),
+            "reason": window.reason,
+            "from": None if valid.lower is None else valid.lower.isoformat(),
+            "until": None if valid.upper is None else valid.upper.isoformat(),
+        },
+    )
