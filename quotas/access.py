@@ -6,8 +6,16 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
-from quotas.models import EnforcementTarget, IsolationPolicy, QuotaLimit, QuotaRequest
+from quotas.models import (
+    EnforcementTarget,
+    IsolationPolicy,
+    QuotaGrant,
+    QuotaLimit,
+    QuotaRequest,
+    QuotaSuspension,
+)
 from tenants.access import (
+    READ_CLUSTER,
     access_row,
     is_platform_wide,
     organizations_visible_to,
@@ -15,7 +23,8 @@ from tenants.access import (
 )
 from tenants.domain.actors import Actor
 from tenants.domain.errors import NotFoundError
-from tenants.models import Organization, Project
+from tenants.models import Cluster, Organization, Project
+from tenants.models.organization import LifecycleState
 
 READ_LIMIT: Final = "quotas:limit:read"
 WRITE_LIMIT: Final = "quotas:limit:write"
@@ -25,6 +34,8 @@ DECIDE_REQUEST: Final = "quotas:request:decide"
 READ_ISOLATION: Final = "quotas:isolation:read"
 WRITE_ISOLATION: Final = "quotas:isolation:write"
 READ_ENFORCEMENT: Final = "quotas:enforcement:read"
+READ_SUSPENSION: Final = "quotas:suspension:read"
+WRITE_SUSPENSION: Final = "quotas:suspension:write"
 
 
 def limits_visible_to(actor: Actor, capability: str = READ_LIMIT) -> QuerySet[QuotaLimit]:
@@ -33,7 +44,7 @@ def limits_visible_to(actor: Actor, capability: str = READ_LIMIT) -> QuerySet[Qu
     An organization's own limit takes a role over the organization, and to write it one over the
     platform: nobody raises their own ceiling. The limits inside a project take a role over that.
     """
-    rows = QuotaLimit.objects.select_related("organization", "project", "user")
+    rows = QuotaLimit.objects.select_related("organization", "project", "user", "cluster")
     if is_platform_wide(actor, capability):
         return rows
     inside = Q(project__in=projects_visible_to(actor, capability))
@@ -41,6 +52,26 @@ def limits_visible_to(actor: Actor, capability: str = READ_LIMIT) -> QuerySet[Qu
         return rows.filter(inside)
     organizations = organizations_visible_to(actor, capability)
     return rows.filter(inside | Q(project=None, organization__in=organizations))
+
+
+def grants_visible_to(actor: Actor, capability: str = READ_LIMIT) -> QuerySet[QuotaGrant]:
+    """Return the grants on limits over which an actor holds a capability."""
+    rows = QuotaGrant.objects.select_related("organization", "project", "limit")
+    if is_platform_wide(actor, capability):
+        return rows
+    inside = Q(project__in=projects_visible_to(actor, capability))
+    if capability == WRITE_LIMIT:
+        return rows.filter(inside)
+    organizations = organizations_visible_to(actor, capability)
+    return rows.filter(inside | Q(project=None, organization__in=organizations))
+
+
+def suspensions_visible_to(
+    actor: Actor, capability: str = READ_SUSPENSION
+) -> QuerySet[QuotaSuspension]:
+    """Return the suspensions of the organizations over which an actor holds a capability."""
+    rows = QuotaSuspension.objects.select_related("organization", "project")
+    return rows.filter(organization__in=organizations_visible_to(actor, capability))
 
 
 def organizations_with_limits(actor: Actor) -> QuerySet[Organization]:
@@ -106,12 +137,65 @@ def access_limit(actor: Actor, limit_id: UUID, capability: str) -> QuotaLimit:
         ForbiddenError: The actor sees it without holding the capability.
     """
     return access_row(
-        QuotaLimit.objects.select_related("organization", "project", "user"),
+        QuotaLimit.objects.select_related("organization", "project", "user", "cluster"),
         limit_id,
         allowed=limits_visible_to(actor, capability),
         visible=limits_visible_to(actor),
         capability=capability,
     )
+
+
+def access_grant(actor: Actor, grant_id: UUID, capability: str) -> QuotaGrant:
+    """Return a grant on a limit over which an actor holds a capability.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it without holding the capability.
+    """
+    return access_row(
+        QuotaGrant.objects.select_related("organization", "project", "limit"),
+        grant_id,
+        allowed=grants_visible_to(actor, capability),
+        visible=grants_visible_to(actor),
+        capability=capability,
+    )
+
+
+def access_suspension(actor: Actor, suspension_id: UUID, capability: str) -> QuotaSuspension:
+    """Return a suspension of an organization over which an actor holds a capability.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it without holding the capability.
+    """
+    return access_row(
+        QuotaSuspension.objects.select_related("organization", "project"),
+        suspension_id,
+        allowed=suspensions_visible_to(actor, capability),
+        visible=suspensions_visible_to(actor),
+        capability=capability,
+    )
+
+
+def access_cluster_of(actor: Actor, organization: Organization, slug: str) -> Cluster:
+    """Return an open cluster by its slug: one that an organization has namespaces on.
+
+    Who runs the platform sees every cluster; others only those they are on already.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+    """
+    rows = Cluster.objects.filter(slug=slug, state=LifecycleState.ACTIVE)
+    if not is_platform_wide(actor, READ_CLUSTER):
+        rows = rows.filter(bindings__project__organization=organization).distinct()
+    cluster = rows.first()
+    if cluster is None:
+        raise NotFoundError(
+            "There is no such cluster.",
+            field="cluster",
+            remedy="Name the slug of a cluster the organization has namespaces on.",
+        )
+    return cluster
 
 
 def access_request(actor: Actor, request_id: UUID, capability: str) -> QuotaRequest:

@@ -1,22 +1,36 @@
 """/api/v1/quota-limits/: how many units of a size may be held at once."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.conf import settings
+from django.db.models import Model, QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.access import READ_LIMIT, WRITE_LIMIT, access_limit, access_person, limits_visible_to
-from quotas.api.fields import SizeField, WholeUnitsField
-from quotas.domain.headroom import Headroom
+from quotas.access import (
+    READ_LIMIT,
+    WRITE_LIMIT,
+    access_cluster_of,
+    access_limit,
+    access_person,
+    limits_visible_to,
+)
+from quotas.api.fields import (
+    LimitUnitsField,
+    ModelGroupField,
+    OvercommitField,
+    SizeField,
+    UnitHoursField,
+    WholeUnitsField,
+)
 from quotas.models import LimitScope, QuotaLimit
 from quotas.models.limit import SIZE_CHOICES
-from quotas.selectors.use import UseKey, used_units
+from quotas.selectors.limit_use import LimitUse, limit_use
 from quotas.services.limits import NOT_SET, remove_limit, set_limit
 from tenants.access import access_organization, access_project
 from tenants.api.conditional import expected_version, if_match
@@ -31,13 +45,21 @@ READ_PROJECT = "tenants:project:read"
 
 
 class QuotaLimitSerializer(serializers.ModelSerializer[QuotaLimit]):
-    """A limit, and what is held against it now."""
+    """A limit, what of it is in force, and what is taken of that now.
+
+    `limit_units` is what was set, `units_in_force` with the grants of now; null is unlimited.
+    """
 
     organization = serializers.UUIDField(source="organization_id", read_only=True)
     project = serializers.UUIDField(source="project_id", read_only=True, allow_null=True)
     user = serializers.SerializerMethodField()
+    cluster = serializers.SerializerMethodField()
+    units_in_force = serializers.SerializerMethodField()
     used_units = serializers.SerializerMethodField()
+    reserved_units = serializers.SerializerMethodField()
     free_units = serializers.SerializerMethodField()
+    burst_used_units = serializers.SerializerMethodField()
+    is_suspended = serializers.SerializerMethodField()
 
     class Meta:
         model = QuotaLimit
@@ -48,9 +70,18 @@ class QuotaLimitSerializer(serializers.ModelSerializer[QuotaLimit]):
             "project",
             "user",
             "size",
+            "model_group",
+            "cluster",
             "limit_units",
+            "units_in_force",
+            "burst_units",
+            "overcommit_percent",
+            "monthly_unit_hours",
+            "is_suspended",
             "used_units",
+            "reserved_units",
             "free_units",
+            "burst_used_units",
             "generation",
             "version",
             "created_at",
@@ -62,36 +93,58 @@ class QuotaLimitSerializer(serializers.ModelSerializer[QuotaLimit]):
         """Return the user's name; None when the limit is no user's."""
         return None if limit.user is None else limit.user.username
 
+    def get_cluster(self, limit: QuotaLimit) -> str | None:
+        """Return the cluster's slug; None for every cluster."""
+        return None if limit.cluster is None else limit.cluster.slug
+
+    def get_units_in_force(self, limit: QuotaLimit) -> int | None:
+        """Return the units with the grants of now; None is unlimited."""
+        return self._use(limit).in_force.nominal_units
+
     def get_used_units(self, limit: QuotaLimit) -> int:
-        """Return what is held now by whom the limit binds."""
-        return self._headroom(limit).used_units
+        """Return what bound pods hold now that the limit counts."""
+        return self._use(limit).headroom.used_units
 
-    def get_free_units(self, limit: QuotaLimit) -> int:
+    def get_reserved_units(self, limit: QuotaLimit) -> int:
+        """Return what was let in and is not bound yet."""
+        return self._use(limit).headroom.reserved_units
+
+    def get_free_units(self, limit: QuotaLimit) -> int | None:
         """Return what may still be held under this limit alone; a wider one may allow less."""
-        return self._headroom(limit).free_units or 0
+        return self._use(limit).headroom.free_units
 
-    def _headroom(self, limit: QuotaLimit) -> Headroom:
-        used = self.context["view"].used_units
-        key = UseKey(
-            limit.organization_id, limit.project_id, self.get_user(limit), GPUSize(limit.size)
-        )
-        return Headroom(limit_units=limit.limit_units, used_units=used[key])
+    def get_burst_used_units(self, limit: QuotaLimit) -> int:
+        """Return what preemptible pods hold, let in or bound."""
+        return self._use(limit).headroom.burst_used_units
+
+    def get_is_suspended(self, limit: QuotaLimit) -> bool:
+        """Return whether the holder, or one above it, may start nothing."""
+        return self._use(limit).in_force.is_suspended
+
+    def _use(self, limit: QuotaLimit) -> LimitUse:
+        found: LimitUse = self.context["view"].use_of(limit)
+        return found
 
 
 class QuotaLimitChangeSerializer(StrictSerializer):
-    """A limit's new number."""
+    """What a limit says; what is left out stays, but for its units."""
 
-    limit_units = WholeUnitsField()
+    limit_units = LimitUnitsField()
+    burst_units = WholeUnitsField(required=False)
+    overcommit_percent = OvercommitField(required=False)
+    monthly_unit_hours = UnitHoursField(required=False, allow_null=True)
 
 
 class QuotaLimitInputSerializer(QuotaLimitChangeSerializer):
-    """A new limit: its scope, and whom it binds."""
+    """A new limit: its scope, whom it binds, and of what."""
 
     scope = serializers.ChoiceField(choices=LimitScope.values)
     organization = serializers.UUIDField()
     project = serializers.UUIDField(required=False, allow_null=True, default=None)
     user = serializers.CharField(max_length=150, required=False, allow_null=True, default=None)
     size = SizeField()
+    model_group = ModelGroupField(required=False, default="")
+    cluster = serializers.CharField(max_length=63, required=False, allow_null=True, default=None)
 
 
 class QuotaLimitFilter(StrictFilterSet):
@@ -102,6 +155,8 @@ class QuotaLimitFilter(StrictFilterSet):
     user = filters.CharFilter(field_name="user__username")
     scope = filters.ChoiceFilter(choices=LimitScope.choices)
     size = filters.ChoiceFilter(choices=SIZE_CHOICES)
+    model_group = filters.CharFilter()
+    cluster = filters.CharFilter(field_name="cluster__slug")
 
 
 class QuotaLimitViewSet(ReadingViewSet):
@@ -111,12 +166,23 @@ class QuotaLimitViewSet(ReadingViewSet):
     filterset_class = QuotaLimitFilter
     ordering = ("created_at", "pk")
 
-    @property
-    def used_units(self) -> Any:  # noqa: ANN401 - A Counter, cached below.
-        """Return what is held now by everybody, read once per request."""
-        if not hasattr(self, "_used_units"):
-            self._used_units = used_units(at=self.at)
-        return self._used_units
+    def use_of(self, limit: QuotaLimit) -> LimitUse:
+        """Return what binds and what is taken, read once for all limits that are answered."""
+        return self._use[limit.pk]
+
+    def paginate_queryset(self, queryset: QuerySet[Any] | Sequence[Any]) -> Any:  # noqa: ANN401 - DRF's signature.
+        """Return a page of limits, with what is taken of each looked up."""
+        page = super().paginate_queryset(queryset)
+        self._look_up(page or [])
+        return page
+
+    def answer(self, row: Model, *, status_code: int = status.HTTP_200_OK) -> Response:
+        """Return one limit, with what is taken of it looked up."""
+        self._look_up([row])
+        return super().answer(row, status_code=status_code)
+
+    def _look_up(self, limits: Sequence[Any]) -> None:
+        self._use = limit_use(limits, at=self.at, burst_classes=settings.BURST_PRIORITY_CLASSES)
 
     def get_queryset(self) -> QuerySet[QuotaLimit]:
         """Return the limits the caller may read."""
@@ -132,9 +198,7 @@ class QuotaLimitViewSet(ReadingViewSet):
         """Set a limit where none is; one that is set is changed under its own address."""
         fields = self.read(QuotaLimitInputSerializer, request)
         limit = set_limit(
-            **holder_fields(self.actor, fields),
-            size=fields["size"],
-            limit_units=fields["limit_units"],
+            **{**fields, **holder_fields(self.actor, fields)},
             expected_version=NOT_SET,
             actor=self.actor,
             at=self.at,
@@ -144,27 +208,34 @@ class QuotaLimitViewSet(ReadingViewSet):
     @extend_schema(request=QuotaLimitChangeSerializer)
     @if_match
     def update(self, request: Request, pk: UUID) -> Response:
-        """Change a limit's number."""
+        """Change what a limit says; its units must be said."""
         limit = access_limit(self.actor, pk, WRITE_LIMIT)
         fields = self.read(QuotaLimitChangeSerializer, request)
+        return self._change(request, limit, fields)
+
+    @extend_schema(request=QuotaLimitChangeSerializer)
+    @if_match
+    def partial_update(self, request: Request, pk: UUID) -> Response:
+        """Change some of what a limit says."""
+        limit = access_limit(self.actor, pk, WRITE_LIMIT)
+        fields = self.read_changes(QuotaLimitChangeSerializer, request)
+        return self._change(request, limit, {"limit_units": limit.limit_units, **fields})
+
+    def _change(self, request: Request, limit: QuotaLimit, fields: dict[str, Any]) -> Response:
         changed = set_limit(
             scope=limit.scope,
             organization=limit.organization,
             project=limit.project,
             user=limit.user,
             size=limit.size,
-            limit_units=fields["limit_units"],
+            model_group=limit.model_group,
+            cluster=limit.cluster,
+            **fields,
             expected_version=expected_version(request),
             actor=self.actor,
             at=self.at,
         )
         return self.answer(changed)
-
-    @extend_schema(request=QuotaLimitChangeSerializer)
-    @if_match
-    def partial_update(self, request: Request, pk: UUID) -> Response:
-        """Change a limit's number."""
-        return self.update(request, pk)
 
     @extend_schema(request=None, responses={204: None})
     @if_match
@@ -181,7 +252,7 @@ class QuotaLimitViewSet(ReadingViewSet):
 
 
 def holder_fields(actor: Actor, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return whom a new limit binds, as far as the caller sees them.
+    """Return whom a new limit binds and where, as far as the caller sees them.
 
     Raises:
         NotFoundError: The caller does not see one of them.
@@ -194,9 +265,7 @@ def holder_fields(actor: Actor, fields: dict[str, Any]) -> dict[str, Any]:
     user = None
     if fields["user"] is not None:
         user = access_person(organization, fields["user"])
-    return {
-        "scope": fields["scope"],
-        "organization": organization,
-        "project": project,
-        "user": user,
-    }
+    cluster = None
+    if fields["cluster"] is not None:
+        cluster = access_cluster_of(actor, organization, fields["cluster"])
+    return {"organization": organization, "project": project, "user": user, "cluster": cluster}

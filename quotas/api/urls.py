@@ -4,12 +4,16 @@ from rest_framework.routers import SimpleRouter
 
 from quotas.api.enforcement_targets import EnforcementTargetViewSet
 from quotas.api.isolation_policies import IsolationPolicyViewSet
+from quotas.api.quota_grants import QuotaGrantViewSet
 from quotas.api.quota_limits import QuotaLimitViewSet
 from quotas.api.quota_requests import QuotaRequestViewSet
 from quotas.api.quota_usage import QuotaUsageViewSet
+from quotas.api.suspensions import SuspensionViewSet
 
 router = SimpleRouter(use_regex_path=False)
 router.register("quota-limits", QuotaLimitViewSet, basename="quota-limit")
+router.register("quota-grants", QuotaGrantViewSet, basename="quota-grant")
+router.register("suspensions", SuspensionViewSet, basename="suspension")
 router.register("quota-requests", QuotaRequestViewSet, basename="quota-request")
 router.register("quota-usage", QuotaUsageViewSet, basename="quota-usage")
 router.register("enforcement-targets", EnforcementTargetViewSet, basename="enforcement-target")

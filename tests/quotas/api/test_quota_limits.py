@@ -80,7 +80,6 @@ def test_a_users_limit_names_a_person_of_the_organization(cast: Cast, caller: Ca
         ("limit_units", 1.5),
         ("limit_units", "8"),
         ("limit_units", 10**30),
-        ("limit_units", None),
         ("size", "huge"),
         ("scope", "galaxy"),
         ("organization", "acme"),
@@ -220,3 +219,167 @@ def test_one_limit_is_answered_with_its_etag(cast: Cast, caller: Caller) -> None
 
     assert (answer.status_code, answer["ETag"]) == (200, '"1"')
     assert answer.json()["project"] == str(cast.llm.pk)
+
+
+def test_a_limit_has_a_selector_burst_and_an_allowance(cast: Cast, caller: Caller) -> None:
+    bind(make_cluster(), "llm", cast.llm)
+
+    made = post(
+        caller("alice"),
+        cast,
+        model_group="H100",
+        cluster="hopper",
+        burst_units=2,
+        overcommit_percent=150,
+        monthly_unit_hours=700,
+    ).json()
+    wide = post(caller("alice"), cast, key="key-2").json()
+
+    assert (made["model_group"], made["cluster"], made["burst_units"]) == ("H100", "hopper", 2)
+    assert (made["overcommit_percent"], made["monthly_unit_hours"]) == (150, 700)
+    assert (wide["model_group"], wide["cluster"], wide["burst_units"]) == ("", None, 0)
+    assert (wide["overcommit_percent"], wide["monthly_unit_hours"]) == (100, None)
+    assert QuotaLimit.objects.count() == 2
+
+
+def test_unlimited_is_said_with_null_and_never_by_leaving_it_out(
+    cast: Cast, caller: Caller
+) -> None:
+    limit = make_limit(cast.acme, cast.vision, units=4)
+    client, url = caller("alice"), f"{URL}{limit.pk}/"
+    body = {
+        "scope": "project",
+        "organization": str(cast.acme.pk),
+        "project": str(cast.llm.pk),
+        "size": "large",
+    }
+
+    absent = client.post(URL, body, format="json", headers={"Idempotency-Key": "key-9"})
+    put = client.put(url, {"burst_units": 1}, format="json", headers={"If-Match": '"1"'})
+    unlimited = post(client, cast, limit_units=None)
+
+    for answer in (absent, put):
+        (problem,) = answer.json()["problems"]
+        assert (answer.status_code, problem["field"]) == (422, "limit_units")
+        assert problem["message"] == (
+            "Send a whole number of units, or null for a limit that binds nobody."
+        )
+    assert unlimited.status_code == 201
+    told = unlimited.json()
+    assert (told["limit_units"], told["units_in_force"], told["free_units"]) == (None, None, None)
+    limit.refresh_from_db()
+    assert (limit.limit_units, limit.burst_units) == (4, 0)
+
+
+def test_a_patch_changes_only_what_it_says(cast: Cast, caller: Caller) -> None:
+    limit = make_limit(
+        cast.acme, cast.llm, units=4, burst_units=1, overcommit_percent=200, monthly_unit_hours=9
+    )
+    url = f"{URL}{limit.pk}/"
+
+    def patch(version: int, **body: object) -> dict[str, Any]:
+        headers = {"If-Match": f'"{version}"'}
+        answer: dict[str, Any] = (
+            caller("alice").patch(url, body, format="json", headers=headers).json()
+        )
+        return {name: answer[name] for name in TERMS}
+
+    assert patch(1, burst_units=3) == dict(zip(TERMS, (4, 3, 200, 9), strict=True))
+    assert patch(2, monthly_unit_hours=None) == dict(zip(TERMS, (4, 3, 200, None), strict=True))
+    assert patch(3, limit_units=None) == dict(zip(TERMS, (None, 3, 200, None), strict=True))
+    assert patch(4, overcommit_percent=100) == dict(zip(TERMS, (None, 3, 100, None), strict=True))
+
+
+TERMS = ("limit_units", "burst_units", "overcommit_percent", "monthly_unit_hours")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("burst_units", -1),
+        ("burst_units", None),
+        ("burst_units", "2"),
+        ("overcommit_percent", 99),
+        ("overcommit_percent", 1_001),
+        ("overcommit_percent", True),
+        ("overcommit_percent", 150.0),
+        ("monthly_unit_hours", 0),
+        ("monthly_unit_hours", 1.5),
+        ("monthly_unit_hours", 10**12),
+        ("model_group", "H100/whole"),
+        ("model_group", "x" * 33),
+        ("model_group", 7),
+        ("model_group", " H100"),
+        ("cluster", "nowhere"),
+        ("cluster", "ada"),
+        ("limit_units", True),
+    ],
+)
+def test_terms_that_cannot_be_are_refused_by_field(
+    cast: Cast, caller: Caller, field: str, value: object
+) -> None:
+    bind(make_cluster("ada"), "virus", cast.virus)
+
+    answer = post(caller("alice"), cast, **{field: value})
+
+    assert answer.status_code in {400, 404, 422}
+    body = answer.json()
+    assert field in {body.get("field"), *(p["field"] for p in body.get("problems", []))}
+    assert not QuotaLimit.objects.exists()
+
+
+def test_a_key_is_not_used_for_another_limit(cast: Cast, caller: Caller) -> None:
+    post(caller("alice"), cast)
+
+    answer = post(caller("alice"), cast, limit_units=9)
+
+    assert problem_of(answer) == (422, "idempotency_key_reused")
+    assert QuotaLimit.objects.get().limit_units == 8
+
+
+def test_a_limit_below_its_children_is_refused_with_every_one_of_them(
+    cast: Cast, caller: Caller
+) -> None:
+    limit = make_limit(cast.acme, units=20)
+    make_limit(cast.acme, cast.llm, units=9)
+    make_limit(cast.acme, cast.vision, units=8)
+
+    answer = put(caller("frank"), limit, 4)
+
+    assert problem_of(answer) == (409, "quota_hierarchy_broken")
+    assert [p["message"] for p in answer.json()["problems"]] == [
+        (
+            "The large limits of the projects would add up to 17, the organization's limit is 4: "
+            "13 too many."
+        ),
+        "Project llm would have 9 large, the organization's limit is 4: 5 too many.",
+        "Project vision would have 8 large, the organization's limit is 4: 4 too many.",
+    ]
+    limit.refresh_from_db()
+    assert (limit.limit_units, limit.version) == (20, 1)
+
+
+def test_a_narrow_limit_counts_only_what_it_selects(cast: Cast, caller: Caller) -> None:
+    hopper, ada = make_cluster(), make_cluster("ada")
+    bind(hopper, "llm", cast.llm)
+    bind(ada, "llm", cast.llm)
+    hold(hopper, "llm", units=3)
+    hold(ada, "llm", units=4)
+    for columns in (
+        {},
+        {"cluster": hopper},
+        {"model_group": "H100", "cluster": ada},
+        {"model_group": "A100"},
+    ):
+        make_limit(cast.acme, cast.llm, units=9, **columns)
+
+    listed = caller("alice").get(URL).json()["results"]
+    narrowed = caller("alice").get(f"{URL}?model_group=H100&cluster=ada").json()["results"]
+
+    assert {(row["cluster"], row["model_group"], row["used_units"]) for row in listed} == {
+        (None, "", 7),
+        ("hopper", "", 3),
+        ("ada", "H100", 4),
+        (None, "A100", 0),
+    }
+    assert [row["used_units"] for row in narrowed] == [4]
