@@ -1,6 +1,7 @@
 """Use peaks: how many units each project used in its busy hours, for quotas to compare with."""
 
-from datetime import datetime, timedelta
+from collections.abc import Collection
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -43,3 +44,41 @@ def peak_units(*, before: datetime, hours: int, percent: int) -> dict[tuple[UUID
     with connection.cursor() as cursor:
         cursor.execute(_PEAKS, given)
         return {(project, GPUSize(size)): int(units) for project, size, units in cursor.fetchall()}
+
+
+_DAILY: Final = """
+WITH by_hour AS (
+  SELECT project_id, size, window_start, ceil(sum(unit_seconds) / 3600) AS units
+    FROM metering_usagerecord
+   WHERE window_start >= %(begin)s AND window_start < %(end)s AND project_id = ANY(%(projects)s)
+     AND price_group NOT LIKE '%%%%/burst'
+   GROUP BY 1, 2, 3)
+SELECT project_id, size, (window_start AT TIME ZONE 'UTC')::date, GREATEST(0, max(units))::bigint
+  FROM by_hour
+ GROUP BY 1, 2, 3
+"""
+
+
+def daily_peaks(
+    project_ids: Collection[UUID], *, begin: date, end: date
+) -> dict[tuple[UUID, GPUSize], dict[date, int]]:
+    """Return the most units used in an hour of each UTC day, by project and size; one statement.
+
+    A day that is not there was a day without use.
+
+    Args:
+        project_ids: Whose use.
+        begin: First day.
+        end: The day after the last one.
+    """
+    given = {
+        "begin": datetime.combine(begin, time(), tzinfo=UTC),
+        "end": datetime.combine(end, time(), tzinfo=UTC),
+        "projects": list(project_ids),
+    }
+    peaks: dict[tuple[UUID, GPUSize], dict[date, int]] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(_DAILY, given)
+        for project_id, size, day, units in cursor.fetchall():
+            peaks.setdefault((project_id, GPUSize(size)), {})[day] = int(units)
+    return peaks

@@ -8,14 +8,12 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
-from django.utils import timezone
 from unfold.decorators import action
 
+from quotas.admin.board import board_page
 from quotas.models import QuotaLimit
-from quotas.selectors.board import quota_board
 from quotas.services.limits import remove_limit, set_limit
-from tenants.access import organizations_visible_to, projects_visible_to
-from tenants.admin.base import ServiceAdmin, actor_of_request
+from tenants.admin.base import ServiceAdmin
 from tenants.domain.actors import Actor
 
 READ_LIMIT = "quotas:limit:read"
@@ -82,17 +80,8 @@ class QuotaLimitAdmin(ServiceAdmin):
     @action(description="Quota board", url_path="board", permissions=["view"], icon="leaderboard")
     def board(self, request: HttpRequest) -> TemplateResponse:
         """Show used against limit of every organization, its projects and their users."""
-        actor = actor_of_request(request)
-        organizations = organizations_visible_to(actor, READ_LIMIT).order_by("slug")
-        board = quota_board(
-            list(organizations),
-            projects=projects_visible_to(actor, READ_LIMIT),
-            at=timezone.now(),
-        )
         context = {
             **self.admin_site.each_context(request),
-            "title": "Quota board",
             "opts": self.model._meta,  # noqa: SLF001 - Django's documented model meta.
-            "board": board,
         }
-        return TemplateResponse(request, "admin/quotas/quotalimit/board.html", context)
+        return board_page(request, context=context)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from django.conf import settings
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema
@@ -10,30 +11,52 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from metering.domain.waste_rules import thresholds_of
 from quotas.access import READ_LIMIT, organizations_with_limits
-from quotas.selectors.board import OrganizationUse, SizeUse, quota_board
+from quotas.selectors.board import OrganizationUse, quota_board
+from quotas.selectors.board_lines import BoardLine
+from quotas.selectors.grant_terms import GrantTerm
 from tenants.access import projects_visible_to
 from tenants.api.filters import StrictFilterSet
 from tenants.api.views import LedgerViewSet
 from tenants.models import Organization
 
 
-class SizeUseSerializer(serializers.Serializer[SizeUse]):
+class GrantTermSerializer(serializers.Serializer[GrantTerm]):
+    """Units that a grant or a loan adds to a limit, or takes from it, for a time."""
+
+    units = serializers.IntegerField()
+    valid_from = serializers.DateTimeField(source="begin_at")
+    valid_until = serializers.DateTimeField(source="end_at", allow_null=True)
+    reason = serializers.CharField()
+
+
+class SizeUseSerializer(serializers.Serializer[BoardLine]):
     """Used against limit of one size; without a limit the level above decides."""
 
     size = serializers.CharField(source="size.value")
+    model_group = serializers.CharField()
+    cluster = serializers.CharField()
+    limit_state = serializers.CharField()
     limit_units = serializers.IntegerField(source="headroom.limit_units", allow_null=True)
+    set_units = serializers.IntegerField(allow_null=True)
+    grants = GrantTermSerializer(many=True)
     used_units = serializers.IntegerField(source="headroom.used_units")
+    reserved_units = serializers.IntegerField(source="headroom.reserved_units")
     free_units = serializers.IntegerField(source="headroom.free_units", allow_null=True)
     over_units = serializers.IntegerField(source="headroom.over_units")
     used_percent = serializers.IntegerField(source="headroom.used_percent", allow_null=True)
+    burst_limit_units = serializers.IntegerField(source="headroom.burst_limit_units")
+    burst_used_units = serializers.IntegerField(source="headroom.burst_used_units")
+    hoarded_units = serializers.IntegerField()
+    refused_workloads = serializers.IntegerField(source="refused")
 
 
 class UserUseSerializer(serializers.Serializer[Any]):
     """What one user holds inside a project."""
 
     user = serializers.CharField(source="username")
-    sizes = SizeUseSerializer(many=True)
+    sizes = SizeUseSerializer(many=True, source="lines")
 
 
 class ProjectUseSerializer(serializers.Serializer[Any]):
@@ -41,8 +64,14 @@ class ProjectUseSerializer(serializers.Serializer[Any]):
 
     id = serializers.UUIDField()
     slug = serializers.CharField()
+    is_suspended = serializers.SerializerMethodField()
     sizes = SizeUseSerializer(many=True)
+    narrower = SizeUseSerializer(many=True)
     users = UserUseSerializer(many=True)
+
+    def get_is_suspended(self, holder: Any) -> bool:  # noqa: ANN401 - A project or organization.
+        """Return whether it may start nothing."""
+        return holder.suspension is not None
 
 
 class OrganizationUseSerializer(serializers.Serializer[OrganizationUse]):
@@ -50,8 +79,14 @@ class OrganizationUseSerializer(serializers.Serializer[OrganizationUse]):
 
     id = serializers.UUIDField()
     slug = serializers.CharField()
+    is_suspended = serializers.SerializerMethodField()
     sizes = SizeUseSerializer(many=True)
+    narrower = SizeUseSerializer(many=True)
     projects = ProjectUseSerializer(many=True)
+
+    def get_is_suspended(self, holder: OrganizationUse) -> bool:
+        """Return whether it may start nothing."""
+        return holder.suspension is not None
 
 
 class QuotaUsageFilter(StrictFilterSet):
@@ -75,11 +110,17 @@ class QuotaUsageViewSet(LedgerViewSet):
     def list(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature.
         """List used against limit of organizations, their projects and their users."""
         page = self.paginate_queryset(self.filter_queryset(self.get_queryset())) or []
-        board = quota_board(page, projects=projects_visible_to(self.actor, READ_LIMIT), at=self.at)
+        board = quota_board(
+            page,
+            projects=projects_visible_to(self.actor, READ_LIMIT),
+            at=self.at,
+            burst_classes=settings.BURST_PRIORITY_CLASSES,
+            thresholds=thresholds_of(settings.WASTE_THRESHOLDS),
+        )
         told = [self._as_far_as_seen(organization) for organization in board]
         return self.get_paginated_response(self.get_serializer(told, many=True).data)
 
     def _as_far_as_seen(self, organization: OrganizationUse) -> OrganizationUse:
         if self.actor.may(READ_LIMIT, organization_id=organization.id):
             return organization
-        return replace(organization, sizes=())
+        return replace(organization, sizes=(), narrower=())

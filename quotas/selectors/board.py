@@ -1,6 +1,9 @@
-"""The quota board: used against limit as a tree of organizations, projects and their users."""
+"""The quota board: who holds what, against which limits, as a tree down to the users.
 
-from collections.abc import Iterable, Sequence
+Numbers come from `units_now`: reservations where a cluster admits, open allocations elsewhere.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -8,111 +11,185 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from metering.domain.gpu_sizes import GPUSize
+from metering.domain.waste_rules import WasteThresholds
 from quotas.domain.headroom import Headroom
-from quotas.selectors.use import UseRow, use_against_limits
+from quotas.domain.tally import TallyKey
+from quotas.selectors.board_lines import BoardFacts, BoardLine, board_facts
+from quotas.selectors.refusals import Refused
 from tenants.models import Organization, Project
 
 
 @dataclass(frozen=True)
-class SizeUse:
-    """Used against limit of one size."""
-
-    size: GPUSize
-    headroom: Headroom
-
-
-@dataclass(frozen=True)
 class UserUse:
-    """What one user holds inside a project; sizes with a limit or with use, small first."""
+    """What one user holds inside a project; lines with a limit or with use, small first."""
 
     username: str
-    sizes: tuple[SizeUse, ...]
+    lines: tuple[BoardLine, ...]
 
 
 @dataclass(frozen=True)
 class ProjectUse:
-    """What a project holds: every size, small first, and its users by name."""
+    """What a project holds.
+
+    Attributes:
+        sizes: Every size for all models and clusters, small first.
+        narrower: Limits of one model or one cluster, small first.
+        users: By name.
+        refusals: What admission turned away in the last day, newest first.
+        suspension: Why it may start nothing; None when it may. An organization's counts here too.
+    """
 
     id: UUID
     slug: str
     name: str
-    sizes: tuple[SizeUse, ...]
+    sizes: tuple[BoardLine, ...]
+    narrower: tuple[BoardLine, ...]
     users: tuple[UserUse, ...]
+    refusals: tuple[Refused, ...]
+    suspension: str | None
+
+    @property
+    def lines(self) -> tuple[BoardLine, ...]:
+        """Return every line of the project itself."""
+        return (*self.sizes, *self.narrower)
 
 
 @dataclass(frozen=True)
 class OrganizationUse:
-    """What an organization holds: every size, small first, and its projects by slug."""
+    """What an organization holds, its projects by slug; otherwise like a project's."""
 
     id: UUID
     slug: str
     name: str
-    sizes: tuple[SizeUse, ...]
+    sizes: tuple[BoardLine, ...]
+    narrower: tuple[BoardLine, ...]
     projects: tuple[ProjectUse, ...]
+    suspension: str | None
+
+    @property
+    def lines(self) -> tuple[BoardLine, ...]:
+        """Return every line of the organization itself."""
+        return (*self.sizes, *self.narrower)
 
 
 def quota_board(
-    organizations: Sequence[Organization], *, projects: QuerySet[Project], at: datetime
+    organizations: Sequence[Organization],
+    *,
+    projects: QuerySet[Project],
+    at: datetime,
+    burst_classes: Collection[str],
+    thresholds: WasteThresholds,
+    has_forecast: bool = False,
 ) -> tuple[OrganizationUse, ...]:
-    """Return the board of some organizations, in their order; four statements.
+    """Return the board of some organizations, in their order; the statements are constant.
 
     Args:
         organizations: Which ones.
         projects: Those that may be shown.
-        at: When, UTC: decides whose a namespace is.
+        at: When, UTC: decides whose a namespace is, and what is in force.
+        burst_classes: Priority classes of preemptible pods.
+        thresholds: From when quota is hoarded.
+        has_forecast: Whether lines tell when they are exhausted.
     """
     ids = [organization.pk for organization in organizations]
-    rows = use_against_limits(at=at, organization_ids=ids)
+    facts = board_facts(
+        ids,
+        at=at,
+        burst_classes=burst_classes,
+        thresholds=thresholds,
+        has_forecast=has_forecast,
+    )
     shown = list(projects.filter(organization_id__in=ids).order_by("slug"))
     return tuple(
-        OrganizationUse(
-            id=organization.pk,
-            slug=organization.slug,
-            name=organization.name,
-            sizes=_every_size(_rows_of(rows, organization.pk, None, None)),
-            projects=tuple(
-                _project_use(project, rows)
-                for project in shown
-                if project.organization_id == organization.pk
-            ),
+        _organization_use(
+            organization, [one for one in shown if one.organization_id == organization.pk], facts
         )
         for organization in organizations
     )
 
 
-def _project_use(project: Project, rows: Iterable[UseRow]) -> ProjectUse:
-    own = [row for row in rows if row.key.project_id == project.pk]
-    names = sorted({row.key.username for row in own if row.key.username is not None})
+def _organization_use(
+    organization: Organization, projects: Iterable[Project], facts: BoardFacts
+) -> OrganizationUse:
+    keys = facts.keys_of(organization.pk, None)
+    return OrganizationUse(
+        id=organization.pk,
+        slug=organization.slug,
+        name=organization.name,
+        sizes=_every_size(keys, facts),
+        narrower=_narrower(keys, facts),
+        projects=tuple(_project_use(project, facts) for project in projects),
+        suspension=facts.suspensions.get((organization.pk, None)),
+    )
+
+
+def _project_use(project: Project, facts: BoardFacts) -> ProjectUse:
+    keys = facts.keys_of(project.organization_id, project.pk)
+    own = [key for key in keys if key.username is None]
+    of_organization = facts.suspensions.get((project.organization_id, None))
     return ProjectUse(
         id=project.pk,
         slug=project.slug,
         name=project.name,
-        sizes=_every_size(_rows_of(own, project.organization_id, project.pk, None)),
-        users=tuple(
-            UserUse(
-                username=name,
-                sizes=tuple(
-                    SizeUse(row.key.size, row.headroom)
-                    for row in _rows_of(own, project.organization_id, project.pk, name)
-                ),
-            )
-            for name in names
-        ),
+        sizes=_every_size(own, facts),
+        narrower=_narrower(own, facts),
+        users=_users([key for key in keys if key.username is not None], facts),
+        refusals=tuple(one for one in facts.refusals if one.project_id == project.pk),
+        suspension=facts.suspensions.get((project.organization_id, project.pk), of_organization),
     )
 
 
-def _rows_of(
-    rows: Iterable[UseRow], organization_id: UUID, project_id: UUID | None, username: str | None
-) -> list[UseRow]:
-    wanted = (organization_id, project_id, username)
-    return [
-        row
-        for row in rows
-        if (row.key.organization_id, row.key.project_id, row.key.username) == wanted
-    ]
+def _users(keys: Sequence[TallyKey], facts: BoardFacts) -> tuple[UserUse, ...]:
+    names = sorted({key.username for key in keys if key.username is not None})
+    return tuple(
+        UserUse(
+            username=name,
+            lines=tuple(facts.line(key) for key in keys if key.username == name),
+        )
+        for name in names
+    )
 
 
-def _every_size(rows: Iterable[UseRow]) -> tuple[SizeUse, ...]:
-    known = {row.key.size: row.headroom for row in rows}
+def _every_size(keys: Iterable[TallyKey], facts: BoardFacts) -> tuple[BoardLine, ...]:
+    known = {key.size: facts.line(key) for key in keys if _is_wide(key)}
     nothing = Headroom(limit_units=None, used_units=0)
-    return tuple(SizeUse(size, known.get(size, nothing)) for size in GPUSize)
+    return tuple(known.get(size, BoardLine(size, nothing)) for size in GPUSize)
+
+
+def _narrower(keys: Iterable[TallyKey], facts: BoardFacts) -> tuple[BoardLine, ...]:
+    return tuple(facts.line(key) for key in keys if not _is_wide(key))
+
+
+def _is_wide(key: TallyKey) -> bool:
+    return not key.model_group and key.cluster_id is None
+
+
+@dataclass(frozen=True)
+class BoardSummary:
+    """What a person should look at first.
+
+    Attributes:
+        over_limits: Limits of which more is taken than is in force.
+        waiting_workloads: Refused in the last day.
+        hoarded_units: What projects keep from others and never use, of all sizes.
+        suspended_projects: Projects that may start nothing.
+    """
+
+    over_limits: int
+    waiting_workloads: int
+    hoarded_units: int
+    suspended_projects: int
+
+
+def board_summary(board: Iterable[OrganizationUse]) -> BoardSummary:
+    """Return the totals of a board."""
+    organizations = list(board)
+    projects = [project for one in organizations for project in one.projects]
+    users = [user for project in projects for user in project.users]
+    lines = [line for holder in (*organizations, *projects, *users) for line in holder.lines]
+    return BoardSummary(
+        over_limits=sum(line.headroom.over_units > 0 for line in lines),
+        waiting_workloads=sum(line.refused for project in projects for line in project.sizes),
+        hoarded_units=sum(line.hoarded_units for line in lines),
+        suspended_projects=sum(project.suspension is not None for project in projects),
+    )

@@ -7,13 +7,13 @@ from django.contrib.auth.models import User
 from django.test import Client, override_settings
 
 from quotas.models import EnforcementTarget, QuotaLimit, QuotaRequest
-from quotas.services.target_plans import refresh_targets
 from quotas.services.requests import submit_request
+from quotas.services.target_plans import refresh_targets
 from tenants.domain.actors import system_actor
 from tenants.domain.roles import Role
 from tests.builders import AT, bind, grant, make_cluster
 from tests.cast import Cast
-from tests.quotas.builders import actor_of, audit_actions, hold, make_limit
+from tests.quotas.builders import actor_of, audit_actions, make_limit
 
 TABLES = ("quotalimit", "quotarequest", "enforcementtarget")
 BOARD = "/admin/quotas/quotalimit/board/"
@@ -157,24 +157,6 @@ def test_the_own_request_is_refused_with_the_reason(cast: Cast) -> None:
     assert "You made this request, so somebody else decides it." in page
     assert request.state == "submitted"
     assert not QuotaLimit.objects.exists()
-
-
-def test_the_board_shows_used_against_limit(cast: Cast) -> None:
-    cluster = make_cluster()
-    bind(cluster, "llm", cast.llm)
-    hold(cluster, "llm", units=3, owner="carol")
-    make_limit(cast.acme, units=6)
-    make_limit(cast.acme, cast.llm, units=2)
-    client = enter(cast.frank)
-
-    page = client.get(BOARD).content.decode()
-    listed = client.get("/admin/quotas/quotalimit/").content.decode()
-
-    assert "3 of 6" in page
-    assert "3 of 2, 1 over" in page
-    assert "0 used, no limit" in page
-    assert "carol" in page
-    assert BOARD in listed
 
 
 def test_a_target_shows_desired_live_and_used_side_by_side(cast: Cast) -> None:

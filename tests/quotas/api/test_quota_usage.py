@@ -3,13 +3,14 @@
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from quotas.models import EnforcementTarget
+from quotas.models import EnforcementTarget, QuotaLimit
 from quotas.services.target_plans import refresh_targets
 from tenants.domain.actors import system_actor
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
 from tests.quotas.api.conftest import Caller
 from tests.quotas.builders import hold, make_limit
+from tests.quotas.fair_use import give, suspend
 
 URL = "/api/v1/quota-usage/"
 
@@ -32,24 +33,37 @@ def test_an_administrator_sees_the_whole_organization(cast: Cast, caller: Caller
     assert acme["slug"] == "acme"
     assert acme["sizes"][2] == {
         "size": "large",
+        "model_group": "",
+        "cluster": "",
+        "limit_state": "set",
         "limit_units": 4,
+        "set_units": 4,
+        "grants": [],
         "used_units": 3,
+        "reserved_units": 0,
         "free_units": 1,
         "over_units": 0,
         "used_percent": 75,
+        "burst_limit_units": 0,
+        "burst_used_units": 0,
+        "hoarded_units": 0,
+        "refused_workloads": 0,
     }
+    assert (acme["is_suspended"], acme["narrower"]) == (False, [])
     assert [project["slug"] for project in acme["projects"]] == ["llm", "vision"]
     llm, vision = acme["projects"]
     assert (llm["sizes"][2]["used_units"], llm["sizes"][2]["over_units"]) == (3, 1)
     assert llm["sizes"][2]["used_percent"] == 100
     assert [user["user"] for user in llm["users"]] == ["carol"]
     assert llm["users"][0]["sizes"][0]["limit_units"] is None
-    assert vision["sizes"][0] == {
+    assert vision["sizes"][0] | {"size": "small"} == {
+        **acme["sizes"][2],
         "size": "small",
+        "limit_state": "unset",
         "limit_units": None,
+        "set_units": None,
         "used_units": 0,
         "free_units": None,
-        "over_units": 0,
         "used_percent": None,
     }
     assert str(cast.acme.pk) == acme["id"]
@@ -59,7 +73,7 @@ def test_an_administrator_sees_the_whole_organization(cast: Cast, caller: Caller
 def test_a_member_sees_the_own_project_only(caller: Caller) -> None:
     (acme,) = caller("carol").get(URL).json()["results"]
 
-    assert acme["sizes"] == []
+    assert (acme["sizes"], acme["narrower"]) == ([], [])
     assert [project["slug"] for project in acme["projects"]] == ["llm"]
 
 
@@ -76,12 +90,38 @@ def test_the_platform_sees_every_organization(cast: Cast, caller: Caller) -> Non
 
 
 @pytest.mark.usefixtures("used")
+def test_grants_and_suspensions_are_told(cast: Cast, caller: Caller) -> None:
+    limit = QuotaLimit.objects.get(project=cast.llm)
+    give(limit, 3, end_at=None)
+    suspend(cast.acme, cast.llm)
+
+    (acme,) = caller("alice").get(URL).json()["results"]
+    llm, vision = acme["projects"]
+
+    large = llm["sizes"][2]
+    assert (large["limit_units"], large["set_units"], large["free_units"]) == (5, 2, 2)
+    assert large["grants"] == [
+        {
+            "units": 3,
+            "valid_from": "2026-11-02T08:00:00Z",
+            "valid_until": None,
+            "reason": "request",
+        }
+    ]
+    assert (llm["is_suspended"], vision["is_suspended"], acme["is_suspended"]) == (
+        True,
+        False,
+        False,
+    )
+
+
+@pytest.mark.usefixtures("used")
 def test_usage_costs_a_fixed_number_of_statements(
     caller: Caller, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     client = caller("ann")
 
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(15):
         client.get(URL)
 
 

@@ -12,8 +12,10 @@ from metering.domain.waste_rules import WasteThresholds
 from metering.selectors.use_peaks import peak_units
 from quotas.models import QuotaLimit
 from quotas.selectors.hoarding import HoardedQuota, hoarded_quotas
+from tenants.models import Project
 from tests.metering.waste_world import DAY, HOUR, WasteWorld, make_waste_world, seal
 from tests.quotas.builders import make_limit
+from tests.quotas.fair_use import give
 
 pytestmark = pytest.mark.django_db
 HOURS = 20
@@ -63,7 +65,12 @@ def test_part_of_an_hour_is_rounded_up_to_a_unit(world: WasteWorld) -> None:
 def test_a_limit_far_above_its_use_is_told() -> None:
     assert hoarded() == (
         HoardedQuota(
-            organization="acme", project="llm", size=GPUSize.LARGE, limit_units=10, peak_units=4
+            organization="acme",
+            project="llm",
+            project_id=Project.objects.get().pk,
+            size=GPUSize.LARGE,
+            limit_units=10,
+            peak_units=4,
         ),
     )
     assert hoarded()[0].spare_units == 6
@@ -90,3 +97,18 @@ def test_most_spare_units_stand_first_and_nothing_allowed_is_nothing_kept(
     QuotaLimit.objects.update(changed_at=DAY)
 
     assert [(one.size.value, one.spare_units) for one in hoarded()] == [("small", 7), ("large", 6)]
+
+
+@pytest.mark.usefixtures("world")
+def test_what_was_lent_away_is_not_kept_from_anybody() -> None:
+    limit = QuotaLimit.objects.get(scope="project")
+    give(limit, -3, begin_at=END - HOUR, end_at=END + HOUR)
+
+    assert [(one.limit_units, one.spare_units) for one in hoarded()] == [(7, 3)]
+
+
+def test_a_limit_of_one_model_has_no_peaks_to_be_judged_by(world: WasteWorld) -> None:
+    narrow = make_limit(world.organization, world.project, size="small", units=7)
+    QuotaLimit.objects.filter(pk=narrow.pk).update(model_group="H100", changed_at=DAY)
+
+    assert [one.size.value for one in hoarded()] == ["large"]

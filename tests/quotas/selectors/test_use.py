@@ -3,17 +3,15 @@
 from datetime import datetime, timedelta
 
 import pytest
-from pytest_django import DjangoAssertNumQueries
 
 from metering.domain.gpu_sizes import GPUSize
-from quotas.selectors.board import quota_board
 from quotas.selectors.use import (
     UseKey,
     units_by_namespace,
     use_against_limits,
     used_units,
 )
-from tenants.models import Cluster, Project
+from tenants.models import Cluster
 from tests.builders import AT, MONTH_START, bind, make_cluster
 from tests.cast import Cast
 from tests.quotas.builders import hold, make_limit
@@ -127,40 +125,3 @@ def test_only_the_organizations_asked_for_are_told(hopper: Cluster, cast: Cast) 
 
     assert {row.key.organization_id for row in every} == {cast.acme.pk, cast.umbrella.pk}
     assert {row.key.organization_id for row in own} == {cast.umbrella.pk}
-
-
-def test_the_board_has_every_size_of_every_project_in_order(hopper: Cluster, cast: Cast) -> None:
-    hold(hopper, "llm", units=2, owner="carol")
-    hold(hopper, "llm", units=1, owner="bob", size="small")
-    make_limit(cast.acme, cast.llm, units=8)
-
-    board = quota_board([cast.umbrella, cast.acme], projects=Project.objects.all(), at=AT)
-
-    umbrella, acme = board
-    assert (umbrella.slug, [p.slug for p in umbrella.projects]) == ("umbrella", ["virus"])
-    assert [p.slug for p in acme.projects] == ["llm", "vision"]
-    llm, vision = acme.projects
-    assert [use.size for use in llm.sizes] == list(GPUSize)
-    assert [(use.headroom.used_units, use.headroom.limit_units) for use in llm.sizes] == [
-        (1, None),
-        (0, None),
-        (2, 8),
-    ]
-    assert [(user.username, len(user.sizes)) for user in llm.users] == [("bob", 1), ("carol", 1)]
-    assert (vision.users, len(vision.sizes)) == ((), 3)
-
-
-def test_the_board_costs_four_statements_however_much_is_used(
-    hopper: Cluster, cast: Cast, django_assert_num_queries: DjangoAssertNumQueries
-) -> None:
-    for number in range(12):
-        hold(hopper, "llm", owner=f"user-{number}")
-        hold(hopper, "virus", owner=f"user-{number}")
-
-    with django_assert_num_queries(4):
-        quota_board([cast.acme, cast.umbrella], projects=Project.objects.all(), at=AT)
-
-
-def test_nothing_is_a_board_of_nothing(cast: Cast) -> None:
-    assert quota_board([], projects=Project.objects.all(), at=AT) == ()
-    assert cast.acme.slug == "acme"

@@ -1,0 +1,183 @@
+"""The admin page "Quota board": who holds what, who is over, who waits and who keeps."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from django.utils import timezone
+
+from metering.domain.waste_rules import thresholds_of
+from quotas.access import READ_LIMIT
+from quotas.domain.exhaustion import Exhaustion, ExhaustionOutcome
+from quotas.selectors.board import OrganizationUse, ProjectUse, board_summary, quota_board
+from quotas.selectors.board_lines import BoardLine
+from quotas.selectors.grant_terms import GrantTerm
+from tenants.access import organizations_visible_to, projects_visible_to
+from tenants.admin.base import actor_of_request
+
+TEMPLATE: Final = "admin/quotas/quotalimit/board.html"
+ORGANIZATIONS_MAX: Final = 40
+"""More at once is a page nobody scrolls; the filter shows any of them alone."""
+REFUSALS_MAX: Final = 5
+
+
+@dataclass(frozen=True)
+class BoardRow:
+    """One line in words. `level` is 0 for an organization, 1 for a project, 2 for a user."""
+
+    level: int
+    holder: str
+    line: BoardLine
+    is_first: bool
+    is_suspended: bool
+
+    @property
+    def size(self) -> str:
+        """Return what the limit is about, such as "Large H100 on hopper"."""
+        group = f" {self.line.model_group}" if self.line.model_group else ""
+        place = f" on {self.line.cluster}" if self.line.cluster else ""
+        return f"{self.line.size.value.capitalize()}{group}{place}"
+
+    @property
+    def tone(self) -> str:
+        """Return how full it is: "over", "full", "near", "calm" or "open" where nothing binds."""
+        headroom = self.line.headroom
+        if headroom.over_units:
+            return "over"
+        if headroom.used_percent is None:
+            return "open"
+        if headroom.used_percent == 100:  # noqa: PLR2004 - All of it.
+            return "full"
+        return "near" if headroom.used_percent >= NEAR_PERCENT else "calm"
+
+    @property
+    def reserved_percent(self) -> int:
+        """Return the width of what is let in and not bound yet, after what is held."""
+        return (self.line.headroom.used_percent or 0) - self.line.headroom.held_percent
+
+    @property
+    def taken(self) -> str:
+        """Return what is taken of what, such as "6 of 8" or "3, no limit"."""
+        units = self.line.headroom.limit_units
+        if self.line.limit_state == "unlimited":
+            return f"{self.line.headroom.taken_units}, unlimited"
+        if units is None:
+            return f"{self.line.headroom.taken_units}, no limit"
+        return f"{self.line.headroom.taken_units} of {units}"
+
+    @property
+    def grants(self) -> list[str]:
+        """Return each grant in force, such as "+4 until Fri 6 Nov"."""
+        return [grant_words(grant) for grant in self.line.grants]
+
+    @property
+    def forecast(self) -> str:
+        """Return when it is full, if that is expected; "" otherwise."""
+        return "" if self.line.exhaustion is None else exhaustion_words(self.line.exhaustion)
+
+
+NEAR_PERCENT: Final = 90
+"""From there on admission warns too."""
+
+
+def grant_words(grant: GrantTerm) -> str:
+    """Return a grant in words; a loan says which side it is."""
+    kind = {True: "borrowed ", False: "lent "}[grant.units > 0] if grant.reason == "loan" else ""
+    until = "until ended" if grant.end_at is None else f"until {day_words(grant.end_at)}"
+    return f"{grant.units:+d} {kind}{until}"
+
+
+def day_words(at: datetime) -> str:
+    """Return a day as people say it, such as "Fri 6 Nov"."""
+    return f"{at:%a} {at.day} {at:%b}"
+
+
+def exhaustion_words(exhaustion: Exhaustion) -> str:
+    """Return what the trend says, "" where it says nothing to worry about."""
+    if exhaustion.outcome is ExhaustionOutcome.EXPECTED and exhaustion.on is not None:
+        return f"full about {exhaustion.on:%a} {exhaustion.on.day} {exhaustion.on:%b}"
+    return {
+        ExhaustionOutcome.REACHED: "full by its trend",
+        ExhaustionOutcome.TOO_LITTLE_HISTORY: "too little history",
+    }.get(exhaustion.outcome, "")
+
+
+def board_page(request: HttpRequest, *, context: dict[str, Any]) -> TemplateResponse:
+    """Return the page for the signed-in person; `?organization=<slug>` shows one."""
+    actor, at = actor_of_request(request), timezone.now()
+    organizations = organizations_visible_to(actor, READ_LIMIT).order_by("slug")
+    chosen = request.GET.get("organization", "")
+    shown = organizations.filter(slug=chosen) if chosen else organizations
+    board = quota_board(
+        list(shown[:ORGANIZATIONS_MAX]),
+        projects=projects_visible_to(actor, READ_LIMIT),
+        at=at,
+        burst_classes=settings.BURST_PRIORITY_CLASSES,
+        thresholds=thresholds_of(settings.WASTE_THRESHOLDS),
+        has_forecast=True,
+    )
+    return TemplateResponse(
+        request,
+        TEMPLATE,
+        {
+            **context,
+            "title": "Quota board",
+            "at": at,
+            "summary": board_summary(board),
+            "organizations": [_organization(one) for one in board],
+            "choices": organizations.values_list("slug", "name"),
+            "chosen": chosen,
+            "organizations_max": ORGANIZATIONS_MAX,
+        },
+    )
+
+
+def _organization(organization: OrganizationUse) -> dict[str, Any]:
+    waiting = [
+        {"project": project.slug, "refused": refused}
+        for project in organization.projects
+        for refused in project.refusals
+    ]
+    return {
+        "name": organization.name,
+        "slug": organization.slug,
+        "suspension": organization.suspension,
+        "rows": list(_rows(organization)),
+        "waiting": waiting[:REFUSALS_MAX],
+        "waiting_more": waiting[REFUSALS_MAX:],
+    }
+
+
+def _rows(organization: OrganizationUse) -> Iterator[BoardRow]:
+    yield from _lines(0, "whole organization", organization.lines, organization.suspension)
+    for project in organization.projects:
+        yield from _project_rows(project)
+
+
+def _project_rows(project: ProjectUse) -> Iterator[BoardRow]:
+    yield from _lines(1, project.name, project.lines, project.suspension)
+    for user in project.users:
+        yield from _lines(2, user.username, user.lines, None)
+
+
+def _lines(
+    level: int, holder: str, lines: Iterable[BoardLine], suspension: str | None
+) -> Iterator[BoardRow]:
+    """Give the lines that say something; a holder without any still has its name."""
+    told = [line for line in lines if _says_something(line)]
+    for place, line in enumerate(told or list(lines)[:1]):
+        yield BoardRow(level, holder, line, place == 0, suspension is not None)
+
+
+def _says_something(line: BoardLine) -> bool:
+    headroom = line.headroom
+    return bool(
+        line.limit_state != "unset"
+        or headroom.taken_units
+        or headroom.burst_used_units
+        or line.refused
+    )

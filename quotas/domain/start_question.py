@@ -1,0 +1,130 @@
+"""Start question: may a pod of so many units start now, and which limit says no first.
+
+It follows admission's own rules, so that the answer is the one admission would give; but nothing is
+reserved by asking, and another pod may be faster.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import UUID
+
+
+class StartCode(StrEnum):
+    """What is answered; what starts with "fits" may start."""
+
+    FITS = "fits"
+    FITS_UNGOVERNED = "fits_ungoverned"
+    """Nobody has decided anything for this tenant yet."""
+    SUSPENDED = "suspended"
+    NOTHING_GRANTED = "nothing_granted"
+    LIMIT_REACHED = "limit_reached"
+    ALLOWANCE_USED = "allowance_used"
+
+
+@dataclass(frozen=True)
+class LimitRoom:
+    """One limit that binds the pod, and what it leaves.
+
+    Attributes:
+        scope: "organization", "project" or "user".
+        holder: Slug of the organization or project, or the user name.
+        model_group: "" for every model.
+        cluster: Slug; "" for every cluster.
+        limit_units: In force, nominal or burst as is asked; None is unlimited.
+        is_allowance_used: The month's unit-hours are used up.
+    """
+
+    limit_id: UUID
+    scope: str
+    holder: str
+    model_group: str
+    cluster: str
+    limit_units: int | None
+    used_units: int
+    reserved_units: int
+    is_allowance_used: bool = False
+
+    @property
+    def room_units(self) -> int | None:
+        """What is in force less what is taken: negative when exceeded, None when unlimited."""
+        if self.limit_units is None:
+            return None
+        return self.limit_units - self.used_units - self.reserved_units
+
+    @property
+    def free_units(self) -> int | None:
+        """How many more may start; None when unlimited."""
+        return None if self.room_units is None else max(0, self.room_units)
+
+    def blocks(self, units: int) -> bool:
+        """Whether it has no room for so many."""
+        return self.is_allowance_used or (self.free_units is not None and self.free_units < units)
+
+
+@dataclass(frozen=True)
+class StartVerdict:
+    """What is answered.
+
+    Attributes:
+        free_units: The most that fit; None when nothing bounds them.
+        blocker: The first limit without room, in admission's order.
+    """
+
+    code: StartCode
+    free_units: int | None
+    blocker: LimitRoom | None = None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the pod may start."""
+        return self.code in {StartCode.FITS, StartCode.FITS_UNGOVERNED}
+
+
+def judge_start(
+    limits: Sequence[LimitRoom], *, units: int, is_governed: bool, is_suspended: bool
+) -> StartVerdict:
+    """Return whether so many units may start now.
+
+    Args:
+        limits: Those that bind the pod, in admission's order.
+        units: 1 or more.
+        is_governed: Whether the tenant has any limit at all.
+        is_suspended: Whether it may start nothing.
+    """
+    if is_suspended:
+        return StartVerdict(StartCode.SUSPENDED, 0)
+    if not is_governed:
+        return StartVerdict(StartCode.FITS_UNGOVERNED, None)
+    if not limits:
+        return StartVerdict(StartCode.NOTHING_GRANTED, 0)
+    rooms = [limit.free_units for limit in limits if limit.free_units is not None]
+    free = min(rooms, default=None)
+    blocker = next((limit for limit in limits if limit.blocks(units)), None)
+    if blocker is None:
+        return StartVerdict(StartCode.FITS, free)
+    if blocker.is_allowance_used and (blocker.free_units is None or blocker.free_units >= units):
+        return StartVerdict(StartCode.ALLOWANCE_USED, 0, blocker)
+    has_allowance = not any(limit.is_allowance_used for limit in limits)
+    return StartVerdict(StartCode.LIMIT_REACHED, free if has_allowance else 0, blocker)
+
+
+def start_words(verdict: StartVerdict, *, size: str, units: int) -> str:
+    """Return the answer as one sentence for people."""
+    asked = f"{units} {size.capitalize()}"
+    if verdict.code is StartCode.FITS_UNGOVERNED:
+        return f"{asked} may start: nobody has set a limit for this tenant."
+    if verdict.code is StartCode.SUSPENDED:
+        return "Nothing may start: the tenant is suspended until it is resumed."
+    if verdict.code is StartCode.NOTHING_GRANTED:
+        return f"{asked} may not start: no limit grants this size here."
+    if verdict.blocker is None:
+        return f"{asked} may start now."
+    blocker = verdict.blocker
+    who = f"the {blocker.scope} {blocker.holder}"
+    if verdict.code is StartCode.ALLOWANCE_USED:
+        return f"{asked} may not start: {who} has used its unit-hours of this month."
+    return (
+        f"{asked} may not start: {who} holds {blocker.used_units} and was let in for "
+        f"{blocker.reserved_units} of {blocker.limit_units}."
+    )

@@ -1,0 +1,225 @@
+"""Lines of the quota board: everything that is told about one limit, or about use without one."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from uuid import UUID
+
+from django.db.models import Q
+
+from metering.domain.gpu_sizes import GPUSize
+from metering.domain.waste_rules import WasteThresholds
+from quotas.domain.exhaustion import Exhaustion
+from quotas.domain.headroom import Headroom
+from quotas.domain.tally import Tally, TallyKey
+from quotas.models import QuotaLimit, QuotaSuspension
+from quotas.selectors.exhaustion import expected_exhaustions
+from quotas.selectors.grant_terms import GrantTerm, grant_terms
+from quotas.selectors.hoarding import hoarded_quotas
+from quotas.selectors.in_force import LimitInForce, limits_in_force
+from quotas.selectors.refusals import Refused, refused_lately
+from quotas.selectors.units_now import units_now
+from tenants.models import Cluster
+
+Suspensions = Mapping[tuple[UUID, UUID | None], str]
+"""Why, by organization and project; a project of None is the whole organization."""
+
+
+@dataclass(frozen=True)
+class BoardLine:
+    """One limit with what counts against it, or use that no limit of its own binds.
+
+    Attributes:
+        limit_state: "set", "unlimited", or "unset": then the level above decides.
+        model_group: "" for every model.
+        cluster: Slug; "" for every cluster.
+        set_units: The limit without its grants; None where no number binds.
+        grants: Those in force now, first to end first.
+        hoarded_units: What it keeps from others and never uses.
+        refused: Workloads refused in the last day, each once.
+        exhaustion: When its trend reaches it; None where there is no forecast.
+    """
+
+    size: GPUSize
+    headroom: Headroom
+    limit_state: str = "unset"
+    model_group: str = ""
+    cluster: str = ""
+    set_units: int | None = None
+    grants: tuple[GrantTerm, ...] = ()
+    hoarded_units: int = 0
+    refused: int = 0
+    exhaustion: Exhaustion | None = None
+
+
+@dataclass(frozen=True)
+class BoardFacts:
+    """All that the lines of some organizations are made of."""
+
+    tally: Tally
+    limits: Mapping[TallyKey, LimitInForce]
+    clusters: Mapping[UUID, str]
+    grants: Mapping[UUID, tuple[GrantTerm, ...]]
+    hoarded: Mapping[tuple[UUID, GPUSize], int]
+    refusals: tuple[Refused, ...]
+    suspensions: Suspensions
+    exhaustions: Mapping[UUID, Exhaustion]
+    refused: Counter[tuple[UUID, UUID | None, str | None, GPUSize]] = field(default_factory=Counter)
+
+    def keys_of(self, organization_id: UUID, project_id: UUID | None) -> list[TallyKey]:
+        """Return what has a limit or is used, of a holder and its users, wide before narrow."""
+        return sorted(self._by_holder.get((organization_id, project_id), ()), key=self._order)
+
+    @cached_property
+    def _by_holder(self) -> dict[tuple[UUID, UUID | None], set[TallyKey]]:
+        """Every key by its organization and project, so that no holder looks through all."""
+        found: dict[tuple[UUID, UUID | None], set[TallyKey]] = {}
+        refused = (TallyKey(*key) for key in self.refused)
+        for key in (*self.limits, *self.tally.holders(), *refused):
+            found.setdefault((key.organization_id, key.project_id), set()).add(key)
+        return found
+
+    def line(self, key: TallyKey) -> BoardLine:
+        """Return the line of a limit, or of use without one."""
+        limit = self.limits.get(key)
+        taken = self.tally.taken(key)
+        is_wide = not key.model_group and key.cluster_id is None
+        headroom = Headroom(
+            limit_units=None if limit is None else limit.nominal_units,
+            used_units=taken.held_units,
+            reserved_units=taken.reserved_units,
+            burst_limit_units=0 if limit is None else limit.burst_units,
+            burst_used_units=taken.burst_units,
+        )
+        return BoardLine(
+            size=key.size,
+            headroom=headroom,
+            model_group=key.model_group,
+            cluster="" if key.cluster_id is None else self.clusters.get(key.cluster_id, ""),
+            refused=self.refused[_refused_key(key)] if is_wide else 0,
+            **({} if limit is None else self._of_limit(key, limit)),  # type: ignore[arg-type]
+        )
+
+    def _of_limit(self, key: TallyKey, limit: LimitInForce) -> dict[str, object]:
+        grants = self.grants.get(limit.limit_id, ())
+        if limit.nominal_units is None:
+            return {"limit_state": "unlimited"}
+        is_hoarder = key.username is None and key.project_id is not None
+        wide = not key.model_group and key.cluster_id is None
+        hoarded = 0
+        if is_hoarder and wide and key.project_id is not None:
+            hoarded = self.hoarded.get((key.project_id, key.size), 0)
+        return {
+            "limit_state": "set",
+            "set_units": limit.nominal_units - sum(grant.units for grant in grants),
+            "grants": grants,
+            "hoarded_units": hoarded,
+            "exhaustion": self.exhaustions.get(limit.limit_id),
+        }
+
+    def _order(self, key: TallyKey) -> tuple[str, int, str, str]:
+        cluster = "" if key.cluster_id is None else self.clusters.get(key.cluster_id, "")
+        return (key.username or "", list(GPUSize).index(key.size), key.model_group, cluster)
+
+
+def board_facts(
+    organization_ids: Collection[UUID],
+    *,
+    at: datetime,
+    burst_classes: Collection[str],
+    thresholds: WasteThresholds,
+    has_forecast: bool,
+) -> BoardFacts:
+    """Return what the board of some organizations is made of; nine statements, ten with forecast.
+
+    Args:
+        organization_ids: Whose.
+        at: When, UTC.
+        burst_classes: Priority classes of preemptible pods.
+        thresholds: From when quota is hoarded.
+        has_forecast: Whether lines tell when they are exhausted.
+    """
+    limits = limits_in_force(at=at, organization_ids=organization_ids)
+    uses = units_now(at=at, organization_ids=organization_ids, burst_classes=burst_classes)
+    refusals = refused_lately(at=at, organization_ids=organization_ids)
+    return BoardFacts(
+        tally=Tally(uses),
+        limits={_key_of(limit): limit for limit in limits},
+        clusters=_cluster_slugs(),
+        grants=_grants(limits, at=at),
+        hoarded=_hoarded(organization_ids, at=at, thresholds=thresholds),
+        refusals=refusals,
+        suspensions=_suspensions(organization_ids, at=at),
+        exhaustions=expected_exhaustions(limits, at=at) if has_forecast else {},
+        refused=_count_refused(refusals),
+    )
+
+
+def _key_of(limit: LimitInForce) -> TallyKey:
+    return TallyKey(
+        limit.organization_id,
+        limit.project_id,
+        limit.username,
+        limit.size,
+        limit.model_group,
+        limit.cluster_id,
+    )
+
+
+def _refused_key(key: TallyKey) -> tuple[UUID, UUID | None, str | None, GPUSize]:
+    return (key.organization_id, key.project_id, key.username, key.size)
+
+
+def _count_refused(
+    refusals: Iterable[Refused],
+) -> Counter[tuple[UUID, UUID | None, str | None, GPUSize]]:
+    """Count each workload once at its organization, its project and its user."""
+    workloads = {
+        (one.organization_id, one.project_id, one.username, one.size, one.cluster_id, one.workload)
+        for one in refusals
+    }
+    counted: Counter[tuple[UUID, UUID | None, str | None, GPUSize]] = Counter()
+    for organization_id, project_id, username, size, *_ in workloads:
+        counted[organization_id, None, None, size] += 1
+        counted[organization_id, project_id, None, size] += 1
+        if username:
+            counted[organization_id, project_id, username, size] += 1
+    return counted
+
+
+def _cluster_slugs() -> dict[UUID, str]:
+    return dict(Cluster.objects.values_list("pk", "slug"))
+
+
+def _grants(limits: Iterable[LimitInForce], *, at: datetime) -> dict[UUID, tuple[GrantTerm, ...]]:
+    found: dict[UUID, tuple[GrantTerm, ...]] = {}
+    for term in grant_terms([limit.limit_id for limit in limits], at=at):
+        if term.is_in_force(at):
+            found[term.limit_id] = (*found.get(term.limit_id, ()), term)
+    return found
+
+
+def _hoarded(
+    organization_ids: Collection[UUID], *, at: datetime, thresholds: WasteThresholds
+) -> dict[tuple[UUID, GPUSize], int]:
+    limits = QuotaLimit.objects.filter(organization_id__in=list(organization_ids))
+    return {
+        (quota.project_id, quota.size): quota.spare_units
+        for quota in hoarded_quotas(limits, at=at, thresholds=thresholds)
+    }
+
+
+def _suspensions(organization_ids: Collection[UUID], *, at: datetime) -> Suspensions:
+    rows = QuotaSuspension.objects.filter(
+        Q(end_at=None) | Q(end_at__gt=at),
+        organization_id__in=list(organization_ids),
+        begin_at__lte=at,
+    )
+    return {
+        (organization_id, project_id): reason
+        for organization_id, project_id, reason in rows.order_by("-begin_at").values_list(
+            "organization_id", "project_id", "reason"
+        )
+    }

@@ -1,0 +1,233 @@
+"""The quota board: everything about every limit, as a tree down to the users."""
+
+from datetime import timedelta
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from metering.domain.gpu_sizes import GPUSize
+from metering.domain.waste_rules import WasteThresholds
+from quotas.domain.exhaustion import ExhaustionOutcome
+from quotas.models import QuotaLimit
+from quotas.selectors.board import OrganizationUse, ProjectUse, quota_board
+from tenants.models import Cluster, Project
+from tests.builders import AT, MONTH_START, bind, make_cluster
+from tests.cast import Cast
+from tests.quotas.builders import hold, make_limit
+from tests.quotas.fair_use import DAY, HOUR, give, refuse, reserve, suspend, use_daily
+
+BURST = ["gpu-ledger-burst"]
+
+
+@pytest.fixture
+def hopper(cast: Cast) -> Cluster:
+    cluster = make_cluster("hopper", admission_mode="enforce", is_watched=True)
+    bind(cluster, "llm", cast.llm)
+    bind(cluster, "virus", cast.virus)
+    return cluster
+
+
+def board(cast: Cast, *, has_forecast: bool = False) -> tuple[OrganizationUse, ...]:
+    return quota_board(
+        [cast.umbrella, cast.acme],
+        projects=Project.objects.all(),
+        at=AT,
+        burst_classes=BURST,
+        thresholds=WasteThresholds(),
+        has_forecast=has_forecast,
+    )
+
+
+def llm(cast: Cast, *, has_forecast: bool = False) -> ProjectUse:
+    return board(cast, has_forecast=has_forecast)[1].projects[0]
+
+
+def test_every_size_of_every_project_stands_in_order(hopper: Cluster, cast: Cast) -> None:
+    reserve(hopper, cast.llm, units=2, username="carol")
+    reserve(hopper, cast.llm, units=1, username="bob", size="small")
+    make_limit(cast.acme, cast.llm, units=8)
+
+    umbrella, acme = board(cast)
+
+    assert (umbrella.slug, [p.slug for p in umbrella.projects]) == ("umbrella", ["virus"])
+    assert [p.slug for p in acme.projects] == ["llm", "vision"]
+    first, vision = acme.projects
+    assert [line.size for line in first.sizes] == list(GPUSize)
+    assert [
+        (line.headroom.used_units, line.headroom.limit_units, line.limit_state)
+        for line in first.sizes
+    ] == [(1, None, "unset"), (0, None, "unset"), (2, 8, "set")]
+    assert [(user.username, len(user.lines)) for user in first.users] == [("bob", 1), ("carol", 1)]
+    assert (vision.users, len(vision.sizes)) == ((), 3)
+
+
+def test_units_let_in_and_units_bound_stand_apart(hopper: Cluster, cast: Cast) -> None:
+    make_limit(cast.acme, cast.llm, units=8)
+    reserve(hopper, cast.llm, units=2)
+    reserve(hopper, cast.llm, units=3, state="reserved")
+
+    headroom = llm(cast).sizes[2].headroom
+
+    assert (headroom.used_units, headroom.reserved_units, headroom.free_units) == (2, 3, 3)
+
+
+def test_where_nobody_admits_the_open_allocations_are_told(cast: Cast) -> None:
+    bind(make_cluster("plain"), "llm", cast.llm)
+    hold(Cluster.objects.get(), "llm", units=4, owner="carol")
+
+    found = llm(cast)
+
+    assert found.sizes[2].headroom.used_units == 4
+    assert found.users[0].lines[0].headroom.used_units == 4
+
+
+def test_preemptible_pods_count_against_burst_only(hopper: Cluster, cast: Cast) -> None:
+    limit = make_limit(cast.acme, cast.llm, units=8)
+    QuotaLimit.objects.filter(pk=limit.pk).update(burst_units=4)
+    reserve(hopper, cast.llm, units=3, is_burst=True)
+
+    headroom = llm(cast).sizes[2].headroom
+
+    assert (headroom.used_units, headroom.burst_used_units, headroom.burst_limit_units) == (0, 3, 4)
+
+
+def test_grants_in_force_are_told_beside_the_limit(hopper: Cluster, cast: Cast) -> None:
+    limit = make_limit(cast.acme, cast.llm, units=8)
+    give(limit, 4, end_at=AT + 3 * DAY)
+    give(limit, -1, end_at=AT + DAY)
+    give(limit, 2, begin_at=AT + DAY, end_at=AT + 2 * DAY)
+    give(limit, 9, begin_at=AT - 2 * DAY, end_at=AT)
+
+    line = llm(cast).sizes[2]
+
+    assert hopper.slug == "hopper"
+    assert (line.set_units, line.headroom.limit_units) == (8, 11)
+    assert [(grant.units, grant.end_at) for grant in line.grants] == [
+        (-1, AT + DAY),
+        (4, AT + 3 * DAY),
+    ]
+
+
+def test_unlimited_unset_and_none_are_three_things(hopper: Cluster, cast: Cast) -> None:
+    unlimited = make_limit(cast.acme, cast.llm, size="small")
+    QuotaLimit.objects.filter(pk=unlimited.pk).update(limit_units=None)
+    make_limit(cast.acme, cast.llm, size="medium", units=0)
+
+    lines = llm(cast).sizes
+
+    assert hopper.slug == "hopper"
+    assert [(line.limit_state, line.headroom.limit_units) for line in lines] == [
+        ("unlimited", None),
+        ("set", 0),
+        ("unset", None),
+    ]
+
+
+def test_limits_of_one_model_or_cluster_stand_by_themselves(hopper: Cluster, cast: Cast) -> None:
+    other = make_cluster("ampere", admission_mode="warn", is_watched=True)
+    of_model = make_limit(cast.acme, cast.llm, units=2)
+    QuotaLimit.objects.filter(pk=of_model.pk).update(model_group="H100")
+    of_cluster = make_limit(cast.acme, cast.llm, units=3)
+    QuotaLimit.objects.filter(pk=of_cluster.pk).update(cluster=other)
+    reserve(hopper, cast.llm, units=1)
+    reserve(other, cast.llm, units=2, model_groups=["A100"])
+
+    found = llm(cast)
+
+    assert [
+        (line.model_group, line.cluster, line.headroom.used_units, line.headroom.limit_units)
+        for line in found.narrower
+    ] == [("", "ampere", 2, 3), ("H100", "", 1, 2)]
+    assert found.sizes[2].headroom.used_units == 3
+    assert found.lines == (*found.sizes, *found.narrower)
+
+
+def test_whoever_was_refused_in_the_last_day_waits(hopper: Cluster, cast: Cast) -> None:
+    refuse(hopper, cast.llm, units=2, workload="Job/a", username="carol")
+    refuse(hopper, cast.llm, units=2, workload="Job/a", username="carol", code="suspended")
+    refuse(hopper, cast.llm, units=1, workload="Job/b")
+    refuse(hopper, cast.llm, units=9, workload="Job/old", last_at=AT - DAY)
+
+    _, acme = board(cast)
+    found = acme.projects[0]
+
+    assert (acme.sizes[2].refused, found.sizes[2].refused, found.sizes[0].refused) == (2, 2, 0)
+    assert sorted(one.workload for one in found.refusals) == ["Job/a", "Job/a", "Job/b"]
+
+
+def test_a_suspended_organization_suspends_its_projects(cast: Cast) -> None:
+    suspend(cast.acme)
+    suspend(cast.umbrella, cast.virus)
+
+    umbrella, acme = board(cast)
+
+    assert (acme.suspension, acme.projects[0].suspension) == ("Arrears.", "Arrears.")
+    assert (umbrella.suspension, umbrella.projects[0].suspension) == (None, "Arrears.")
+
+
+def test_quota_nobody_uses_is_told_where_it_is_kept(hopper: Cluster, cast: Cast) -> None:
+    make_limit(cast.acme, cast.llm, units=8)
+    QuotaLimit.objects.update(changed_at=MONTH_START)
+
+    assert hopper.slug == "hopper"
+    assert llm(cast).sizes[2].hoarded_units == 8
+    assert board(cast)[1].sizes[2].hoarded_units == 0
+
+
+def test_the_forecast_stands_at_the_projects_limit(hopper: Cluster, cast: Cast) -> None:
+    make_limit(cast.acme, cast.llm, units=20)
+    make_limit(cast.acme, cast.vision, units=20)
+    use_daily(hopper, {cast.llm: list(range(1, 15)), cast.vision: [3]})
+
+    _, acme = board(cast, has_forecast=True)
+    growing, new = (project.sizes[2].exhaustion for project in acme.projects)
+
+    assert growing is not None
+    assert new is not None
+    assert (growing.outcome, growing.on) == (
+        ExhaustionOutcome.EXPECTED,
+        AT.date() + timedelta(days=5),
+    )
+    assert new.outcome is ExhaustionOutcome.TOO_LITTLE_HISTORY
+    assert llm(cast).sizes[2].exhaustion is None
+
+
+def test_days_without_use_count_as_none_from_the_first_use_on(hopper: Cluster, cast: Cast) -> None:
+    make_limit(cast.acme, cast.llm, units=5)
+    use_daily(hopper, {cast.llm: [5, *[0] * 13]})
+
+    exhaustion = llm(cast, has_forecast=True).sizes[2].exhaustion
+
+    assert exhaustion is not None
+    assert exhaustion.outcome is ExhaustionOutcome.NOT_WITHIN_HORIZON
+
+
+def test_the_statements_stay_the_same_however_much_is_shown(
+    hopper: Cluster, cast: Cast, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for number in range(6):
+        limit = make_limit(cast.acme, size="small") if number == 0 else None
+        reserve(hopper, cast.llm, username=f"user-{number}")
+        refuse(hopper, cast.virus, username=f"user-{number}")
+        if limit is not None:
+            give(limit, 1, begin_at=AT - HOUR)
+    make_limit(cast.acme, cast.llm)
+    QuotaLimit.objects.update(changed_at=MONTH_START)
+
+    with django_assert_num_queries(11):
+        board(cast)
+    with django_assert_num_queries(12):
+        board(cast, has_forecast=True)
+
+
+def test_nothing_is_a_board_of_nothing(cast: Cast) -> None:
+    found = quota_board(
+        [],
+        projects=Project.objects.all(),
+        at=AT,
+        burst_classes=BURST,
+        thresholds=WasteThresholds(),
+    )
+
+    assert found == ()
+    assert cast.acme.slug == "acme"
