@@ -80,6 +80,10 @@ class Environment(BaseSettings):
     RESERVATION_TTL_SECONDS: int = Field(default=120, ge=10, le=3_600)
     """How long an admitted pod may stay unseen by the watch before its units are free again."""
     QUOTA_UNBOUND_NAMESPACES: Literal["deny", "allow"] = "deny"
+    ADMISSION_DEADLINE_SECONDS: int = Field(default=2, ge=1, le=9)
+    """How long one question of an API server may take; below its webhook's own timeout."""
+    ADMISSION_CLIENT_NAMES: Annotated[tuple[str, ...], NoDecode] = ()
+    """Common names of the certificates API servers may show; empty allows every signed one."""
     COST_ESTIMATOR: Literal["billing", "none"] = "billing"
     """Who tells what a quota request would cost."""
     NOTIFICATIONS: Literal["send", "simulated"] = "send"
@@ -115,6 +119,7 @@ class Environment(BaseSettings):
     STATIC_ROOT: Path = Path("staticfiles")
 
     @field_validator(
+        "ADMISSION_CLIENT_NAMES",
         "ALLOWED_HOSTS",
         "BURST_PRIORITY_CLASSES",
         "WEBHOOK_ALLOWED_NETWORKS",

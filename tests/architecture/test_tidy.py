@@ -10,7 +10,7 @@ FUNCTION_LINES_MAX = 60
 FILE_LINES_MAX = 300
 TEST_FILE_LINES_MAX = 400
 TEST_TO_CODE_MIN = 1.2
-DOORS = ("api", "admin", "tasks", "management")
+DOORS = ("api", "admin", "tasks", "management", "webhook")
 # Each pattern is written so that it does not match itself.
 FORBIDDEN = {
     "a path of a machine": r"(/wor[k]/|/far[m]/|/roo[t]/\.|/tm[p]/[a-z]+/[a-z])",

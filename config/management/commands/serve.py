@@ -27,7 +27,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's own signature.
         """Make the folder where processes share their counts, and become gunicorn."""
-        os.environ[METRICS_VARIABLE] = str(_empty_metrics_folder())
+        os.environ[METRICS_VARIABLE] = str(empty_metrics_folder())
         os.execv(sys.executable, gunicorn_command(**options))  # noqa: S606 - Our own program and arguments.
 
 
@@ -51,7 +51,7 @@ def gunicorn_command(*, bind: str, workers: int, threads: int, **_: object) -> l
     return command
 
 
-def _empty_metrics_folder() -> Path:
+def empty_metrics_folder() -> Path:
     """Return an empty folder: counts of an earlier life would be added to this one's."""
     named = os.environ.get(METRICS_VARIABLE)
     if not named:

@@ -1,0 +1,110 @@
+"""`manage.py serve_admission`: become the server that API servers ask about pods."""
+
+import ipaddress
+import os
+import ssl
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from config.management.commands.serve import (
+    METRICS_VARIABLE,
+    SHARED_MEMORY,
+    empty_metrics_folder,
+)
+
+KEEP_ALIVE_SECONDS = 75
+"""API servers keep connections; a handshake for every pod would be most of the work."""
+
+
+class Command(BaseCommand):
+    """Serve the admission webhooks; this process becomes gunicorn."""
+
+    help = "Serve the admission webhooks with gunicorn, over TLS with client certificates."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Take where to listen, with what to prove oneself, and whom to believe."""
+        parser.add_argument("--bind", default="127.0.0.1:8443", help="address:port")
+        parser.add_argument("--certificate", default="", help="PEM, with its chain")
+        parser.add_argument("--key", default="", help="PEM")
+        parser.add_argument("--client-ca", default="", help="PEM that signs API servers' own")
+        parser.add_argument("--workers", type=int, default=2)
+        parser.add_argument("--threads", type=int, default=8)
+        parser.add_argument(
+            "--insecure-loopback",
+            action="store_true",
+            help="plain HTTP, on a loopback address only",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's own signature.
+        """Refuse what is not safe, and become gunicorn."""
+        command = admission_command(**options)
+        os.environ[METRICS_VARIABLE] = str(empty_metrics_folder())
+        os.execv(sys.executable, command)  # noqa: S606 - Our own program and arguments.
+
+
+def admission_command(  # noqa: PLR0913 - One per option.
+    *,
+    bind: str,
+    certificate: str = "",
+    key: str = "",
+    client_ca: str = "",
+    workers: int,
+    threads: int,
+    insecure_loopback: bool = False,
+    **_: object,
+) -> list[str]:
+    """Return gunicorn's command line.
+
+    Args:
+        bind: `address:port`.
+        certificate: File of the server's certificate.
+        key: File of its key.
+        client_ca: File of the authority that signs the certificates of API servers.
+        workers: Processes.
+        threads: Of each process; most of a question is waiting for the database.
+        insecure_loopback: Whether plain HTTP is served, on a loopback address.
+
+    Raises:
+        CommandError: A file is missing, or plain HTTP would be served to others.
+    """
+    command = [
+        *(sys.executable, "-m", "gunicorn", "config.admission_wsgi:make_application()"),
+        *("--bind", bind, "--workers", str(workers)),
+        *("--worker-class", "gthread", "--threads", str(threads)),
+        *("--keep-alive", str(KEEP_ALIVE_SECONDS), "--timeout", "30", "--graceful-timeout", "8"),
+        "--no-control-socket",
+    ]
+    if SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK):
+        command += ["--worker-tmp-dir", str(SHARED_MEMORY)]
+    return command + _security(
+        bind, files=(certificate, key, client_ca), is_plain=insecure_loopback
+    )
+
+
+def _security(bind: str, *, files: tuple[str, str, str], is_plain: bool) -> list[str]:
+    if is_plain:
+        if not _is_loopback(bind):
+            raise CommandError("--insecure-loopback takes a loopback address, such as 127.0.0.1.")
+        return []
+    if not all(files):
+        raise CommandError("--certificate, --key and --client-ca are needed.")
+    certificate, key, authority = files
+    missing = [name for name in files if not os.access(name, os.R_OK)]
+    if missing:
+        raise CommandError(f"Cannot read {', '.join(missing)}.")
+    required = str(int(ssl.CERT_REQUIRED))
+    return [
+        *("--certfile", certificate, "--keyfile", key),
+        *("--ca-certs", authority, "--cert-reqs", required),
+    ]
+
+
+def _is_loopback(bind: str) -> bool:
+    host = bind.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

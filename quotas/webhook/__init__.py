@@ -1,0 +1,1 @@
+"""The door of the clusters: API servers ask here before a pod is made."""

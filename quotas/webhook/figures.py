@@ -1,0 +1,37 @@
+"""Figures of the door, counted in each process and added up where processes share a folder."""
+
+import os
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+REGISTRY = CollectorRegistry()
+ANSWERS = Counter(
+    "gpu_ledger_admission_answers",
+    "Answers to API servers, by cluster, door and reason.",
+    ("cluster", "door", "reason"),
+    registry=REGISTRY,
+)
+SECONDS = Histogram(
+    "gpu_ledger_admission_seconds",
+    "Seconds from question to answer, by door.",
+    ("door",),
+    buckets=(0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
+    registry=REGISTRY,
+)
+
+
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - Django's own signature.
+    """Answer a scrape."""
+    return HttpResponse(generate_latest(_registry()), content_type=CONTENT_TYPE_LATEST)
+
+
+def _registry() -> CollectorRegistry:
+    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+        return REGISTRY
+    registry = CollectorRegistry()
+    multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return registry

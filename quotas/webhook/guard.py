@@ -1,0 +1,189 @@
+"""The guard: no question waits for the ledger longer than its API server waits for us.
+
+Timeouts of the server do not fire when the server stands still. So a thread beside the others cuts
+the connection of whoever is over the deadline, and after a connection failed nobody tries again
+for a moment, so that a ledger that is away costs one question its patience and not every one.
+"""
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from django.db import Error, OperationalError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+Answer = TypeVar("Answer")
+PAUSE_NANOSECONDS = 1_000_000_000
+"""How long nobody tries after a connection failed."""
+LOOK_SECONDS = 0.05
+"""How often the deadlines are looked at: by so much an answer may be later."""
+BUSY_STATES = frozenset({"55P03", "57014", "40P01", "40001"})
+"""The ledger is there and somebody else was faster: lock, statement, deadlock, serialization."""
+
+
+class LedgerAwayError(OperationalError):
+    """Raised without asking: the ledger was away a moment ago."""
+
+
+class Breaker:
+    """Remembers that the ledger is away, and lets one ask at a time whether it is back.
+
+    Args:
+        clock: Returns nanoseconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        """All is well."""
+        self._clock = clock
+        self._closed_until: int | None = None
+        self._lock = threading.Lock()
+
+    def enter(self) -> None:
+        """Let a question through.
+
+        Raises:
+            LedgerAwayError: The ledger was away less than a second ago.
+        """
+        if self._closed_until is None:
+            return
+        with self._lock:
+            now = self._clock()
+            if self._closed_until is not None and now < self._closed_until:
+                raise LedgerAwayError("The ledger was away a moment ago.")
+            # This one asks; the others wait for what it finds.
+            self._closed_until = now + PAUSE_NANOSECONDS
+
+    def failed(self) -> None:
+        """Take note that the ledger is away."""
+        with self._lock:
+            self._closed_until = self._clock() + PAUSE_NANOSECONDS
+
+    def succeeded(self) -> None:
+        """Take note that the ledger answered."""
+        self._closed_until = None
+
+
+class Watchdog:
+    """Cuts database connections whose question is over its deadline.
+
+    Args:
+        clock: Returns nanoseconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        """Watch nothing; the thread begins with the first question, after any fork."""
+        self._clock = clock
+        self._deadlines: dict[int, tuple[int, BaseDatabaseWrapper]] = {}
+        self._begun = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stopped = threading.Event()
+
+    @contextmanager
+    def within(self, nanoseconds: int, wrapper: BaseDatabaseWrapper) -> Iterator[None]:
+        """Run a block; cut the connection when it takes longer."""
+        self._begin()
+        key = threading.get_ident()
+        self._deadlines[key] = (self._clock() + nanoseconds, wrapper)
+        try:
+            yield
+        finally:
+            self._deadlines.pop(key, None)
+
+    def stop(self) -> None:
+        """End the thread; the next question begins another."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._thread = None
+        self._stopped.clear()
+
+    def _begin(self) -> None:
+        if self._thread is not None:
+            return
+        with self._begun:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._look, name="admission-deadlines", daemon=True
+                )
+                self._thread.start()
+
+    def _look(self) -> None:
+        while not self._stopped.wait(LOOK_SECONDS):
+            now = self._clock()
+            for key, (deadline, wrapper) in list(self._deadlines.items()):
+                if now >= deadline and self._deadlines.get(key) == (deadline, wrapper):
+                    _cut(wrapper)
+
+
+def _cut(wrapper: BaseDatabaseWrapper) -> None:
+    """Shut a connection's socket: whoever waits on it learns at once that it is gone."""
+    connection = wrapper.connection
+    if connection is None or connection.closed:
+        return
+    copy = socket.socket(fileno=os.dup(connection.pgconn.socket))
+    try:
+        copy.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        # It was closed in between, which is what is wanted.
+        return
+    finally:
+        copy.close()
+
+
+class Guard:
+    """Asks the ledger within a time, once more where only an old connection was stale.
+
+    Args:
+        nanoseconds: The whole time of one question, without connecting.
+        clock: Returns nanoseconds that only grow.
+    """
+
+    def __init__(self, nanoseconds: int, clock: Callable[[], int]) -> None:
+        """Know of no trouble."""
+        self._nanoseconds = nanoseconds
+        self._clock = clock
+        self._breaker = Breaker(clock)
+        self._watchdog = Watchdog(clock)
+
+    def ask(self, question: Callable[[], Answer]) -> Answer:
+        """Return what a question finds; it may be asked twice, so it counts nothing twice.
+
+        Raises:
+            django.db.Error: The ledger is away or could not answer in time.
+        """
+        begin = self._clock()
+        was_open = connections["default"].connection is not None
+        try:
+            return self._once(question, begin)
+        except Error as error:
+            early = self._clock() - begin < self._nanoseconds // 4
+            if not (early and (was_open or is_busy(error))) or isinstance(error, LedgerAwayError):
+                raise
+        return self._once(question, begin)
+
+    def stop(self) -> None:
+        """End what runs beside."""
+        self._watchdog.stop()
+
+    def _once(self, question: Callable[[], Answer], begin: int) -> Answer:
+        self._breaker.enter()
+        wrapper = connections["default"]
+        left = max(0, begin + self._nanoseconds - self._clock())
+        try:
+            with self._watchdog.within(left, wrapper):
+                answer = question()
+        except Error as error:
+            if not is_busy(error):
+                wrapper.close()
+                self._breaker.failed()
+            raise
+        self._breaker.succeeded()
+        return answer
+
+
+def is_busy(error: Error) -> bool:
+    """Whether the ledger is there and only could not give in time what was asked."""
+    return getattr(error.__cause__, "sqlstate", None) in BUSY_STATES

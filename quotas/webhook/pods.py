@@ -1,0 +1,240 @@
+"""Pods and claims: may this one be created, and is a change of it one that may be."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from quotas.domain import denials
+from quotas.domain.admission import Demand, PodQuestion, Verdict
+from quotas.domain.admission_review import CREATE, UPDATE, Review
+from quotas.domain.claim_review import claimed_classes
+from quotas.domain.demands import UnknownDeviceError, demands_of
+from quotas.domain.isolation import IsolationProblem, find_isolation_problem
+from quotas.domain.node_fit import Placement
+from quotas.domain.ownership import Identity, identity_of, is_forged, owner_of
+from quotas.domain.pod_fields import JSON, PodInvalidError
+from quotas.domain.pod_review import CLAIM_PREFIX, PodAsk, pod_ask
+from quotas.domain.resource_sizes import possible_sizes
+from quotas.selectors.admission_facts import AdmissionFacts
+from quotas.services.admission import admit
+from quotas.webhook.decisions import Decision, Terms, allowed, malformed, refused
+from tenants.models.cluster import AdmissionMode
+
+POD = ("", "Pod")
+CLAIM = ("resource.k8s.io", "ResourceClaim")
+NO_UID = "metadata.uid is missing: this must be asked as a validating webhook."
+NO_PODS = "This door is for pods and resource claims: have the webhook's rules checked."
+
+
+def decide_pod(review: Review, facts: AdmissionFacts, *, terms: Terms, at: datetime) -> Decision:
+    """Decide on a pod or a resource claim that is created or changed.
+
+    Args:
+        review: The question.
+        facts: Of the cluster that asks.
+        terms: What the settings say.
+        at: When, UTC.
+
+    Raises:
+        django.db.Error: The ledger cannot be asked.
+    """
+    if facts.mode is AdmissionMode.OFF:
+        return allowed("off")
+    try:
+        return _decided(review, facts, terms=terms, at=at).under(facts)
+    except PodInvalidError as error:
+        return malformed(str(error)).under(facts)
+
+
+def _decided(review: Review, facts: AdmissionFacts, *, terms: Terms, at: datetime) -> Decision:
+    kind = (review.group, review.kind)
+    if kind not in {POD, CLAIM}:
+        return malformed(NO_PODS)
+    if review.operation not in {CREATE, UPDATE}:
+        return allowed("nothing_to_decide")
+    if review.obj is None or not review.namespace:
+        return malformed("The review has no object, or no namespace.")
+    ask = _ask(review, review.obj, facts)
+    if review.operation == UPDATE:
+        return _decide_change(review, ask, facts)
+    return _Creation(review, ask, facts, terms).decide(at=at)
+
+
+def _ask(review: Review, obj: JSON, facts: AdmissionFacts) -> PodAsk:
+    ask = pod_ask(obj if review.kind == "Pod" else {**obj, "spec": {}}, offered=facts.offered)
+    if review.kind == "Pod":
+        return ask
+    claimed = {f"{CLAIM_PREFIX}{name}": count for name, count in claimed_classes(obj).items()}
+    return _with_requests(ask, claimed)
+
+
+def _with_requests(ask: PodAsk, requests: Mapping[str, int]) -> PodAsk:
+    return PodAsk(**{**vars(ask), "requests": requests})
+
+
+def _decide_change(review: Review, ask: PodAsk, facts: AdmissionFacts) -> Decision:
+    if review.old is None:
+        return malformed("The review of a change does not tell what was.")
+    old = _ask(review, review.old, facts)
+    if not ask.concerns_gpus and not old.concerns_gpus:
+        return allowed("no_gpus")
+    if ask.owner != old.owner:
+        return refused("owner_changed", denials.OWNER_CHANGED)
+    if ask.requests != old.requests:
+        return refused("request_changed", denials.REQUEST_CHANGED)
+    new_ways = tuple(way for way in ask.hidden if way not in old.hidden)
+    if new_ways and not ask.requests:
+        return refused("hidden_gpus", denials.hidden_gpus(new_ways))
+    return allowed("unchanged")
+
+
+@dataclass(frozen=True)
+class _Creation:
+    """One pod or claim that asks to be created."""
+
+    review: Review
+    ask: PodAsk
+    facts: AdmissionFacts
+    terms: Terms
+
+    def decide(self, *, at: datetime) -> Decision:
+        """Return the first refusal, or what the ledger says.
+
+        In a cluster that only warns the ledger is asked in any case: everything counts there.
+        """
+        if not self.ask.concerns_gpus:
+            return allowed("no_gpus")
+        if not self.ask.uid:
+            return malformed(NO_UID)
+        refusal = self._refusal()
+        if refusal is not None and self.facts.mode is AdmissionMode.ENFORCE:
+            return refusal
+        try:
+            demands = demands_for(self.ask.requests, self.ask.placement, self.facts)
+        except UnknownDeviceError as error:
+            return refused("unknown_device", _unknown(error.resource, self.facts))
+        return self._counted(demands, refusal, at=at)
+
+    def _counted(
+        self, demands: tuple[Demand, ...], refusal: Decision | None, *, at: datetime
+    ) -> Decision:
+        problem = isolation_problem(self.ask, demands, self.review.namespace, self.facts)
+        if problem is not None and self.facts.mode is AdmissionMode.ENFORCE:
+            return _isolated(problem)
+        ledger = self._asked(demands, at=at) if demands else allowed("no_gpus")
+        return refusal or (_isolated(problem) if problem else ledger)
+
+    def _refusal(self) -> Decision | None:
+        if is_forged(self.ask, self._identity):
+            message = denials.forged_owner(self.ask.owner, self._identity.person)
+            return refused("forged_owner", message)
+        if self.ask.hidden and not self.ask.requests and not self.ask.has_claims:
+            return refused("hidden_gpus", denials.hidden_gpus(self.ask.hidden))
+        return None
+
+    @property
+    def _identity(self) -> Identity:
+        return identity_for(self.review, self.facts)
+
+    def _asked(self, demands: tuple[Demand, ...], *, at: datetime) -> Decision:
+        question = question_of(
+            self.review,
+            self.ask,
+            demands,
+            self.facts,
+            owner=owner_of(self.ask, self._identity),
+            terms=self.terms,
+        )
+        verdict = admit(
+            question=question, at=at, ttl_seconds=self.terms.ttl_seconds, unbound=self.terms.unbound
+        )
+        place = place_of(self.review.namespace, self.facts, self.terms)
+        if not verdict.is_allowed:
+            return refused(verdict.code.value, place.refusal(verdict))
+        return allowed(verdict.code.value, warnings=self._warnings(verdict, place))
+
+    def _warnings(self, verdict: Verdict, place: denials.Place) -> tuple[str, ...]:
+        beside = (denials.hidden_beside(self.ask.hidden),) if self.ask.hidden else ()
+        return (*beside, *(place.nearly_full(one) for one in verdict.nearly_full))
+
+
+def identity_for(review: Review, facts: AdmissionFacts) -> Identity:
+    """Return who asks, in our own terms."""
+    return identity_of(review.requester, prefix=facts.user_prefix, trusted=facts.trusted)
+
+
+def demands_for(
+    requests: Mapping[str, int], placement: Placement, facts: AdmissionFacts
+) -> tuple[Demand, ...]:
+    """Return what requests count to on a cluster; see `demands_of`."""
+    return demands_of(requests, placement, offers=facts.offers, rules=facts.rules, seen=facts.seen)
+
+
+def isolation_problem(
+    ask: PodAsk, demands: tuple[Demand, ...], namespace: str, facts: AdmissionFacts
+) -> IsolationProblem | None:
+    """Return why a pod may not be served the way it asks, None when it may.
+
+    A namespace nobody has is under no policy: whether its pods are let in is the ledger's to say.
+    """
+    tenant = facts.tenants.get(namespace)
+    if tenant is None:
+        return None
+    nodes = ask.placement.nodes_within(facts.offers) if ask.placement != Placement() else None
+    return find_isolation_problem(
+        policies=facts.policies,
+        organization=tenant.organization,
+        project=tenant.project,
+        work_kind=ask.work_kind,
+        demands=demands,
+        offers=facts.served,
+        nodes=nodes,
+        has_other_tenants=facts.has_several_tenants,
+    )
+
+
+def question_of(
+    review: Review,
+    ask: PodAsk,
+    demands: tuple[Demand, ...],
+    facts: AdmissionFacts,
+    *,
+    owner: str,
+    terms: Terms,
+) -> PodQuestion:
+    """Return the question to the ledger."""
+    tenant = facts.tenants.get(review.namespace)
+    return PodQuestion(
+        cluster_id=facts.cluster_id,
+        namespace=review.namespace,
+        pod_uid=ask.uid,
+        pod_name=ask.name,
+        owner=owner or (tenant.default_owner if tenant is not None else ""),
+        demands=demands,
+        controller=ask.controller,
+        priority_class=ask.priority_class,
+        is_burst=ask.priority_class in terms.burst_classes,
+        is_dry_run=review.is_dry_run,
+    )
+
+
+def place_of(namespace: str, facts: AdmissionFacts, terms: Terms) -> denials.Place:
+    """Return where a pod asks, as refusals name it."""
+    tenant = facts.tenants.get(namespace)
+    return denials.Place(
+        cluster=facts.slug,
+        namespace=namespace,
+        organization="" if tenant is None else tenant.organization,
+        project="" if tenant is None else tenant.project,
+        public_url=terms.public_url,
+    )
+
+
+def _isolated(problem: IsolationProblem) -> Decision:
+    return refused(problem.code.value, f"{problem.message} {problem.remedy}")
+
+
+def _unknown(resource: str, facts: AdmissionFacts) -> str:
+    known = {offer.resource for offer in facts.served}
+    known |= {name for name in facts.offered if possible_sizes(name, rules=facts.rules)}
+    return denials.unknown_device(resource, known)

@@ -1,0 +1,165 @@
+"""Workloads: early words on what makes pods. The pods themselves are the authority.
+
+A refused pod of a Job is seen by nobody who only looks at the terminal. So what could never start
+is refused with the Job, and what does not fit now is told as a warning.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from quotas.domain import denials
+from quotas.domain.admission import Demand, PodQuestion
+from quotas.domain.admission_review import CREATE, UPDATE, Review
+from quotas.domain.ceilings import Asker, ceiling_of
+from quotas.domain.demands import UnknownDeviceError
+from quotas.domain.ownership import old_template, told_owner
+from quotas.domain.pod_fields import JSON, PodInvalidError
+from quotas.domain.pod_review import PodAsk, pod_ask
+from quotas.domain.workload_templates import Template, templates_of
+from quotas.selectors.admission_facts import AdmissionFacts, Tenant
+from quotas.selectors.in_force import limits_in_force
+from quotas.services.admission import admit
+from quotas.webhook.decisions import Decision, Terms, allowed, malformed, refused
+from quotas.webhook.pods import (
+    demands_for,
+    identity_for,
+    isolation_problem,
+    place_of,
+    question_of,
+)
+from tenants.models.cluster import AdmissionMode
+
+TEMPLATES_ASKED_MAX = 8
+"""How many templates of one object the ledger is asked about."""
+
+
+def decide_workload(
+    review: Review, facts: AdmissionFacts, *, terms: Terms, at: datetime
+) -> Decision:
+    """Decide on an object that makes pods: refuse a forged owner and what can never start.
+
+    Args:
+        review: The question.
+        facts: Of the cluster that asks.
+        terms: What the settings say.
+        at: When, UTC.
+
+    Raises:
+        django.db.Error: The ledger cannot be asked.
+    """
+    if facts.mode is AdmissionMode.OFF:
+        return allowed("off")
+    if review.operation not in {CREATE, UPDATE} or review.obj is None:
+        return allowed("nothing_to_decide")
+    if identity_for(review, facts).is_trusted:
+        # It carries on what was looked at when somebody asked for it.
+        return allowed("carried_on")
+    try:
+        return _decided(review, review.obj, facts, terms=terms, at=at).under(facts)
+    except PodInvalidError as error:
+        return malformed(str(error)).under(facts)
+
+
+def _decided(
+    review: Review, obj: JSON, facts: AdmissionFacts, *, terms: Terms, at: datetime
+) -> Decision:
+    olds = templates_of(review.group, review.kind, review.old) if review.old else ()
+    templates = [
+        (template, old_template(template, olds))
+        for template in templates_of(review.group, review.kind, obj)
+    ]
+    person = identity_for(review, facts).person
+    for template, old in templates:
+        told = told_owner(template.pod)
+        if told not in {"", person} and (old is None or told != told_owner(old)):
+            return refused("forged_owner", denials.forged_owner(told, person))
+    looks = [
+        _Look(review, facts, terms, template, pod_ask(template.pod, offered=facts.offered))
+        for template, old in templates[:TEMPLATES_ASKED_MAX]
+        if template.pod != old
+    ]
+    return _together([look.decide(at=at) for look in looks if look.ask.concerns_gpus])
+
+
+def _together(decisions: list[Decision]) -> Decision:
+    refusal = next((one for one in decisions if not one.is_allowed), None)
+    if refusal is not None:
+        return refusal
+    warnings = tuple(warning for one in decisions for warning in one.warnings)
+    return allowed("warned" if warnings else "may_fit", warnings=warnings)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """One pod template, as its pods would ask."""
+
+    review: Review
+    facts: AdmissionFacts
+    terms: Terms
+    template: Template
+    ask: PodAsk
+
+    def decide(self, *, at: datetime) -> Decision:
+        """Refuse what no empty limit would take; warn of whatever else stands against it."""
+        if self.ask.hidden and not self.ask.requests:
+            return allowed("warned", warnings=(denials.hidden_gpus(self.ask.hidden),))
+        try:
+            demands = demands_for(self.ask.requests, self.ask.placement, self.facts)
+        except UnknownDeviceError as error:
+            known = {offer.resource for offer in self.facts.served}
+            warning = denials.unknown_device(error.resource, known)
+            return allowed("warned", warnings=(warning,))
+        tenant = self.facts.tenants.get(self.review.namespace)
+        if tenant is not None:
+            never = next(self._never(demands, tenant, at=at), None)
+            if never is not None:
+                return refused("never_fits", never)
+        return allowed("warned", warnings=tuple(self._warnings(demands, at=at)))
+
+    def _never(self, demands: tuple[Demand, ...], tenant: Tenant, *, at: datetime) -> Iterator[str]:
+        limits = limits_in_force(at=at, organization_ids=[tenant.organization_id])
+        asker = Asker(
+            project_id=tenant.project_id,
+            cluster_id=self.facts.cluster_id,
+            owner=self._owner or tenant.default_owner,
+            is_burst=self.ask.priority_class in self.terms.burst_classes,
+        )
+        for demand in demands:
+            ceiling = ceiling_of(limits, demand=demand, asker=asker)
+            if ceiling is not None and demand.units > ceiling:
+                yield denials.never_fits(
+                    self.review.kind, demand.size, asked=demand.units, ceiling=ceiling
+                )
+
+    def _warnings(self, demands: tuple[Demand, ...], *, at: datetime) -> Iterator[str]:
+        problem = isolation_problem(self.ask, demands, self.review.namespace, self.facts)
+        if problem is not None:
+            yield f"Its pods would be refused: {problem.message} {problem.remedy}"
+        together = tuple(self._all_pods(demand) for demand in demands if self.template.replicas)
+        if not together:
+            return
+        question = question_of(
+            self.review, self.ask, together, self.facts, owner=self._owner, terms=self.terms
+        )
+        verdict = admit(
+            question=_only_asking(question, self.review),
+            at=at,
+            ttl_seconds=self.terms.ttl_seconds,
+            unbound=self.terms.unbound,
+        )
+        if not verdict.is_allowed:
+            place = place_of(self.review.namespace, self.facts, self.terms)
+            yield f"It does not fit now: {place.refusal(verdict)}"
+
+    @property
+    def _owner(self) -> str:
+        return self.ask.owner or identity_for(self.review, self.facts).person
+
+    def _all_pods(self, demand: Demand) -> Demand:
+        return replace(demand, units=demand.units * self.template.replicas)
+
+
+def _only_asking(question: PodQuestion, review: Review) -> PodQuestion:
+    """Return a question that counts nothing, of a pod that does not exist."""
+    return replace(question, pod_uid=review.uid[:64], is_dry_run=True)
