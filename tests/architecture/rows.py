@@ -15,7 +15,7 @@ from metering.models import (
     MeteringException,
     MeteringWindow,
 )
-from quotas.models import EnforcementTarget, QuotaRequest
+from quotas.models import EnforcementTarget, QuotaRequest, QuotaSuspension
 from tenants.domain.actors import system_actor
 from tenants.domain.roles import Role
 from tenants.services.service_accounts import create_service_account
@@ -24,7 +24,7 @@ from tests.billing.late import correct
 from tests.billing.ledger import TICK, Ledger, Use, make_ledger, sealed_window
 from tests.builders import AT, MONTH_START, grant, make_user
 from tests.metering.derived_rows import make_derived_rows
-from tests.quotas.builders import hold, make_limit, make_policy
+from tests.quotas.builders import hold, make_grant, make_limit, make_policy
 
 SEED = system_actor("seed")
 
@@ -116,7 +116,10 @@ def _make_device(window: MeteringWindow) -> None:
 
 def _make_quotas(ledger: Ledger, number: int) -> None:
     make_limit(ledger.organization)
-    make_limit(ledger.organization, ledger.llm)
+    make_grant(make_limit(ledger.organization, ledger.llm), 1)
+    QuotaSuspension.objects.create(
+        organization=ledger.organization, reason="Arrears.", begin_at=AT
+    )
     make_policy(ledger.organization, ledger.llm)
     hold(ledger.cluster, f"{ledger.organization.slug}-llm", units=2)
     QuotaRequest.objects.create(

@@ -22,7 +22,7 @@ from metering.services import (
     waste,
 )
 from quotas.models import QuotaLimit
-from quotas.services import limits, requests
+from quotas.services import grant_ends, grants, limits, requests, suspensions
 from tenants.domain.actors import Actor
 from tenants.domain.roles import Role
 from tenants.models import (
@@ -286,6 +286,39 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
             limit_id=QuotaLimit.objects.get(project=e.cast.virus).pk, **who
         ),
         [("quotas:limit:remove", "umbrella")],
+    ),
+    "quotas.grants.grant_units": (
+        frank,
+        lambda e, who: grants.grant_units(
+            limit_id=e.places["own"]["quota-limits"], units=1, **who
+        ),
+        [("quotas:grant:make", "acme")],
+    ),
+    "quotas.grant_ends.end_grant": (
+        frank,
+        lambda e, who: grant_ends.end_grant(grant_id=e.places["other"]["quota-grants"], **who),
+        [("quotas:grant:cancel", "umbrella")],
+    ),
+    "quotas.suspensions.suspend_tenant": (
+        dora,
+        lambda e, who: suspensions.suspend_tenant(
+            organization=e.cast.umbrella, reason="Arrears.", **who
+        ),
+        [("quotas:suspension:suspend", "umbrella")],
+    ),
+    "quotas.suspensions.resume_tenant": (
+        dora,
+        lambda e, who: suspensions.resume_tenant(
+            organization=e.cast.acme, project=e.cast.llm, **who
+        ),
+        [("quotas:suspension:resume", "acme")],
+    ),
+    "quotas.suspensions.resume_suspension": (
+        frank,
+        lambda e, who: suspensions.resume_suspension(
+            suspension_id=e.places["other"]["suspensions"], **who
+        ),
+        [("quotas:suspension:resume", "umbrella")],
     ),
     "quotas.requests.submit_request": (
         bob,

@@ -27,7 +27,7 @@ from metering.models import (
     MeteringWindow,
     UsageRecord,
 )
-from quotas.models import EnforcementTarget, QuotaRequest
+from quotas.models import EnforcementTarget, QuotaRequest, QuotaSuspension
 from tenants.domain.actors import system_actor
 from tenants.domain.roles import Role
 from tenants.models import AuditEntry, Cluster, Membership, Organization, Project, ServiceAccount
@@ -50,7 +50,7 @@ from tests.billing.ledger import (
 from tests.builders import AT, MONTH_END, MONTH_START, bind, make_cluster
 from tests.cast import Cast, make_cast
 from tests.metering.derived_rows import make_derived_rows
-from tests.quotas.builders import make_limit, make_policy, see_size
+from tests.quotas.builders import make_grant, make_limit, make_policy, see_size
 
 SEED = system_actor("seed")
 WORDS_OF_ACME: Final = ("acme", "llm", "alice", "bob", "carol", "robot")
@@ -148,6 +148,8 @@ def _rows(
         "metering-exceptions": _exception(project, windows[0]),
         "isolation-policies": make_policy(organization, project).pk,
         "quota-limits": _limits(organization, project),
+        "quota-grants": _grant(organization, project),
+        "suspensions": _suspension(organization, project),
         "quota-requests": _request(organization, project, owner),
         "enforcement-targets": _target(cluster, project),
         "price-books": assignment.price_book_id,
@@ -223,6 +225,21 @@ def _exception(project: Project, window: MeteringWindow) -> int:
 def _limits(organization: Organization, project: Project) -> UUID:
     make_limit(organization, units=16)
     return make_limit(organization, project, units=8).pk
+
+
+def _grant(organization: Organization, project: Project) -> UUID:
+    """Make a grant on a limit of its own: one that has any cannot be removed."""
+    return make_grant(make_limit(organization, project, size="medium", units=2), 1).pk
+
+
+def _suspension(organization: Organization, project: Project) -> UUID:
+    made = QuotaSuspension.objects.create(
+        organization=organization,
+        project=project,
+        reason=f"Arrears of {project.slug}.",
+        begin_at=AT,
+    )
+    return made.pk
 
 
 def _request(organization: Organization, project: Project, owner: User) -> UUID:

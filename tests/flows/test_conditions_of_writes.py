@@ -28,6 +28,8 @@ BY_IF_MATCH = {
     "POST namespace-bindings/pk/close/",
     "POST organizations/pk/close/",
     "POST projects/pk/close/",
+    "POST quota-grants/pk/end/",
+    "POST suspensions/pk/resume/",
     "PUT quota-limits/pk/",
 }
 BY_KEY = {
@@ -41,9 +43,11 @@ BY_KEY = {
     "POST price-book-assignments/",
     "POST price-books/",
     "POST prices/",
+    "POST quota-grants/",
     "POST quota-limits/",
     "POST quota-requests/",
     "POST quota-requests/pk/approve/",
+    "POST suspensions/",
     "POST usage-corrections/",
     "POST usage-corrections/pk/approve/",
 }
