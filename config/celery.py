@@ -48,10 +48,12 @@ app.conf.update(
     enable_utc=True,
     timezone="UTC",
     beat_schedule={
+        "tenants.tick_notifications": {"task": "tenants.tick_notifications", "schedule": 15},
         "metering.tick_windows": {"task": "metering.tick_windows", "schedule": 60},
         "metering.tick_waste": {"task": "metering.tick_waste", "schedule": 300},
         "metering.tick_rechecks": {"task": "metering.tick_rechecks", "schedule": 300},
         "metering.tick_partitions": {"task": "metering.tick_partitions", "schedule": 3600},
+        "quotas.tick_requests": {"task": "quotas.tick_requests", "schedule": 60},
         "quotas.tick_enforcement": {"task": "quotas.tick_enforcement", "schedule": 15},
         "billing.tick_accrual": {"task": "billing.tick_accrual", "schedule": 60},
         "billing.tick_periods": {"task": "billing.tick_periods", "schedule": 900},

@@ -17,7 +17,7 @@ from kombu.exceptions import OperationalError
 
 from quotas.adapters import quota_enforcer
 from quotas.selectors.enforcement import due_target_ids, unread_target_ids
-from quotas.services import enforcement, target_plans
+from quotas.services import enforcement, request_clock, target_plans
 from quotas.services.hints import TASK_NAME
 from tenants.domain.actors import Actor, system_actor
 
@@ -58,6 +58,26 @@ def refresh_targets(*, at: datetime, actor: Actor, organization_id: UUID | None 
         burst_classes=settings.BURST_PRIORITY_CLASSES,
         organization_id=organization_id,
     )
+
+
+def look_after_requests(at: datetime, actor: Actor = ACTOR) -> int:
+    """Expire, escalate and remind of what is due by time; return how many. Twice does it once.
+
+    Args:
+        at: When, UTC.
+        actor: Who ticks.
+    """
+    return (
+        request_clock.expire_requests(actor=actor, at=at)
+        + request_clock.escalate_requests(actor=actor, at=at)
+        + request_clock.remind_of_ends(actor=actor, at=at)
+    )
+
+
+@shared_task(name="quotas.tick_requests")
+def tick_requests() -> None:
+    """Do what time does to requests."""
+    look_after_requests(timezone.now())
 
 
 @shared_task(name="quotas.tick_enforcement")

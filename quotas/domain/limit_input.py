@@ -82,6 +82,13 @@ def note_problems(text: str, *, field: str = "note") -> tuple[FieldProblem, ...]
     return _length_problems(text, field=field, length_max=NOTE_LENGTH_MAX)
 
 
+def text_problems(text: str, *, field: str, length_max: int) -> tuple[FieldProblem, ...]:
+    """Return what is wrong with a text that must say something."""
+    if not text.strip():
+        return (FieldProblem(field=field, code="text_missing", message="Write something."),)
+    return _length_problems(text, field=field, length_max=length_max)
+
+
 def _length_problems(text: str, *, field: str, length_max: int) -> tuple[FieldProblem, ...]:
     problems = []
     if len(text) > length_max:

@@ -59,3 +59,22 @@ class CostEstimator(Protocol):
             at: Today, UTC.
         """
         ...
+
+
+def sum_of(one: CostEstimate, other: CostEstimate) -> CostEstimate:
+    """Return what two lots of units cost together; None where one of them is not known.
+
+    Amounts in two currencies are never added up.
+    """
+    is_same = one.currency == other.currency
+    return CostEstimate(
+        currency=one.currency if is_same else "",
+        at_full_use=_sum(one.at_full_use, other.at_full_use) if is_same else None,
+        at_last_use=_sum(one.at_last_use, other.at_last_use) if is_same else None,
+        price_group=" and ".join(dict.fromkeys(filter(None, (one.price_group, other.price_group)))),
+        note=" ".join(dict.fromkeys(filter(None, (one.note, other.note)))),
+    )
+
+
+def _sum(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+    return None if one is None or other is None else one + other

@@ -49,7 +49,8 @@ class MailSender:
             ) from error
 
     def _lines(self, notification: OutgoingNotification) -> Sequence[str]:
-        told = f"{notification.occurred_at:%-d %B %Y, %H:%M} UTC"
+        moment = notification.occurred_at
+        told = f"{moment.day} {moment:%B %Y, %H:%M} UTC"
         about = f" for {notification.organization}" if notification.organization else ""
         return (
             notification.text.strip(),

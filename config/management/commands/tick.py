@@ -26,6 +26,7 @@ TICKS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("metering", metering.tasks.tick),
     ("rechecks", metering.tasks.recheck),
     ("waste", metering.tasks.derive),
+    ("requests", quotas.tasks.look_after_requests),
     ("quotas", quotas.tasks.tick),
     ("billing", billing.tasks.tick),
     ("notifications", tenants.tasks.tick),

@@ -1,0 +1,111 @@
+"""Input of request policies: which steps, bands and times can be one."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from metering.domain.gpu_sizes import GPUSize
+from quotas.domain.limit_input import LIMIT_UNITS_MAX
+from quotas.domain.routing import RequestLevel
+from tenants.domain.errors import FieldProblem
+
+STEPS_MAX: Final = 8
+COST_MAX: Final = Decimal(10) ** 12
+"""A thousand milliards a month; more is a slip of the finger."""
+HOURS_MAX: Final = 720
+DAYS_MAX: Final = 365
+REMIND_DAYS_MAX: Final = 90
+_CURRENCY: Final = re.compile(r"[A-Z]{3}")
+_KEYS: Final = frozenset({"level", "units_from", "cost_from"})
+
+
+def policy_problems(policy: Mapping[str, Any]) -> tuple[FieldProblem, ...]:
+    """Return everything that is wrong with the columns of a policy."""
+    return (
+        *_steps_problems(policy["steps"]),
+        *_units_problems("automatic_units", policy["automatic_units"]),
+        *_cost_problems("automatic_cost", policy["automatic_cost"]),
+        *_currency_problems(policy),
+        *_number_problems(policy, "escalate_after_hours", most=HOURS_MAX, may_be_none=True),
+        *_number_problems(policy, "expire_after_days", most=DAYS_MAX),
+        *_number_problems(policy, "remind_days", most=REMIND_DAYS_MAX),
+    )
+
+
+def _steps_problems(steps: object) -> Iterator[FieldProblem]:
+    if (
+        not isinstance(steps, Sequence)
+        or isinstance(steps, str)
+        or not 1 <= len(steps) <= STEPS_MAX
+    ):
+        yield FieldProblem("steps", "steps_invalid", f"List 1 to {STEPS_MAX} steps.")
+        return
+    for position, step in enumerate(steps):
+        yield from _step_problems(f"steps.{position}", step)
+
+
+def _step_problems(field: str, step: object) -> Iterator[FieldProblem]:
+    if not isinstance(step, Mapping) or not set(step) <= _KEYS:
+        message = "Send level, and if you like units_from and cost_from."
+        yield FieldProblem(field, "step_invalid", message)
+        return
+    levels = [level.value for level in RequestLevel]
+    if step.get("level") not in levels:
+        yield FieldProblem(f"{field}.level", "level_unknown", f"Use one of: {', '.join(levels)}.")
+    yield from _units_problems(f"{field}.units_from", step.get("units_from", {}))
+    yield from _cost_problems(f"{field}.cost_from", step.get("cost_from"))
+
+
+def _units_problems(field: str, units: object) -> Iterator[FieldProblem]:
+    sizes = {size.value for size in GPUSize}
+    if not isinstance(units, Mapping) or not set(units) <= sizes:
+        message = f"Map sizes ({', '.join(sorted(sizes))}) to whole numbers of units."
+        yield FieldProblem(field, "units_by_size_invalid", message)
+        return
+    for size, count in units.items():
+        if type(count) is not int or not 0 <= count <= LIMIT_UNITS_MAX:
+            message = f"Send a whole number of units from 0 to {LIMIT_UNITS_MAX}."
+            yield FieldProblem(f"{field}.{size}", "units_invalid", message)
+
+
+def _cost_problems(field: str, cost: object) -> Iterator[FieldProblem]:
+    if cost is None or _is_cost(cost):
+        return
+    message = 'Send an amount as text, such as "10000.00", or null.'
+    yield FieldProblem(field, "cost_invalid", message)
+
+
+def _is_cost(cost: object) -> bool:
+    if not isinstance(cost, str | Decimal):
+        return False
+    try:
+        amount = Decimal(cost)
+    except InvalidOperation:
+        return False
+    return amount.is_finite() and 0 <= amount <= COST_MAX
+
+
+def _currency_problems(policy: Mapping[str, Any]) -> Iterator[FieldProblem]:
+    currency = policy["currency"]
+    has_cost = policy["automatic_cost"] is not None or _names_cost(policy["steps"])
+    if currency and not (isinstance(currency, str) and _CURRENCY.fullmatch(currency)):
+        yield FieldProblem("currency", "currency_invalid", "Use the three letters of ISO 4217.")
+    elif has_cost and not currency:
+        yield FieldProblem("currency", "currency_missing", "Say in which currency the amounts are.")
+
+
+def _names_cost(steps: object) -> bool:
+    if not isinstance(steps, Sequence):
+        return False
+    return any(isinstance(step, Mapping) and step.get("cost_from") is not None for step in steps)
+
+
+def _number_problems(
+    policy: Mapping[str, Any], field: str, *, most: int, may_be_none: bool = False
+) -> Iterator[FieldProblem]:
+    value = policy[field]
+    if value is None and may_be_none:
+        return
+    if type(value) is not int or not 1 <= value <= most:
+        yield FieldProblem(field, "number_invalid", f"Send a whole number from 1 to {most}.")

@@ -1,0 +1,273 @@
+"""Asking for quota: once, or for longer."""
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from metering.domain.gpu_sizes import GPUSize
+from quotas.domain.errors import QuotaRequestNotRenewableError
+from quotas.domain.limit_input import refuse_problems
+from quotas.domain.request_input import RequestInput
+from quotas.domain.request_state import RequestMove
+from quotas.domain.routing import Cost, Wish, is_automatic, route_of
+from quotas.models import QuotaRequest, RequestState
+from quotas.protocols.costs import CostEstimate, CostEstimator, sum_of
+from quotas.selectors.locks import lock_limit_path, lock_request
+from quotas.selectors.requests import PolicyInForce, policy_of
+from quotas.services.request_granting import grant_request, refuse_impossible, units_without
+from quotas.services.request_steps import highest_level, make_steps
+from quotas.services.request_trail import finish, moves, person_of, record_request
+from tenants.access import require_capability
+from tenants.domain.actors import Actor, system_actor
+from tenants.domain.errors import DomainError
+from tenants.domain.refusals import ClusterClosedError, ProjectClosedError
+from tenants.models import Cluster, Project
+from tenants.models.organization import LifecycleState
+
+SUBMIT: Final = "quotas:request:submit"
+POLICY: Final = system_actor("quotas.request_policy")
+
+
+@dataclass(frozen=True)
+class RequestDraft:
+    """A request that is to be made.
+
+    Attributes:
+        user: Whom in the project it is for; None for the whole project.
+        requested_units: The wanted total, never the difference.
+    """
+
+    project: Project
+    size: str
+    requested_units: int
+    justification: str
+    user: User | None = None
+    model_group: str = ""
+    cluster: Cluster | None = None
+    burst_units: int | None = None
+    begin_at: datetime | None = None
+    end_at: datetime | None = None
+    renews: QuotaRequest | None = None
+    supersedes: QuotaRequest | None = None
+
+
+@transaction.atomic
+def make_request(
+    *,
+    draft: RequestDraft,
+    estimator: CostEstimator | None = None,
+    actor: Actor,
+    at: datetime,
+) -> QuotaRequest:
+    """Ask. Nothing is granted by asking, unless it is within the band the policy approves itself.
+
+    Args:
+        draft: What is asked.
+        estimator: Who knows prices; None when nobody does.
+        actor: Who asks.
+        at: When, UTC.
+
+    Raises:
+        QuotaInputError: Something can never be asked; every problem is told.
+        ForbiddenError: The actor may not ask for this project.
+        PersonRequiredError: The actor is no person.
+        ProjectClosedError: The project is closed.
+        ClusterClosedError: The cluster is closed.
+        QuotaRequestWithoutLimitError: Units for a time are asked where no number is set.
+        QuotaRequestNothingMoreError: They are not more than what is in force then.
+    """
+    request = prepare_request(draft, actor=actor, at=at)
+    policy = policy_of(request.organization_id)
+    cost = estimate_cost(request, estimator, at=at)
+    request.cost = told_cost(cost)
+    request.expires_at = _expiry(request, policy, at=at)
+    request.save(force_insert=True)
+    record_request(request, "submit", actor=actor, at=at)
+    if draft.supersedes is not None:
+        _supersede(draft.supersedes, actor=actor, at=at)
+    wish = wish_of(request, cost, actor=actor)
+    if is_automatic(policy.rules, wish) and _approve_by_policy(request, at=at):
+        return request
+    levels = route_of(policy.rules, wish)
+    make_steps(request, levels, escalate_after=policy.escalate_after, at=at)
+    return request
+
+
+@transaction.atomic
+def renew_request(  # noqa: PLR0913 - What is said anew; all are keyword only.
+    *,
+    request: QuotaRequest,
+    end_at: datetime | None,
+    justification: str,
+    requested_units: int | None = None,
+    estimator: CostEstimator | None = None,
+    actor: Actor,
+    at: datetime,
+) -> QuotaRequest:
+    """Ask that what was approved for a time goes on when it ends.
+
+    Args:
+        request: What was approved.
+        end_at: The new end; None is without end.
+        justification: Why.
+        requested_units: The wanted total from then on; None is as before.
+        estimator: Who knows prices; None when nobody does.
+        actor: Who asks.
+        at: When, UTC.
+
+    Raises:
+        QuotaRequestNotRenewableError: It was not approved, or has no end.
+        DomainError: As `make_request`.
+    """
+    if request.state != RequestState.APPROVED or request.end_at is None:
+        raise QuotaRequestNotRenewableError("Only what was approved until a time can be renewed.")
+    draft = RequestDraft(
+        project=request.project,
+        user=request.user,
+        size=request.size,
+        model_group=request.model_group,
+        cluster=request.cluster,
+        requested_units=request.requested_units if requested_units is None else requested_units,
+        begin_at=request.end_at if request.end_at > at else None,
+        end_at=end_at,
+        justification=justification,
+        renews=request,
+    )
+    return make_request(draft=draft, estimator=estimator, actor=actor, at=at)
+
+
+def told_cost(cost: CostEstimate) -> dict[str, Any]:
+    """Return an estimate as JSON: amounts as text, None where nobody knows."""
+    document = asdict(cost)
+    for name in ("at_full_use", "at_last_use"):
+        amount = document[name]
+        document[name] = None if amount is None else str(amount)
+    return document
+
+
+def prepare_request(draft: RequestDraft, *, actor: Actor, at: datetime) -> QuotaRequest:
+    """Return a request that could be saved, with its project locked.
+
+    Raises:
+        DomainError: As `make_request`.
+    """
+    _refuse_input(draft, at=at)
+    project = draft.project
+    require_capability(
+        actor, SUBMIT, organization_id=project.organization_id, project_id=project.pk
+    )
+    person_id = person_of(actor)
+    lock_limit_path(organization_id=project.organization_id, project_id=project.pk, user_id=None)
+    _refuse_closed(draft)
+    request = QuotaRequest(
+        organization_id=project.organization_id,
+        project=project,
+        user=draft.user,
+        size=draft.size,
+        model_group=draft.model_group,
+        cluster=draft.cluster,
+        requested_units=draft.requested_units,
+        burst_units=draft.burst_units,
+        begin_at=draft.begin_at,
+        end_at=draft.end_at,
+        justification=draft.justification,
+        renews=draft.renews,
+        supersedes=draft.supersedes,
+        requested_by_id=person_id,
+        created_at=at,
+    )
+    refuse_impossible(request, at=at)
+    request.units_before = units_without(request, at=at)
+    return request
+
+
+def _refuse_input(draft: RequestDraft, *, at: datetime) -> None:
+    asked = RequestInput(
+        size=draft.size,
+        requested_units=draft.requested_units,
+        justification=draft.justification,
+        model_group=draft.model_group,
+        burst_units=draft.burst_units,
+        begin_at=draft.begin_at,
+        end_at=draft.end_at,
+    )
+    refuse_problems(asked.problems(at=at))
+
+
+def _refuse_closed(draft: RequestDraft) -> None:
+    project = draft.project
+    if not Project.objects.filter(pk=project.pk, state=LifecycleState.ACTIVE).exists():
+        raise ProjectClosedError(f"{project.name} is closed.", field="project")
+    if draft.cluster is not None and draft.cluster.state == LifecycleState.CLOSED:
+        raise ClusterClosedError(f"{draft.cluster.name} is closed.", field="cluster")
+
+
+def estimate_cost(
+    request: QuotaRequest, estimator: CostEstimator | None, *, at: datetime
+) -> CostEstimate:
+    """Return what the wanted total would cost in a month: nominal units, or burst ones alone."""
+    if estimator is None:
+        return CostEstimate("", None, None, note="Nobody here knows prices.")
+    nominal = estimator.estimate(
+        organization_id=request.organization_id,
+        project_id=request.project_id,
+        size=GPUSize(request.size),
+        model_group=request.model_group,
+        units=request.requested_units,
+        is_burst=False,
+        at=at,
+    )
+    if not request.burst_units:
+        return nominal
+    burst = estimator.estimate(
+        organization_id=request.organization_id,
+        project_id=request.project_id,
+        size=GPUSize(request.size),
+        model_group=request.model_group,
+        units=request.burst_units,
+        is_burst=True,
+        at=at,
+    )
+    return sum_of(nominal, burst)
+
+
+def wish_of(request: QuotaRequest, cost: CostEstimate, *, actor: Actor) -> Wish:
+    """Return what routing looks at."""
+    return Wish(
+        size=GPUSize(request.size),
+        units=request.requested_units + (request.burst_units or 0),
+        cost=Cost(cost.at_full_use, cost.currency),
+        asked_by=highest_level(actor, request=request),
+    )
+
+
+def _expiry(request: QuotaRequest, policy: PolicyInForce, *, at: datetime) -> datetime:
+    last = at + policy.expire_after
+    return last if request.end_at is None else min(last, request.end_at)
+
+
+def _supersede(request: QuotaRequest, *, actor: Actor, at: datetime) -> None:
+    """Withdraw the request that a new one stands for."""
+    locked = lock_request(request.pk)
+    if locked is None or not moves(locked, RequestMove.CANCEL):
+        return
+    finish(locked, RequestMove.CANCEL, note="Asked anew.", actor=actor, at=at)
+
+
+def _approve_by_policy(request: QuotaRequest, *, at: datetime) -> bool:
+    """Approve a request within the policy's band; False leaves it to people.
+
+    What would break the tree of limits is left to people, who may make room for it.
+    """
+    try:
+        with transaction.atomic():
+            grant_request(request, actor=POLICY, at=at)
+            request.is_automatic = True
+            finish(request, RequestMove.APPROVE, note="Within policy.", actor=POLICY, at=at)
+    except DomainError:
+        request.refresh_from_db()
+        return False
+    return True

@@ -1,0 +1,42 @@
+"""What people say about a request; everybody who sees the request reads it."""
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from quotas.domain.limit_input import NOTE_LENGTH_MAX, refuse_problems, text_problems
+from quotas.models import RequestComment
+from quotas.selectors.locks import lock_request
+from quotas.services.request_asking import SUBMIT
+from quotas.services.request_news import tell_comment
+from quotas.services.request_steps import DECIDE, FUND, REVIEW
+from quotas.services.request_trail import person_of, record_request
+from tenants.access import require_capability
+from tenants.domain.actors import Actor
+from tenants.domain.errors import NotFoundError
+
+
+@transaction.atomic
+def comment_request(*, request_id: UUID, text: str, actor: Actor, at: datetime) -> RequestComment:
+    """Say something about a request: whoever may ask for the project or decide may.
+
+    Raises:
+        NotFoundError: There is no such request.
+        QuotaInputError: The text is empty or cannot be kept.
+        ForbiddenError: The actor may neither ask nor decide.
+        PersonRequiredError: The actor is no person.
+    """
+    refuse_problems(text_problems(text, field="text", length_max=NOTE_LENGTH_MAX))
+    request = lock_request(request_id)
+    if request is None:
+        raise NotFoundError("There is no such quota request.")
+    place = {"organization_id": request.organization_id, "project_id": request.project_id}
+    if not any(actor.may(capability, **place) for capability in (REVIEW, DECIDE, FUND)):
+        require_capability(actor, SUBMIT, **place)
+    comment = RequestComment.objects.create(
+        request=request, author_id=person_of(actor), text=text, created_at=at
+    )
+    record_request(request, "comment", actor=actor, at=at)
+    tell_comment(request, author=comment.author.username, text=text, at=at)
+    return comment

@@ -1,0 +1,80 @@
+"""What a request would mean, without making it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from quotas.domain.routing import RequestLevel, is_automatic, route_of
+from quotas.models import QuotaRequest
+from quotas.protocols.costs import CostEstimator
+from quotas.selectors.requests import policy_of
+from quotas.services.request_asking import (
+    POLICY,
+    RequestDraft,
+    estimate_cost,
+    prepare_request,
+    told_cost,
+    wish_of,
+)
+from quotas.services.request_bulk import problems_of
+from quotas.services.request_granting import grant_request
+from tenants.domain.actors import Actor
+from tenants.domain.errors import DomainError, FieldProblem
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a request would mean, without making it.
+
+    Attributes:
+        units_before: What holds without it; None when unset or unlimited.
+        levels: Who would decide it, in their order; none where the policy approves it itself.
+        problems: Why it could not be granted as things stand; none when it could.
+    """
+
+    units_before: int | None
+    cost: dict[str, Any]
+    levels: tuple[RequestLevel, ...]
+    problems: tuple[FieldProblem, ...]
+
+
+@transaction.atomic
+def preview_request(
+    *,
+    draft: RequestDraft,
+    estimator: CostEstimator | None = None,
+    actor: Actor,
+    at: datetime,
+) -> Preview:
+    """Return what a request would mean: its cost, who would decide, and what stands against it.
+
+    Whether it would hold is tried for real and rolled back: there is no second set of rules.
+
+    Raises:
+        DomainError: As `make_request`.
+    """
+    request = prepare_request(draft, actor=actor, at=at)
+    cost = estimate_cost(request, estimator, at=at)
+    rules = policy_of(request.organization_id).rules
+    wish = wish_of(request, cost, actor=actor)
+    problems = tried_problems(request, at=at)
+    is_by_itself = is_automatic(rules, wish) and not problems
+    return Preview(
+        units_before=request.units_before,
+        cost=told_cost(cost),
+        levels=() if is_by_itself else route_of(rules, wish),
+        problems=problems,
+    )
+
+
+def tried_problems(request: QuotaRequest, *, at: datetime) -> tuple[FieldProblem, ...]:
+    """Return why a request could not be granted as things stand; what was tried is rolled back."""
+    try:
+        with transaction.atomic():
+            grant_request(request, actor=POLICY, at=at)
+            transaction.set_rollback(True)
+    except DomainError as error:
+        return problems_of(error, prefix="")
+    return ()
