@@ -1,5 +1,6 @@
 """One turn of a preemption plan: asking the cluster, and writing down what it said."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -30,18 +31,26 @@ TRIES_MAX: Final = 30
 """Some five hours: a budget that has not yielded by then waits for a person."""
 UNANSWERED: Final = "unanswered"
 """The outcome of a step whose cluster did not answer."""
+UNNEEDED: Final = "unneeded"
+"""The outcome of a step that need not be taken any more."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class Turn:
-    """The steps one worker has claimed: a whole gang."""
+    """The steps one worker has claimed: a whole gang.
+
+    Attributes:
+        otherwise: "" to end the gang. Else its worker died, and only whether its Job is suspended
+            is asked; this is the outcome where it is not.
+    """
 
     plan_id: UUID
     organization_id: UUID
     fence: int
     steps: tuple[PreemptionAction, ...]
+    otherwise: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,7 +85,7 @@ def act_on(turn: Turn, evictor: WorkloadEvictor) -> dict[int, StepAnswer]:
     """
     first = turn.steps[0]
     try:
-        suspended = _suspend(first, evictor)
+        suspended = _look(turn, evictor) if turn.otherwise else _suspend(first, evictor)
     except SourceUnavailableError as error:
         return {step.pk: _unanswered(step, error) for step in turn.steps}
     if suspended is not None:
@@ -108,8 +117,38 @@ def settle_turn(
     PreemptionPlan.objects.filter(
         pk=turn.plan_id, state=PlanState.RUNNING.value, fence=turn.fence
     ).update(not_before=next_at, message=_told(turn, counts))
-    _record(turn, answers, counts, actor=actor, at=at)
+    record_turn(
+        turn,
+        "step",
+        told={"step": answers[turn.steps[0].pk].step.value, "outcomes": counts},
+        actor=actor,
+        at=at,
+    )
     crashpoint("preempt.settle.before_commit")
+
+
+def _look(turn: Turn, evictor: WorkloadEvictor) -> StepAnswer:
+    """Return whether the Job of a gang was suspended by a worker that died; nothing is changed.
+
+    Raises:
+        SourceUnavailableError: The cluster did not answer.
+    """
+    first = turn.steps[0]
+    name = first.controller.partition("/")[2]
+    job = evictor.find_job(endpoint_of(first.cluster), namespace=first.namespace, name=name)
+    if job is None or not job.is_suspended:
+        message = "A worker died at it and had not suspended the Job."
+        return StepAnswer(turn.otherwise, PreemptionStep.SUSPEND, message)
+    return _suspended(name, job.reference.uid)
+
+
+def _suspended(name: str, uid: str) -> StepAnswer:
+    return StepAnswer(
+        outcome=EvictionOutcome.STARTED.value,
+        step=PreemptionStep.SUSPEND,
+        message=f"Job {name} is suspended.",
+        job_uid=uid,
+    )
 
 
 def _suspend(step: PreemptionAction, evictor: WorkloadEvictor) -> StepAnswer | None:
@@ -129,12 +168,7 @@ def _suspend(step: PreemptionAction, evictor: WorkloadEvictor) -> StepAnswer | N
     if answer.outcome is not EvictionOutcome.STARTED:
         # It went, or was made anew, a moment ago; its pods are still meant by their uids.
         return None
-    return StepAnswer(
-        outcome=answer.outcome.value,
-        step=PreemptionStep.SUSPEND,
-        message=f"Job {name} is suspended.",
-        job_uid=job.reference.uid,
-    )
+    return _suspended(name, job.reference.uid)
 
 
 def _evict(step: PreemptionAction, evictor: WorkloadEvictor) -> StepAnswer:
@@ -165,6 +199,7 @@ _STATES: Final = {
     EvictionOutcome.MISCONFIGURED.value: StepState.NEEDS_PERSON,
     EvictionOutcome.BLOCKED.value: StepState.BLOCKED,
     UNANSWERED: StepState.BLOCKED,
+    UNNEEDED: StepState.NEEDLESS,
 }
 
 
@@ -197,19 +232,20 @@ def _told(turn: Turn, counts: dict[str, int]) -> str:
     return f"Last step: victim {turn.steps[0].victim + 1}, {told or 'overtaken'}."
 
 
-def _record(
+def record_turn(
     turn: Turn,
-    answers: dict[int, StepAnswer],
-    counts: dict[str, int],
+    verb: str,
     *,
+    told: Mapping[str, object] | None = None,
     actor: Actor,
     at: datetime,
 ) -> None:
+    """Leave the audit entry of a turn: of its claim, or of what came of it."""
     first = turn.steps[0]
     record(
         actor=actor,
         at=at,
-        action="quotas:preemption:step",
+        action=f"quotas:preemption:{verb}",
         object_kind="preemption_plan",
         object_id=turn.plan_id,
         organization_id=turn.organization_id,
@@ -219,7 +255,6 @@ def _record(
             "namespace": first.namespace,
             "pods": [step.pod_name for step in turn.steps],
             "uids": [step.pod_uid for step in turn.steps],
-            "step": answers[first.pk].step.value,
-            "outcomes": counts,
+            **(told or {}),
         },
     )

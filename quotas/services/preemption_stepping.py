@@ -26,10 +26,16 @@ from quotas.domain.preemption import (
     spared_because,
 )
 from quotas.domain.preemption_state import DUE_STEPS, PlanState, StepState
-from quotas.models import PreemptionAction, PreemptionPlan
-from quotas.protocols.workloads import WorkloadEvictor
+from quotas.models import PreemptionAction, PreemptionPlan, PreemptionStep
+from quotas.protocols.workloads import EvictionOutcome, WorkloadEvictor
 from quotas.selectors.preemption import Picture, picture_of, steps_of, unapplied_targets
-from quotas.services.preemption_acting import Turn, act_on, settle_turn
+from quotas.services.preemption_acting import (
+    UNNEEDED,
+    Turn,
+    act_on,
+    record_turn,
+    settle_turn,
+)
 from quotas.services.preemption_planning import overage_from_json
 from quotas.services.preemption_running import end_plan
 from tenants.domain.actors import Actor
@@ -54,6 +60,11 @@ class _Look:
     def due(self) -> list[PreemptionAction]:
         """Return the steps that may still be taken."""
         return [one for one in self.steps if StepState(one.state) in DUE_STEPS]
+
+    def holds(self, steps: Iterable[PreemptionAction]) -> bool:
+        """Whether a pod of some steps is still there."""
+        there = {(pod.cluster, pod.pod_uid) for pod in self.picture.candidates}
+        return any((str(step.cluster_id), step.pod_uid) in there for step in steps)
 
     def started(self) -> list[PreemptionAction]:
         """Return the steps whose pods are ending."""
@@ -101,8 +112,13 @@ def _next_turn(plan: PreemptionPlan, *, actor: Actor, at: datetime) -> Turn | No
     if plan.expires_at <= at:
         end_plan(plan, PlanState.EXPIRED, message="It ran too long.", actor=actor, at=at)
         return None
+    is_settled = are_settled(look.overages, look.picture.candidates)
+    dead = _dead_suspension(look, is_settled=is_settled)
+    if dead:
+        otherwise = UNNEEDED if look.holds(dead) else EvictionOutcome.GONE.value
+        return _claim(plan, dead, actor=actor, at=at, otherwise=otherwise)
     _note_gone(look, at=at)
-    if are_settled(look.overages, look.picture.candidates):
+    if is_settled:
         _note_needless(look.due(), at=at)
         return _wait_or_end(look, actor=actor, at=at)
     waiting = unapplied_targets(organization_id=plan.organization_id)
@@ -112,7 +128,7 @@ def _next_turn(plan: PreemptionPlan, *, actor: Actor, at: datetime) -> Turn | No
     victim = _next_victim(look, at=at)
     if not victim:
         return _wait_or_end(look, actor=actor, at=at)
-    return _claim(plan, victim)
+    return _claim(plan, victim, actor=actor, at=at)
 
 
 def _look_at(plan: PreemptionPlan, *, at: datetime) -> _Look:
@@ -149,11 +165,25 @@ def _yield_left(
     )
 
 
+def _dead_suspension(look: _Look, *, is_settled: bool) -> list[PreemptionAction]:
+    """Return the steps of a Job whose worker died before it told whether the Job is suspended.
+
+    Only where the step is not simply taken again: its pods are gone, or nothing is over. Whether it
+    was suspended has to be known, or nobody could resume it.
+    """
+    claimed = [
+        step
+        for step in look.due()
+        if step.state == StepState.CLAIMED.value and step.step == PreemptionStep.SUSPEND
+    ]
+    gang = [step for step in claimed if step.victim == claimed[0].victim]
+    return gang if is_settled or not look.holds(gang) else []
+
+
 def _note_gone(look: _Look, *, at: datetime) -> None:
     """Call every step done whose pod holds nothing any more."""
-    there = {(pod.cluster, pod.pod_uid) for pod in look.picture.candidates}
     for step in (*look.due(), *look.started()):
-        if (str(step.cluster_id), step.pod_uid) not in there:
+        if not look.holds([step]):
             _write(step, StepState.FREED, message=step.message or "It is gone.", at=at)
 
 
@@ -201,12 +231,22 @@ def _has_begun(look: _Look, steps: Sequence[PreemptionAction]) -> bool:
     return is_claimed or any(step.victim == victim for step in look.started())
 
 
-def _claim(plan: PreemptionPlan, steps: list[PreemptionAction]) -> Turn:
+def _claim(
+    plan: PreemptionPlan,
+    steps: list[PreemptionAction],
+    *,
+    actor: Actor,
+    at: datetime,
+    otherwise: str = "",
+) -> Turn:
+    """Claim the steps of a gang; told in the audit trail before any cluster is asked."""
     for step in steps:
         step.state = StepState.CLAIMED.value
         step.attempt += 1
         step.save(update_fields=["state", "attempt"])
-    return Turn(plan.pk, plan.organization_id, plan.fence, tuple(steps))
+    turn = Turn(plan.pk, plan.organization_id, plan.fence, tuple(steps), otherwise)
+    record_turn(turn, "claim", actor=actor, at=at)
+    return turn
 
 
 def _wait_or_end(look: _Look, *, actor: Actor, at: datetime) -> None:
