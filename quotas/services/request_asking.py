@@ -22,7 +22,7 @@ from quotas.services.request_steps import highest_level, make_steps
 from quotas.services.request_trail import finish, moves, person_of, record_request
 from tenants.access import require_capability
 from tenants.domain.actors import Actor, system_actor
-from tenants.domain.errors import DomainError
+from tenants.domain.errors import DomainError, NotFoundError
 from tenants.domain.refusals import ClusterClosedError, ProjectClosedError
 from tenants.models import Cluster, Project
 from tenants.models.organization import LifecycleState
@@ -78,6 +78,8 @@ def make_request(
         ClusterClosedError: The cluster is closed.
         QuotaRequestWithoutLimitError: Units for a time are asked where no number is set.
         QuotaRequestNothingMoreError: They are not more than what is in force then.
+        QuotaRequestDecidedError: The request this one stands for is decided.
+        NotFoundError: It is none of the project.
     """
     request = prepare_request(draft, actor=actor, at=at)
     policy = policy_of(request.organization_id)
@@ -87,7 +89,7 @@ def make_request(
     request.save(force_insert=True)
     record_request(request, "submit", actor=actor, at=at)
     if draft.supersedes is not None:
-        _supersede(draft.supersedes, actor=actor, at=at)
+        _supersede(draft.supersedes, request, actor=actor, at=at)
     wish = wish_of(request, cost, actor=actor)
     if is_automatic(policy.rules, wish) and _approve_by_policy(request, at=at):
         return request
@@ -249,12 +251,13 @@ def _expiry(request: QuotaRequest, policy: PolicyInForce, *, at: datetime) -> da
     return last if request.end_at is None else min(last, request.end_at)
 
 
-def _supersede(request: QuotaRequest, *, actor: Actor, at: datetime) -> None:
-    """Withdraw the request that a new one stands for."""
-    locked = lock_request(request.pk)
-    if locked is None or not moves(locked, RequestMove.CANCEL):
-        return
-    finish(locked, RequestMove.CANCEL, note="Asked anew.", actor=actor, at=at)
+def _supersede(old: QuotaRequest, new: QuotaRequest, *, actor: Actor, at: datetime) -> None:
+    """Withdraw the request that a new one of the same project stands for."""
+    locked = lock_request(old.pk)
+    if locked is None or locked.project_id != new.project_id:
+        raise NotFoundError("There is no such quota request in the project.", field="supersedes")
+    if moves(locked, RequestMove.CANCEL):
+        finish(locked, RequestMove.CANCEL, note="Asked anew.", actor=actor, at=at)
 
 
 def _approve_by_policy(request: QuotaRequest, *, at: datetime) -> bool:
