@@ -154,22 +154,27 @@ class Guard:
         Raises:
             django.db.Error: The ledger is away or could not answer in time.
         """
+        self._breaker.enter()
         begin = self._clock()
         was_open = connections["default"].connection is not None
         try:
             return self._once(question, begin)
         except Error as error:
             early = self._clock() - begin < self._nanoseconds // 4
-            if not (early and (was_open or is_busy(error))) or isinstance(error, LedgerAwayError):
+            if not early or not (was_open or is_busy(error)):
+                self._note(error)
                 raise
-        return self._once(question, begin)
+        try:
+            return self._once(question, begin)
+        except Error as error:
+            self._note(error)
+            raise
 
     def stop(self) -> None:
         """End what runs beside."""
         self._watchdog.stop()
 
     def _once(self, question: Callable[[], Answer], begin: int) -> Answer:
-        self._breaker.enter()
         wrapper = connections["default"]
         left = max(0, begin + self._nanoseconds - self._clock())
         try:
@@ -178,10 +183,16 @@ class Guard:
         except Error as error:
             if not is_busy(error):
                 wrapper.close()
-                self._breaker.failed()
             raise
         self._breaker.succeeded()
         return answer
+
+    def _note(self, error: Error) -> None:
+        """Let nobody try for a moment, unless the ledger is there and only busy."""
+        if is_busy(error):
+            self._breaker.succeeded()
+        else:
+            self._breaker.failed()
 
 
 def is_busy(error: Error) -> bool:

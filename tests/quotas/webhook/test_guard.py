@@ -1,0 +1,109 @@
+"""The guard: no question waits longer than its time, and a ledger that is away costs little."""
+
+import time
+
+import pytest
+from django.db import Error, OperationalError, connection, connections
+
+from quotas.webhook.guard import Breaker, Guard, LedgerAwayError, is_busy
+
+SECOND = 1_000_000_000
+NEVER = 3_600 * SECOND
+
+
+class Clock:
+    """A clock that stands until it is turned."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+
+def test_after_a_failure_nobody_tries_for_a_moment_and_then_one() -> None:
+    clock = Clock()
+    breaker = Breaker(clock)
+    breaker.enter()
+    breaker.failed()
+
+    with pytest.raises(LedgerAwayError):
+        breaker.enter()
+    clock.now = SECOND
+    breaker.enter()
+    with pytest.raises(LedgerAwayError):
+        breaker.enter()
+    breaker.succeeded()
+    breaker.enter()
+
+
+@pytest.mark.usefixtures("committed_db")
+def test_a_question_over_its_time_is_cut_and_the_next_one_answered() -> None:
+    guard = Guard(SECOND // 4, time.monotonic_ns)
+
+    def sleep() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_sleep(30)")
+
+    begin = time.monotonic()
+    with pytest.raises(Error):
+        guard.ask(sleep)
+    took = time.monotonic() - begin
+    with pytest.raises(LedgerAwayError):
+        guard.ask(one)
+
+    guard.stop()
+    assert took < 2
+    assert Guard(NEVER, time.monotonic_ns).ask(one) == 1
+
+
+@pytest.mark.usefixtures("committed_db")
+def test_a_connection_that_died_in_between_is_replaced_without_a_word() -> None:
+    guard = Guard(NEVER, time.monotonic_ns)
+    assert guard.ask(one) == 1
+    pid = guard.ask(own_pid)
+    other = connections.create_connection("default")
+    with other.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+    other.close()
+
+    answered = guard.ask(one)
+
+    guard.stop()
+    assert answered == 1
+
+
+@pytest.mark.usefixtures("committed_db")
+def test_a_statement_that_took_too_long_is_no_reason_to_stop_asking() -> None:
+    guard = Guard(NEVER, time.monotonic_ns)
+    asked: list[int] = []
+
+    def too_long() -> None:
+        asked.append(1)
+        with connection.cursor() as cursor:
+            cursor.execute("SET statement_timeout = 1")
+            cursor.execute("SELECT pg_sleep(1)")
+
+    with pytest.raises(OperationalError) as refused:
+        guard.ask(too_long)
+    with connection.cursor() as cursor:
+        cursor.execute("RESET statement_timeout")
+
+    assert is_busy(refused.value)
+    assert len(asked) == 2
+    assert guard.ask(one) == 1
+    guard.stop()
+
+
+def own_pid() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        (pid,) = cursor.fetchone()
+        return int(pid)
+
+
+def one() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        (found,) = cursor.fetchone()
+        return int(found)

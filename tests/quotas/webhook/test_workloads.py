@@ -1,0 +1,146 @@
+"""The door of workloads: what could never start is refused, what does not fit now is told."""
+
+from typing import Any
+
+import pytest
+
+from quotas.models import AdmissionRefusal, QuotaLimit, Reservation
+from quotas.services.counters import open_counter
+from tenants.models import Cluster, Organization, Project
+from tests.builders import AT
+from tests.quotas.builders import make_limit
+from tests.quotas.reviews import JOB_CONTROLLER, container, job
+from tests.quotas.webhook.conftest import Doors
+
+pytestmark = pytest.mark.django_db
+JSON = dict[str, Any]
+
+
+@pytest.fixture
+def limit(acme: Organization, llm: Project) -> QuotaLimit:
+    """Grant project llm four Large."""
+    made = make_limit(acme, llm, units=4)
+    open_counter(limit=made, at=AT)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_ever_written(db: None) -> Any:  # noqa: ANN401, ARG001 - A generator.
+    yield
+    assert Reservation.objects.count() == 0
+    assert AdmissionRefusal.objects.count() == 0
+
+
+@pytest.mark.usefixtures("limit")
+def test_a_job_that_fits_is_let_through_without_a_word(doors: Doors) -> None:
+    answer = doors.warn(job(2, parallelism=2))
+
+    assert (answer.is_allowed, answer.reason, answer.warnings) == (True, "may_fit", [])
+
+
+@pytest.mark.usefixtures("limit")
+def test_a_pod_larger_than_the_whole_limit_could_never_start(doors: Doors) -> None:
+    answer = doors.warn(job(5))
+
+    assert (answer.is_allowed, answer.reason) == (False, "never_fits")
+    assert answer.message.startswith("One pod of this Job asks for 5 Large, and the limits in")
+    assert "would allow 4" in answer.message
+
+
+@pytest.mark.usefixtures("limit")
+def test_more_pods_than_fit_now_are_warned_of(doors: Doors) -> None:
+    answer = doors.warn(job(2, parallelism=3))
+
+    assert (answer.is_allowed, answer.reason) == (True, "warned")
+    assert answer.warnings[0].startswith(
+        "It does not fit now: Project llm of acme requests 6 Large, limit 4, used 0, reserved 0"
+    )
+
+
+def test_a_tenant_nothing_is_granted_is_warned(
+    doors: Doors, acme: Organization, llm: Project
+) -> None:
+    make_limit(acme, llm, size="small", units=4)
+
+    answer = doors.warn(job(1))
+
+    assert "is granted no Large" in answer.warnings[0]
+
+
+@pytest.mark.usefixtures("limit")
+def test_none_at_a_time_asks_for_nothing_now(doors: Doors) -> None:
+    assert doors.warn(job(4, parallelism=0)).reason == "may_fit"
+
+
+@pytest.mark.usefixtures("limit")
+def test_a_forged_owner_is_refused_where_it_is_written(doors: Doors) -> None:
+    assert doors.warn(job(1, owner="bob")).reason == "forged_owner"
+    assert doors.warn(job(1, owner="alice")).reason == "may_fit"
+    changed = doors.warn(job(1, owner="bob"), operation="UPDATE", oldObject=job(1, owner="carol"))
+    kept = doors.warn(job(2, owner="bob"), operation="UPDATE", oldObject=job(1, owner="bob"))
+    assert changed.reason == "forged_owner"
+    assert kept.is_allowed
+
+
+@pytest.mark.usefixtures("limit")
+def test_what_a_controller_carries_on_was_looked_at_before(doors: Doors) -> None:
+    assert doors.warn(job(9, owner="bob"), user=JOB_CONTROLLER).reason == "carried_on"
+
+
+@pytest.mark.usefixtures("limit")
+def test_a_change_that_leaves_the_pods_as_they_are_is_let_through(doors: Doors) -> None:
+    answer = doors.warn(job(9, parallelism=1), operation="UPDATE", oldObject=job(9))
+
+    assert answer.reason == "may_fit"
+
+
+@pytest.mark.usefixtures("llm")
+@pytest.mark.parametrize(
+    ("containers", "said"),
+    [
+        ([container(**{"nvidia.com/gpumem": "1"})], "is a device without a size"),
+        (
+            [{"name": "m", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}],
+            "reaches GPUs without requesting any",
+        ),
+    ],
+    ids=["unknown", "hidden"],
+)
+def test_what_its_pods_would_be_refused_for_is_told(
+    doors: Doors, containers: list[JSON], said: str
+) -> None:
+    made = job(0)
+    made["spec"]["template"]["spec"]["containers"] = containers
+
+    answer = doors.warn(made)
+
+    assert answer.is_allowed
+    assert said in answer.warnings[0]
+
+
+@pytest.mark.usefixtures("hopper")
+def test_a_namespace_nobody_has_is_told(doors: Doors) -> None:
+    assert "belongs to no project" in doors.warn(job(1)).warnings[0]
+
+
+@pytest.mark.usefixtures("limit")
+def test_a_template_no_server_would_make_is_refused(doors: Doors) -> None:
+    garbled = job()
+    garbled["spec"]["template"] = "pods"
+
+    answer = doors.warn(garbled)
+
+    assert (answer.is_allowed, answer.reason) == (False, "malformed")
+
+
+@pytest.mark.usefixtures("limit")
+def test_what_is_unknown_or_gone_is_not_looked_at(doors: Doors) -> None:
+    assert doors.warn({**job(9), "kind": "Other"}).reason == "may_fit"
+    assert doors.warn(None, operation="DELETE").reason == "nothing_to_decide"
+
+
+def test_where_admission_is_off_nothing_is_looked_at(doors: Doors, hopper: Cluster) -> None:
+    hopper.admission_mode = "off"
+    hopper.save(update_fields=["admission_mode"])
+
+    assert doors.warn(job(9, owner="bob")).reason == "off"
