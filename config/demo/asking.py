@@ -31,21 +31,32 @@ class DemoRefusedError(Exception):
 
 def demo_tokens(folder: Path) -> dict[str, str]:
     """Return API tokens of the two people of the request by user name, made at the first start."""
+    at = datetime.now(UTC)
+    people = (QUOTA_REQUEST.requested_by, QUOTA_REQUEST.approved_by)
+    return {username: token_of(folder, username, at=at) for username in people}
+
+
+def token_of(folder: Path, username: str, *, at: datetime) -> str:
+    """Return an API token of a demo person that is kept with the demo's files, or a new one.
+
+    Args:
+        folder: Where the demo keeps its files.
+        username: Whose.
+        at: Now; a token that has run out by then is replaced.
+    """
     path = folder / "tokens.json"
     known: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    at = datetime.now(UTC)
-    for username in (QUOTA_REQUEST.requested_by, QUOTA_REQUEST.approved_by):
-        if username not in known or not _is_valid(known[username], at=at):
-            issued = issue_token(
-                name="Demo",
-                user=User.objects.get(username=username),
-                expires_at=at + timedelta(days=TOKEN_DAYS),
-                actor=system_actor("demo.tokens"),
-                at=at,
-            )
-            known[username] = issued.text
-    write_private(path, json.dumps(known, indent=2))
-    return known
+    if username not in known or not _is_valid(known[username], at=at):
+        issued = issue_token(
+            name="Demo",
+            user=User.objects.get(username=username),
+            expires_at=at + timedelta(days=TOKEN_DAYS),
+            actor=system_actor("demo.tokens"),
+            at=at,
+        )
+        known[username] = issued.text
+        write_private(path, json.dumps(known, indent=2))
+    return known[username]
 
 
 def _is_valid(text: str, *, at: datetime) -> bool:

@@ -20,6 +20,7 @@ from config.demo.plan import (
     PLATFORM_REVIEWER,
     PRICE_BOOKS,
     PlannedBook,
+    PlannedLimit,
     PlannedPrice,
 )
 from metering.adapters.simulated_cluster.scenario import (
@@ -85,14 +86,14 @@ def seed(  # noqa: PLR0913 - What a world is made of; all but the first are keyw
     actor = system_actor("demo.seed")
     _seed_platform_people(password, actor=actor, at=at)
     for plan in scenario.organizations:
-        _seed_organization(plan, password, actor=actor, at=at)
+        seed_organization(plan, password, actor=actor, at=at)
     _seed_clusters(
         scenario, endpoints, watched=watched, metered_from=metered_from, actor=actor, at=at
     )
     _seed_bindings(scenario, metered_from=metered_from, actor=actor, at=at)
     for book in books:
         _seed_prices(book, metered_from=metered_from, year=year, month=month, actor=actor, at=at)
-    _seed_limits(actor=actor, at=at)
+    seed_limits(LIMITS, actor=actor, at=at)
 
 
 def _person(username: str, full_name: str, password: str, *, is_staff: bool) -> User:
@@ -113,9 +114,8 @@ def _seed_platform_people(password: str, *, actor: Actor, at: datetime) -> None:
             grant_role(role=role, user=user, actor=actor, at=at)
 
 
-def _seed_organization(
-    plan: OrganizationPlan, password: str, *, actor: Actor, at: datetime
-) -> None:
+def seed_organization(plan: OrganizationPlan, password: str, *, actor: Actor, at: datetime) -> None:
+    """Make one organization, its projects and its people, as far as missing."""
     organization = Organization.objects.filter(slug=plan.slug).first()
     if organization is None:
         organization = create_organization(
@@ -267,8 +267,9 @@ def _begin_of(price: PlannedPrice, *, metered_from: datetime, year: int, month: 
     return datetime(year, month, 1, tzinfo=UTC) + timedelta(days=price.from_day - 1)
 
 
-def _seed_limits(*, actor: Actor, at: datetime) -> None:
-    for planned in LIMITS:
+def seed_limits(limits: Iterable[PlannedLimit], *, actor: Actor, at: datetime) -> None:
+    """Set limits where none is set; one that somebody has changed stays."""
+    for planned in limits:
         organization = Organization.objects.get(slug=planned.organization)
         project = Project.objects.filter(organization=organization, slug=planned.project).first()
         is_known = QuotaLimit.objects.filter(

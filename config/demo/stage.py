@@ -21,6 +21,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from config.demo.sandbox import SANDBOX
+from config.demo.sandbox_stage import start_sandbox
 from config.demo.seeding import Endpoints
 from config.demo.watching import WATCHED
 from config.demo.world import CLUSTERS, World
@@ -66,7 +68,7 @@ class Stage:
         world.write(self.folder)
         self._start_simulator()
         world = self._start_prometheus(world, at=at)
-        world = world.reached_at({slug: self._endpoints(slug) for slug in CLUSTERS})
+        world = world.reached_at({slug: self._endpoints(slug) for slug in (*CLUSTERS, SANDBOX)})
         world.write(self.folder)
         self.stack.environment |= _usage_source(world) | _cluster_watch(world)
         with self._doing("Making organizations, clusters, prices and limits"):
@@ -79,6 +81,8 @@ class Stage:
                 self.stack.python_program("watch", "manage.py", "watch_cluster", *WATCHED)
             )
             self.stack.start_web()
+        with self._doing("Opening the sandbox"):
+            start_sandbox(self.stack, self.folder)
         return world
 
     def play(self, *arguments: str) -> int:
@@ -100,7 +104,9 @@ class Stage:
         """Start the simulated clusters: a live exporter and one Kubernetes API each."""
         ready = self.folder / "simulator.ready"
         ready.unlink(missing_ok=True)
-        self._ports = {name: self.stack.take_port(name) for name in ("exporter", *CLUSTERS)}
+        self._ports = {
+            name: self.stack.take_port(name) for name in ("exporter", SANDBOX, *CLUSTERS)
+        }
         ports = [f"{name}={port}" for name, port in self._ports.items()]
         with self._doing("Starting the simulated clusters"):
             self.stack.start(
@@ -113,7 +119,7 @@ class Stage:
 
     def _endpoints(self, slug: str) -> Endpoints:
         return Endpoints(
-            prometheus_url=self._prometheus_url,
+            prometheus_url="" if slug == SANDBOX else self._prometheus_url,
             kubernetes_url=f"https://127.0.0.1:{self._ports[slug]}",
             credential_reference=f"kubeconfig:{self.folder / f'kubeconfig-{slug}'}",
         )

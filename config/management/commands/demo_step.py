@@ -23,6 +23,9 @@ from config.demo.month import (
 )
 from config.demo.oracle import judge
 from config.demo.plan import FINANCE_ADMIN, PLATFORM_ADMIN, PRICE_BOOKS, QUOTA_REQUEST
+from config.demo.sandbox import SANDBOX
+from config.demo.sandbox_seeding import seed_sandbox
+from config.demo.sandbox_webhooks import register_webhooks, write_environment
 from config.demo.seeding import seed
 from config.demo.stage import console_on, progress_on
 from config.demo.watching import WATCHED, tell_watch
@@ -40,8 +43,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Take the step and how to tell."""
-        parser.add_argument("step", choices=["seed", "watch", "month"])
+        parser.add_argument("step", choices=["seed", "watch", "sandbox", "month"])
         parser.add_argument("--json", action="store_true")
+        parser.add_argument("--admission", default="", help="where the admission listener is")
         parser.add_argument("--note", action="append", default=[], help="a line for the summary")
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's own signature.
@@ -59,6 +63,9 @@ class Command(BaseCommand):
         if options["step"] == "watch":
             _watch(world)
             return
+        if options["step"] == "sandbox":
+            _open_sandbox(world, admission_url=options["admission"])
+            return
         try:
             summary = _play(world, is_json=options["json"], notes=options["note"])
         except (DemoRefusedError, DemoStalledError, DomainError) as error:
@@ -68,12 +75,15 @@ class Command(BaseCommand):
 
 
 def _seed(world: World) -> None:
+    endpoints = world.endpoints or {}
+    # First, so that its organization is given the prices of its currency with the others.
+    seed_sandbox(endpoints[SANDBOX], password=world.password, at=now())
     seed(
         world.scenario(world.metered_until),
         metered_from=world.metered_from,
         year=world.year,
         month=world.month,
-        endpoints=world.endpoints or {},
+        endpoints=endpoints,
         password=world.password,
         at=now(),
         watched=WATCHED,
@@ -85,6 +95,13 @@ def _watch(world: World) -> None:
     at = now()
     for slug in WATCHED:
         tell_watch(world.scenario(at), slug=slug, begin_at=world.watched_from, until=at, at=at)
+
+
+def _open_sandbox(world: World, *, admission_url: str) -> None:
+    """Let the sandbox's API ask our admission, and write down how to try it."""
+    api_url = (world.endpoints or {})[SANDBOX].kubernetes_url
+    register_webhooks(FOLDER, api_url=api_url, admission_url=admission_url)
+    write_environment(FOLDER, api_url=api_url, public_url=settings.PUBLIC_URL, at=now())
 
 
 def _play(world: World, *, is_json: bool, notes: list[str]) -> telling.Summary:
@@ -146,3 +163,5 @@ def _print_doors(
     console.print(f"           {tokens[asker]}", soft_wrap=True)
     console.print(f"           token of {approver}, who administers its organization:")
     console.print(f"           {tokens[approver]}", soft_wrap=True)
+    console.print("Sandbox    a cluster to try quota in: docs/how-to/try-the-sandbox.md")
+    console.print("           begin with: . var/demo/sandbox.env")

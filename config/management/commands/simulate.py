@@ -9,6 +9,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from config.demo.sandbox import SANDBOX
+from config.demo.sandbox_api import serve_sandbox
 from config.demo.world import CLUSTERS, World
 from config.embedded.stack import ROOT
 from metering.adapters.simulated_cluster.exporter import GrowingScenario, LiveExporter
@@ -27,8 +29,8 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Take the ports, each as name=port; "exporter" and one for each cluster."""
-        parser.add_argument("ports", nargs="+", help="exporter=PORT CLUSTER=PORT ...")
+        """Take the ports, each as name=port; "exporter", "sandbox" and one for each cluster."""
+        parser.add_argument("ports", nargs="+", help="exporter=PORT sandbox=PORT CLUSTER=PORT ...")
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's own signature.
         """Serve until SIGTERM.
@@ -51,6 +53,7 @@ class Command(BaseCommand):
                 quotas=lambda slug: apis[slug].quota_sights(),
             )
             _load(apis, world)
+            servers.enter_context(serve_sandbox(FOLDER, port=ports[SANDBOX], at=wall_clock()))
             servers.enter_context(exporter)
             (FOLDER / "simulator.ready").touch()
             while not ended.wait(LOAD_SECONDS):
