@@ -2,6 +2,7 @@
 
 import base64
 import json
+import ssl
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -49,7 +50,7 @@ class WebhookServer:
         released: Lets go of what `hold` holds.
     """
 
-    def __init__(self, folder: Path, host: str, *, name: str = "") -> None:
+    def __init__(self, folder: Path, host: str, *, name: str = "", trusting: str = "") -> None:
         self.rule: Rule = allow
         self.seen: list[Body] = []
         self.code = 200
@@ -59,7 +60,11 @@ class WebhookServer:
         self.authority = base64.b64encode(identity.authority_pem.encode()).decode()
         self._server = ThreadingHTTPServer((host if host == HOST else "", 0), self._handler())
         self._server.daemon_threads = True
-        self._server.socket = identity.server_context().wrap_socket(
+        tls = identity.server_context()
+        if trusting:
+            tls.verify_mode = ssl.CERT_REQUIRED
+            tls.load_verify_locations(cadata=trusting)
+        self._server.socket = tls.wrap_socket(
             self._server.socket, server_side=True, do_handshake_on_connect=False
         )
         self.port = self._server.server_address[1]

@@ -7,6 +7,7 @@ import socket
 import ssl
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Final
 
 from metering.adapters.simulated_cluster.kubernetes_api.errors import JSON
@@ -67,15 +68,22 @@ def call_webhook(store: ObjectStore, webhook: JSON, request: JSON) -> Verdict:
     review = {"kind": "AdmissionReview", "apiVersion": ADMISSION_VERSION, "request": request}
     try:
         place = place_of(store, webhook["clientConfig"])
-        return _verdict(_post(place, webhook, review), request["uid"])
+        tls = _trusting(webhook["clientConfig"].get("caBundle"), proof=store.client_certificate)
+        return _verdict(_post(place, webhook, review, tls), request["uid"])
     except (OSError, http.client.HTTPException, ValueError, TypeError) as error:
         raise CallError(f"failed to call webhook: {error}") from error
 
 
-def _post(place: Place, webhook: JSON, review: JSON) -> Any:  # noqa: ANN401 - JSON is any value.
-    seconds = webhook.get("timeoutSeconds", TIMEOUT_SECONDS)
-    bundle = webhook["clientConfig"].get("caBundle")
+def _trusting(bundle: str | None, *, proof: tuple[Path, Path] | None) -> ssl.SSLContext:
+    """Return what a call is made with: whom it believes, and what it shows of itself."""
     tls = ssl.create_default_context(cadata=base64.b64decode(bundle).decode() if bundle else None)
+    if proof is not None:
+        tls.load_cert_chain(*proof)
+    return tls
+
+
+def _post(place: Place, webhook: JSON, review: JSON, tls: ssl.SSLContext) -> Any:  # noqa: ANN401 - JSON is any value.
+    seconds = webhook.get("timeoutSeconds", TIMEOUT_SECONDS)
     connection = _Connection(place, timeout=seconds, tls=tls)
     try:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}

@@ -17,6 +17,7 @@ from metering.adapters.simulated_cluster.kubernetes_api.loading import load_clus
 from metering.adapters.simulated_cluster.kubernetes_api.node_agents import NodeAgents
 from metering.adapters.simulated_cluster.kubernetes_api.orders import Orders
 from metering.adapters.simulated_cluster.kubernetes_api.posting import Poster
+from metering.adapters.simulated_cluster.kubernetes_api.queues import QueueController
 from metering.adapters.simulated_cluster.kubernetes_api.quota import (
     DELAY_SECONDS,
     QuotaController,
@@ -55,6 +56,8 @@ class KubernetesAPI:
         delay_seconds: Least and most between a write and the quota status that follows.
         bookmark_seconds: Between two bookmarks of a watch.
         runs_pods: Whether pods are bound, run and end by themselves.
+        first_version: Where its history begins; one that is started again begins later than it
+            ended, so that nobody takes an old version for one it knows.
 
     Attributes:
         orders: Faults on order, for tests.
@@ -70,10 +73,15 @@ class KubernetesAPI:
         delay_seconds: tuple[float, float] = DELAY_SECONDS,
         bookmark_seconds: float = BOOKMARK_SECONDS,
         runs_pods: bool = False,
+        first_version: int = FIRST_VERSION,
     ) -> None:
         """Make the certificate and bind the port; nothing is answered before `start`."""
-        self.store = ObjectStore(version=FIRST_VERSION)
+        self.store = ObjectStore(version=first_version)
         self.identity = make_identity(folder)
+        self.store.client_certificate = (
+            self.identity.client_certificate_path,
+            self.identity.client_key_path,
+        )
         self.orders = Orders()
         self._tokens = dict(tokens)
         self.reader = Reader(self.store, bookmark_seconds=bookmark_seconds)
@@ -83,11 +91,12 @@ class KubernetesAPI:
         self._namespaces = NamespaceController(self.store, remover)
         jobs = JobController(self.store, self.writer, remover, clock=clock)
         budgets = BudgetController(self.store, clock=clock)
+        queues = QueueController(self.store, clock=clock)
         agents = [NodeAgents(self.store, clock=clock).reconcile] if runs_pods else []
         self._controllers = ControllerThread(
             self.store,
             "controllers",
-            [jobs.reconcile, *agents, budgets.reconcile],
+            [jobs.reconcile, *agents, budgets.reconcile, queues.reconcile],
             delay_seconds=delay_seconds,
         )
         self._is_stopping = threading.Event()

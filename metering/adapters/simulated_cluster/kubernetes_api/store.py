@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import takewhile
+from pathlib import Path
 from typing import Final
 
 from metering.adapters.simulated_cluster.kubernetes_api.errors import JSON
@@ -36,11 +37,17 @@ class Event:
 
 
 class ObjectStore:
-    """All objects of one cluster. Hold `lock` around a read and the write that rests on it."""
+    """All objects of one cluster. Hold `lock` around a read and the write that rests on it.
+
+    Attributes:
+        client_certificate: Paths of the certificate and the key with which the server proves itself
+            to its webhooks, as an AdmissionConfiguration's kubeConfigFile would; None for none.
+    """
 
     def __init__(self, *, history_max: int = HISTORY_MAX, version: int = 1) -> None:
         """Begin empty, at a version from before which nothing is known."""
         self.lock = threading.Condition(threading.RLock())
+        self.client_certificate: tuple[Path, Path] | None = None
         self._objects: dict[str, dict[Key, JSON]] = {}
         self._events: deque[Event] = deque(maxlen=history_max)
         self._version = version

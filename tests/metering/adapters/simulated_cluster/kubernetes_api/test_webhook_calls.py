@@ -25,6 +25,7 @@ from metering.adapters.simulated_cluster.kubernetes_api.resources import (
 )
 from metering.adapters.simulated_cluster.kubernetes_api.reviews import Review
 from metering.adapters.simulated_cluster.kubernetes_api.store import ObjectStore
+from metering.adapters.simulated_cluster.kubernetes_api.tls import make_identity
 from metering.adapters.simulated_cluster.kubernetes_api.writing import Writer
 from tests.contract.kubernetes.webhook_server import Body, WebhookServer, allow, patching
 
@@ -330,3 +331,17 @@ def test_what_a_webhook_is_told_is_a_copy() -> None:
 
     assert obj["spec"] == {"list": [1]}
     assert base64.b64encode(b"[]").decode() == "W10="
+
+
+def test_a_webhook_that_wants_to_know_who_asks_is_shown_a_certificate(tmp_path: Path) -> None:
+    caller = make_identity(tmp_path / "caller")
+    strict = WebhookServer(tmp_path / "strict", "127.0.0.1", trusting=caller.authority_pem)
+    store, request = ObjectStore(), {"uid": "u"}
+    try:
+        with pytest.raises(CallError):
+            call_webhook(store, webhook(strict), request)
+        store.client_certificate = (caller.client_certificate_path, caller.client_key_path)
+
+        assert call_webhook(store, webhook(strict), request).is_allowed
+    finally:
+        strict.stop()
