@@ -54,6 +54,14 @@ app.conf.update(
         "metering.tick_rechecks": {"task": "metering.tick_rechecks", "schedule": 300},
         "metering.tick_partitions": {"task": "metering.tick_partitions", "schedule": 3600},
         "quotas.tick_requests": {"task": "quotas.tick_requests", "schedule": 60},
+        # A late one is worth nothing: the next has seen the same.
+        "quotas.tick_live_use": {
+            "task": "quotas.tick_live_use",
+            "schedule": 5,
+            "options": {"expires": 5},
+        },
+        "quotas.tick_repair": {"task": "quotas.tick_repair", "schedule": 300},
+        "quotas.tick_preemption": {"task": "quotas.tick_preemption", "schedule": 60},
         "quotas.tick_enforcement": {"task": "quotas.tick_enforcement", "schedule": 15},
         "billing.tick_accrual": {"task": "billing.tick_accrual", "schedule": 60},
         "billing.tick_periods": {"task": "billing.tick_periods", "schedule": 900},

@@ -14,14 +14,20 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from billing.selectors.gauges import count_unaccrued_corrections, count_unaccrued_windows
 from metering.selectors.gauges import oldest_due_window, open_exceptions_by_kind, windows_by_state
 from metering.selectors.watched import heartbeat_ages
-from quotas.selectors.gauges import unapplied_targets
+from quotas.selectors.gauges import drifts_repaired, foreign_quotas, unapplied_targets
+from quotas.selectors.live_gauges import (
+    counter_drift,
+    live_bypasses,
+    refusals_by_code,
+    reservations_by_state,
+)
 
 PREFIX = "gpu_ledger"
 SECONDS_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -103,6 +109,19 @@ class LedgerCollector(Collector):
             label="cluster",
             values=unapplied_targets(),
         )
+        yield _by_label(
+            "quota_drifts_repaired",
+            "Quotas that somebody had changed or deleted in the cluster, and that were repaired.",
+            label="cluster",
+            values=drifts_repaired(),
+        )
+        yield _by_label(
+            "namespaces_with_foreign_quotas",
+            "Namespaces in which somebody else keeps a quota of GPU resources too.",
+            label="cluster",
+            values=foreign_quotas(),
+        )
+        yield from _admission()
         yield GaugeMetricFamily(
             f"{PREFIX}_unaccrued_windows",
             "Sealed windows that are not charged in full.",
@@ -113,6 +132,32 @@ class LedgerCollector(Collector):
             "Posted usage corrections that are not charged in full.",
             value=count_unaccrued_corrections(),
         )
+
+
+def _admission() -> Iterator[Metric]:
+    reservations = GaugeMetricFamily(
+        f"{PREFIX}_reservations", "Reservations that count now.", labels=("cluster", "state")
+    )
+    for labels, count in reservations_by_state().items():
+        reservations.add_metric(labels, count)
+    yield reservations
+    yield _by_label(
+        "admission_bypasses",
+        "Pods that hold units and were never let in, of clusters that admit.",
+        label="cluster",
+        values=live_bypasses(),
+    )
+    yield GaugeMetricFamily(
+        f"{PREFIX}_quota_counter_drift_units",
+        "Units by which counters were off when they were last compared with their reservations.",
+        value=counter_drift(),
+    )
+    refusals = CounterMetricFamily(
+        f"{PREFIX}_admission_refusals", "Pods that were refused.", labels=("code",)
+    )
+    for code, count in refusals_by_code().items():
+        refusals.add_metric((code,), count)
+    yield refusals
 
 
 @require_safe

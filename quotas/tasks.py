@@ -4,9 +4,9 @@ A message carries ids and only makes it sooner; the next tick would find the sam
 does all of it without Celery.
 """
 
-from collections.abc import Iterator
-from datetime import datetime
-from typing import Final
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any, Final
 from uuid import UUID
 
 import structlog
@@ -15,9 +15,20 @@ from django.conf import settings
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from quotas.adapters import quota_enforcer
+from quotas.adapters import quota_enforcer, workload_evictor
+from quotas.models import PreemptionMode
 from quotas.selectors.enforcement import due_target_ids, unread_target_ids
-from quotas.services import enforcement, request_clock, target_plans
+from quotas.selectors.preemption import due_plan_ids
+from quotas.services import (
+    allowances,
+    enforcement,
+    live_use,
+    preemption_running,
+    preemption_stepping,
+    preemption_sweep,
+    request_clock,
+    target_plans,
+)
 from quotas.services.hints import TASK_NAME
 from tenants.domain.actors import Actor, system_actor
 
@@ -74,10 +85,96 @@ def look_after_requests(at: datetime, actor: Actor = ACTOR) -> int:
     )
 
 
+def preempt(at: datetime, actor: Actor = ACTOR) -> int:
+    """Take every due step, and plan for who is over too long; return how many. See ADR 0023.
+
+    One tenant that crashes does not keep the others from their turn.
+
+    Args:
+        at: When, UTC.
+        actor: Who ticks.
+    """
+    done = preemption_running.expire_plans(at=at, actor=actor)
+    over_for = timedelta(seconds=settings.PREEMPTION_AFTER_SECONDS)
+    due = preemption_sweep.note_overage(over_for=over_for, actor=actor, at=at)
+    for organization_id, mode in due:
+        done += _alone(_propose, organization_id, mode=mode, actor=actor, at=at)
+    evictor = workload_evictor(settings.WORKLOAD_EVICTOR)
+    for plan_id in due_plan_ids(at=at):
+        done += _alone(_step, plan_id, evictor=evictor, actor=actor, at=at)
+    return done
+
+
+def _step(plan_id: UUID, **given: Any) -> None:  # noqa: ANN401 - Passed on.
+    preemption_stepping.step_plan(plan_id=plan_id, **given)
+
+
+def _propose(
+    organization_id: UUID, *, mode: PreemptionMode, actor: Actor, at: datetime
+) -> None:
+    """Plan for one organization; execute the plan only where its policy says so."""
+    grace = timedelta(seconds=settings.PREEMPTION_GRACE_SECONDS)
+    preemption_sweep.propose(
+        organization_id=organization_id,
+        mode=mode,
+        grace=grace,
+        burst_classes=tuple(settings.BURST_PRIORITY_CLASSES),
+        actor=actor,
+        at=at,
+    )
+
+
+def _alone(call: Callable[..., object], key: UUID, **given: Any) -> int:  # noqa: ANN401 - Passed on.
+    """Call for one tenant; a fault is told, and the others have their turn."""
+    try:
+        call(key, **given)
+    except Exception:
+        # The edge of the sweep: see above.
+        log.exception("quotas.preemption.crashed", key=str(key))
+        return 0
+    return 1
+
+
+@shared_task(name="quotas.tick_preemption")
+def tick_preemption() -> None:
+    """Take the next step of every running plan, and see who is over."""
+    preempt(timezone.now())
+
+
 @shared_task(name="quotas.tick_requests")
 def tick_requests() -> None:
     """Do what time does to requests."""
     look_after_requests(timezone.now())
+
+
+def look_after_live_use(at: datetime, actor: Actor = ACTOR) -> int:
+    """Let reservations follow their pods, compare counters, and read what months have used.
+
+    Returns:
+        How many reservations and counters were touched.
+    """
+    swept = live_use.sweep_live_use(
+        burst_classes=settings.BURST_PRIORITY_CLASSES, actor=actor, at=at
+    )
+    repairs = live_use.repair_counters(actor=actor, at=at)
+    read = allowances.refresh_allowances(actor=actor, at=at)
+    return swept.touched + len(repairs) + read
+
+
+@shared_task(name="quotas.tick_live_use")
+def tick_live_use() -> None:
+    """Let reservations follow their pods."""
+    live_use.sweep_live_use(
+        burst_classes=settings.BURST_PRIORITY_CLASSES, actor=ACTOR, at=timezone.now()
+    )
+
+
+@shared_task(name="quotas.tick_repair")
+def tick_repair() -> None:
+    """Compare counters with their reservations, and read what months have used."""
+    at = timezone.now()
+    live_use.repair_counters(actor=ACTOR, at=at)
+    allowances.refresh_allowances(actor=ACTOR, at=at)
 
 
 @shared_task(name="quotas.tick_enforcement")

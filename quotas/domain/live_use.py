@@ -39,9 +39,9 @@ class Sweep:
     bypasses: tuple[Bypass, ...] = ()
 
     @property
-    def is_idle(self) -> bool:
-        """Whether there was nothing to do."""
-        return not (self.released or self.changed or self.found)
+    def touched(self) -> int:
+        """How many reservations it touched; 0 when there was nothing to do."""
+        return self.released + self.changed + self.found
 
 
 @dataclass(frozen=True)

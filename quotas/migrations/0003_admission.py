@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 from quotas.migrations._admission import LOCK_KEY, OPEN_COUNTERS, OVER, SETTLE, VIEW
 from quotas.migrations._admitting import ADMIT, REFUSE, RESERVE, TELL
-from quotas.migrations._live_use import DRIFT, REPAIR, SWEEP, WANTED
+from quotas.migrations._live_use import COUNT_MONTHS, DRIFT, REPAIR, SWEEP, WANTED
 
 RELEASE_REASONS = [
     ("ended", "Ended"),
@@ -60,6 +60,7 @@ class Migration(migrations.Migration):
         migrations.RunSQL(SWEEP, "DROP FUNCTION quotas_sweep;"),
         migrations.RunSQL(DRIFT, "DROP VIEW quotas_drift;"),
         migrations.RunSQL(REPAIR, "DROP FUNCTION quotas_repair;"),
+        migrations.RunSQL(COUNT_MONTHS, "DROP FUNCTION quotas_count_months;"),
         # Limits that were set before there was admission; nothing is reserved or held yet.
         migrations.RunSQL(
             "SELECT quotas_open_counters(id) FROM tenants_organization ORDER BY id;",

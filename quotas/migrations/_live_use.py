@@ -245,3 +245,37 @@ BEGIN
 END $$;
 {only_runtime("quotas_repair(timestamptz)")}
 """
+
+# What a month has used, told by metering, set on the counters of limits with an allowance. Counters
+# are locked like admission does, so that neither waits for the other in a circle.
+COUNT_MONTHS = f"""
+CREATE FUNCTION quotas_count_months(month_begin date, used jsonb) RETURNS integer
+LANGUAGE plpgsql {PINNED} AS $$
+DECLARE written integer;
+BEGIN
+  PERFORM pg_advisory_xact_lock_shared(quotas_lock_key(o.organization_id))
+     FROM (SELECT DISTINCT organization_id FROM quotas_quotalimit
+            WHERE monthly_unit_hours IS NOT NULL ORDER BY organization_id) o;
+  PERFORM FROM quotas_quotacounter c JOIN quotas_quotalimit l ON l.id = c.limit_id
+    WHERE l.monthly_unit_hours IS NOT NULL
+    ORDER BY l.organization_id,
+             array_position('{{organization,project,user}}'::text[], l.scope::text),
+             l.cluster_id IS NOT NULL, l.id
+      FOR NO KEY UPDATE OF c;
+  UPDATE quotas_quotacounter c
+     SET month = month_begin, month_unit_seconds = m.unit_seconds
+    FROM (SELECT l.id, coalesce(sum(x.unit_seconds), 0) AS unit_seconds
+            FROM quotas_quotalimit l
+            LEFT JOIN auth_user l_user ON l_user.id = l.user_id
+            LEFT JOIN jsonb_to_recordset(used) AS x(
+              organization_id uuid, project_id uuid, username text, cluster_id uuid, size text,
+              model_groups text[], unit_seconds bigint)
+              ON {holds("l", of="x")}
+           WHERE l.monthly_unit_hours IS NOT NULL
+           GROUP BY l.id) m
+   WHERE c.limit_id = m.id;
+  GET DIAGNOSTICS written = ROW_COUNT;
+  RETURN written;
+END $$;
+{only_runtime("quotas_count_months(date, jsonb)")}
+"""

@@ -14,7 +14,7 @@ from quotas.models import EnforcementTarget
 from tenants.models import Cluster
 from tests.builders import MONTH_START, make_cluster, make_organization, make_project
 
-QUERIES = 9
+QUERIES = 15
 """One for each gauge and one for the clusters, whatever is in the tables."""
 
 Sample = tuple[str, tuple[tuple[str, str], ...]]
@@ -78,6 +78,8 @@ def test_gauges_say_what_stands_in_the_ledgers() -> None:
     assert found["gpu_ledger_open_exceptions", (("kind", "unknown_device"),)] == 1
     assert found["gpu_ledger_unapplied_enforcement_targets", (hopper_label,)] == 1
     assert found["gpu_ledger_unaccrued_windows", ()] == 1
+    assert found["gpu_ledger_reservations", (hopper_label, ("state", "held"))] == 0
+    assert found["gpu_ledger_quota_counter_drift_units", ()] == 0
     age_seconds = found["gpu_ledger_oldest_due_window_age_seconds", (hopper_label,)]
     expected = (datetime.now(tz=UTC) - MONTH_START - timedelta(hours=1)).total_seconds()
     assert expected - 30 < age_seconds <= expected

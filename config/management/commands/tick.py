@@ -27,7 +27,9 @@ TICKS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("rechecks", metering.tasks.recheck),
     ("waste", metering.tasks.derive),
     ("requests", quotas.tasks.look_after_requests),
+    ("live use", quotas.tasks.look_after_live_use),
     ("quotas", quotas.tasks.tick),
+    ("preemption", quotas.tasks.preempt),
     ("billing", billing.tasks.tick),
     ("notifications", tenants.tasks.tick),
 )

@@ -1,0 +1,55 @@
+"""What `/metrics` tells of admission."""
+
+import pytest
+
+from metering.models import PodAllocation
+from quotas.models import QuotaCounter
+from quotas.selectors.live_gauges import (
+    counter_drift,
+    live_bypasses,
+    refusals_by_code,
+    reservations_by_state,
+)
+from tenants.models import Cluster
+from tests.builders import bind, make_cluster
+from tests.cast import Cast
+from tests.quotas.admitting import ask, sweep
+from tests.quotas.builders import hold, make_limit
+
+
+@pytest.fixture
+def cluster(cast: Cast) -> Cluster:
+    make_cluster("ampere", admission_mode="off")
+    cluster = make_cluster("hopper", admission_mode="enforce")
+    bind(cluster, "llm", cast.llm)
+    return cluster
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_quiet_service_stands_at_zero() -> None:
+    assert reservations_by_state() == {
+        ("ampere", "reserved"): 0,
+        ("ampere", "held"): 0,
+        ("hopper", "reserved"): 0,
+        ("hopper", "held"): 0,
+    }
+    assert live_bypasses() == {"hopper": 0}
+    assert (counter_drift(), refusals_by_code()) == (0, {})
+
+
+def test_reservations_bypasses_and_refusals_are_counted(cast: Cast, cluster: Cluster) -> None:
+    make_limit(cast.acme, units=1)
+    ask(cluster, uid="pod-1")
+    for uid in ("pod-2", "pod-2"):
+        ask(cluster, uid=uid)
+    hold(cluster, "llm")
+    ended = hold(cluster, "llm")
+    sweep()
+    PodAllocation.objects.filter(pk=ended.pk).update(end_at=ended.begin_at)
+    sweep()
+    QuotaCounter.objects.update(drift_units=3)
+
+    assert reservations_by_state()["hopper", "held"] == 1
+    assert live_bypasses() == {"hopper": 1}
+    assert refusals_by_code() == {"limit_reached": 2}
+    assert counter_drift() == 3

@@ -1,0 +1,58 @@
+"""The ticks of live use: they pass the settings on, and `tick` does the work of all."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from quotas.models import QuotaCounter, QuotaLimit, Reservation
+from quotas.services.counters import open_counter
+from quotas.tasks import look_after_live_use, tick_live_use, tick_repair
+from tenants.models import Cluster
+from tests.builders import AT, bind, make_cluster
+from tests.cast import Cast
+from tests.quotas.admitting import ask, counted
+from tests.quotas.builders import hold, make_limit
+
+
+@pytest.fixture
+def cluster(cast: Cast) -> Cluster:
+    cluster = make_cluster("hopper")
+    bind(cluster, "llm", cast.llm)
+    return cluster
+
+
+@pytest.fixture
+def limit(cast: Cast) -> QuotaLimit:
+    limit = make_limit(cast.acme)
+    open_counter(limit=limit, at=AT)
+    return limit
+
+
+def test_a_tick_lets_reservations_follow_their_pods(cluster: Cluster, limit: QuotaLimit) -> None:
+    hold(cluster, "llm", units=2)
+    ask(cluster, at=timezone.now() - timedelta(hours=1))
+
+    tick_live_use()
+
+    assert counted(limit) == (2, 0, 0, 0)
+
+
+def test_a_tick_repairs_counters_and_reads_the_month(cluster: Cluster, limit: QuotaLimit) -> None:
+    QuotaLimit.objects.update(monthly_unit_hours=1)
+    ask(cluster)
+    QuotaCounter.objects.update(reserved_units=5)
+
+    tick_repair()
+
+    counter = QuotaCounter.objects.get()
+    assert (counter.reserved_units, counter.drift_units) == (1, 4)
+    assert counter.month == timezone.now().date().replace(day=1)
+
+
+def test_without_celery_one_call_does_it_all(cluster: Cluster, limit: QuotaLimit) -> None:
+    hold(cluster, "llm")
+
+    assert (look_after_live_use(AT), look_after_live_use(AT)) == (1, 0)
+    assert counted(limit) == (1, 0, 0, 0)
+    assert Reservation.objects.get().origin == "found"
