@@ -96,6 +96,8 @@ UNFOLD: dict[str, Any] = {
                 _entry("Quota board", "leaderboard", "admin:quotas_quotalimit_board"),
                 _table("Requests", "inbox", "quotas_quotarequest"),
                 _table("Limits", "speed", "quotas_quotalimit"),
+                _table("Grants", "more_time", "quotas_quotagrant"),
+                _table("Suspensions", "block", "quotas_quotasuspension"),
                 _table("Isolation", "shield_lock", "quotas_isolationpolicy"),
                 _table("Enforcement", "gavel", "quotas_enforcementtarget"),
             ),

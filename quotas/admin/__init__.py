@@ -1,5 +1,5 @@
 """The admin door of quotas."""
 
-from quotas.admin import enforcement, isolation, limits, requests
+from quotas.admin import enforcement, grants, isolation, limits, requests, suspensions
 
-__all__ = ["enforcement", "isolation", "limits", "requests"]
+__all__ = ["enforcement", "grants", "isolation", "limits", "requests", "suspensions"]

@@ -1,68 +1,200 @@
-"""Admin pages of quota limits, and the quota board."""
+"""Admin pages of quota limits."""
 
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
-from unfold.decorators import action
+from django.utils import timezone
+from unfold.decorators import action, display
+from unfold.widgets import UnfoldBooleanSwitchWidget
 
 from quotas.admin.board import board_page
+from quotas.domain.limit_terms import KEEP
+from quotas.domain.limit_words import tell_in_force, tell_limit
 from quotas.models import QuotaLimit
+from quotas.selectors.in_force import with_units_in_force
 from quotas.services.limits import remove_limit, set_limit
-from tenants.admin.base import ServiceAdmin
+from tenants.admin.base import ServiceAdmin, ServiceForm
 from tenants.domain.actors import Actor
 
 READ_LIMIT = "quotas:limit:read"
+TERMS = (
+    "is_unlimited",
+    "limit_units",
+    "burst_units",
+    "overcommit_percent",
+    "monthly_unit_hours",
+)
+
+
+class LimitForm(ServiceForm):
+    """A limit; unlimited is said by a switch, never by an empty field."""
+
+    is_unlimited = forms.BooleanField(
+        required=False,
+        label="Unlimited",
+        widget=UnfoldBooleanSwitchWidget(),
+        help_text="This level binds nobody. Without a limit at all, the level above decides.",
+    )
+
+    class Meta:
+        help_texts = {
+            "model_group": 'Only this GPU model, such as "H100"; empty is every model.',
+            "cluster": "Only this cluster; empty is every cluster.",
+            "limit_units": "Units that may be held at once; 0 is none.",
+            "burst_units": "Beyond that, for preemptible pods only.",
+            "overcommit_percent": "How much of it may be promised to the level below, together.",
+            "monthly_unit_hours": "What may be used in a UTC month; empty is any number.",
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature.
+        """Show the switch as the limit is."""
+        super().__init__(*args, **kwargs)
+        limit: Any = self.instance
+        if not limit._state.adding:  # noqa: SLF001 - Django's documented model state.
+            self.initial["is_unlimited"] = limit.limit_units is None
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse a number with the switch on, and nothing with it off."""
+        fields: dict[str, Any] = super().clean() or {}
+        if "limit_units" in self.errors or "limit_units" not in self.fields:
+            return fields
+        if fields["is_unlimited"] and fields["limit_units"] is not None:
+            self.add_error("limit_units", "Clear the number, or switch unlimited off.")
+        if not fields["is_unlimited"] and fields["limit_units"] is None:
+            self.add_error("limit_units", "Enter a number, or switch unlimited on.")
+        return fields
 
 
 @admin.register(QuotaLimit)
 class QuotaLimitAdmin(ServiceAdmin):
     """How many units may be held at once."""
 
+    form = LimitForm
     view_capability = READ_LIMIT
     write_capability = "quotas:limit:write"
     hint = (
-        "Projects never add up to more than their organization. A changed limit reaches the "
-        "clusters with the next tick."
+        "No limit is above the one that covers it, and together the limits of a level stay within "
+        "what may be promised of the one above. A changed limit reaches the clusters in seconds."
     )
-    add_fields = ("scope", "organization", "project", "user", "size", "limit_units")
-    change_fields = ("limit_units",)
-    list_display = (
-        "organization",
+    add_fields = (
         "scope",
+        "organization",
         "project",
         "user",
         "size",
-        "limit_units",
-        "generation",
+        "model_group",
+        "cluster",
+        *TERMS,
+    )
+    change_fields = TERMS
+    list_display = (
+        "organization",
+        "scope_label",
+        "project_text",
+        "user_text",
+        "terms_text",
+        "in_force_label",
+        "overcommit_text",
+        "allowance_text",
         "changed_at",
     )
-    list_filter = ("scope", "size", "organization")
-    list_select_related = ("organization", "project", "user")
-    search_fields = ("organization__name", "project__name", "project__slug", "user__username")
-    autocomplete_fields = ("organization", "project", "user")
+    list_filter = ("scope", "size", "cluster", "organization")
+    list_select_related = ("organization", "project", "user", "cluster")
+    search_fields = (
+        "organization__name",
+        "organization__slug",
+        "project__name",
+        "project__slug",
+        "user__username",
+        "model_group",
+    )
+    autocomplete_fields = ("organization", "project", "user", "cluster")
     actions = ("remove_limits",)
     actions_list = ("board",)
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[QuotaLimit]:
+        """Return the limits with what is in force now."""
+        rows: QuerySet[QuotaLimit] = super().get_queryset(request)
+        related = rows.select_related(*self.list_select_related)
+        return with_units_in_force(related, at=timezone.now())
+
+    @display(
+        description="scope",
+        ordering="scope",
+        label={"organization": "info", "project": "primary", "user": ""},
+    )
+    def scope_label(self, limit: QuotaLimit) -> tuple[str, str]:
+        """Return the level, coloured by unfold."""
+        return limit.scope, limit.get_scope_display()
+
+    @display(description="project", ordering="project__slug")
+    def project_text(self, limit: QuotaLimit) -> str:
+        """Return the project; "" for an organization's own."""
+        return "" if limit.project is None else limit.project.name
+
+    @display(description="user", ordering="user__username")
+    def user_text(self, limit: QuotaLimit) -> str:
+        """Return the user; "" for everybody."""
+        return "" if limit.user is None else limit.user.username
+
+    @display(description="limit", ordering="limit_units")
+    def terms_text(self, limit: QuotaLimit) -> str:
+        """Return what the limit says, in words."""
+        return tell_limit(
+            limit.limit_units,
+            size=limit.size,
+            model_group=limit.model_group,
+            cluster="" if limit.cluster is None else limit.cluster.slug,
+            burst_units=limit.burst_units,
+        )
+
+    @display(description="in force now", label={"suspended": "danger", "granted": "success"})
+    def in_force_label(self, limit: Any) -> tuple[str, str]:  # noqa: ANN401 - Annotated.
+        """Return what binds now, coloured where it is not what was set."""
+        text = tell_in_force(
+            limit.limit_units, granted_units=limit.granted, is_suspended=limit.suspended
+        )
+        if limit.suspended:
+            return "suspended", text
+        is_moved = limit.granted and limit.limit_units is not None
+        return "granted" if is_moved else "", text
+
+    @display(description="promised below", ordering="overcommit_percent")
+    def overcommit_text(self, limit: QuotaLimit) -> str:
+        """Return how much may be promised; "" where a user's limit has nobody below."""
+        return "" if limit.user_id is not None else f"{limit.overcommit_percent} %"
+
+    @display(description="unit-hours a month", ordering="monthly_unit_hours")
+    def allowance_text(self, limit: QuotaLimit) -> str:
+        """Return the month's allowance."""
+        return "any" if limit.monthly_unit_hours is None else str(limit.monthly_unit_hours)
+
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> QuotaLimit:
         """Set a limit."""
-        return set_limit(**fields, actor=actor, at=at)
+        said = {name: value for name, value in fields.items() if name != "is_unlimited"}
+        return set_limit(**said, actor=actor, at=at)
 
     def change(
         self, row: QuotaLimit, changes: Mapping[str, Any], *, actor: Actor, at: datetime
     ) -> QuotaLimit:
-        """Change a limit's number."""
+        """Change what a limit says."""
+        said = {name: changes.get(name, KEEP) for name in TERMS[2:]}
         return set_limit(
             scope=row.scope,
             organization=row.organization,
             project=row.project,
             user=row.user,
             size=row.size,
-            limit_units=changes["limit_units"],
+            model_group=row.model_group,
+            cluster=row.cluster,
+            limit_units=changes.get("limit_units", row.limit_units),
+            **said,
             actor=actor,
             at=at,
         )

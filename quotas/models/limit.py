@@ -90,4 +90,6 @@ class QuotaLimit(models.Model):
         """Return who may hold how many."""
         holder = self.user or self.project or self.organization
         units = "unlimited" if self.limit_units is None else self.limit_units
-        return f"{holder}: {units} {self.size}"
+        group = f" {self.model_group}" if self.model_group else ""
+        place = f" on {self.cluster.slug}" if self.cluster else ""
+        return f"{holder}: {units} {self.size}{group}{place}"

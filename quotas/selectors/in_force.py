@@ -53,7 +53,7 @@ def limits_in_force(
         organization_ids: Only these organizations; None for all.
         size: Only this size; None for all.
     """
-    rows = _with_units(QuotaLimit.objects.all(), at=at)
+    rows = with_units_in_force(QuotaLimit.objects.select_related("user"), at=at)
     if organization_ids is not None:
         rows = rows.filter(organization_id__in=list(organization_ids))
     if size is not None:
@@ -61,14 +61,18 @@ def limits_in_force(
     return tuple(_in_force(row) for row in rows.order_by("scope", "pk"))
 
 
-def _with_units(rows: QuerySet[QuotaLimit], *, at: datetime) -> QuerySet[QuotaLimit]:
+def with_units_in_force(rows: QuerySet[QuotaLimit], *, at: datetime) -> QuerySet[QuotaLimit]:
+    """Return limits with what their grants add at a time, and whether they are suspended then.
+
+    As `granted`, which is signed, and `suspended`.
+    """
     suspended = QuotaSuspension.objects.filter(
         Q(project=None) | Q(project=OuterRef("project_id")),
         Q(end_at=None) | Q(end_at__gt=at),
         organization=OuterRef("organization_id"),
         begin_at__lte=at,
     )
-    return rows.select_related("user").annotate(
+    return rows.annotate(
         granted=Coalesce(Sum("grants__units", filter=Q(grants__valid__contains=at)), 0),
         suspended=Exists(suspended),
     )

@@ -21,8 +21,8 @@ from metering.services import (
     rechecks,
     waste,
 )
-from quotas.models import QuotaLimit
-from quotas.services import grant_ends, grants, limits, requests, suspensions
+from quotas.adapters.simulated import SimulatedQuotaEnforcer
+from quotas.services import enforcement_by_hand, grant_ends, grants, limits, requests, suspensions
 from tenants.domain.actors import Actor
 from tenants.domain.roles import Role
 from tenants.models import (
@@ -283,7 +283,7 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
     "quotas.limits.remove_limit": (
         frank,
         lambda e, who: limits.remove_limit(
-            limit_id=QuotaLimit.objects.get(project=e.cast.virus).pk, **who
+            limit_id=e.places["other"]["quota-limits"], **who
         ),
         [("quotas:limit:remove", "umbrella")],
     ),
@@ -326,6 +326,15 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
             project=e.cast.llm, size="small", requested_units=1, justification="More.", **who
         ),
         [("quotas:request:submit", "acme")],
+    ),
+    "quotas.enforcement_by_hand.apply_again": (
+        frank,
+        lambda e, who: enforcement_by_hand.apply_again(
+            target_ids=[e.places["own"]["enforcement-targets"]],
+            enforcer=SimulatedQuotaEnforcer(),
+            **who,
+        ),
+        [("quotas:enforcement:apply", "acme"), ("quotas:enforcement:apply_again", "acme")],
     ),
     "quotas.requests.approve_request": (
         frank,

@@ -91,11 +91,13 @@ def test_a_limit_is_set_changed_and_removed_through_the_services(cast: Cast) -> 
         "user": "",
         "size": "large",
         "limit_units": "8",
+        "burst_units": "0",
+        "overcommit_percent": "100",
     }
 
     client.post("/admin/quotas/quotalimit/add/", form)
     limit = QuotaLimit.objects.get()
-    client.post(f"/admin/quotas/quotalimit/{limit.pk}/change/", {"limit_units": "4"})
+    client.post(f"/admin/quotas/quotalimit/{limit.pk}/change/", {**form, "limit_units": "4"})
     limit.refresh_from_db()
     page = press(client, "quotalimit", "remove_limits", limit.pk)
 
@@ -110,7 +112,8 @@ def test_a_limit_that_breaks_the_tree_is_refused_beside_its_field(cast: Cast) ->
     limit = make_limit(cast.acme, cast.llm, units=4)
 
     answer = enter(cast.frank).post(
-        f"/admin/quotas/quotalimit/{limit.pk}/change/", {"limit_units": "7"}
+        f"/admin/quotas/quotalimit/{limit.pk}/change/",
+        {"limit_units": "7", "burst_units": "0", "overcommit_percent": "100"},
     )
 
     assert "would have 7 large" in answer.content.decode()

@@ -10,9 +10,12 @@ from quotas.domain.limit_input import (
     LIMIT_UNITS_MAX,
     NOTE_LENGTH_MAX,
     justification_problems,
+    limit_units_problems,
     note_problems,
+    overcommit_problems,
     refuse_problems,
     size_problems,
+    unit_hours_problems,
     units_problems,
 )
 
@@ -78,3 +81,40 @@ def test_every_problem_is_told_in_one_refusal() -> None:
     assert refusal.value.code == "quota_input_invalid"
     assert refusal.value.field == "size"
     assert refusal.value.problems == problems
+
+
+@pytest.mark.parametrize("value", [None, 0, 8, 1_000_000])
+def test_a_limit_may_be_unlimited_or_any_number_of_units(value: object) -> None:
+    assert limit_units_problems(value, field="limit_units") == ()
+
+
+@pytest.mark.parametrize("value", [-1, 1_000_001, 1.5, "8", True])
+def test_a_limit_that_is_neither_is_told(value: object) -> None:
+    (problem,) = limit_units_problems(value, field="limit_units")
+
+    assert (problem.field, problem.code) == ("limit_units", "units_invalid")
+
+
+@pytest.mark.parametrize("value", [100, 101, 1_000])
+def test_at_least_all_of_a_limit_may_be_promised(value: int) -> None:
+    assert overcommit_problems(value) == ()
+
+
+@pytest.mark.parametrize("value", [99, 0, -100, 1_001, 150.0, "150", True, None])
+def test_less_than_all_or_absurdly_much_is_told(value: object) -> None:
+    (problem,) = overcommit_problems(value)
+
+    assert (problem.field, problem.code) == ("overcommit_percent", "overcommit_invalid")
+
+
+@pytest.mark.parametrize("value", [None, 1, 744_000_000])
+def test_a_months_allowance_is_any_number_or_one(value: object) -> None:
+    assert unit_hours_problems(value) == ()
+
+
+@pytest.mark.parametrize("value", [0, -1, 744_000_001, 1.0, "7", True])
+def test_an_allowance_that_is_neither_is_told_with_the_remedy(value: object) -> None:
+    (problem,) = unit_hours_problems(value)
+
+    assert (problem.field, problem.code) == ("monthly_unit_hours", "unit_hours_invalid")
+    assert "set limit_units to 0" in problem.message
