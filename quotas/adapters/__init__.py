@@ -1,4 +1,4 @@
-"""IO of quotas: they know no model. Doors choose by QUOTA_ENFORCER and WORKLOAD_EVICTOR."""
+"""IO of quotas: they know no model. Doors choose by settings, such as QUOTA_ENFORCER."""
 
 import json
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from typing import Any
 from django.utils.module_loading import import_string
 
 from quotas.protocols import QuotaEnforcer
+from quotas.protocols.costs import CostEstimator
 from quotas.protocols.workloads import WorkloadEvictor
 
 
@@ -33,6 +34,14 @@ def workload_evictor(setting: Mapping[str, Any]) -> WorkloadEvictor:
         setting["BACKEND"], json.dumps(setting.get("OPTIONS", {}), sort_keys=True)
     )
     return evictor
+
+
+def cost_estimator(setting: Mapping[str, Any]) -> CostEstimator:
+    """Return who a setting names as knowing prices; `quota_enforcer` says how it is written."""
+    estimator: CostEstimator = _made(
+        setting["BACKEND"], json.dumps(setting.get("OPTIONS", {}), sort_keys=True)
+    )
+    return estimator
 
 
 @cache

@@ -1,0 +1,25 @@
+"""Nobody who knows prices, for installations that only meter."""
+
+from datetime import datetime
+from uuid import UUID
+
+from metering.domain.gpu_sizes import GPUSize
+from quotas.protocols.costs import CostEstimate
+
+
+class NoCostEstimator:
+    """Knows no price, and says so."""
+
+    def estimate(  # noqa: PLR0913 - As the protocol.
+        self,
+        *,
+        organization_id: UUID,  # noqa: ARG002 - As the protocol; so are the others.
+        project_id: UUID,  # noqa: ARG002
+        size: GPUSize,  # noqa: ARG002
+        model_group: str,  # noqa: ARG002
+        units: int,  # noqa: ARG002
+        is_burst: bool,  # noqa: ARG002
+        at: datetime,  # noqa: ARG002
+    ) -> CostEstimate:
+        """Return that nothing is known."""
+        return CostEstimate("", None, None, note="This installation knows no prices.")
