@@ -9,8 +9,12 @@ from django.db.models import Q, QuerySet
 from quotas.models import (
     EnforcementTarget,
     IsolationPolicy,
+    LoanPolicy,
+    PreemptionPlan,
+    ProtectedWindow,
     QuotaGrant,
     QuotaLimit,
+    QuotaLoan,
     QuotaRequest,
     QuotaSuspension,
 )
@@ -31,9 +35,15 @@ WRITE_LIMIT: Final = "quotas:limit:write"
 READ_REQUEST: Final = "quotas:request:read"
 SUBMIT_REQUEST: Final = "quotas:request:submit"
 DECIDE_REQUEST: Final = "quotas:request:decide"
+REVIEW_REQUEST: Final = "quotas:request:review"
+FUND_REQUEST: Final = "quotas:request:fund"
 READ_ISOLATION: Final = "quotas:isolation:read"
 WRITE_ISOLATION: Final = "quotas:isolation:write"
 READ_ENFORCEMENT: Final = "quotas:enforcement:read"
+WRITE_ENFORCEMENT: Final = "quotas:enforcement:write"
+READ_PREEMPTION: Final = "quotas:preemption:read"
+PLAN_PREEMPTION: Final = "quotas:preemption:plan"
+WRITE_PREEMPTION: Final = "quotas:preemption:write"
 READ_SUSPENSION: Final = "quotas:suspension:read"
 WRITE_SUSPENSION: Final = "quotas:suspension:write"
 
@@ -83,9 +93,7 @@ def organizations_with_limits(actor: Actor) -> QuerySet[Organization]:
 
 def requests_visible_to(actor: Actor, capability: str = READ_REQUEST) -> QuerySet[QuotaRequest]:
     """Return the quota requests of the projects over which an actor holds a capability."""
-    return QuotaRequest.objects.select_related(
-        "organization", "project", "requested_by", "decided_by"
-    ).filter(project__in=projects_visible_to(actor, capability))
+    return _requests().filter(project__in=projects_visible_to(actor, capability))
 
 
 def targets_visible_to(
@@ -199,18 +207,14 @@ def access_cluster_of(actor: Actor, organization: Organization, slug: str) -> Cl
 
 
 def access_request(actor: Actor, request_id: UUID, capability: str) -> QuotaRequest:
-    """Return a quota request over which an actor holds a capability.
-
-    Deciding takes a role over the organization, not only over the project.
+    """Return a quota request over whose project an actor holds a capability.
 
     Raises:
         NotFoundError: It does not exist for this actor.
         ForbiddenError: The actor sees it without holding the capability.
     """
     return access_row(
-        QuotaRequest.objects.select_related(
-            "organization", "project", "requested_by", "decided_by"
-        ),
+        _requests(),
         request_id,
         allowed=requests_visible_to(actor, capability),
         visible=requests_visible_to(actor),
@@ -218,16 +222,47 @@ def access_request(actor: Actor, request_id: UUID, capability: str) -> QuotaRequ
     )
 
 
-def access_target(actor: Actor, target_id: int) -> EnforcementTarget:
-    """Return an enforcement target.
+def access_request_to_decide(actor: Actor, request_id: UUID) -> QuotaRequest:
+    """Return a quota request that an actor decides at some level; the service says at which.
 
     Raises:
         NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor decides at none.
     """
-    target = targets_visible_to(actor).filter(pk=target_id).first()
-    if target is None:
-        raise NotFoundError("There is no such enforcement target.")
-    return target
+    deciding = (REVIEW_REQUEST, DECIDE_REQUEST, FUND_REQUEST)
+    held = [
+        capability for capability in deciding if actor.is_system or actor.grants_for(capability)
+    ]
+    for capability in held:
+        found = requests_visible_to(actor, capability).filter(pk=request_id).first()
+        if found is not None:
+            return found
+    return access_request(actor, request_id, DECIDE_REQUEST)
+
+
+def _requests() -> QuerySet[QuotaRequest]:
+    """Return requests with everything that is told of them; the same statements for any number."""
+    return QuotaRequest.objects.select_related(
+        "organization", "project", "user", "cluster", "requested_by", "decided_by"
+    ).prefetch_related("steps__decided_by", "comments__author")
+
+
+def access_target(
+    actor: Actor, target_id: int, capability: str = READ_ENFORCEMENT
+) -> EnforcementTarget:
+    """Return an enforcement target over which an actor holds a capability.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it without holding the capability.
+    """
+    return access_row(
+        EnforcementTarget.objects.select_related("cluster", "project"),
+        target_id,
+        allowed=targets_visible_to(actor, capability),
+        visible=targets_visible_to(actor),
+        capability=capability,
+    )
 
 
 def access_person(organization: Organization, username: str) -> User:
@@ -252,3 +287,80 @@ def access_person(organization: Organization, username: str) -> User:
             remedy="Give the person a role in the project first.",
         )
     return person
+
+
+def plans_visible_to(actor: Actor, capability: str = READ_PREEMPTION) -> QuerySet[PreemptionPlan]:
+    """Return the preemption plans of the organizations over which an actor holds a capability."""
+    return PreemptionPlan.objects.select_related("organization").filter(
+        organization__in=organizations_visible_to(actor, capability)
+    )
+
+
+def windows_visible_to(
+    actor: Actor, capability: str = READ_PREEMPTION
+) -> QuerySet[ProtectedWindow]:
+    """Return the protected windows of organizations over which an actor holds a capability."""
+    return ProtectedWindow.objects.select_related("organization", "project").filter(
+        organization__in=organizations_visible_to(actor, capability)
+    )
+
+
+def access_plan(actor: Actor, plan_id: UUID, capability: str) -> PreemptionPlan:
+    """Return a preemption plan over which an actor holds a capability.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it without holding the capability.
+    """
+    return access_row(
+        PreemptionPlan.objects.select_related("organization"),
+        plan_id,
+        allowed=plans_visible_to(actor, capability),
+        visible=plans_visible_to(actor),
+        capability=capability,
+    )
+
+
+def access_window(actor: Actor, window_id: UUID, capability: str) -> ProtectedWindow:
+    """Return a protected window over which an actor holds a capability.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it without holding the capability.
+    """
+    return access_row(
+        ProtectedWindow.objects.select_related("organization", "project"),
+        window_id,
+        allowed=windows_visible_to(actor, capability),
+        visible=windows_visible_to(actor),
+        capability=capability,
+    )
+
+
+def loans_visible_to(actor: Actor, capability: str = READ_LIMIT) -> QuerySet[QuotaLoan]:
+    """Return the loans of the projects over which an actor holds a capability, on either side."""
+    projects = projects_visible_to(actor, capability)
+    return QuotaLoan.objects.select_related(
+        "organization", "lender", "borrower", "decided_by"
+    ).filter(Q(lender__in=projects) | Q(borrower__in=projects))
+
+
+def loan_policies_visible_to(actor: Actor) -> QuerySet[LoanPolicy]:
+    """Return what was agreed in the organizations of which an actor may read a limit."""
+    return LoanPolicy.objects.filter(organization__in=organizations_with_limits(actor))
+
+
+def access_loan(actor: Actor, loan_id: UUID, capability: str) -> QuotaLoan:
+    """Return a loan between projects over which an actor holds a capability.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it without holding the capability.
+    """
+    return access_row(
+        QuotaLoan.objects.select_related("organization", "lender", "borrower", "decided_by"),
+        loan_id,
+        allowed=loans_visible_to(actor, capability),
+        visible=loans_visible_to(actor),
+        capability=capability,
+    )

@@ -1,11 +1,17 @@
 """Where the REST doors of quotas hang under /api/v1/."""
 
+from django.urls import path
 from rest_framework.routers import SimpleRouter
 
 from quotas.api.enforcement_targets import EnforcementTargetViewSet
+from quotas.api.headroom import HeadroomViewSet
 from quotas.api.isolation_policies import IsolationPolicyViewSet
+from quotas.api.preemption_plans import PreemptionPlanViewSet
+from quotas.api.protected_windows import ProtectedWindowViewSet
+from quotas.api.quota_forecasts import QuotaForecastViewSet
 from quotas.api.quota_grants import QuotaGrantViewSet
 from quotas.api.quota_limits import QuotaLimitViewSet
+from quotas.api.quota_loans import LoanPolicyViewSet, QuotaLoanViewSet
 from quotas.api.quota_requests import QuotaRequestViewSet
 from quotas.api.quota_usage import QuotaUsageViewSet
 from quotas.api.suspensions import SuspensionViewSet
@@ -16,7 +22,15 @@ router.register("quota-grants", QuotaGrantViewSet, basename="quota-grant")
 router.register("suspensions", SuspensionViewSet, basename="suspension")
 router.register("quota-requests", QuotaRequestViewSet, basename="quota-request")
 router.register("quota-usage", QuotaUsageViewSet, basename="quota-usage")
+router.register("quota-forecasts", QuotaForecastViewSet, basename="quota-forecast")
+router.register("quota-loans", QuotaLoanViewSet, basename="quota-loan")
+router.register("loan-policies", LoanPolicyViewSet, basename="loan-policy")
 router.register("enforcement-targets", EnforcementTargetViewSet, basename="enforcement-target")
 router.register("isolation-policies", IsolationPolicyViewSet, basename="isolation-policy")
+router.register("preemption-plans", PreemptionPlanViewSet, basename="preemption-plan")
+router.register("protected-windows", ProtectedWindowViewSet, basename="protected-window")
 
-urlpatterns = router.urls
+urlpatterns = [
+    *router.urls,
+    path("headroom/", HeadroomViewSet.as_view({"get": "ask"})),
+]

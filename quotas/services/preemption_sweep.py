@@ -5,18 +5,26 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+import structlog
 from django.db import transaction
 
+from quotas.domain.errors import QuotaNotAppliedError
 from quotas.domain.preemption_state import OPEN_PLANS
 from quotas.models import PreemptionMode, PreemptionPlan, PreemptionPolicy
 from quotas.selectors.preemption import overages_everywhere
+from quotas.services.preemption_planning import plan_preemption
+from quotas.services.preemption_running import execute_plan
 from tenants.access import require_capability
 from tenants.domain.actors import Actor
+from tenants.domain.roles import Role
 from tenants.models import Organization
 from tenants.models.organization import LifecycleState
 from tenants.services.audit import record
+from tenants.services.notifications import notify
 
 WRITE: Final = "quotas:preemption:write"
+
+log = structlog.get_logger(__name__)
 
 
 @transaction.atomic
@@ -46,6 +54,52 @@ def note_overage(
     )
     PreemptionPolicy.objects.filter(organization_id__in=over, over_since=None).update(over_since=at)
     return _due(over, before=at - over_for)
+
+
+def propose(
+    *,
+    organization_id: UUID,
+    mode: PreemptionMode,
+    grace: timedelta,
+    burst_classes: tuple[str, ...],
+    actor: Actor,
+    at: datetime,
+) -> PreemptionPlan:
+    """Plan for an organization, and tell its administrators; execute where the policy says so.
+
+    While its lowered quota is not in every cluster the plan stays a proposal.
+
+    Raises:
+        PreemptionNotNeededError: It fits by now.
+        PreemptionRunningError: A plan of the organization is running.
+    """
+    organization = Organization.objects.get(pk=organization_id)
+    plan = plan_preemption(organization=organization, actor=actor, at=at)
+    _tell_proposal(plan, at=at)
+    if mode != PreemptionMode.EXECUTE:
+        return plan
+    try:
+        return execute_plan(
+            plan_id=plan.pk, grace=grace, burst_classes=burst_classes, actor=actor, at=at
+        )
+    except QuotaNotAppliedError as error:
+        log.warning("quotas.preemption.unapplied", plan=str(plan.pk), reason=str(error))
+        return plan
+
+
+@transaction.atomic
+def _tell_proposal(plan: PreemptionPlan, *, at: datetime) -> None:
+    over = "; ".join(one["sentence"] for one in plan.overage)
+    notify(
+        event="quotas:preemption:proposed",
+        organization_id=plan.organization_id,
+        subject="More is held than the limits allow",
+        text=f"Over: {over}. A plan says who would go; nothing has been done.",
+        facts={"plan": str(plan.pk)},
+        roles=[Role.ORGANIZATION_ADMIN, Role.PLATFORM_ADMIN],
+        key=f"preemption:{plan.pk}:proposed",
+        at=at,
+    )
 
 
 def _due(

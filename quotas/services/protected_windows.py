@@ -12,6 +12,7 @@ from quotas.models import ProtectedWindow
 from tenants.access import require_capability
 from tenants.domain.actors import Actor
 from tenants.domain.errors import FieldProblem, NotFoundError
+from tenants.domain.refusals import StaleVersionError
 from tenants.models import Organization, Project
 from tenants.selectors.locks import lock_rows
 from tenants.services.audit import record
@@ -67,12 +68,21 @@ def open_window(  # noqa: PLR0913 - A window has this many columns; all are keyw
 
 
 @transaction.atomic
-def close_window(*, window_id: UUID, actor: Actor, at: datetime) -> ProtectedWindow:
+def close_window(
+    *, window_id: UUID, expected_version: int | None = None, actor: Actor, at: datetime
+) -> ProtectedWindow:
     """End a protected window now; one that has not begun never will.
+
+    Args:
+        window_id: Which one.
+        expected_version: The version the caller saw; None when it does not matter.
+        actor: Who ends it.
+        at: When, UTC.
 
     Raises:
         NotFoundError: There is no such window.
         ForbiddenError: The actor may not protect.
+        StaleVersionError: It was changed in the meantime.
         ProtectedWindowClosedError: It has ended.
     """
     rows = lock_rows(ProtectedWindow.objects.filter(pk=window_id))
@@ -80,6 +90,11 @@ def close_window(*, window_id: UUID, actor: Actor, at: datetime) -> ProtectedWin
         raise NotFoundError("There is no such protected window.")
     (window,) = rows
     require_capability(actor, WRITE, organization_id=window.organization_id)
+    if expected_version not in {None, window.version}:
+        raise StaleVersionError(
+            f"The window was changed: it is at version {window.version}, not {expected_version}.",
+            facts={"version": window.version, "expected_version": expected_version},
+        )
     if window.valid.isempty or window.valid.upper <= at:
         raise ProtectedWindowClosedError("The protected window has ended.")
     has_begun = window.valid.lower < at

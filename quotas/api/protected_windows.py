@@ -1,0 +1,118 @@
+"""/api/v1/protected-windows/: times in which nothing of a tenant is preempted."""
+
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers, status
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from quotas.access import (
+    READ_PREEMPTION,
+    WRITE_PREEMPTION,
+    access_window,
+    windows_visible_to,
+)
+from quotas.models import ProtectedWindow
+from quotas.services.protected_windows import REASON_LENGTH_MAX, close_window, open_window
+from tenants.access import access_organization, access_project
+from tenants.api.conditional import expected_version, if_match
+from tenants.api.filters import StrictFilterSet
+from tenants.api.idempotency import idempotent
+from tenants.api.serializers import EmptySerializer, StrictSerializer
+from tenants.api.views import ReadingViewSet
+
+READ_PROJECT = "tenants:project:read"
+
+
+class ProtectedWindowSerializer(serializers.ModelSerializer[ProtectedWindow]):
+    """A protected window; without a project the whole organization is protected."""
+
+    organization = serializers.UUIDField(source="organization_id", read_only=True)
+    project = serializers.UUIDField(source="project_id", read_only=True, allow_null=True)
+    valid_from = serializers.DateTimeField(source="valid.lower", read_only=True, allow_null=True)
+    valid_until = serializers.DateTimeField(source="valid.upper", read_only=True, allow_null=True)
+
+    class Meta:
+        model = ProtectedWindow
+        fields = (
+            "id",
+            "organization",
+            "project",
+            "valid_from",
+            "valid_until",
+            "reason",
+            "created_by",
+            "created_at",
+            "version",
+        )
+        read_only_fields = fields
+
+
+class ProtectedWindowInputSerializer(StrictSerializer):
+    """Whom to protect, when and why."""
+
+    organization = serializers.UUIDField()
+    project = serializers.UUIDField(required=False, allow_null=True, default=None)
+    valid_from = serializers.DateTimeField()
+    valid_until = serializers.DateTimeField()
+    reason = serializers.CharField(max_length=REASON_LENGTH_MAX)
+
+
+class ProtectedWindowFilter(StrictFilterSet):
+    """Which windows are listed."""
+
+    organization = filters.UUIDFilter(field_name="organization_id")
+    project = filters.UUIDFilter(field_name="project_id")
+
+
+class ProtectedWindowViewSet(ReadingViewSet):
+    """Protected windows."""
+
+    serializer_class = ProtectedWindowSerializer
+    filterset_class = ProtectedWindowFilter
+    ordering = ("-created_at", "-pk")
+
+    def get_queryset(self) -> QuerySet[ProtectedWindow]:
+        """Return the windows the caller may read."""
+        return windows_visible_to(self.actor)
+
+    def get_one(self, pk: UUID) -> ProtectedWindow:
+        """Return one window."""
+        return access_window(self.actor, pk, READ_PREEMPTION)
+
+    @extend_schema(
+        request=ProtectedWindowInputSerializer, responses={201: ProtectedWindowSerializer}
+    )
+    @idempotent()
+    def create(self, request: Request) -> Response:
+        """Protect an organization or one of its projects from preemption for a time."""
+        fields = self.read(ProtectedWindowInputSerializer, request)
+        project = fields.pop("project")
+        organization = fields.pop("organization")
+        window = open_window(
+            organization=access_organization(self.actor, organization, WRITE_PREEMPTION),
+            project=None if project is None else access_project(self.actor, project, READ_PROJECT),
+            **fields,
+            actor=self.actor,
+            at=self.at,
+        )
+        return self.answer(window, status_code=status.HTTP_201_CREATED)
+
+    @extend_schema(request=EmptySerializer, responses=ProtectedWindowSerializer)
+    @action(detail=True, methods=["post"])
+    @if_match
+    def close(self, request: Request, pk: UUID) -> Response:
+        """End a window now; one that has not begun never will."""
+        window = access_window(self.actor, pk, WRITE_PREEMPTION)
+        self.read(EmptySerializer, request)
+        closed = close_window(
+            window_id=window.pk,
+            expected_version=expected_version(request),
+            actor=self.actor,
+            at=self.at,
+        )
+        return self.answer(closed)
