@@ -21,6 +21,7 @@ WRITE: Final = "quotas:preemption:write"
 LENGTH_MAX: Final = timedelta(days=31)
 """Longer protection is a higher priority class."""
 REASON_LENGTH_MAX: Final = 200
+NEVER: Final = DateTimeTZRange(empty=True)
 
 
 @transaction.atomic
@@ -97,8 +98,8 @@ def close_window(
         )
     if window.valid.isempty or window.valid.upper <= at:
         raise ProtectedWindowClosedError("The protected window has ended.")
-    has_begun = window.valid.lower < at
-    window.valid = DateTimeTZRange(window.valid.lower, at if has_begun else window.valid.lower)
+    begin_at = window.valid.lower
+    window.valid = DateTimeTZRange(begin_at, at) if begin_at < at else NEVER
     window.version += 1
     window.save(update_fields=["valid", "version"])
     _record(window, "close", actor=actor, at=at)
