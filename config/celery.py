@@ -61,6 +61,7 @@ app.conf.update(
             "options": {"expires": 5},
         },
         "quotas.tick_repair": {"task": "quotas.tick_repair", "schedule": 300},
+        "quotas.tick_fair_use": {"task": "quotas.tick_fair_use", "schedule": 3600},
         "quotas.tick_preemption": {"task": "quotas.tick_preemption", "schedule": 60},
         "quotas.tick_enforcement": {"task": "quotas.tick_enforcement", "schedule": 15},
         "billing.tick_accrual": {"task": "billing.tick_accrual", "schedule": 60},

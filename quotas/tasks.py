@@ -15,14 +15,18 @@ from django.conf import settings
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
+from metering.domain.waste_rules import thresholds_of
 from quotas.adapters import quota_enforcer, workload_evictor
 from quotas.models import PreemptionMode
 from quotas.selectors.enforcement import due_target_ids, unread_target_ids
+from quotas.selectors.lending import LendingTerms, due_loan_ids, lending_organization_ids
 from quotas.selectors.preemption import due_plan_ids
 from quotas.services import (
     allowances,
     enforcement,
+    lending,
     live_use,
+    loans,
     preemption_running,
     preemption_stepping,
     preemption_sweep,
@@ -109,9 +113,7 @@ def _step(plan_id: UUID, **given: Any) -> None:  # noqa: ANN401 - Passed on.
     preemption_stepping.step_plan(plan_id=plan_id, **given)
 
 
-def _propose(
-    organization_id: UUID, *, mode: PreemptionMode, actor: Actor, at: datetime
-) -> None:
+def _propose(organization_id: UUID, *, mode: PreemptionMode, actor: Actor, at: datetime) -> None:
     """Plan for one organization; execute the plan only where its policy says so."""
     grace = timedelta(seconds=settings.PREEMPTION_GRACE_SECONDS)
     preemption_sweep.propose(
@@ -133,6 +135,42 @@ def _alone(call: Callable[..., object], key: UUID, **given: Any) -> int:  # noqa
         log.exception("quotas.preemption.crashed", key=str(key))
         return 0
     return 1
+
+
+def share_fairly(at: datetime, actor: Actor = ACTOR) -> int:
+    """Close loans whose time is over and propose those that would help; return how many changed.
+
+    Args:
+        at: When, UTC.
+        actor: Who ticks.
+    """
+    done: list[int] = []
+    terms = LendingTerms(
+        burst_classes=settings.BURST_PRIORITY_CLASSES,
+        thresholds=thresholds_of(settings.WASTE_THRESHOLDS),
+    )
+
+    def end(loan_id: UUID) -> None:
+        loans.end_loan(loan_id=loan_id, actor=actor, at=at)
+        done.append(1)
+
+    def refresh(organization_id: UUID) -> None:
+        found = lending.refresh_loans(
+            organization_id=organization_id, terms=terms, actor=actor, at=at
+        )
+        done.append(found.proposed + found.lapsed)
+
+    for loan_id in due_loan_ids(at=at):
+        _alone(end, loan_id)
+    for organization_id in lending_organization_ids(at=at):
+        _alone(refresh, organization_id)
+    return sum(done)
+
+
+@shared_task(name="quotas.tick_fair_use")
+def tick_fair_use() -> None:
+    """Look after the loans between projects."""
+    share_fairly(timezone.now())
 
 
 @shared_task(name="quotas.tick_preemption")

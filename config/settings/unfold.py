@@ -97,6 +97,8 @@ UNFOLD: dict[str, Any] = {
                 _table("Requests", "inbox", "quotas_quotarequest"),
                 _table("Limits", "speed", "quotas_quotalimit"),
                 _table("Grants", "more_time", "quotas_quotagrant"),
+                _table("Loans", "handshake", "quotas_quotaloan"),
+                _table("Loan policies", "balance", "quotas_loanpolicy"),
                 _table("Suspensions", "block", "quotas_quotasuspension"),
                 _table("Isolation", "shield_lock", "quotas_isolationpolicy"),
                 _table("Enforcement", "gavel", "quotas_enforcementtarget"),

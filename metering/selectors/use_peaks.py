@@ -51,7 +51,7 @@ WITH by_hour AS (
   SELECT project_id, size, window_start, ceil(sum(unit_seconds) / 3600) AS units
     FROM metering_usagerecord
    WHERE window_start >= %(begin)s AND window_start < %(end)s AND project_id = ANY(%(projects)s)
-     AND price_group NOT LIKE '%%%%/burst'
+     AND price_group NOT LIKE '%%/burst'
    GROUP BY 1, 2, 3)
 SELECT project_id, size, (window_start AT TIME ZONE 'UTC')::date, GREATEST(0, max(units))::bigint
   FROM by_hour

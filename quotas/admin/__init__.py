@@ -1,5 +1,5 @@
 """The admin door of quotas."""
 
-from quotas.admin import enforcement, grants, isolation, limits, requests, suspensions
+from quotas.admin import enforcement, grants, isolation, limits, loans, requests, suspensions
 
-__all__ = ["enforcement", "grants", "isolation", "limits", "requests", "suspensions"]
+__all__ = ["enforcement", "grants", "isolation", "limits", "loans", "requests", "suspensions"]

@@ -46,6 +46,19 @@ class TallyKey:
     model_group: str = ""
     cluster_id: UUID | None = None
 
+    def counts(self, use: UnitsNow) -> bool:
+        """Whether what is held counts against it."""
+        return (
+            self.organization_id == use.organization_id
+            and self.project_id in {None, use.project_id}
+            and self.username in {None, use.username}
+            and self.size is use.size
+            and self.cluster_id in {None, use.cluster_id}
+            and (
+                not self.model_group or self.model_group in (use.model_groups or {self.model_group})
+            )
+        )
+
 
 @dataclass
 class Taken:

@@ -20,7 +20,7 @@ from quotas.selectors.grant_terms import GrantTerm, grant_terms
 from quotas.selectors.hoarding import hoarded_quotas
 from quotas.selectors.in_force import LimitInForce, limits_in_force
 from quotas.selectors.refusals import Refused, refused_lately
-from quotas.selectors.units_now import units_now
+from quotas.selectors.units_now import tally_key, units_now
 from tenants.models import Cluster
 
 Suspensions = Mapping[tuple[UUID, UUID | None], str]
@@ -146,7 +146,7 @@ def board_facts(
     refusals = refused_lately(at=at, organization_ids=organization_ids)
     return BoardFacts(
         tally=Tally(uses),
-        limits={_key_of(limit): limit for limit in limits},
+        limits={tally_key(limit): limit for limit in limits},
         clusters=_cluster_slugs(),
         grants=_grants(limits, at=at),
         hoarded=_hoarded(organization_ids, at=at, thresholds=thresholds),
@@ -154,17 +154,6 @@ def board_facts(
         suspensions=_suspensions(organization_ids, at=at),
         exhaustions=expected_exhaustions(limits, at=at) if has_forecast else {},
         refused=_count_refused(refusals),
-    )
-
-
-def _key_of(limit: LimitInForce) -> TallyKey:
-    return TallyKey(
-        limit.organization_id,
-        limit.project_id,
-        limit.username,
-        limit.size,
-        limit.model_group,
-        limit.cluster_id,
     )
 
 

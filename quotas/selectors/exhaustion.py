@@ -1,13 +1,38 @@
 """Exhaustion: when the trend of each project's daily peaks reaches its limit in force."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from uuid import UUID
 
 from metering.selectors.use_peaks import daily_peaks
 from quotas.domain.exhaustion import HISTORY_DAYS, Exhaustion, expect_exhaustion
-from quotas.models import LimitScope
-from quotas.selectors.in_force import LimitInForce
+from quotas.models import LimitScope, QuotaLimit
+from quotas.selectors.in_force import LimitInForce, limits_in_force
+
+
+@dataclass(frozen=True)
+class LimitForecast:
+    """One limit in force, and when it is exhausted."""
+
+    limit: LimitInForce
+    exhaustion: Exhaustion
+
+
+def forecasts_of(rows: Sequence[QuotaLimit], *, at: datetime) -> tuple[LimitForecast, ...]:
+    """Return the forecasts of some limits, in their order, without those that have none.
+
+    Two statements, whatever their number.
+    """
+    in_force = {
+        limit.limit_id: limit
+        for limit in limits_in_force(at=at, organization_ids={row.organization_id for row in rows})
+    }
+    asked = [in_force[row.pk] for row in rows if row.pk in in_force]
+    found = expected_exhaustions(asked, at=at)
+    return tuple(
+        LimitForecast(limit, found[limit.limit_id]) for limit in asked if limit.limit_id in found
+    )
 
 
 def is_forecast(limit: LimitInForce) -> bool:

@@ -16,8 +16,9 @@ from django.db.models import Q, QuerySet, Sum
 
 from metering.domain.gpu_sizes import GPUSize
 from metering.selectors.held_now import Holding, holding_pods, holdings_now
-from quotas.domain.tally import UnitsNow
+from quotas.domain.tally import TallyKey, UnitsNow
 from quotas.models import Reservation, ReservationState
+from quotas.selectors.in_force import LimitInForce
 from tenants.models.cluster import AdmissionMode
 
 WITHOUT_ADMISSION: Final = (AdmissionMode.OFF.value,)
@@ -89,6 +90,18 @@ def pods_now(
             PodNow(_of_holding(pod.holding, burst_classes), pod.begin_at, _kind(pod.controller))
             for pod in held
         ),
+    )
+
+
+def tally_key(limit: LimitInForce) -> TallyKey:
+    """Return what a limit counts."""
+    return TallyKey(
+        limit.organization_id,
+        limit.project_id,
+        limit.username,
+        limit.size,
+        limit.model_group,
+        limit.cluster_id,
     )
 
 

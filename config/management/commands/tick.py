@@ -30,6 +30,7 @@ TICKS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("live use", quotas.tasks.look_after_live_use),
     ("quotas", quotas.tasks.tick),
     ("preemption", quotas.tasks.preempt),
+    ("loans", quotas.tasks.share_fairly),
     ("billing", billing.tasks.tick),
     ("notifications", tenants.tasks.tick),
 )

@@ -56,6 +56,7 @@ def test_every_limit_counts_what_it_matches_and_nothing_else(
 ) -> None:
     key = TallyKey(ACME, *holder, size, group, cluster)
     matching = [use for use in held if counts(use, key)]
+    assert matching == [use for use in held if key.counts(use)]
 
     taken = Tally(held).taken(key)
 

@@ -1,0 +1,247 @@
+"""Headroom: may a project start so many units now, and if not, when.
+
+At most six statements, whatever the number of limits and pods; one more where a limit has a monthly
+allowance, and one more where a project without limits of its own might be suspended.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from django.db.models import Q
+
+from metering.domain.gpu_sizes import GPUSize
+from metering.selectors.cluster_room import ClusterRoom, cluster_room
+from quotas.domain.start_question import LimitRoom, StartCode, StartVerdict, judge_start
+from quotas.domain.tally import Tally
+from quotas.models import LimitScope, QuotaCounter, QuotaSuspension
+from quotas.selectors.in_force import LimitInForce, limits_in_force
+from quotas.selectors.start_times import StartTime, start_time
+from quotas.selectors.units_now import PodNow, pods_now, tally_key
+from tenants.models import Project
+
+SCOPE_ORDER: Final = (LimitScope.ORGANIZATION, LimitScope.PROJECT, LimitScope.USER)
+
+
+@dataclass(frozen=True)
+class StartQuestion:
+    """What somebody would start.
+
+    Attributes:
+        username: "" asks no user's limit.
+        model_group: "" may land on every model, so the limits of each must have room.
+        cluster: Slug; "" may go to whichever of the project's clusters has room.
+    """
+
+    project: Project
+    size: GPUSize
+    units: int
+    username: str = ""
+    model_group: str = ""
+    cluster: str = ""
+    is_burst: bool = False
+
+
+@dataclass(frozen=True)
+class StartAnswer:
+    """What is answered.
+
+    Attributes:
+        cluster: Slug of the cluster it is about; "" when the project has none.
+        limits: Those that bind there, in admission's order.
+        when: The estimate; None when it may start, or nothing known will change it.
+        clusters: Where the project has namespaces, and what their nodes have left, by slug.
+    """
+
+    verdict: StartVerdict
+    cluster: str
+    limits: tuple[LimitRoom, ...]
+    when: StartTime | None
+    clusters: tuple[ClusterRoom, ...]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The answer for one cluster."""
+
+    cluster: ClusterRoom | None
+    limits: tuple[LimitInForce, ...]
+    rooms: tuple[LimitRoom, ...]
+    verdict: StartVerdict
+
+
+def clusters_of_project(question: StartQuestion, *, at: datetime) -> tuple[ClusterRoom, ...]:
+    """Return the clusters the question may be about; one statement."""
+    found = cluster_room(
+        project_id=question.project.pk,
+        size=question.size,
+        model_group=question.model_group,
+        at=at,
+    )
+    return tuple(one for one in found if question.cluster in {"", one.slug})
+
+
+def answer_start(
+    question: StartQuestion,
+    *,
+    clusters: Sequence[ClusterRoom],
+    at: datetime,
+    burst_classes: Collection[str],
+) -> StartAnswer:
+    """Return whether it may start now; where several clusters would do, the one with most room.
+
+    Args:
+        question: What would start.
+        clusters: What `clusters_of_project` told.
+        at: Now, UTC.
+        burst_classes: Priority classes of preemptible pods.
+    """
+    organization_id = question.project.organization_id
+    limits = limits_in_force(at=at, organization_ids=[organization_id])
+    own = [limit for limit in limits if _concerns(limit, question)]
+    pods = pods_now(
+        at=at, organization_id=organization_id, size=question.size, burst_classes=burst_classes
+    )
+    is_suspended = _is_suspended(own, question, at=at)
+    places = _places(question, own, pods, clusters, is_suspended=is_suspended, at=at)
+    best = max(places, key=_room_of)
+    return StartAnswer(
+        verdict=best.verdict,
+        cluster="" if best.cluster is None else best.cluster.slug,
+        limits=best.rooms,
+        when=_when(question, places, pods, at=at),
+        clusters=tuple(clusters),
+    )
+
+
+def _concerns(limit: LimitInForce, question: StartQuestion) -> bool:
+    """Whether a limit is the organization's, the project's or the user's own."""
+    if limit.project_id not in {None, question.project.pk}:
+        return False
+    return limit.username is None or limit.username == question.username
+
+
+def _is_suspended(own: Sequence[LimitInForce], question: StartQuestion, *, at: datetime) -> bool:
+    if any(limit.is_suspended for limit in own):
+        return True
+    if any(limit.project_id is not None for limit in own):
+        return False
+    return QuotaSuspension.objects.filter(
+        Q(project=None) | Q(project=question.project),
+        Q(end_at=None) | Q(end_at__gt=at),
+        organization_id=question.project.organization_id,
+        begin_at__lte=at,
+    ).exists()
+
+
+def _places(
+    question: StartQuestion,
+    own: Sequence[LimitInForce],
+    pods: Sequence[PodNow],
+    clusters: Sequence[ClusterRoom],
+    *,
+    is_suspended: bool,
+    at: datetime,
+) -> list[_Place]:
+    tally = Tally(pod.use for pod in pods)
+    used_up = _used_allowances(own, at=at)
+    slugs = {cluster.cluster_id: cluster.slug for cluster in clusters}
+    places = []
+    for cluster in clusters or [None]:
+        binding = sorted(
+            (limit for limit in own if _binds(limit, question, cluster)), key=_admission_order
+        )
+        rooms = tuple(
+            _room(limit, question, tally, slugs, is_used_up=limit.limit_id in used_up)
+            for limit in binding
+        )
+        verdict = judge_start(
+            rooms, units=question.units, is_governed=bool(own), is_suspended=is_suspended
+        )
+        places.append(_Place(cluster, tuple(binding), rooms, verdict))
+    return places
+
+
+def _binds(limit: LimitInForce, question: StartQuestion, cluster: ClusterRoom | None) -> bool:
+    here = {None} if cluster is None else {None, cluster.cluster_id}
+    groups = {"", question.model_group} if question.model_group else {limit.model_group}
+    return limit.size is question.size and limit.cluster_id in here and limit.model_group in groups
+
+
+def _admission_order(limit: LimitInForce) -> tuple[int, bool, str]:
+    return (SCOPE_ORDER.index(limit.scope), limit.cluster_id is not None, str(limit.limit_id))
+
+
+def _room(
+    limit: LimitInForce,
+    question: StartQuestion,
+    tally: Tally,
+    slugs: dict[UUID, str],
+    *,
+    is_used_up: bool,
+) -> LimitRoom:
+    taken = tally.taken(tally_key(limit))
+    units = limit.nominal_units
+    if question.is_burst and units is not None:
+        units = limit.burst_units
+    organization = question.project.organization.slug
+    project = organization if limit.project_id is None else question.project.slug
+    return LimitRoom(
+        limit_id=limit.limit_id,
+        scope=limit.scope.value,
+        holder=limit.username or project,
+        model_group=limit.model_group,
+        cluster="" if limit.cluster_id is None else slugs[limit.cluster_id],
+        limit_units=units,
+        used_units=taken.burst_units if question.is_burst else taken.held_units,
+        reserved_units=0 if question.is_burst else taken.reserved_units,
+        is_allowance_used=is_used_up,
+    )
+
+
+def _used_allowances(own: Iterable[LimitInForce], *, at: datetime) -> set[UUID]:
+    hours = {
+        limit.limit_id: limit.monthly_unit_hours
+        for limit in own
+        if limit.monthly_unit_hours is not None
+    }
+    if not hours:
+        return set()
+    rows = QuotaCounter.objects.filter(limit_id__in=list(hours), month=at.date().replace(day=1))
+    return {
+        limit_id
+        for limit_id, unit_seconds in rows.values_list("limit_id", "month_unit_seconds")
+        if unit_seconds >= hours[limit_id] * SECONDS_PER_HOUR
+    }
+
+
+SECONDS_PER_HOUR: Final = 3600
+
+
+def _room_of(place: _Place) -> tuple[bool, bool, int]:
+    """Rank a place: where it fits before where it does not, then by what is free."""
+    free = place.verdict.free_units
+    return (place.verdict.fits, free is None, free or 0)
+
+
+def _when(
+    question: StartQuestion, places: Sequence[_Place], pods: Sequence[PodNow], *, at: datetime
+) -> StartTime | None:
+    waits = {StartCode.LIMIT_REACHED, StartCode.ALLOWANCE_USED}
+    if any(place.verdict.code not in waits for place in places):
+        return None
+    return start_time(
+        [list(zip(place.limits, place.rooms, strict=True)) for place in places],
+        [pod for pod in pods if pod.use.is_burst == question.is_burst],
+        units=question.units,
+        is_burst=question.is_burst,
+        at=at,
+        next_month=_next_month(at),
+    )
+
+
+def _next_month(at: datetime) -> datetime:
+    first = at.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return (first + timedelta(days=32)).replace(day=1)

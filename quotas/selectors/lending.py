@@ -1,0 +1,248 @@
+"""Lending facts: what each project of an organization could lend, and which ones wait."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from metering.domain.gpu_sizes import GPUSize
+from metering.domain.waste_rules import WasteThresholds
+from metering.selectors.use_peaks import peak_units
+from quotas.domain.lending import LoanBand, Purse, Wait
+from quotas.domain.tally import Tally
+from quotas.models import (
+    AdmissionRefusal,
+    LimitScope,
+    LoanPolicy,
+    LoanState,
+    QuotaLimit,
+    QuotaLoan,
+    QuotaRequest,
+    RequestState,
+)
+from quotas.selectors.hoarding import PERCENTILE
+from quotas.selectors.in_force import LimitInForce, limits_in_force
+from quotas.selectors.refusals import refused_lately
+from quotas.selectors.units_now import tally_key, units_now
+
+STILL_WAITING: Final = timedelta(hours=2)
+"""Controllers try again within minutes; who did not for so long has given up or was let in."""
+
+Market = tuple[GPUSize, UUID | None]
+"""What is lent: a size, in every cluster or in one; always of every model."""
+
+
+@dataclass(frozen=True)
+class LendingTerms:
+    """What settings say: priority classes of preemptible pods, and how long idle is looked for."""
+
+    burst_classes: Collection[str]
+    thresholds: WasteThresholds
+
+
+@dataclass(frozen=True)
+class MarketFacts:
+    """The projects' limits of one market, who waits, and which limit is whose."""
+
+    purses: Mapping[UUID, Purse]
+    waits: tuple[Wait, ...]
+    limit_ids: Mapping[UUID, UUID]
+
+
+def loan_policy(organization_id: UUID) -> LoanPolicy:
+    """Return what an organization has agreed, or the defaults, unsaved; one statement."""
+    found = LoanPolicy.objects.filter(pk=organization_id).first()
+    return found or LoanPolicy(organization_id=organization_id)
+
+
+def band_of(policy: LoanPolicy) -> LoanBand:
+    """Return the band of a policy."""
+    return LoanBand(
+        max_units=policy.max_units,
+        max_days=policy.max_days,
+        keep_free_percent=policy.keep_free_percent,
+    )
+
+
+def lending_organization_ids(*, at: datetime) -> list[UUID]:
+    """Return the organizations in which somebody waits or a loan is proposed; three statements."""
+    refused = AdmissionRefusal.objects.filter(
+        organization__isnull=False, last_at__gt=at - STILL_WAITING, last_at__lte=at
+    )
+    asked = QuotaRequest.objects.filter(state=RequestState.SUBMITTED)
+    proposed = QuotaLoan.objects.filter(state=LoanState.PROPOSED)
+    found: set[UUID] = set()
+    for rows in (refused, asked, proposed):
+        found.update(rows.order_by().values_list("organization_id", flat=True).distinct())
+    return sorted(found, key=str)
+
+
+def due_loan_ids(*, at: datetime) -> list[UUID]:
+    """Return the loans in force whose time is over, first to end first; one statement."""
+    rows = QuotaLoan.objects.filter(state=LoanState.ACTIVE, end_at__lte=at)
+    return list(rows.order_by("end_at", "pk").values_list("pk", flat=True))
+
+
+def market_facts(
+    organization_id: UUID, *, terms: LendingTerms, at: datetime
+) -> dict[Market, MarketFacts]:
+    """Return the facts of every market of an organization; nine statements.
+
+    Args:
+        organization_id: Whose projects.
+        terms: What settings say.
+        at: Now, UTC.
+    """
+    limits = limits_in_force(at=at, organization_ids=[organization_id])
+    tally = Tally(
+        units_now(at=at, organization_ids=[organization_id], burst_classes=terms.burst_classes)
+    )
+    peaks = peak_units(
+        before=at.replace(minute=0, second=0, microsecond=0),
+        hours=terms.thresholds.hoarding_hours,
+        percent=PERCENTILE,
+    )
+    settled = _settled_limits(organization_id, terms=terms, at=at)
+    borrowing = _borrowing(organization_id)
+    own = [limit for limit in limits if _is_lendable(limit)]
+    wanted = _wanted(organization_id, own, tally, at=at)
+    found = {}
+    for market in {_market(limit) for limit in own}:
+        here = [limit for limit in own if _market(limit) == market]
+        found[market] = MarketFacts(
+            purses={
+                _project(limit): _purse(
+                    limit,
+                    limits,
+                    tally=tally,
+                    peak=peaks.get((_project(limit), limit.size), 0),
+                    may_lend=limit.limit_id in settled
+                    and (_project(limit), market) not in borrowing,
+                )
+                for limit in here
+            },
+            waits=tuple(
+                Wait(_project(limit), wanted[limit.limit_id])
+                for limit in here
+                if wanted[limit.limit_id] and not limit.is_suspended
+            ),
+            limit_ids={_project(limit): limit.limit_id for limit in here},
+        )
+    return found
+
+
+def _is_lendable(limit: LimitInForce) -> bool:
+    return (
+        limit.scope is LimitScope.PROJECT
+        and limit.nominal_units is not None
+        and not limit.model_group
+    )
+
+
+def _market(limit: LimitInForce) -> Market:
+    return (limit.size, limit.cluster_id)
+
+
+def _project(limit: LimitInForce) -> UUID:
+    assert limit.project_id is not None  # noqa: S101 - Of scope project; tells the type.
+    return limit.project_id
+
+
+def _settled_limits(organization_id: UUID, *, terms: LendingTerms, at: datetime) -> set[UUID]:
+    """Return the limits that have stood as long as idleness is looked for."""
+    since = at - timedelta(hours=terms.thresholds.hoarding_hours)
+    rows = QuotaLimit.objects.filter(
+        organization_id=organization_id, scope=LimitScope.PROJECT, changed_at__lte=since
+    )
+    return set(rows.values_list("pk", flat=True))
+
+
+def _borrowing(organization_id: UUID) -> set[tuple[UUID, Market]]:
+    rows = QuotaLoan.objects.filter(organization_id=organization_id, state=LoanState.ACTIVE)
+    return {
+        (borrower_id, (GPUSize(size), cluster_id))
+        for borrower_id, size, cluster_id in rows.values_list("borrower_id", "size", "cluster_id")
+    }
+
+
+def _purse(
+    limit: LimitInForce,
+    limits: Iterable[LimitInForce],
+    *,
+    tally: Tally,
+    peak: int,
+    may_lend: bool,
+) -> Purse:
+    taken = tally.taken(tally_key(limit))
+    above = [
+        one.nominal_units
+        for one in limits
+        if one.project_id is None and _covers(one, limit) and one.nominal_units is not None
+    ]
+    users = [
+        one
+        for one in limits
+        if one.user_id is not None and one.project_id == limit.project_id and _covers(limit, one)
+    ]
+    return Purse(
+        project_id=_project(limit),
+        limit_units=limit.nominal_units or 0,
+        taken_units=taken.held_units + taken.reserved_units,
+        peak_units=peak,
+        promised_units=_promised(limit, users),
+        ceiling_units=min(above, default=None),
+        may_lend=may_lend,
+    )
+
+
+def _covers(wide: LimitInForce, narrow: LimitInForce) -> bool:
+    return (
+        wide.size is narrow.size
+        and wide.model_group in {"", narrow.model_group}
+        and wide.cluster_id in {None, narrow.cluster_id}
+    )
+
+
+def _promised(limit: LimitInForce, users: Iterable[LimitInForce]) -> int:
+    """Return what a project's limit must be at least, so that its users' limits still fit."""
+    found = list(users)
+    alike = sum(
+        one.nominal_units or 0
+        for one in found
+        if (one.model_group, one.cluster_id) == (limit.model_group, limit.cluster_id)
+    )
+    largest = max((one.nominal_units or 0 for one in found), default=0)
+    return max(largest, -(-100 * alike // limit.overcommit_percent))
+
+
+def _wanted(
+    organization_id: UUID, own: Iterable[LimitInForce], tally: Tally, *, at: datetime
+) -> Counter[UUID]:
+    """Return how many more units each limit's project wants: refused lately, or asked for."""
+    wanted: Counter[UUID] = Counter()
+    refusals = [
+        one
+        for one in refused_lately(at=at, organization_ids=[organization_id])
+        if one.is_for_room and one.last_at > at - STILL_WAITING
+    ]
+    requests = QuotaRequest.objects.filter(
+        organization_id=organization_id,
+        state=RequestState.SUBMITTED,
+        user=None,
+        model_group="",
+    ).values_list("project_id", "size", "cluster_id", "requested_units")
+    asked = {(project, size, cluster): units for project, size, cluster, units in requests}
+    for limit in own:
+        taken = tally.taken(tally_key(limit))
+        refused = sum(
+            one.units
+            for one in refusals
+            if (one.project_id, one.size) == (limit.project_id, limit.size)
+            and limit.cluster_id in {None, one.cluster_id}
+        )
+        key = (_project(limit), limit.size.value, limit.cluster_id)
+        more = asked.get(key, 0) - taken.held_units - taken.reserved_units
+        wanted[limit.limit_id] = max(refused, more, 0)
+    return wanted
