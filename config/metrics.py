@@ -28,6 +28,7 @@ from quotas.selectors.live_gauges import (
     refusals_by_code,
     reservations_by_state,
 )
+from tenants.selectors.notifications import deliveries_given_up, oldest_undelivered_age
 
 PREFIX = "gpu_ledger"
 SECONDS_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -122,6 +123,18 @@ class LedgerCollector(Collector):
             values=foreign_quotas(),
         )
         yield from _admission()
+        yield _by_label(
+            "notifications_given_up",
+            "Notifications that did not arrive after the last attempt.",
+            label="kind",
+            values=deliveries_given_up(),
+        )
+        yield _by_label(
+            "undelivered_notification_age_seconds",
+            "Seconds since the oldest undelivered notification was written.",
+            label="kind",
+            values=oldest_undelivered_age(at=self.at),
+        )
         yield GaugeMetricFamily(
             f"{PREFIX}_unaccrued_windows",
             "Sealed windows that are not charged in full.",

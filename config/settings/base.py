@@ -96,7 +96,10 @@ def settings_from(env: Environment) -> dict[str, Any]:
         "WATCH_HEARTBEAT_SECONDS": env.WATCH_HEARTBEAT_SECONDS,
         "WATCH_LEASE_SECONDS": env.WATCH_LEASE_SECONDS,
         "WATCH_RELIST_SECONDS": env.WATCH_RELIST_SECONDS,
-        "QUOTA_ENFORCER": {"BACKEND": QUOTA_ENFORCERS[env.QUOTA_ENFORCER], "OPTIONS": {}},
+        "QUOTA_ENFORCER": {
+            "BACKEND": QUOTA_ENFORCERS[env.QUOTA_ENFORCER],
+            "OPTIONS": {"burst_classes": list(env.BURST_PRIORITY_CLASSES)},
+        },
         "WORKLOAD_EVICTOR": {"BACKEND": WORKLOAD_EVICTORS[env.WORKLOAD_EVICTOR], "OPTIONS": {}},
         "PREEMPTION_GRACE_SECONDS": env.PREEMPTION_GRACE_SECONDS,
         "PREEMPTION_AFTER_SECONDS": env.PREEMPTION_AFTER_SECONDS,
@@ -133,7 +136,7 @@ CLUSTER_WATCHES = {
     "simulated": "metering.adapters.simulated_watch.SimulatedClusterWatch",
 }
 QUOTA_ENFORCERS = {
-    "kubernetes": "quotas.adapters.kubernetes.KubernetesQuotaEnforcer",
+    "kubernetes": "quotas.adapters.routed.RoutedQuotaEnforcer",
     "simulated": "quotas.adapters.simulated.SimulatedQuotaEnforcer",
 }
 WORKLOAD_EVICTORS = {
@@ -245,5 +248,7 @@ SPECTACULAR_SETTINGS = {
         "LifecycleStateEnum": "tenants.models.organization.LifecycleState",
         "InvoiceStateEnum": [("draft", "Draft"), ("final", "Final")],
         "SizeEnum": "quotas.models.limit.SIZE_CHOICES",
+        "WorkKindEnum": "quotas.models.isolation.WORK_KIND_CHOICES",
+        "ServingModeEnum": "quotas.models.isolation.SERVING_MODE_CHOICES",
     },
 }

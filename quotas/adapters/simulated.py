@@ -4,7 +4,7 @@ One store per process and cluster slug, so that whoever makes an enforcer sees t
 Nothing is asked over a network, and no pod is admitted or refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import ClassVar, Final
@@ -91,6 +91,10 @@ class SimulatedQuotaEnforcer:
 
     _clusters: ClassVar[dict[str, SimulatedCluster]] = {}
     _lock: ClassVar[RLock] = RLock()
+
+    def __init__(self, *, burst_classes: Sequence[str] = ()) -> None:
+        """Take what every enforcer is made with; no pod is told apart here."""
+        self.burst_classes = tuple(burst_classes)
 
     @classmethod
     def cluster(cls, slug: str) -> SimulatedCluster:

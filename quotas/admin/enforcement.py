@@ -1,15 +1,22 @@
-"""Admin pages of enforcement: what each namespace should say, and says."""
+"""Admin pages of enforcement: what each namespace should say, was brought to say, and says."""
 
 from typing import Any
 
-from django.contrib import admin
+from django.conf import settings
+from django.contrib import admin, messages
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponse
+from django.utils import timezone
 from unfold.decorators import display
 
+from quotas.adapters import quota_enforcer
 from quotas.domain.resource_quota import compare_keys, tell_briefly
 from quotas.models import EnforcementTarget
-from tenants.admin.base import LedgerAdmin
+from quotas.services.enforcement_by_hand import apply_again, read_again
+from tenants.admin.base import LedgerAdmin, actor_of_request
+
+ORGANIZATION = "project__organization"
 
 
 @admin.register(EnforcementTarget)
@@ -17,9 +24,11 @@ class EnforcementTargetAdmin(LedgerAdmin):
     """How far limits have come in the clusters."""
 
     view_capability = "quotas:enforcement:read"
+    write_capability = "quotas:enforcement:write"
     hint = (
         "A quota is called applied only when the cluster's status was read back equal. In a "
-        "conflict another manager owns the object: delete its change, and the next try applies."
+        "conflict another manager owns the object: delete its change, and the next try applies. "
+        "Choose namespaces to apply or to read them again at once."
     )
     change_form_before_template = "admin/quotas/enforcementtarget/comparison.html"
     list_display = (
@@ -29,11 +38,14 @@ class EnforcementTargetAdmin(LedgerAdmin):
         "state_label",
         "desired_text",
         "live_text",
+        "burst_text",
+        "drift_label",
         "checked_at",
         "last_error",
     )
-    list_filter = ("state", "cluster")
+    list_filter = ("state", ("drifted_at", admin.EmptyFieldListFilter), "cluster", ORGANIZATION)
     list_select_related = ("cluster", "project")
+    actions = ("apply_targets", "read_targets")
     search_fields = ("namespace", "cluster__slug", "project__name", "last_error")
 
     @display(
@@ -60,6 +72,49 @@ class EnforcementTargetAdmin(LedgerAdmin):
         """Return what the namespace said when it was last read."""
         return tell_briefly(target.live_hard)
 
+    @display(description="burst")
+    def burst_text(self, target: EnforcementTarget) -> str:
+        """Return what preemptible pods may hold beyond."""
+        return tell_briefly(target.desired_burst) if target.desired_burst else "-"
+
+    @display(
+        description="drift",
+        ordering="drifted_at",
+        label={"drifted": "danger", "others": "warning", "none": "success"},
+    )
+    def drift_label(self, target: EnforcementTarget) -> str:
+        """Return whether somebody changed it, or keeps another quota beside it."""
+        if target.drifted_at is not None:
+            return "drifted"
+        return "others" if target.foreign_quotas else "none"
+
+    @admin.action(description="Apply again now", permissions=["write"])
+    def apply_targets(self, request: HttpRequest, rows: QuerySet[EnforcementTarget]) -> None:
+        """Tell the clusters again what the chosen namespaces should say."""
+        chosen = [row.pk for row in rows]
+        applied = apply_again(
+            target_ids=chosen,
+            enforcer=quota_enforcer(settings.QUOTA_ENFORCER),
+            actor=actor_of_request(request),
+            at=timezone.now(),
+        )
+        level = messages.SUCCESS if applied == len(chosen) else messages.WARNING
+        self.message_user(request, f"{applied} of {len(chosen)} are applied.", level)
+
+    @admin.action(description="Read again now", permissions=["write"])
+    def read_targets(self, request: HttpRequest, rows: QuerySet[EnforcementTarget]) -> None:
+        """Read what the chosen namespaces say; drift is repaired."""
+        chosen = [row.pk for row in rows]
+        drifted = read_again(
+            target_ids=chosen,
+            enforcer=quota_enforcer(settings.QUOTA_ENFORCER),
+            actor=actor_of_request(request),
+            at=timezone.now(),
+        )
+        self.message_user(
+            request, f"{len(chosen)} were read; {drifted} had drifted.", messages.SUCCESS
+        )
+
     def changeform_view(
         self,
         request: HttpRequest,
@@ -69,11 +124,34 @@ class EnforcementTargetAdmin(LedgerAdmin):
     ) -> HttpResponse:
         """Return the page of one target, with desired, live and used side by side."""
         target = self.get_object(request, object_id) if object_id else None
-        keys = (
-            ()
-            if target is None
-            else compare_keys(target.desired_hard, target.live_hard, target.live_used)
-        )
-        context = {"keys": keys, **(extra_context or {})}
+        context = {**_comparison(target), **(extra_context or {})}
         answer: HttpResponse = super().changeform_view(request, object_id, form_url, context)
         return answer
+
+
+def _comparison(target: EnforcementTarget | None) -> dict[str, Any]:
+    """Return what one target's page sets side by side."""
+    if target is None:
+        return {}
+    walls = [
+        (
+            "Nominal units",
+            compare_keys(
+                target.desired_hard, target.live_hard, target.live_used, target.applied_hard
+            ),
+        ),
+        (
+            "Burst units, for preemptible pods",
+            compare_keys(
+                target.desired_burst,
+                target.live_burst,
+                target.live_burst_used,
+                target.applied_burst,
+            ),
+        ),
+    ]
+    return {
+        "walls": [(title, keys) for title, keys in walls if keys],
+        "foreign": [(name, tell_briefly(hard)) for name, hard in target.foreign_quotas.items()],
+        "target": target,
+    }

@@ -81,10 +81,11 @@ def plan_quotas(
     nominal = _units(known, granted, lambda fact: fact.nominal, lambda one: one.nominal_units)
     burst = _units(known, granted, lambda fact: fact.burst, lambda one: one.burst_units)
     governed = {limit.project_id or limit.organization_id for limit in granted}
+    bursting = {one.project_id or one.organization_id for one in granted if one.burst_units}
     return {
         fact.place: PlannedQuota(
             hard=hard_of(_by_resource(fact, nominal, is_governed=_is_governed(fact, governed))),
-            burst=_burst_of(fact, burst),
+            burst=_burst_of(fact, burst, is_granted=_is_governed(fact, bursting)),
         )
         for fact in known
         if _is_planned(fact, governed)
@@ -160,11 +161,13 @@ def _told(fact: PlaceFacts, name: str, units: Mapping[Cell, int | None]) -> int:
     return OPEN_UNITS if told is None else told
 
 
-def _burst_of(fact: PlaceFacts, units: Mapping[Cell, int | None]) -> dict[str, int]:
+def _burst_of(
+    fact: PlaceFacts, units: Mapping[Cell, int | None], *, is_granted: bool
+) -> dict[str, int]:
+    """Return burst units by key; zeros too, so that preemptible pods never eat nominal units."""
     told = hard_of({name: _told(fact, name, units) for name in set(fact.offered)})
     found = {key: amount for key, amount in told.items() if is_counted_by_pod(key)}
-    is_wanted = any(found.values()) or bool(fact.burst.desired)
-    return found if is_wanted else {}
+    return found if is_granted or fact.burst.desired else {}
 
 
 def ceiling_of(*quotas: Mapping[str, int]) -> dict[str, int]:

@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+from django.db.models import Count, Sum
+
 from quotas.models import EnforcementTarget
 from quotas.selectors.enforcement import UNSETTLED
 from tenants.models import Cluster
@@ -19,3 +21,17 @@ def unapplied_targets() -> dict[str, int]:
     ).values_list("cluster__slug", flat=True)
     counts = Counter(unsettled)
     return {slug: counts[slug] for slug in clusters.values_list("slug", flat=True)}
+
+
+def drifts_repaired() -> dict[str, int]:
+    """Return how often a quota that somebody had changed was repaired, by cluster slug."""
+    rows = EnforcementTarget.objects.values_list("cluster__slug").order_by("cluster__slug")
+    summed = rows.annotate(repaired=Sum("drifts_repaired"))
+    return {slug: repaired for slug, repaired in summed}  # noqa: C416 - As below.
+
+
+def foreign_quotas() -> dict[str, int]:
+    """Return in how many namespaces somebody else keeps a GPU quota too, by cluster slug."""
+    rows = EnforcementTarget.objects.exclude(foreign_quotas={}).values_list("cluster__slug")
+    counted = rows.annotate(namespaces=Count("pk")).order_by("cluster__slug")
+    return {slug: namespaces for slug, namespaces in counted}  # noqa: C416 - mypy knows tuples.

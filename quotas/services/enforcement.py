@@ -6,11 +6,9 @@ order. Clusters are asked side by side, outside any transaction; what they answe
 the caller's own connection.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 import structlog
 from django.db import transaction
@@ -18,15 +16,9 @@ from django.db.models import F
 
 from quotas.domain.planning import ceiling_of
 from quotas.models import EnforcementState, EnforcementTarget
-from quotas.protocols import (
-    DesiredQuota,
-    EnforcementEndpoint,
-    LiveQuota,
-    QuotaConflictError,
-    QuotaEnforcer,
-    StaleGenerationError,
-)
+from quotas.protocols import QuotaConflictError, QuotaEnforcer, StaleGenerationError
 from quotas.selectors.enforcement import UNSETTLED
+from quotas.services.asking import WITH_TENANT, Answer, ask_all, desired_of, endpoint_of
 from quotas.services.settling import (
     Claim,
     said_columns,
@@ -43,20 +35,7 @@ from tenants.domain.errors import SourceUnavailableError
 
 CLAIM_FOR: Final = timedelta(seconds=60)
 """How long one worker has a target to itself; longer than every time limit of an enforcer."""
-SIDE_BY_SIDE: Final = 16
-"""How many namespaces one worker asks about at once: each waits for its controller, up to 3 s."""
-
-Asked = TypeVar("Asked")
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class Answer(Generic[Asked]):
-    """What a cluster said about one question: what it says now, or why it did not."""
-
-    asked: Asked
-    live: LiveQuota | None = None
-    error: Exception | None = None
 
 
 def apply_targets(
@@ -76,7 +55,7 @@ def apply_targets(
     claims = [claim for pk in target_ids if (claim := _claim(pk, at=at)) is not None]
     states = [
         _settled(answer, actor=actor, at=at)
-        for answer in _ask_all(claims, lambda one: enforcer.apply(one.endpoint, one.desired))
+        for answer in ask_all(claims, lambda one: enforcer.apply(one.endpoint, one.desired))
     ]
     return states.count(EnforcementState.APPLIED)
 
@@ -117,13 +96,13 @@ def check_targets(
 
     Return how many had drifted.
     """
-    targets = EnforcementTarget.objects.select_related(
-        "cluster", "project", "project__organization"
-    ).filter(~UNSETTLED, pk__in=list(target_ids))
+    targets = EnforcementTarget.objects.select_related(*WITH_TENANT).filter(
+        ~UNSETTLED, pk__in=list(target_ids)
+    )
     drifted = [
         answer.asked.pk
-        for answer in _ask_all(
-            list(targets), lambda one: enforcer.read(_endpoint_of(one), one.namespace)
+        for answer in ask_all(
+            list(targets), lambda one: enforcer.read(endpoint_of(one), one.namespace)
         )
         if _has_drifted(answer, at=at)
     ]
@@ -153,7 +132,7 @@ def _has_drifted(answer: Answer[EnforcementTarget], *, at: datetime) -> bool:
         _note_unread(answer, seen.update, at=at)
         return False
     told = said_columns(live, at=at)
-    if says_what_is_desired(_desired_of(target), live):
+    if says_what_is_desired(desired_of(target), live):
         seen.update(last_error="", **told)
         return False
     has_drifted = seen.update(
@@ -181,30 +160,6 @@ def _note_unread(
     log.warning("quotas.enforcement.unread", target=answer.asked.pk, reason=error.reason)
 
 
-def _ask_all(
-    questions: Sequence[Asked], ask: Callable[[Asked], LiveQuota]
-) -> Iterator[Answer[Asked]]:
-    """Yield what the clusters answer, as it comes; many are asked side by side.
-
-    Nobody touches the database in another thread.
-    """
-    if len(questions) <= 1:
-        for question in questions:
-            yield _asked(question, ask)
-        return
-    with ThreadPoolExecutor(min(SIDE_BY_SIDE, len(questions))) as pool:
-        asked = [pool.submit(_asked, question, ask) for question in questions]
-        for future in as_completed(asked):
-            yield future.result()
-
-
-def _asked(question: Asked, ask: Callable[[Asked], LiveQuota]) -> Answer[Asked]:
-    try:
-        return Answer(question, live=ask(question))
-    except Exception as error:  # noqa: BLE001 - A sweep's item edge: it is told, not swallowed.
-        return Answer(question, error=error)
-
-
 @transaction.atomic
 def _claim(target_id: int, *, at: datetime) -> Claim | None:
     """Take a due target for a while; None when it is not due, or somebody else has it."""
@@ -213,34 +168,12 @@ def _claim(target_id: int, *, at: datetime) -> Claim | None:
     )
     if not taken:
         return None
-    target = EnforcementTarget.objects.select_related(
-        "cluster", "project", "project__organization"
-    ).get(pk=target_id)
+    target = EnforcementTarget.objects.select_related(*WITH_TENANT).get(pk=target_id)
     return Claim(
         target_id=target_id,
-        endpoint=_endpoint_of(target),
-        desired=_desired_of(target),
+        endpoint=endpoint_of(target),
+        desired=desired_of(target),
         attempt=target.attempt,
         has_drifted=target.drifted_at is not None,
         organization_id=target.project.organization_id,
-    )
-
-
-def _desired_of(target: EnforcementTarget) -> DesiredQuota:
-    return DesiredQuota(
-        namespace=target.namespace,
-        hard=target.desired_hard,
-        generation=target.desired_generation,
-        burst_hard=target.desired_burst,
-        cohort=target.project.organization.slug,
-        is_held=target.is_held,
-    )
-
-
-def _endpoint_of(target: EnforcementTarget) -> EnforcementEndpoint:
-    return EnforcementEndpoint(
-        slug=target.cluster.slug,
-        kubernetes_url=target.cluster.kubernetes_url,
-        credential_reference=target.cluster.credential_reference,
-        quota_target=target.cluster.quota_target,
     )

@@ -18,10 +18,9 @@ from quotas.selectors.enforcement import (
     bindings_in_force,
     clusters_enforced,
     granted_limits,
-    ground_of,
     lock_targets,
-    place_facts,
 )
+from quotas.selectors.place_facts import ground_of, place_facts
 from tenants.domain.actors import Actor
 from tenants.selectors.locks import try_advisory_lock, wait_advisory_lock
 from tenants.services.audit import record

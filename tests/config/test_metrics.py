@@ -14,7 +14,7 @@ from quotas.models import EnforcementTarget
 from tenants.models import Cluster
 from tests.builders import MONTH_START, make_cluster, make_organization, make_project
 
-QUERIES = 15
+QUERIES = 17
 """One for each gauge and one for the clusters, whatever is in the tables."""
 
 Sample = tuple[str, tuple[tuple[str, str], ...]]
@@ -68,6 +68,8 @@ def test_gauges_say_what_stands_in_the_ledgers() -> None:
         desired_generation=2,
         applied_generation=1,
         not_before=MONTH_START,
+        drifts_repaired=3,
+        foreign_quotas={"team-made": {"requests.nvidia.com/gpu": 1}},
     )
 
     found = scrape()
@@ -77,6 +79,8 @@ def test_gauges_say_what_stands_in_the_ledgers() -> None:
     assert found["gpu_ledger_windows", (hopper_label, ("state", "sealed"))] == 1
     assert found["gpu_ledger_open_exceptions", (("kind", "unknown_device"),)] == 1
     assert found["gpu_ledger_unapplied_enforcement_targets", (hopper_label,)] == 1
+    assert found["gpu_ledger_quota_drifts_repaired", (hopper_label,)] == 3
+    assert found["gpu_ledger_namespaces_with_foreign_quotas", (hopper_label,)] == 1
     assert found["gpu_ledger_unaccrued_windows", ()] == 1
     assert found["gpu_ledger_reservations", (hopper_label, ("state", "held"))] == 0
     assert found["gpu_ledger_quota_counter_drift_units", ()] == 0

@@ -24,6 +24,9 @@ NOT_DEEDS = {
     "billing.periods.ensure_months",
     "billing.periods.ensure_periods",
     "quotas.grant_ends.end_together",
+    "quotas.preemption_acting.record_turn",
+    "quotas.preemption_acting.settle_turn",
+    "quotas.preemption_running.end_plan",
     "quotas.grants.grant_together",
     "quotas.grants.record_grant",
     "quotas.limits.write_limit",
@@ -46,6 +49,11 @@ SWEEPS = {
     "quotas.enforcement.apply_targets",
     "quotas.enforcement.check_target",
     "quotas.enforcement.check_targets",
+    "quotas.enforcement_by_hand.read_again",
+    "quotas.preemption_running.expire_plans",
+    "quotas.preemption_stepping.step_plan",
+    "quotas.preemption_sweep.note_overage",
+    "quotas.preemption_sweep.propose",
     "quotas.target_plans.refresh_targets",
     "metering.catalogue.ensure_catalogue",
     "metering.collection.collect_window",
@@ -56,8 +64,13 @@ SWEEPS = {
     "metering.sealing.seal_window",
 }
 """What the service does by itself; the tests of each say what it leaves."""
-ELSEWHERE = {"metering.accepting.accept_side", "metering.decisions.release_gap"}
-"""Needs a window that waits for a person, or two sources; the tests of metering have them."""
+ELSEWHERE = {
+    "metering.accepting.accept_side",
+    "metering.decisions.release_gap",
+    "quotas.preemption_resuming.resume_jobs",
+}
+"""Needs a window that waits for a person, two sources, or a Job that was suspended; the tests of
+metering and of quotas have them."""
 
 
 def services() -> Iterator[str]:

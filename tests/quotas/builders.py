@@ -88,6 +88,7 @@ def hold(
     size: str = "large",
     owner: str = "",
     end_at: datetime | None = None,
+    priority_class: str = "",
 ) -> PodAllocation:
     """Return a pod that holds units now, or held them until `end_at`."""
     number = PodAllocation.objects.count()
@@ -99,6 +100,7 @@ def hold(
         pod_name=f"pod-{number}",
         node="node-1",
         owner=owner,
+        priority_class=priority_class,
         units=units,
         size=size,
         price_group="H100/whole",

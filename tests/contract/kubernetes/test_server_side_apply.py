@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.contract.kubernetes.conftest import (
     APPLY,
     GPU_KEY,
@@ -13,6 +15,7 @@ from tests.contract.kubernetes.conftest import (
     refusal,
     status_body,
 )
+from tests.contract.kubernetes.wire import Wire
 
 MIG_KEY = "requests.nvidia.com/mig-1g.10gb"
 
@@ -216,3 +219,22 @@ def test_annotations_are_owned_one_by_one(core: Core, namespace: str) -> None:
     )
 
     assert after.metadata.annotations == {"ours/generation": "2", "theirs": "kept"}
+
+
+@pytest.mark.needs("1.24")
+def test_an_applied_change_of_the_spec_raises_the_generation(wire: Wire, namespace: str) -> None:
+    path = f"/apis/batch/v1/namespaces/{namespace}/jobs/applied"
+    container = {"name": "main", "image": "example.com/none:1"}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+
+    def apply(parallelism: int) -> int:
+        body = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "applied"},
+            "spec": {"parallelism": parallelism, "template": template},
+        }
+        answer = wire.patch(path, body, APPLY, fieldManager="gpu-ledger")
+        return int(answer.body["metadata"].get("generation", 0))
+
+    assert [apply(0), apply(0), apply(1)] == [1, 1, 2]

@@ -13,8 +13,10 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
 from quotas.adapters.kubernetes import KubernetesQuotaEnforcer
+from quotas.adapters.kueue import API_VERSION, KueueQuotaEnforcer
 from quotas.adapters.quota_objects import OBJECT_NAME
 from quotas.adapters.simulated import SimulatedQuotaEnforcer
+from quotas.domain.kueue import cluster_queue_name
 from quotas.protocols import EnforcementEndpoint, LiveQuota, QuotaEnforcer
 
 LABEL = "gpu-ledger.io/contract"
@@ -129,6 +131,35 @@ class KubernetesBench:
         for name in self.namespaces:
             self.api.delete_namespace(name)
         self.api.api_client.close()
+
+
+class KueueBench(KubernetesBench):
+    """An API server with Kueue's queues."""
+
+    def __init__(self, kubeconfig: str) -> None:
+        super().__init__(kubeconfig)
+        self.enforcer = KueueQuotaEnforcer()
+        group, version = API_VERSION.split("/")
+        self.queues: Any = client.CustomObjectsApi(self.api.api_client)
+        self.kind = {"group": group, "version": version, "plural": "clusterqueues"}
+
+    def edit_by_hand(self, namespace: str, hard: Mapping[str, int], *, manager: str) -> None:
+        resources = [
+            {"name": key.removeprefix("requests."), "nominalQuota": str(units)}
+            for key, units in hard.items()
+        ]
+        flavor = {"name": "default-flavor", "resources": resources}
+        group = {"coveredResources": [one["name"] for one in resources], "flavors": [flavor]}
+        self.queues.patch_cluster_custom_object(
+            **self.kind,
+            name=cluster_queue_name(namespace),
+            body={"spec": {"resourceGroups": [group]}},
+            field_manager=manager,
+            _content_type=MERGE_PATCH,
+        )
+
+    def delete_by_hand(self, namespace: str) -> None:
+        self.queues.delete_cluster_custom_object(**self.kind, name=cluster_queue_name(namespace))
 
 
 def read_until(bench: Bench, namespace: str, hard: Mapping[str, int]) -> LiveQuota:

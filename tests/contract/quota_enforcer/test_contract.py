@@ -38,7 +38,8 @@ def test_what_is_applied_is_read_back_from_the_status(bench: Bench) -> None:
 
     live = apply(bench, namespace, 3, gpu=8, mig=0)
 
-    assert live == LiveQuota(namespace, {GPU: 8, MIG: 0}, {GPU: 0, MIG: 0}, 3)
+    assert (dict(live.hard), dict(live.used)) == ({GPU: 8, MIG: 0}, {GPU: 0, MIG: 0})
+    assert (live.generation, live.managers, live.foreign) == (3, (), {})
     assert read(bench, namespace) == live
 
 
@@ -119,21 +120,21 @@ def test_another_managers_number_is_reported_by_name_and_kept(bench: Bench) -> N
     assert live.managers == ("kubectl-edit",)
 
 
-def test_agreeing_with_another_manager_is_no_conflict(bench: Bench) -> None:
-    namespace = bench.make_namespace()
-    bench.edit_by_hand(namespace, {GPU: 8}, manager="kubectl-edit")
+def test_agreeing_with_another_manager_is_no_conflict(quotas: Bench) -> None:
+    namespace = quotas.make_namespace()
+    quotas.edit_by_hand(namespace, {GPU: 8}, manager="kubectl-edit")
 
-    assert dict(apply(bench, namespace, 1, gpu=8).hard) == {GPU: 8}
+    assert dict(apply(quotas, namespace, 1, gpu=8).hard) == {GPU: 8}
 
 
-def test_a_key_somebody_added_stays_and_is_told(bench: Bench) -> None:
-    namespace = bench.make_namespace()
-    apply(bench, namespace, 1, gpu=8)
-    bench.edit_by_hand(namespace, {MIG: 5}, manager="kubectl-edit")
+def test_a_key_somebody_added_stays_and_is_told(quotas: Bench) -> None:
+    namespace = quotas.make_namespace()
+    apply(quotas, namespace, 1, gpu=8)
+    quotas.edit_by_hand(namespace, {MIG: 5}, manager="kubectl-edit")
 
-    apply(bench, namespace, 2, gpu=6)
+    apply(quotas, namespace, 2, gpu=6)
 
-    assert dict(read_until(bench, namespace, {GPU: 6, MIG: 5}).hard) == {GPU: 6, MIG: 5}
+    assert dict(read_until(quotas, namespace, {GPU: 6, MIG: 5}).hard) == {GPU: 6, MIG: 5}
 
 
 def test_a_deleted_quota_reads_empty_and_is_made_again(bench: Bench) -> None:
@@ -196,11 +197,11 @@ def test_a_namespace_learns_to_burst_later(bench: Bench) -> None:
     assert (dict(live.hard), dict(live.total_hard)) == ({GPU: 4}, {GPU: 7})
 
 
-def test_another_quota_in_the_namespace_is_reported_and_left_alone(bench: Bench) -> None:
-    namespace = bench.make_namespace()
-    bench.add_foreign(namespace, "team-made", {GPU: 1})
+def test_another_quota_in_the_namespace_is_reported_and_left_alone(quotas: Bench) -> None:
+    namespace = quotas.make_namespace()
+    quotas.add_foreign(namespace, "team-made", {GPU: 1})
 
-    live = apply(bench, namespace, 1, gpu=8)
+    live = apply(quotas, namespace, 1, gpu=8)
 
     assert dict(live.hard) == {GPU: 8}
     assert {name: dict(hard) for name, hard in live.foreign.items()} == {"team-made": {GPU: 1}}

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from quotas.adapters.simulated import SimulatedCluster, SimulatedQuotaEnforcer
+from quotas.models import QuotaLimit
 from quotas.selectors.enforcement import DRIFT_CHECK_EVERY, unread_target_ids
 from quotas.services.enforcement import check_target
 from tenants.models import AuditEntry
@@ -51,10 +52,11 @@ def test_a_deleted_quota_is_restored_with_an_audit_entry(live: SimulatedCluster)
     assert check() == "applied"
 
     assert live.quotas["llm"].hard == {GPU: 8, MIG: 0}
-    assert target_of().drifted_at is None
+    assert (target_of().drifted_at, target_of().drifts_repaired) == (None, 1)
     entry = AuditEntry.objects.latest("pk")
     assert entry.action == "quotas:enforcement:drift_corrected"
     assert (entry.facts["before"], entry.facts["after"]) == ({}, {GPU: 8, MIG: 0})
+    assert entry.facts["managers"] == []
 
 
 @pytest.mark.usefixtures("hopper")
@@ -93,3 +95,47 @@ def test_a_target_that_is_not_applied_is_not_checked(live: SimulatedCluster) -> 
     assert check() == "pending"
 
     assert target_of().checked_at is None
+
+
+@pytest.mark.usefixtures("hopper")
+def test_whoever_changed_it_stands_in_the_trail_once_it_is_repaired(live: SimulatedCluster) -> None:
+    refresh()
+    apply()
+    live.edit_by_hand("llm", {GPU: 64}, manager="kubectl-edit")
+    check()
+    live.quotas["llm"].owners[GPU] = set()
+
+    assert apply(at=LATER.replace(hour=23)) == "applied"
+
+    entry = AuditEntry.objects.latest("pk")
+    assert (entry.action, entry.facts["managers"]) == (
+        "quotas:enforcement:drift_corrected",
+        ["kubectl-edit"],
+    )
+    assert (target_of().drift_managers, target_of().drifts_repaired) == ([], 1)
+
+
+@pytest.mark.usefixtures("hopper")
+def test_a_quota_of_another_name_is_shown_and_no_drift(live: SimulatedCluster) -> None:
+    refresh()
+    apply()
+    live.add_foreign("llm", "team-made", {GPU: 1})
+
+    assert check() == "applied"
+
+    assert target_of().foreign_quotas == {"team-made": {GPU: 1}}
+    assert (target_of().drifted_at, target_of().drifts_repaired) == (None, 0)
+
+
+@pytest.mark.usefixtures("hopper")
+def test_a_burst_wall_that_was_taken_down_is_drift(live: SimulatedCluster) -> None:
+    QuotaLimit.objects.update(burst_units=2)
+    refresh()
+    apply()
+    live.quotas["llm"].burst = {}
+
+    assert check() == "applied"
+
+    assert live.quotas["llm"].burst == {GPU: 2, MIG: 0}
+    facts = AuditEntry.objects.latest("pk").facts
+    assert (facts["before_burst"], facts["after_burst"]) == ({}, {GPU: 2, MIG: 0})

@@ -6,13 +6,14 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from quotas.models import EnforcementTarget
+from metering.models import CapacityRecord
+from quotas.models import EnforcementTarget, QuotaSuspension
 from quotas.selectors.enforcement import due_target_ids
 from quotas.services.target_plans import refresh_targets
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
-from tests.quotas.builders import audit_actions, hold, make_limit, see_size
+from tests.quotas.builders import audit_actions, hold, make_grant, make_limit, see_size
 from tests.quotas.services.enforcing import GPU, MIG, SYSTEM, apply, refresh, target_of
 
 
@@ -137,6 +138,122 @@ def test_nvidia_gpu_counts_to_the_size_that_metering_saw(hopper: Cluster) -> Non
     refresh()
 
     assert target_of().desired_hard == {GPU: 0, MIG: 0}
+
+
+def test_a_grant_counts_while_it_is_valid(hopper: Cluster, cast: Cast) -> None:
+    assert hopper.slug == "hopper"
+    limit = cast.llm.quota_limits.get()
+    end = AT + timedelta(hours=2)
+    make_grant(limit, units=4, begin_at=AT + timedelta(hours=1), end_at=end)
+
+    told = []
+    for at in (AT, AT + timedelta(hours=1), end):
+        refresh(at)
+        told.append(target_of().desired_hard[GPU])
+
+    assert told == [8, 12, 8]
+
+
+def test_a_suspended_project_is_shut_natively_and_opened_when_it_is_resumed(
+    hopper: Cluster, cast: Cast
+) -> None:
+    assert hopper.slug == "hopper"
+    refresh()
+    suspension = QuotaSuspension.objects.create(
+        organization=cast.acme, project=cast.llm, reason="arrears", begin_at=AT
+    )
+    refresh()
+    shut = target_of()
+    QuotaSuspension.objects.filter(pk=suspension.pk).update(end_at=AT)
+
+    refresh()
+
+    assert (shut.desired_hard, shut.is_held) == ({GPU: 0, MIG: 0}, True)
+    assert (target_of().desired_hard[GPU], target_of().is_held) == (8, False)
+
+
+def test_a_limit_of_another_cluster_binds_nothing_here(hopper: Cluster, cast: Cast) -> None:
+    other = make_cluster("ampere")
+    bind(other, "llm-ampere", cast.llm)
+    make_limit(cast.acme, cast.llm, units=2, cluster=other)
+
+    refresh()
+
+    assert target_of("llm-ampere").desired_hard[GPU] == 2
+    assert (target_of("llm").desired_hard[GPU], target_of("llm").cluster) == (6, hopper)
+
+
+def test_a_limit_of_a_model_binds_where_metering_saw_that_model_only(
+    hopper: Cluster, cast: Cast
+) -> None:
+    make_limit(cast.acme, cast.llm, units=3, model_group="H100")
+    refresh()
+    doubtful = target_of().desired_hard[GPU]
+    seen = see_size(hopper, "nvidia.com/gpu", "large")
+    CapacityRecord.objects.filter(pk=seen.pk).update(price_group="H100/whole")
+
+    refresh()
+
+    assert (doubtful, target_of().desired_hard[GPU]) == (8, 3)
+
+
+def test_preemptible_pods_use_burst_units_and_no_nominal_ones(hopper: Cluster, cast: Cast) -> None:
+    bind(hopper, "llm-serve", cast.llm)
+    cast.llm.quota_limits.update(burst_units=4)
+    hold(hopper, "llm-serve", units=3, priority_class="gpu-ledger-burst")
+
+    refresh()
+
+    told = {
+        name: (target_of(name).desired_hard[GPU], target_of(name).desired_burst[GPU])
+        for name in ("llm", "llm-serve")
+    }
+    assert told == {"llm": (4, 0), "llm-serve": (4, 4)}
+
+
+def test_claims_are_named_on_both_routes_and_left_out_for_kueue(
+    hopper: Cluster,
+) -> None:
+    hopper.offered_resources = ["claim/gpu.example.com", "nvidia.com/gpu"]
+    hopper.save()
+    refresh()
+    named = set(target_of().desired_hard)
+    hopper.quota_target = "kueue"
+    hopper.save()
+
+    refresh()
+
+    assert named == {
+        GPU,
+        "gpu.example.com.deviceclass.resource.k8s.io/devices",
+        "requests.deviceclass.resource.kubernetes.io/gpu.example.com",
+    }
+    assert set(target_of().desired_hard) == {GPU}
+
+
+def test_planning_one_organization_leaves_the_others_alone(hopper: Cluster, cast: Cast) -> None:
+    bind(hopper, "virus", cast.virus)
+    make_limit(cast.umbrella, units=5)
+
+    refresh_targets(at=AT, actor=SYSTEM, organization_id=cast.acme.pk)
+
+    assert [t.namespace for t in EnforcementTarget.objects.all()] == ["llm"]
+
+
+def test_a_namespace_that_moved_is_planned_by_its_new_organization_only(
+    hopper: Cluster, cast: Cast
+) -> None:
+    bind(hopper, "moving", cast.llm, end_at=AT)
+    refresh(AT - timedelta(hours=1))
+    bind(hopper, "moving", cast.virus, begin_at=AT)
+    make_limit(cast.umbrella, units=5)
+
+    refresh_targets(at=AT, actor=SYSTEM, organization_id=cast.acme.pk)
+    untouched = target_of("moving").desired_hard[GPU]
+    refresh_targets(at=AT, actor=SYSTEM, organization_id=cast.umbrella.pk)
+
+    assert untouched == 4
+    assert (target_of("moving").desired_hard[GPU], target_of("moving").project) == (5, cast.virus)
 
 
 def test_the_number_of_statements_does_not_grow_with_namespaces(

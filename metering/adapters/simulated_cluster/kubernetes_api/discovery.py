@@ -68,12 +68,12 @@ def discovery(path: str, address: str) -> JSON | None:
             "apiVersion": API_VERSION,
             **_group(name),
         }
-        documents[f"/apis/{name}/{API_VERSION}"] = _resource_list(name)
+        documents[f"/apis/{name}/{GROUPS[name]}"] = _resource_list(name)
     return documents.get(path.rstrip("/"))
 
 
 def _group(name: str) -> JSON:
-    version = {"groupVersion": f"{name}/{API_VERSION}", "version": API_VERSION}
+    version = {"groupVersion": f"{name}/{GROUPS[name]}", "version": GROUPS[name]}
     return {"name": name, "versions": [version], "preferredVersion": version}
 
 
@@ -85,7 +85,7 @@ def _resource_list(group: str) -> JSON:
     return {
         "kind": "APIResourceList",
         "apiVersion": API_VERSION,
-        "groupVersion": f"{group}/{API_VERSION}" if group else API_VERSION,
+        "groupVersion": f"{group}/{GROUPS[group]}" if group else API_VERSION,
         "resources": entries,
     }
 

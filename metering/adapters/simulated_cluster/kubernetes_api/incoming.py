@@ -174,10 +174,16 @@ def merged_object(before: JSON, incoming: JSON, subresource: str, resource: Reso
     merged = {**incoming, "metadata": metadata}
     if "status" in before:
         merged["status"] = before["status"]
-    if resource.has_generation:
-        is_changed = _without_status(merged) != _without_status(before)
-        metadata["generation"] = before["metadata"].get("generation", 1) + is_changed
-    return merged
+    return with_generation(before, merged, resource)
+
+
+def with_generation(before: JSON, after: JSON, resource: Resource) -> JSON:
+    """Return an object whose generation has risen with any change but of metadata or status."""
+    if not resource.has_generation:
+        return after
+    is_changed = _without_status(after) != _without_status(before)
+    generation = before["metadata"].get("generation", 1) + is_changed
+    return {**after, "metadata": {**after["metadata"], "generation": generation}}
 
 
 def posted_object(body: Any, name: str, kind: str) -> JSON:  # noqa: ANN401 - JSON is any value.

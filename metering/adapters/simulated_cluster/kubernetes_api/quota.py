@@ -9,7 +9,7 @@ pkg/quota/v1/generic/evaluator.go (`Matches` looks at `Status.Hard`).
 import random
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from fractions import Fraction
@@ -139,8 +139,10 @@ class QuotaController:
             pods: defaultdict[str, list[JSON]] = defaultdict(list)
             for (namespace, _), pod in self._store.items(PODS):
                 pods[namespace].append(pod)
-            for key, quota in self._store.items(QUOTAS):
-                status = self._status(quota, pods[key[0]])
+            quotas = self._store.items(QUOTAS)
+            counts = Counter(namespace for (namespace, _), _ in quotas)
+            for key, quota in quotas:
+                status = self._status(quota, pods[key[0]], quotas=counts[key[0]])
                 if quota.get("status") != status:
                     self._store.put(QUOTAS, key, {**quota, "status": status})
 
@@ -154,7 +156,7 @@ class QuotaController:
                 self.reconcile()
             self._store.wait(seen, timeout_seconds=_WAKE_SECONDS)
 
-    def _status(self, quota: JSON, pods: list[JSON]) -> JSON:
+    def _status(self, quota: JSON, pods: list[JSON], *, quotas: int) -> JSON:
         hard = quota["spec"].get("hard", {})
         at = self._clock()
         totals: defaultdict[str, Fraction] = defaultdict(Fraction)
@@ -162,8 +164,6 @@ class QuotaController:
             if matches_scopes(quota, pod):
                 for key, value in usage_of(pod, at).items():
                     totals[key] += value
-        totals["count/resourcequotas"] = totals["resourcequotas"] = Fraction(
-            len(self._store.items(QUOTAS, quota["metadata"]["namespace"]))
-        )
+        totals["count/resourcequotas"] = totals["resourcequotas"] = Fraction(quotas)
         # A key nothing counts for stays at zero: it is accepted and never fills.
         return {"hard": dict(hard), "used": {key: format_quantity(totals[key]) for key in hard}}

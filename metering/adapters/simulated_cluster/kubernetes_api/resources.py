@@ -17,6 +17,7 @@ class Resource:
         group: Its API group; "" for the core group.
         has_generation: Whether a change of the spec makes a new `metadata.generation`.
         keeps_metadata: Whether a write of its status leaves labels and annotations alone.
+        version: Of its API group.
     """
 
     plural: str
@@ -29,6 +30,7 @@ class Resource:
     group: str = ""
     has_generation: bool = False
     keeps_metadata: bool = False
+    version: str = API_VERSION
 
     @property
     def singular(self) -> str:
@@ -38,7 +40,7 @@ class Resource:
     @property
     def api_version(self) -> str:
         """Return group and version as objects carry them: "v1", "batch/v1"."""
-        return f"{self.group}/{API_VERSION}" if self.group else API_VERSION
+        return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def qualified(self) -> str:
@@ -57,6 +59,7 @@ SCHEDULING: Final = "scheduling.k8s.io"
 REGISTRATION: Final = "admissionregistration.k8s.io"
 RBAC: Final = "rbac.authorization.k8s.io"
 DYNAMIC: Final = "resource.k8s.io"
+KUEUE: Final = "kueue.x-k8s.io"
 AUTHENTICATION: Final = "authentication.k8s.io"
 
 NAMESPACES: Final = Resource(
@@ -191,6 +194,28 @@ DEVICE_CLASSES: Final = Resource(
     group=DYNAMIC,
     has_generation=True,
 )
+CLUSTER_QUEUES: Final = Resource(
+    "clusterqueues",
+    "ClusterQueue",
+    is_namespaced=False,
+    short_names=("cq",),
+    answers_deleted=False,
+    group=KUEUE,
+    has_generation=True,
+    keeps_metadata=True,
+    version="v1beta2",
+)
+LOCAL_QUEUES: Final = Resource(
+    "localqueues",
+    "LocalQueue",
+    is_namespaced=True,
+    short_names=("lq",),
+    answers_deleted=False,
+    group=KUEUE,
+    has_generation=True,
+    keeps_metadata=True,
+    version="v1beta2",
+)
 
 ALL: Final = (
     NAMESPACES,
@@ -212,7 +237,10 @@ ALL: Final = (
     CLAIM_TEMPLATES,
     SLICES,
     DEVICE_CLASSES,
+    CLUSTER_QUEUES,
+    LOCAL_QUEUES,
 )
 RESOURCES: Final = {one.plural: one for one in ALL}
 """By plural, which is unique among what is served; objects are stored under it."""
-GROUPS: Final = tuple(sorted({one.group for one in ALL if one.group}))
+GROUPS: Final = dict(sorted({one.group: one.version for one in ALL if one.group}.items()))
+"""The one version that is served of each group, by name."""

@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from metering.adapters.simulated_cluster.kubernetes_api.errors import no_such_path
 from metering.adapters.simulated_cluster.kubernetes_api.resources import (
     API_VERSION,
+    GROUPS,
     NAMESPACES,
     RESOURCES,
     Resource,
@@ -121,7 +122,7 @@ def _split_group(path: str) -> tuple[str, list[str]]:
 
 def _is_served(group: str, path: str) -> bool:
     version = path.strip("/").split("/")[2]
-    return version == API_VERSION and any(one.group == group for one in RESOURCES.values())
+    return GROUPS.get(group) == version
 
 
 def _resource(group: str, plural: str) -> Resource | None:

@@ -31,6 +31,7 @@ from metering.adapters.simulated_cluster.kubernetes_api.incoming import (
     merged_object,
     patched_object,
     printed_time,
+    with_generation,
     without_version,
 )
 from metering.adapters.simulated_cluster.kubernetes_api.reading import typed
@@ -184,6 +185,7 @@ class Writer:
             after = merge(before, is_forced=how.is_forced)
             if after is before:
                 return typed(resource, before)
+            after = with_generation(before, after, resource)
             stored = self._admitted(resource, key, before, after, how, stamp=lambda one: one)
             if stored is not None:
                 return stored

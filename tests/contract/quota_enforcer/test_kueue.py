@@ -1,0 +1,104 @@
+"""Kueue: what a namespace's quota is there, beside what every enforcer does."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from quotas.adapters.kueue import KueueQuotaEnforcer
+from quotas.adapters.routed import RoutedQuotaEnforcer
+from quotas.domain.kueue import cluster_queue_name
+from quotas.protocols import DesiredQuota, EnforcementEndpoint
+from tenants.domain.errors import SourceUnavailableError
+from tests.contract.quota_enforcer.benches import KubernetesBench, KueueBench
+from tests.contract.quota_enforcer.conftest import KUBECONFIG
+
+GPU = "requests.nvidia.com/gpu"
+
+
+@pytest.fixture
+def namespace(kueue: KueueBench) -> str:
+    return kueue.make_namespace()
+
+
+def queue_of(kueue: KueueBench, namespace: str) -> Any:  # noqa: ANN401 - As the API answers it.
+    return kueue.queues.get_cluster_custom_object(**kueue.kind, name=cluster_queue_name(namespace))
+
+
+def apply(kueue: KueueBench, desired: DesiredQuota) -> None:
+    live = kueue.enforcer.apply(kueue.endpoint, desired)
+    assert dict(live.hard) == dict(desired.hard)
+
+
+def test_a_namespace_borrows_its_burst_from_its_organization(
+    kueue: KueueBench, namespace: str
+) -> None:
+    apply(kueue, DesiredQuota(namespace, {GPU: 8}, 1, burst_hard={GPU: 2}, cohort="acme"))
+
+    spec = queue_of(kueue, namespace)["spec"]
+    (group,) = spec["resourceGroups"]
+    (flavor,) = group["flavors"]
+    assert (spec["cohortName"], spec["stopPolicy"]) == ("acme", "None")
+    assert group["coveredResources"] == ["nvidia.com/gpu"]
+    assert flavor["resources"] == [
+        {"name": "nvidia.com/gpu", "nominalQuota": "8", "borrowingLimit": "2"}
+    ]
+
+
+def test_a_suspended_tenants_queue_is_held_and_opened_again(
+    kueue: KueueBench, namespace: str
+) -> None:
+    apply(kueue, DesiredQuota(namespace, {GPU: 0}, 1, cohort="acme", is_held=True))
+    held = queue_of(kueue, namespace)
+    apply(kueue, DesiredQuota(namespace, {GPU: 8}, 2, cohort="acme"))
+    opened = queue_of(kueue, namespace)
+
+    assert (held["spec"]["stopPolicy"], held["status"]["conditions"][0]["status"]) == (
+        "Hold",
+        "False",
+    )
+    assert (opened["spec"]["stopPolicy"], opened["status"]["conditions"][0]["status"]) == (
+        "None",
+        "True",
+    )
+
+
+def test_the_namespace_has_one_queue_that_leads_there(kueue: KueueBench, namespace: str) -> None:
+    apply(kueue, DesiredQuota(namespace, {GPU: 8}, 1, cohort="acme"))
+
+    kind = {**kueue.kind, "plural": "localqueues", "namespace": namespace, "name": "gpu-ledger"}
+    local = kueue.queues.get_namespaced_custom_object(**kind)
+    assert local["spec"] == {"clusterQueue": cluster_queue_name(namespace)}
+
+
+@pytest.fixture
+def bare() -> Iterator[KubernetesBench]:
+    """Return a real API server, on which nobody has installed Kueue."""
+    if not KUBECONFIG:
+        pytest.skip("Left out: a real API server (set CONTRACT_KUBECONFIG)")
+    made = KubernetesBench(KUBECONFIG)
+    yield made
+    made.close()
+
+
+def test_a_cluster_without_kueue_says_so(bare: KubernetesBench) -> None:
+    desired = DesiredQuota(bare.make_namespace(), {GPU: 8}, 1, cohort="acme")
+
+    with pytest.raises(SourceUnavailableError) as refusal:
+        KueueQuotaEnforcer().apply(bare.endpoint, desired)
+
+    assert refusal.value.reason == "kueue_missing"
+
+
+def test_each_cluster_is_written_as_its_target_says(kueue: KueueBench, namespace: str) -> None:
+    routed = RoutedQuotaEnforcer()
+    reference = kueue.endpoint.credential_reference
+    queued = EnforcementEndpoint("contract", "", reference, quota_target="kueue")
+    plain = EnforcementEndpoint("contract", "", reference)
+    desired = DesiredQuota(namespace, {GPU: 3}, 1, cohort="acme")
+
+    routed.apply(queued, desired)
+
+    assert dict(routed.read(queued, namespace).hard) == {GPU: 3}
+    assert dict(routed.read(plain, namespace).hard) == {}
+    assert kueue.api.list_namespaced_resource_quota(namespace).items == []
