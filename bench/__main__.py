@@ -7,7 +7,7 @@ import sys
 
 import bench
 
-NOT_BENCHES = {"__main__", "crowd", "harness", "lab_methods", "lab_stage"}
+NOT_BENCHES = {"__main__", "admission_stage", "crowd", "harness", "lab_methods", "lab_stage", "losses_load"}
 
 
 def bench_names() -> list[str]:

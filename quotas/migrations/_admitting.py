@@ -1,6 +1,6 @@
 """SQL that lets a pod in or refuses it: the question and the verdict are JSON, one call a pod."""
 
-from quotas.migrations._admission import PINNED, only_runtime
+from quotas.migrations._admission import BY_INDEX, PINNED, only_runtime
 
 # One limit that a pod meets, as it is told to whoever is refused or warned.
 TELL = f"""
@@ -19,7 +19,7 @@ RETURNS jsonb LANGUAGE sql IMMUTABLE {PINNED} RETURN jsonb_build_object(
 RESERVE = f"""
 CREATE FUNCTION quotas_reserve(
   question jsonb, organization uuid, project uuid, person text, is_lenient boolean)
-RETURNS jsonb LANGUAGE plpgsql {PINNED} AS $$
+RETURNS jsonb LANGUAGE plpgsql {BY_INDEX} AS $$
 DECLARE
   moment timestamptz := (question->>'at')::timestamptz;
   cluster uuid := (question->>'cluster_id')::uuid;
@@ -194,7 +194,7 @@ END $$;
 
 # SQLSTATE GL000 takes a dry run back; a row lock or advisory lock taken inside ends with it.
 ADMIT = f"""
-CREATE FUNCTION quotas_admit(question jsonb) RETURNS jsonb LANGUAGE plpgsql {PINNED} AS $$
+CREATE FUNCTION quotas_admit(question jsonb) RETURNS jsonb LANGUAGE plpgsql {BY_INDEX} AS $$
 DECLARE
   moment timestamptz := (question->>'at')::timestamptz;
   dry boolean := (question->>'is_dry_run')::boolean;

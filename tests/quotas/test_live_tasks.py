@@ -1,9 +1,8 @@
 """The ticks of live use: they pass the settings on, and `tick` does the work of all."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.utils import timezone
 
 from quotas.models import QuotaCounter, QuotaLimit, Reservation
 from quotas.services.counters import open_counter
@@ -31,14 +30,15 @@ def limit(cast: Cast) -> QuotaLimit:
 
 def test_a_tick_lets_reservations_follow_their_pods(cluster: Cluster, limit: QuotaLimit) -> None:
     hold(cluster, "llm", units=2)
-    ask(cluster, at=timezone.now() - timedelta(hours=1))
+    ask(cluster, at=datetime.now(tz=UTC) - timedelta(hours=1))
 
     tick_live_use()
 
     assert counted(limit) == (2, 0, 0, 0)
 
 
-def test_a_tick_repairs_counters_and_reads_the_month(cluster: Cluster, limit: QuotaLimit) -> None:
+@pytest.mark.usefixtures("limit")
+def test_a_tick_repairs_counters_and_reads_the_month(cluster: Cluster) -> None:
     QuotaLimit.objects.update(monthly_unit_hours=1)
     ask(cluster)
     QuotaCounter.objects.update(reserved_units=5)
@@ -47,7 +47,7 @@ def test_a_tick_repairs_counters_and_reads_the_month(cluster: Cluster, limit: Qu
 
     counter = QuotaCounter.objects.get()
     assert (counter.reserved_units, counter.drift_units) == (1, 4)
-    assert counter.month == timezone.now().date().replace(day=1)
+    assert counter.month == datetime.now(tz=UTC).date().replace(day=1)
 
 
 def test_without_celery_one_call_does_it_all(cluster: Cluster, limit: QuotaLimit) -> None:

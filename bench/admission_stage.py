@@ -1,0 +1,217 @@
+"""The stage of admission's bench: tenants, limits, and workers with connections of their own.
+
+A worker is a process with one connection, which says what the service says to the database. What
+it did is returned, so that the run can be added up anew without a counter.
+"""
+
+import json
+import os
+import random
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from multiprocessing import get_context
+from typing import Any, Final
+
+import psycopg
+
+BEGIN: Final = datetime(2026, 11, 2, 9, tzinfo=UTC)
+TTL_SECONDS: Final = 120
+CLOCK_FACTOR: Final = 20
+"""Seconds of the ledger in one of the wall's, so that much expires within a run."""
+SIZES: Final = ("small", "medium", "large")
+PROJECTS_PER_ORGANIZATION: Final = 4
+USERS: Final = ("bob", "carol")
+ORGANIZATION_UNITS: Final = 60
+"""As many that a quarter of the requests is refused: nobody's limit stays far away."""
+PROJECT_UNITS_MAX: Final = 30
+USER_UNITS: Final = 10
+
+
+@dataclass(frozen=True)
+class Place:
+    """A namespace, and whose it is."""
+
+    cluster_id: str
+    namespace: str
+    organization_id: str
+    project_id: str
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A pod that was let in, and when in the ledger's time."""
+
+    uid: str
+    place: Place
+    username: str
+    size: str
+    units: int
+    at: datetime
+
+
+@dataclass
+class Told:
+    """What one worker did."""
+
+    admitted: list[Admitted] = field(default_factory=list)
+    deleted: set[str] = field(default_factory=set)
+    refused: int = 0
+    seconds: list[float] = field(default_factory=list)
+    """One per question."""
+
+
+def build(*, organizations: int) -> list[Place]:
+    """Return the namespaces of new tenants; every organization, project and user has limits."""
+    from django.contrib.auth.models import User  # noqa: PLC0415 - Django is set up by now.
+
+    from quotas.models import LimitScope, QuotaLimit  # noqa: PLC0415
+    from quotas.services.counters import open_counter  # noqa: PLC0415
+    from tests.builders import bind, make_cluster, make_organization, make_project  # noqa: PLC0415
+
+    mark = uuid.uuid4().hex[:6]
+    cluster = make_cluster(f"hopper-{mark}", is_watched=True, admission_mode="enforce")
+    people = [User.objects.get_or_create(username=name)[0] for name in USERS]
+    places = []
+    for number in range(organizations):
+        organization = make_organization(f"org-{mark}-{number}")
+        holders: list[tuple[str, Any, Any, int]] = [
+            (LimitScope.ORGANIZATION, None, None, ORGANIZATION_UNITS)
+        ]
+        for turn in range(PROJECTS_PER_ORGANIZATION):
+            project = make_project(organization, f"p-{turn}")
+            namespace = f"ns-{number}-{turn}"
+            bind(cluster, namespace, project)
+            places.append(Place(str(cluster.pk), namespace, str(organization.pk), str(project.pk)))
+            holders.append((LimitScope.PROJECT, project, None, PROJECT_UNITS_MAX))
+            holders += [(LimitScope.USER, project, person, USER_UNITS) for person in people]
+        for scope, project, user, units in holders:
+            for size in SIZES:
+                limit = QuotaLimit.objects.create(
+                    scope=scope,
+                    organization=organization,
+                    project=project,
+                    user=user,
+                    size=size,
+                    limit_units=units,
+                    created_at=BEGIN,
+                    changed_at=BEGIN,
+                )
+                open_counter(limit=limit, at=BEGIN)
+    return places
+
+
+def ledger_time(begin: float) -> datetime:
+    """Return the ledger's time, for a run that began at a wall-clock time."""
+    return BEGIN + timedelta(seconds=(time.time() - begin) * CLOCK_FACTOR)
+
+
+def question(place: Place, *, uid: str, owner: str, size: str, units: int, at: datetime) -> str:
+    """Return what the service would ask of the database."""
+    return json.dumps(
+        {
+            "at": at.isoformat(),
+            "ttl_seconds": TTL_SECONDS,
+            "unbound": "deny",
+            "cluster_id": place.cluster_id,
+            "namespace": place.namespace,
+            "pod_uid": uid,
+            "pod_name": uid,
+            "controller": "",
+            "owner": owner,
+            "is_burst": False,
+            "is_dry_run": False,
+            "demands": [
+                {
+                    "resource": "nvidia.com/gpu",
+                    "size": size,
+                    "units": units,
+                    "model_groups": ["H100"],
+                }
+            ],
+        }
+    )
+
+
+def ask_at_random(
+    url: str, places: list[Place], count: int, begin: float, *, is_mixed: bool
+) -> Told:
+    """Ask `count` times for a random pod; mixed with deletions and changed limits."""
+    dice = random.Random(os.getpid())  # noqa: S311 - Load, not secrets.
+    told = Told()
+    with psycopg.connect(url, autocommit=True, prepare_threshold=1) as connection:
+        for _ in range(count):
+            throw = dice.random() if is_mixed else 1
+            if throw < 0.3 and told.admitted:
+                _delete(connection, dice.choice(told.admitted), told, ledger_time(begin))
+            elif throw < 0.32:
+                _change_limit(connection, dice)
+            else:
+                _ask(connection, dice, places, told, ledger_time(begin))
+    return told
+
+
+def _ask(
+    connection: psycopg.Connection[Any],
+    dice: random.Random,
+    places: list[Place],
+    told: Told,
+    at: datetime,
+) -> None:
+    place, size, units = dice.choice(places), dice.choice(SIZES), dice.choice((1, 1, 1, 2, 4))
+    uid, owner = uuid.uuid4().hex, dice.choice(("", *USERS))
+    asked = question(place, uid=uid, owner=owner, size=size, units=units, at=at)
+    start = time.perf_counter()
+    (answer,) = connection.execute("SELECT quotas_admit(%s::jsonb)", [asked]).fetchone() or ({},)
+    told.seconds.append(time.perf_counter() - start)
+    if answer["code"] == "allowed":
+        told.admitted.append(Admitted(uid, place, owner, size, units, at))
+    else:
+        told.refused += 1
+
+
+def _delete(connection: psycopg.Connection[Any], pod: Admitted, told: Told, at: datetime) -> None:
+    if pod.uid in told.deleted or at >= pod.at + timedelta(seconds=TTL_SECONDS):
+        return
+    connection.execute(
+        "INSERT INTO metering_queuedpod (cluster_id, pod_uid, namespace, pod_name, requests,"
+        " priority_class, owner, created_at, gone_at, reason, defects)"
+        " VALUES (%s, %s, %s, %s, '{}', '', '', %s, %s, '', '[]')",
+        [pod.place.cluster_id, pod.uid, pod.place.namespace, pod.uid, pod.at, at],
+    )
+    told.deleted.add(pod.uid)
+
+
+def _change_limit(connection: psycopg.Connection[Any], dice: random.Random) -> None:
+    connection.execute(
+        "UPDATE quotas_quotalimit SET limit_units = %s WHERE id = ("
+        " SELECT id FROM quotas_quotalimit WHERE scope = 'project' ORDER BY random() LIMIT 1)",
+        [dice.randint(0, PROJECT_UNITS_MAX)],
+    )
+
+
+def update_one_row(url: str, rows: list[str], count: int) -> list[float]:
+    """Change one counter `count` times, one of several rows: what no admission can beat."""
+    dice = random.Random(os.getpid())  # noqa: S311 - Load, not secrets.
+    seconds = []
+    with psycopg.connect(url, autocommit=True, prepare_threshold=1) as connection:
+        connection.execute("SET synchronous_commit = off")
+        for _ in range(count):
+            start = time.perf_counter()
+            connection.execute(
+                "UPDATE quotas_quotacounter SET reserved_units = reserved_units"
+                " WHERE limit_id = %s",
+                [dice.choice(rows)],
+            )
+            seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+def side_by_side(call: Callable[..., Any], *given: Any, workers: int, **named: Any) -> list[Any]:  # noqa: ANN401 - Whatever the call takes.
+    """Run a call in several processes at once and return what each answers."""
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        futures = [pool.submit(call, *given, **named) for _ in range(workers)]
+        return [future.result() for future in futures]
