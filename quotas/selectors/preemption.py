@@ -82,13 +82,17 @@ def overages_everywhere(*, at: datetime) -> Mapping[UUID, tuple[Overage, ...]]:
 
 
 def unapplied_targets(*, organization_id: UUID) -> tuple[EnforcementTarget, ...]:
-    """Return an organization's namespaces whose quota is not yet read back from the cluster."""
+    """Return an organization's namespaces whose quota is not yet read back from the cluster.
+
+    Clusters that are only metered hold no quota, so nothing is waited for there.
+    """
     rows = EnforcementTarget.objects.filter(
         UNSETTLED,
         project__organization_id=organization_id,
         cluster__state=LifecycleState.ACTIVE,
     )
-    return tuple(rows.select_related("cluster").order_by("cluster__slug", "namespace"))
+    enforced = rows.exclude(cluster__kubernetes_url="").exclude(cluster__credential_reference="")
+    return tuple(enforced.select_related("cluster").order_by("cluster__slug", "namespace"))
 
 
 def due_plan_ids(*, at: datetime) -> list[UUID]:

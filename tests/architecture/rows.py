@@ -25,6 +25,7 @@ from tests.billing.ledger import TICK, Ledger, Use, make_ledger, sealed_window
 from tests.builders import AT, MONTH_START, grant, make_user
 from tests.metering.derived_rows import make_derived_rows
 from tests.quotas.builders import hold, make_grant, make_limit, make_policy
+from tests.quotas.preempting import make_plan, protect
 
 SEED = system_actor("seed")
 
@@ -117,9 +118,7 @@ def _make_device(window: MeteringWindow) -> None:
 def _make_quotas(ledger: Ledger, number: int) -> None:
     make_limit(ledger.organization)
     make_grant(make_limit(ledger.organization, ledger.llm), 1)
-    QuotaSuspension.objects.create(
-        organization=ledger.organization, reason="Arrears.", begin_at=AT
-    )
+    QuotaSuspension.objects.create(organization=ledger.organization, reason="Arrears.", begin_at=AT)
     make_policy(ledger.organization, ledger.llm)
     hold(ledger.cluster, f"{ledger.organization.slug}-llm", units=2)
     QuotaRequest.objects.create(
@@ -131,6 +130,8 @@ def _make_quotas(ledger: Ledger, number: int) -> None:
         requested_by=make_user(f"asker-{number}"),
         created_at=AT,
     )
+    make_plan(ledger.organization)
+    protect(ledger.organization, ledger.llm)
     EnforcementTarget.objects.create(
         cluster=ledger.cluster,
         namespace=f"{ledger.organization.slug}-llm",

@@ -47,6 +47,7 @@ from tenants.services import (
 from tests.builders import AT, MONTH_END, make_cluster, make_organization, make_project, make_user
 from tests.flows.estate import Estate
 from tests.flows.isolation_deeds import ISOLATION_DEEDS
+from tests.flows.preemption_deeds import PREEMPTION_DEEDS
 
 Does = Callable[[Estate, Any], object]
 SOON = AT.replace(minute=0) + timedelta(days=40)
@@ -295,57 +296,6 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         lambda e, who: grant_ends.end_grant(grant_id=e.places["other"]["quota-grants"], **who),
         [("quotas:grant:cancel", "umbrella")],
     ),
-    "quotas.preemption_planning.plan_preemption": (
-        frank,
-        lambda e, who: preemption_planning.plan_preemption(
-            organization=e.cast.acme,
-            yields=[preemption_planning.YieldDemand(GPUSize.SMALL, 1)],
-            **who,
-        ),
-        [("quotas:preemption:plan", "acme")],
-    ),
-    "quotas.preemption_running.execute_plan": (
-        frank,
-        lambda e, who: preemption_running.execute_plan(
-            plan_id=e.places["own"]["preemption-plans"],
-            grace=timedelta(minutes=5),
-            burst_classes=(),
-            **who,
-        ),
-        [("quotas:preemption:execute", "acme")],
-    ),
-    "quotas.preemption_running.stop_plan": (
-        frank,
-        lambda e, who: preemption_running.stop_plan(
-            plan_id=e.places["other"]["preemption-plans"], **who
-        ),
-        [("quotas:preemption:stopped", "umbrella")],
-    ),
-    "quotas.preemption_sweep.set_policy": (
-        frank,
-        lambda e, who: preemption_sweep.set_policy(
-            organization=e.cast.acme, mode=PreemptionMode.OFF, **who
-        ),
-        [("quotas:preemption_policy:set", "acme")],
-    ),
-    "quotas.protected_windows.open_window": (
-        frank,
-        lambda e, who: protected_windows.open_window(
-            organization=e.cast.acme,
-            valid_from=SOON,
-            valid_until=SOON + timedelta(hours=1),
-            reason="Release.",
-            **who,
-        ),
-        [("quotas:protected_window:open", "acme")],
-    ),
-    "quotas.protected_windows.close_window": (
-        frank,
-        lambda e, who: protected_windows.close_window(
-            window_id=e.places["other"]["protected-windows"], **who
-        ),
-        [("quotas:protected_window:close", "umbrella")],
-    ),
     "quotas.suspensions.suspend_tenant": (
         dora,
         lambda e, who: suspensions.suspend_tenant(
@@ -479,5 +429,6 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         [("metering:window:retry", None)],
     ),
     **ISOLATION_DEEDS,
+    **PREEMPTION_DEEDS,
 }
 """Who does what, and the entries it leaves: action, and the organization whose trail it is."""

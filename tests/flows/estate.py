@@ -51,8 +51,11 @@ from tests.builders import AT, MONTH_END, MONTH_START, bind, make_cluster
 from tests.cast import Cast, make_cast
 from tests.metering.derived_rows import make_derived_rows
 from tests.quotas.builders import make_grant, make_limit, make_policy, see_size
+from tests.quotas.preempting import make_plan, protect
 
 SEED = system_actor("seed")
+FAR = AT.replace(year=2100)
+"""When plans and windows end that are still good whenever the tests run."""
 WORDS_OF_ACME: Final = ("acme", "llm", "alice", "bob", "carol", "robot")
 WORDS_OF_UMBRELLA: Final = ("umbrella", "virus", "mallory", "hive")
 PLACES: Final = ("own", "other", "nonexistent")
@@ -150,6 +153,8 @@ def _rows(
         "quota-limits": _limits(organization, project),
         "quota-grants": _grant(organization, project),
         "suspensions": _suspension(organization, project),
+        "preemption-plans": make_plan(organization, expires_at=FAR).pk,
+        "protected-windows": protect(organization, project, end_at=FAR).pk,
         "quota-requests": _request(organization, project, owner),
         "enforcement-targets": _target(cluster, project),
         "price-books": assignment.price_book_id,

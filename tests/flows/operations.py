@@ -14,6 +14,7 @@ from rest_framework.test import APIClient
 
 PREFIX: Final = "api/v1/"
 RANGE: Final = "window_start_from=2026-10-01T00:00:00Z&window_start_before=2026-12-01T00:00:00Z"
+SPAN: Final = "from=2026-10-01T00:00:00Z&to=2026-10-31T00:00:00Z"
 FILTERS: Final = {
     **dict.fromkeys(
         (
@@ -26,6 +27,8 @@ FILTERS: Final = {
             "suspensions",
             "isolation-policies",
             "quota-requests",
+            "preemption-plans",
+            "protected-windows",
             "quota-usage",
             "price-book-assignments",
             "billing-periods",
@@ -46,6 +49,8 @@ FILTERS: Final = {
         "&begin_at=2026-10-01T00:00:00Z&end_at=2026-10-02T00:00:00Z"
     ),
     "usage-summary": f"{RANGE}&group_by=owner&organization={{organizations}}",
+    "reports/device-sharing": f"{SPAN}&organization={{organizations}}",
+    "reports/device-sharing/csv": f"{SPAN}&organization={{organizations}}",
     "api-tokens": "service_account={service-accounts}",
     "namespace-bindings": "project={projects}",
     "enforcement-targets": "project={projects}",
@@ -124,6 +129,16 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
         "requested_units": 2,
         "justification": "More.",
     },
+    "POST preemption-plans/": {
+        "organization": "{organizations}",
+        "yields": [{"size": "small", "units": 1}],
+    },
+    "POST protected-windows/": {
+        "organization": "{organizations}",
+        "valid_from": HOUR_TEXT,
+        "valid_until": "2027-01-02T00:00:00Z",
+        "reason": "Release.",
+    },
     "POST quota-requests/pk/approve/": {"note": "Fine."},
     "POST quota-requests/pk/reject/": {"note": "No."},
     "POST quota-requests/pk/cancel/": {},
@@ -168,7 +183,7 @@ def send(client: APIClient, operation: str, place: dict[str, Any], **headers: st
     method, path = operation.split(" ")
     noun = path.split("/")[0]
     known = {**place, "tomorrow": _tomorrow()}
-    query = FILTERS.get(noun, "") if path == f"{noun}/" and method == "GET" else ""
+    query = FILTERS.get(path.removesuffix("/"), "") if method == "GET" else ""
     given = {"Idempotency-Key": f"key-{next(_KEYS)}", "If-Match": '"1"', **headers}
     body = {name: _filled(value, known) for name, value in BODIES.get(operation, {}).items()}
     answer: HttpResponse = client.generic(

@@ -98,6 +98,16 @@ def test_an_applied_quota_lets_the_plan_run(
     assert executed.state == "running"
 
 
+def test_a_cluster_that_is_only_metered_is_not_waited_for(
+    cast: Cast, cluster: Cluster, plan: PreemptionPlan
+) -> None:
+    EnforcementTarget.objects.create(
+        cluster=cluster, namespace="llm", project=cast.llm, not_before=AT
+    )
+
+    assert execute(plan).state == "running"
+
+
 def test_a_plan_that_is_too_old_is_not_executed(plan: PreemptionPlan) -> None:
     with pytest.raises(PreemptionPlanEndedError, match="too old"):
         execute(plan, at=AT + timedelta(hours=1))

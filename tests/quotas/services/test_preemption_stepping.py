@@ -182,6 +182,7 @@ def test_while_a_quota_is_not_in_its_cluster_nothing_goes(
     cast: Cast, live: SimulatedWorkloads, cluster: Cluster
 ) -> None:
     plan = running(cast.acme)
+    Cluster.objects.update(credential_reference="in-cluster")
     target = EnforcementTarget.objects.create(
         cluster=cluster, namespace="llm", project=cast.llm, not_before=AT
     )

@@ -109,6 +109,7 @@ def test_where_the_policy_says_so_the_plan_is_executed(cast: Cast) -> None:
 
 
 def test_while_a_quota_is_not_applied_it_stays_a_proposal(cast: Cast, cluster: Cluster) -> None:
+    Cluster.objects.update(credential_reference="in-cluster")
     PreemptionPolicy.objects.create(organization=cast.acme, mode="execute", over_since=AT)
     EnforcementTarget.objects.create(
         cluster=cluster, namespace="llm", project=cast.llm, not_before=AT
