@@ -1,7 +1,12 @@
 """The admin page of device usage: read-only, and plain about what is not known."""
 
 from django.contrib import admin
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from unfold.decorators import action
 
+from metering.admin.sharing import sharing_context
 from metering.domain.words import percent_words
 from metering.models import DeviceUsage
 from tenants.admin.base import LedgerAdmin
@@ -35,6 +40,7 @@ class DeviceUsageAdmin(LedgerAdmin):
     search_fields = ("node", "uuid", "pod_name", "namespace")
     date_hierarchy = "window_start"
     ordering = ("-window_start", "node", "uuid", "instance_id")
+    actions_list = ("sharing",)
 
     @admin.display(description="device", ordering="uuid")
     def device(self, row: DeviceUsage) -> str:
@@ -65,3 +71,15 @@ class DeviceUsageAdmin(LedgerAdmin):
         """Return the mean power of the physical GPU, in whole watts."""
         milliwatts = row.power_mean_milliwatts
         return "" if milliwatts is None else str(milliwatts // 1000)
+
+    @action(
+        description="Who shared devices", url_path="sharing", permissions=["view"], icon="group"
+    )
+    def sharing(self, request: HttpRequest) -> TemplateResponse:
+        """Show a week of which projects were on one device with whom."""
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.model._meta,  # noqa: SLF001 - Django's documented model meta.
+            **sharing_context(week=request.GET.get("week", ""), at=timezone.now()),
+        }
+        return TemplateResponse(request, "admin/metering/deviceusage/sharing.html", context)

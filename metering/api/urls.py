@@ -8,6 +8,7 @@ from metering.api.catalogue import CatalogueVersionViewSet
 from metering.api.cluster_health import ClusterHealthViewSet
 from metering.api.credit_proposals import CreditProposalViewSet
 from metering.api.device_events import DeviceEventViewSet
+from metering.api.device_sharing import DeviceSharingViewSet
 from metering.api.device_usage import DeviceUsageViewSet
 from metering.api.exceptions import MeteringExceptionViewSet
 from metering.api.explanations import PodExplanationViewSet
@@ -33,5 +34,7 @@ router.register("waste-findings", WasteFindingViewSet, basename="waste-finding")
 
 urlpatterns = [
     *router.urls,
+    path("reports/device-sharing/", DeviceSharingViewSet.as_view({"get": "tell"})),
+    path("reports/device-sharing/csv/", DeviceSharingViewSet.as_view({"get": "csv"})),
     path("pod-explanations/", PodExplanationViewSet.as_view({"get": "ask"})),
 ]

@@ -140,6 +140,13 @@ class PartitionRangeError(InvalidInputError):
     remedy = "Ask for 1 to 120 months."
 
 
+class SharingRangeError(InvalidInputError):
+    """So much is not told in one report of sharing."""
+
+    code = "metering_sharing_range"
+    remedy = "Ask for 1 second to 31 days that have begun, or for one organization."
+
+
 class SummaryRangeError(InvalidInputError):
     """So much is not added up in one answer."""
 

@@ -84,6 +84,11 @@ class PodAllocation(models.Model):
             ),
             models.Index(fields=["cluster"], condition=Q(size=""), name="allocation_unsized"),
             models.Index(fields=["cluster", "end_at"], name="allocation_by_end"),
+            models.Index(
+                fields=["begin_at"],
+                condition=Q(sharing_mode__in=["time-slicing", "mps"]),
+                name="allocation_shared",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -107,6 +107,11 @@ class DeviceUsage(models.Model):
         indexes = [
             models.Index(fields=["project", "window_start"], name="device_usage_by_project"),
             models.Index(fields=["cluster", "window_start"], name="device_usage_by_cluster"),
+            models.Index(
+                fields=["window_start"],
+                condition=Q(attribution=Attribution.EXCLUSIVE.value) & ~Q(instance_id=""),
+                name="device_usage_instances",
+            ),
         ]
 
     def __str__(self) -> str:

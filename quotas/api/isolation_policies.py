@@ -15,9 +15,9 @@ from quotas.access import (
     access_policy,
     policies_visible_to,
 )
-from quotas.domain.isolation_policy import ServingMode, WorkKind
+from quotas.domain.isolation_policy import ServingMode
 from quotas.models import IsolationPolicy
-from quotas.models.isolation import WORK_KIND_CHOICES
+from quotas.models.isolation import SERVING_MODE_CHOICES, WORK_KIND_CHOICES
 from quotas.services.isolation import (
     change_isolation_policy,
     remove_isolation_policy,
@@ -30,8 +30,7 @@ from tenants.api.idempotency import idempotent
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
 
-KINDS = [kind.value for kind in WorkKind]
-MODES = [mode.value for mode in ServingMode]
+MODES = ", ".join(mode.value for mode in ServingMode)
 
 
 class IsolationPolicySerializer(serializers.ModelSerializer[IsolationPolicy]):
@@ -62,13 +61,14 @@ class IsolationPolicyChangeSerializer(StrictSerializer):
 
     modes = serializers.ListField(
         child=serializers.ChoiceField(
-            choices=MODES, error_messages={"invalid_choice": f"Use one of: {', '.join(MODES)}."}
+            choices=SERVING_MODE_CHOICES,
+            error_messages={"invalid_choice": f"Use one of: {MODES}."},
         ),
         allow_empty=True,
     )
     may_meet_tenants = serializers.BooleanField(required=False, default=False)
     default_kind = serializers.ChoiceField(
-        choices=KINDS, required=False, allow_blank=True, default=""
+        choices=WORK_KIND_CHOICES, required=False, allow_blank=True, default=""
     )
 
 
@@ -77,7 +77,9 @@ class IsolationPolicyInputSerializer(IsolationPolicyChangeSerializer):
 
     organization = serializers.UUIDField()
     project = serializers.UUIDField(required=False, allow_null=True, default=None)
-    work_kind = serializers.ChoiceField(choices=KINDS, required=False, allow_blank=True, default="")
+    work_kind = serializers.ChoiceField(
+        choices=WORK_KIND_CHOICES, required=False, allow_blank=True, default=""
+    )
 
 
 class IsolationPolicyFilter(StrictFilterSet):

@@ -1,0 +1,165 @@
+"""/api/v1/reports/device-sharing/: which tenants were on one device with whom, and when."""
+
+import csv
+import io
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from metering.access import READ_CAPACITY, READ_USAGE
+from metering.domain.errors import SharingRangeError
+from metering.domain.sharing import EVIDENCE_WORDS, NOTES, Evidence
+from metering.selectors.device_sharing import Meeting, device_sharing, reach_of
+from tenants.access import is_platform_wide, projects_visible_to
+from tenants.api.serializers import StrictSerializer
+from tenants.api.views import LedgerViewSet
+from tenants.domain.errors import InvalidInputError
+
+SPAN_MAX: Final = timedelta(days=31)
+PAGE_SIZE: Final = 50
+PAGE_SIZE_MAX: Final = 200
+CSV_ROWS_MAX: Final = 10_000
+"""What one file holds; a longer one is asked for in parts."""
+FORMULA_STARTS: Final = frozenset("=+-@\t\r\n")
+COLUMNS: Final = (
+    "begin_at",
+    "end_at",
+    "cluster",
+    "node",
+    "place",
+    "sharing_mode",
+    "evidence",
+    "organization",
+    "project",
+    "neighbour",
+    "other_organization",
+    "other_project",
+)
+
+
+class DeviceSharingQuerySerializer(StrictSerializer):
+    """Which time, and whose side."""
+
+    to = serializers.DateTimeField(help_text="End, excluded.")
+    organization = serializers.UUIDField(required=False, default=None)
+    cursor = serializers.CharField(required=False, default="", max_length=2_000)
+    page_size = serializers.IntegerField(
+        required=False, default=PAGE_SIZE, min_value=1, max_value=PAGE_SIZE_MAX
+    )
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """Return the fields; `from` is a word of Python's own."""
+        begin = serializers.DateTimeField(help_text="From when, included.")
+        return {"from": begin, **super().get_fields()}
+
+
+class MeetingSerializer(serializers.Serializer[Meeting]):
+    """One stretch in which a project was close to another, told from its side."""
+
+    begin_at = serializers.DateTimeField()
+    end_at = serializers.DateTimeField()
+    cluster = serializers.CharField()
+    node = serializers.CharField()
+    place = serializers.CharField(help_text="The resource; of MIG instances the GPU's uuid.")
+    sharing_mode = serializers.CharField()
+    evidence = serializers.CharField(help_text=", ".join(Evidence))
+    organization = serializers.CharField()
+    project = serializers.CharField()
+    neighbour = serializers.CharField(help_text="Who the other is, where it is not named.")
+    other_organization = serializers.CharField(help_text='"" where it is not yours to know.')
+    other_project = serializers.CharField(help_text='"" where it is not yours to know.')
+
+
+class DeviceSharingSerializer(serializers.Serializer[object]):
+    """A page of meetings, what their evidence means, and what the report cannot know."""
+
+    results = MeetingSerializer(many=True)
+    next_cursor = serializers.CharField(allow_null=True)
+    evidence = serializers.DictField(child=serializers.CharField())
+    notes = serializers.ListField(child=serializers.CharField())
+
+
+class DeviceSharingViewSet(LedgerViewSet):
+    """Who was close to whom on a device."""
+
+    @extend_schema(
+        operation_id="device_sharing_report",
+        parameters=[DeviceSharingQuerySerializer],
+        responses=DeviceSharingSerializer,
+    )
+    def tell(self, request: Request) -> Response:
+        """Return the meetings of what the caller reaches, oldest first."""
+        asked = self._asked(request)
+        found = self._find(asked, limit=asked["page_size"] + 1)
+        page = found[: asked["page_size"]]
+        answer = {
+            "results": page,
+            "next_cursor": page[-1].cursor if len(found) > len(page) else None,
+            "evidence": dict(EVIDENCE_WORDS),
+            "notes": NOTES,
+        }
+        return Response(DeviceSharingSerializer(answer).data)
+
+    @extend_schema(
+        operation_id="device_sharing_report_csv",
+        parameters=[DeviceSharingQuerySerializer],
+        responses={(200, "text/csv"): OpenApiResponse(OpenApiTypes.STR)},
+    )
+    def csv(self, request: Request) -> HttpResponse:
+        """Return all meetings of what the caller reaches as CSV, oldest first."""
+        found = self._find(self._asked(request), limit=CSV_ROWS_MAX + 1)
+        if len(found) > CSV_ROWS_MAX:
+            raise SharingRangeError(f"There are more than {CSV_ROWS_MAX} rows.", field="to")
+        answer = HttpResponse(_csv(found), content_type="text/csv; charset=utf-8")
+        answer["Content-Disposition"] = 'attachment; filename="device-sharing.csv"'
+        return answer
+
+    def _asked(self, request: Request) -> dict[str, Any]:
+        query = DeviceSharingQuerySerializer(data=request.query_params.dict())
+        query.is_valid(raise_exception=True)
+        asked = dict(query.validated_data)
+        # Nobody has met in the future yet.
+        asked["to"] = min(asked["to"], self.at)
+        if not timedelta(0) < asked["to"] - asked["from"] <= SPAN_MAX:
+            raise SharingRangeError("The range is empty, too long or to come.", field="to")
+        return asked
+
+    def _find(self, asked: Mapping[str, Any], *, limit: int) -> tuple[Meeting, ...]:
+        is_everybody = is_platform_wide(self.actor, READ_CAPACITY)
+        projects = None if is_everybody else projects_visible_to(self.actor, READ_USAGE)
+        try:
+            return device_sharing(
+                begin_at=asked["from"],
+                end_at=asked["to"],
+                reach=reach_of(projects),
+                limit=limit,
+                organization_id=asked["organization"],
+                after=asked["cursor"],
+            )
+        except ValueError as error:
+            raise InvalidInputError(
+                "The cursor cannot be used.",
+                field="cursor",
+                remedy="Follow `next_cursor` as it was given.",
+            ) from error
+
+
+def _csv(meetings: tuple[Meeting, ...]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+    writer.writerow(COLUMNS)
+    for row in MeetingSerializer(meetings, many=True).data:
+        writer.writerow([_safe(str(row[column])) for column in COLUMNS])
+    return text.getvalue().encode()
+
+
+def _safe(text: str) -> str:
+    """Return text that no spreadsheet takes for a formula. Source: OWASP ASVS 5.0, 1.2.10."""
+    return f"'{text}" if text[:1] in FORMULA_STARTS else text

@@ -1,0 +1,78 @@
+"""The page of device sharing: a week, in words, for the platform's people."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client, override_settings
+
+from metering.admin.sharing import ROWS_MAX, sharing_context
+from tests.builders import AT, make_cluster
+from tests.cast import Cast, make_cast
+from tests.metering.shared_devices import HOUR, instance, moment, offer, share
+
+URL = "/admin/metering/deviceusage/sharing/"
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cast() -> Cast:
+    people = make_cast()
+    User.objects.update(is_staff=True)
+    return people
+
+
+def see(user: User, **query: str) -> tuple[int, str]:
+    client = Client()
+    client.force_login(user)
+    with override_settings(UNFOLD={}):
+        answer = client.get(URL, query)
+    return answer.status_code, answer.content.decode()
+
+
+def test_it_tells_who_met_whom_and_how_surely(cast: Cast) -> None:
+    hopper = make_cluster()
+    offer(hopper, 4)
+    share(hopper, cast.llm, 0, 30)
+    share(hopper, cast.virus, 20, 60)
+    instance(hopper, cast.llm, 1)
+    instance(hopper, cast.virus, 2)
+
+    status, page = see(cast.ann, week=f"{HOUR:%Y-%m-%d}")
+
+    assert status == 200
+    for words in ("acme/llm", "umbrella/virus", "Same device", "Instances of one GPU", "GPU-1"):
+        assert words in page
+    assert f"{moment(20):%Y-%m-%d %H:%M}" in page
+
+
+@pytest.mark.parametrize("name", ["alice", "bob", "mallory"])
+def test_a_role_of_one_organization_does_not_open_it(cast: Cast, name: str) -> None:
+    assert see(getattr(cast, name))[0] == 403
+
+
+@pytest.mark.parametrize("week", ["", "soon", "2026-02-30", "0001-01-01", "2999-01-01"])
+def test_what_is_no_week_is_the_week_that_ends_now(cast: Cast, week: str) -> None:  # noqa: ARG001
+    context = sharing_context(week=week, at=AT)
+
+    assert context["end"] == AT
+    assert 6 <= (AT - context["begin"]).days < 7
+    assert context["following"] is None
+
+
+def test_an_earlier_week_leads_to_the_one_before_and_after(cast: Cast) -> None:  # noqa: ARG001
+    context = sharing_context(week="2026-09-07", at=AT)
+
+    told = [f"{context[name]:%Y-%m-%d}" for name in ("begin", "end", "previous", "following")]
+    assert told == ["2026-09-07", "2026-09-14", "2026-08-31", "2026-09-14"]
+
+
+def test_a_long_week_is_cut_and_says_so(cast: Cast) -> None:
+    hopper = make_cluster()
+    for number in range(ROWS_MAX // 2 + 1):
+        share(hopper, cast.llm, 0, 1, node=f"n-{number}")
+        share(hopper, cast.virus, 0, 1, node=f"n-{number}")
+
+    context = sharing_context(week=f"{HOUR:%Y-%m-%d}", at=moment(60))
+
+    assert len(context["table"]["rows"]) == ROWS_MAX
+    assert context["is_cut"] is True

@@ -1,0 +1,189 @@
+"""The report of sharing over REST: everybody reads their own side, and no names of others."""
+
+import csv
+import io
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from rest_framework.test import APIClient
+
+from metering.api.device_sharing import COLUMNS
+from metering.domain.sharing import NOTES, Evidence
+from tenants.models import Cluster
+from tests.builders import make_cluster
+from tests.cast import Cast, make_cast
+from tests.metering.shared_devices import HOUR, moment, offer, share
+
+URL = "/api/v1/reports/device-sharing/"
+DAY = {"from": HOUR.isoformat(), "to": moment(60).isoformat()}
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cast() -> Cast:
+    """LLM and Vision of Acme and Virus of Umbrella, on the one shared device of a node."""
+    people, hopper = make_cast(), make_cluster()
+    offer(hopper, 4)
+    share(hopper, people.llm, 0, 30)
+    share(hopper, people.vision, 20, 30)
+    share(hopper, people.virus, 25, 60)
+    return people
+
+
+def ask(user: User, path: str = "", **query: object) -> Any:  # noqa: ANN401 - The test client's answer.
+    client = APIClient()
+    client.force_login(user)
+    return client.get(f"{URL}{path}", {**DAY, **query})
+
+
+def sides(user: User, **query: object) -> set[tuple[str, str]]:
+    answer = ask(user, **query)
+    assert answer.status_code == 200, answer.content
+    return {
+        (row["project"], row["other_project"] or row["neighbour"])
+        for row in answer.json()["results"]
+    }
+
+
+@pytest.mark.parametrize("name", ["frank", "ann", "dora"])
+def test_the_platforms_people_read_every_side_by_name(cast: Cast, name: str) -> None:
+    projects = ("llm", "vision", "virus")
+
+    assert sides(getattr(cast, name)) == {
+        (one, other) for one in projects for other in projects if one != other
+    }
+
+
+def test_a_tenant_reads_its_own_side_without_the_names_of_others(cast: Cast) -> None:
+    assert sides(cast.alice) == {
+        ("llm", "vision"),
+        ("vision", "llm"),
+        ("llm", "another tenant"),
+        ("vision", "another tenant"),
+    }
+    assert sides(cast.bob) == {
+        ("llm", "another project of the organization"),
+        ("llm", "another tenant"),
+    }
+    assert sides(cast.mallory) == {("virus", "another tenant")}
+
+
+@pytest.mark.parametrize("path", ["", "csv/"])
+def test_no_word_of_another_tenant_is_in_any_answer(cast: Cast, path: str) -> None:
+    words = ask(cast.alice, path).content.decode()
+
+    for secret in ("umbrella", "virus", str(cast.virus.pk), str(cast.umbrella.pk)):
+        assert secret not in words.lower()
+
+
+def test_a_meeting_tells_when_where_and_how_surely(cast: Cast) -> None:
+    body = ask(cast.bob).json()
+
+    first = body["results"][0]
+    assert first == {
+        "begin_at": f"{moment(20):%Y-%m-%dT%H:%M:%SZ}",
+        "end_at": f"{moment(30):%Y-%m-%dT%H:%M:%SZ}",
+        "cluster": "hopper",
+        "node": "node-1",
+        "place": "nvidia.com/gpu",
+        "sharing_mode": "time-slicing",
+        "evidence": "same_device",
+        "organization": "acme",
+        "project": "llm",
+        "neighbour": "another project of the organization",
+        "other_organization": "acme",
+        "other_project": "",
+    }
+    assert set(body["evidence"]) == set(Evidence)
+    assert body["notes"] == list(NOTES)
+    assert body["next_cursor"] is None
+
+
+def test_one_side_can_be_asked_for(cast: Cast) -> None:
+    assert sides(cast.frank, organization=str(cast.umbrella.pk)) == {
+        ("virus", "llm"),
+        ("virus", "vision"),
+    }
+    assert sides(cast.alice, organization=str(cast.umbrella.pk)) == set()
+
+
+def test_pages_follow_each_other(cast: Cast) -> None:
+    first = ask(cast.frank, page_size=4).json()
+    second = ask(cast.frank, page_size=4, cursor=first["next_cursor"]).json()
+
+    assert (len(first["results"]), len(second["results"])) == (4, 2)
+    assert second["next_cursor"] is None
+    whole = ask(cast.frank).json()["results"]
+    assert first["results"] + second["results"] == whole
+
+
+def test_the_csv_tells_the_same(cast: Cast) -> None:
+    answer = ask(cast.frank, "csv/")
+
+    assert answer["Content-Type"] == "text/csv; charset=utf-8"
+    assert answer["Content-Disposition"] == 'attachment; filename="device-sharing.csv"'
+    rows = list(csv.reader(io.StringIO(answer.content.decode())))
+    assert tuple(rows[0]) == COLUMNS
+    told = [tuple(str(row[name]) for name in COLUMNS) for row in ask(cast.frank).json()["results"]]
+    assert [tuple(row) for row in rows[1:]] == told
+
+
+def test_a_name_no_spreadsheet_may_run_begins_with_an_apostrophe(cast: Cast) -> None:
+    hopper = Cluster.objects.get()
+    share(hopper, cast.llm, 0, 5, node='=HYPERLINK("x")')
+    share(hopper, cast.virus, 0, 5, node='=HYPERLINK("x")')
+
+    rows = list(csv.reader(io.StringIO(ask(cast.mallory, "csv/").content.decode())))
+
+    assert rows[1][COLUMNS.index("node")] == '\'=HYPERLINK("x")'
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"to": HOUR.isoformat()}, "to"),
+        ({"from": "2026-08-01T00:00:00Z"}, "to"),
+        ({"from": "2126-01-01T00:00:00Z", "to": "2126-01-02T00:00:00Z"}, "to"),
+        ({"from": "yesterday"}, "from"),
+        ({"organization": "acme"}, "organization"),
+        ({"page_size": "201"}, "page_size"),
+        ({"page_size": "0"}, "page_size"),
+        ({"cursor": "x"}, "cursor"),
+        ({"projct": "x"}, "projct"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_by_field(
+    cast: Cast, query: dict[str, str], field: str
+) -> None:
+    answer = ask(cast.frank, **query)
+
+    assert answer.status_code in {400, 422}
+    body = answer.json()
+    assert field in {body.get("field"), *(one["field"] for one in body.get("problems", ()))}
+
+
+def test_without_a_time_nothing_is_told(cast: Cast) -> None:
+    client = APIClient()
+    client.force_login(cast.frank)
+
+    assert client.get(URL).status_code in {400, 422}
+
+
+@pytest.mark.parametrize("name", ["frank", "alice"])
+def test_the_number_of_statements_is_the_same_for_more_rows(cast: Cast, name: str) -> None:
+    user = getattr(cast, name)
+    with CaptureQueriesContext(connection) as few:
+        ask(user)
+    hopper = Cluster.objects.get()
+    for number in range(20):
+        share(hopper, (cast.llm, cast.virus)[number % 2], 0, 9, node=f"n-{number // 2}")
+    with CaptureQueriesContext(connection) as many:
+        answer = ask(user)
+
+    assert len(answer.json()["results"]) > 10
+    assert len(many) == len(few), [one["sql"][:200] for one in many]
+    assert sum("range_agg" in one["sql"] for one in many) == 1
