@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
 from quotas.models import (
+    AdmissionRefusal,
     EnforcementTarget,
     IsolationPolicy,
     LoanPolicy,
@@ -17,6 +18,8 @@ from quotas.models import (
     QuotaLoan,
     QuotaRequest,
     QuotaSuspension,
+    RequestPolicy,
+    Reservation,
 )
 from tenants.access import (
     READ_CLUSTER,
@@ -44,6 +47,7 @@ WRITE_ENFORCEMENT: Final = "quotas:enforcement:write"
 READ_PREEMPTION: Final = "quotas:preemption:read"
 PLAN_PREEMPTION: Final = "quotas:preemption:plan"
 WRITE_PREEMPTION: Final = "quotas:preemption:write"
+READ_RESERVATION: Final = "quotas:reservation:read"
 READ_SUSPENSION: Final = "quotas:suspension:read"
 WRITE_SUSPENSION: Final = "quotas:suspension:write"
 
@@ -240,6 +244,22 @@ def access_request_to_decide(actor: Actor, request_id: UUID) -> QuotaRequest:
     return access_request(actor, request_id, DECIDE_REQUEST)
 
 
+def request_policies_visible_to(actor: Actor) -> QuerySet[RequestPolicy]:
+    """Return the policies of the organizations whose requests an actor reads, and that for all.
+
+    Whoever reads no request sees none: not even the platform's.
+    """
+    rows = RequestPolicy.objects.select_related("organization")
+    projects = projects_visible_to(actor, READ_REQUEST)
+    if is_platform_wide(actor, READ_REQUEST):
+        return rows
+    if not actor.grants_for(READ_REQUEST):
+        return rows.none()
+    return rows.filter(
+        Q(organization=None) | Q(organization__in=projects.values("organization_id"))
+    )
+
+
 def _requests() -> QuerySet[QuotaRequest]:
     """Return requests with everything that is told of them; the same statements for any number."""
     return QuotaRequest.objects.select_related(
@@ -363,4 +383,55 @@ def access_loan(actor: Actor, loan_id: UUID, capability: str) -> QuotaLoan:
         allowed=loans_visible_to(actor, capability),
         visible=loans_visible_to(actor),
         capability=capability,
+    )
+
+
+def reservations_visible_to(actor: Actor) -> QuerySet[Reservation]:
+    """Return the reservations of the projects that an actor may read them of."""
+    rows = Reservation.objects.select_related("cluster", "project")
+    if is_platform_wide(actor, READ_RESERVATION):
+        return rows
+    return rows.filter(project__in=projects_visible_to(actor, READ_RESERVATION))
+
+
+def refusals_visible_to(actor: Actor) -> QuerySet[AdmissionRefusal]:
+    """Return the refusals of the projects that an actor may read reservations of.
+
+    Those in namespaces that no project has are for who reads the whole platform.
+    """
+    rows = AdmissionRefusal.objects.select_related("cluster", "project")
+    if is_platform_wide(actor, READ_RESERVATION):
+        return rows
+    return rows.filter(project__in=projects_visible_to(actor, READ_RESERVATION))
+
+
+def access_reservation(actor: Actor, reservation_id: int) -> Reservation:
+    """Return a reservation that an actor may read.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+    """
+    rows = reservations_visible_to(actor)
+    return access_row(
+        Reservation.objects.select_related("cluster", "project"),
+        reservation_id,
+        allowed=rows,
+        visible=rows,
+        capability=READ_RESERVATION,
+    )
+
+
+def access_refusal(actor: Actor, refusal_id: int) -> AdmissionRefusal:
+    """Return a refusal that an actor may read.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+    """
+    rows = refusals_visible_to(actor)
+    return access_row(
+        AdmissionRefusal.objects.select_related("cluster", "project"),
+        refusal_id,
+        allowed=rows,
+        visible=rows,
+        capability=READ_RESERVATION,
     )

@@ -1,13 +1,36 @@
-"""Admin pages of quota requests: looked at, and decided by buttons."""
+"""Admin pages of quota requests: looked at, talked about, and decided by buttons."""
 
-from django.contrib import admin
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from django.conf import settings
+from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST
 from unfold.decorators import display
 
-from quotas.models import QuotaRequest
+from quotas.access import READ_REQUEST, access_request
+from quotas.models import QuotaRequest, RequestPolicy
+from quotas.selectors.request_standing import standing_of
+from quotas.services.request_comments import comment_request
+from quotas.services.request_news import words_of
+from quotas.services.request_policies import DEFAULTS, change_policy, make_policy
+from quotas.services.request_preview import problems_in_the_way
 from quotas.services.requests import approve_request, reject_request
-from tenants.admin.base import LedgerAdmin
+from tenants.admin.base import LedgerAdmin, ServiceAdmin, actor_of_request
+from tenants.domain.actors import Actor
+from tenants.domain.errors import DomainError
+
+DECISIONS: Final[Mapping[str, Callable[..., object]]] = {
+    "approve": lambda text, **who: approve_request(note=text, **who),
+    "reject": lambda text, **who: reject_request(note=text, **who),
+    "comment": lambda text, **who: comment_request(text=text, **who),
+}
 
 
 @admin.register(QuotaRequest)
@@ -17,13 +40,15 @@ class QuotaRequestAdmin(LedgerAdmin):
     view_capability = "quotas:request:read"
     write_capability = "quotas:request:decide"
     hint = (
-        "Choose requests and approve or reject them. Approving sets the project's limit in the "
-        "same step; nobody decides their own request."
+        "Open a request to see what it would mean, or choose several and decide them here. A "
+        "request wants a total, never the difference; nobody decides their own."
     )
+    change_form_outer_before_template = "admin/quotas/quotarequest/decide.html"
     list_display = (
         "created_at",
         "organization",
         "project",
+        "user",
         "size",
         "units_before",
         "requested_units",
@@ -32,7 +57,7 @@ class QuotaRequestAdmin(LedgerAdmin):
         "decided_by",
     )
     list_filter = ("state", "size", "organization")
-    list_select_related = ("organization", "project", "requested_by", "decided_by")
+    list_select_related = ("organization", "project", "user", "requested_by", "decided_by")
     search_fields = ("project__name", "project__slug", "requested_by__username", "justification")
     date_hierarchy = "created_at"
     actions = ("approve_requests", "reject_requests")
@@ -45,15 +70,73 @@ class QuotaRequestAdmin(LedgerAdmin):
             "approved": "success",
             "rejected": "danger",
             "cancelled": "info",
+            "expired": "info",
         },
     )
     def state_label(self, request: QuotaRequest) -> str:
         """Return the state, coloured."""
         return str(request.state)
 
+    def get_urls(self) -> list[URLPattern]:
+        """Return the pages and the buttons of a request."""
+        button = path(
+            "<uuid:pk>/<str:verb>/",
+            self.admin_site.admin_view(require_POST(self.decide_view)),
+            name="quotas_quotarequest_decide",
+        )
+        made: list[URLPattern] = super().get_urls()
+        return [*made[:-1], button, made[-1]]
+
+    def decide_view(self, request: HttpRequest, pk: object, verb: str) -> HttpResponse:
+        """Do what a button says as the signed-in person, and show the request again."""
+        decide = DECISIONS.get(verb)
+        if decide is None or not self.has_view_permission(request):
+            raise Http404
+        try:
+            decide(
+                request.POST.get("text", ""),
+                request_id=pk,
+                actor=actor_of_request(request),
+                at=timezone.now(),
+            )
+        except DomainError as error:
+            self.message_user(request, f"{error.message} {error.advice}".strip(), messages.ERROR)
+            for problem in error.problems:
+                self.message_user(request, problem.message, messages.ERROR)
+        else:
+            self.message_user(request, "Done.", messages.SUCCESS)
+        return HttpResponseRedirect(reverse("admin:quotas_quotarequest_change", args=[pk]))
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Return the page of a request, with everything that is needed to decide it."""
+        shown = self.get_object(request, object_id)
+        context = {} if shown is None else self._context(request, shown)
+        answer: HttpResponse = super().change_view(
+            request, object_id, form_url, {**context, **(extra_context or {})}
+        )
+        return answer
+
+    def _context(self, request: HttpRequest, shown: QuotaRequest) -> dict[str, Any]:
+        actor, at = actor_of_request(request), timezone.now()
+        found = access_request(actor, shown.pk, READ_REQUEST)
+        is_open = found.state == "submitted"
+        return {
+            "asked": found,
+            "words": words_of(found),
+            "standing": standing_of(found, at=at, burst_classes=settings.BURST_PRIORITY_CLASSES),
+            "in_the_way": problems_in_the_way(request=found, actor=actor, at=at) if is_open else (),
+            "is_open": is_open,
+        }
+
     @admin.action(description="Approve", permissions=["write"])
     def approve_requests(self, request: HttpRequest, rows: QuerySet[QuotaRequest]) -> None:
-        """Grant the chosen requests."""
+        """Approve the step whose turn it is of the chosen requests."""
         self.for_each(
             request,
             rows,
@@ -70,3 +153,38 @@ class QuotaRequestAdmin(LedgerAdmin):
             lambda row, actor, at: reject_request(request_id=row.pk, actor=actor, at=at),
             done="is rejected",
         )
+
+
+@admin.register(RequestPolicy)
+class RequestPolicyAdmin(ServiceAdmin):
+    """Who decides which requests."""
+
+    view_capability = "quotas:request:read"
+    write_capability = "quotas:limit:write"
+    hint = (
+        'Steps such as [{"level": "organization_admin"}, {"level": "finance", "cost_from": '
+        '"10000"}] decide one after another. A policy without an organization is for all others.'
+    )
+    add_fields = ("organization", *DEFAULTS)
+    change_fields = tuple(DEFAULTS)
+    list_display = (
+        "__str__",
+        "steps",
+        "automatic_units",
+        "escalate_after_hours",
+        "expire_after_days",
+    )
+    list_select_related = ("organization",)
+    autocomplete_fields = ("organization",)
+
+    def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> RequestPolicy:
+        """Make a policy."""
+        wanted = dict(fields)
+        organization = wanted.pop("organization")
+        return make_policy(organization=organization, fields=wanted, actor=actor, at=at)
+
+    def change(
+        self, row: RequestPolicy, changes: Mapping[str, Any], *, actor: Actor, at: datetime
+    ) -> RequestPolicy:
+        """Change a policy."""
+        return change_policy(policy=row, changes=changes, actor=actor, at=at)

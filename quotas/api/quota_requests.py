@@ -1,90 +1,53 @@
-"""/api/v1/quota-requests/: a tenant lead asks, somebody else decides."""
+"""/api/v1/quota-requests/: a tenant lead asks, those whom the policy names decide."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers, status
+from rest_framework import status
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from quotas.access import (
-    DECIDE_REQUEST,
     READ_REQUEST,
     SUBMIT_REQUEST,
+    access_cluster_of,
+    access_person,
     access_request,
+    access_request_to_decide,
     requests_visible_to,
 )
-from quotas.api.fields import SizeField, WholeUnitsField
-from quotas.domain.limit_input import JUSTIFICATION_LENGTH_MAX, NOTE_LENGTH_MAX
+from quotas.adapters import cost_estimator
+from quotas.api.request_serializers import (
+    PreviewSerializer,
+    QuotaBulkInputSerializer,
+    QuotaCommentInputSerializer,
+    QuotaCommentSerializer,
+    QuotaDecisionSerializer,
+    QuotaPreviewInputSerializer,
+    QuotaRenewalSerializer,
+    QuotaRequestInputSerializer,
+    QuotaRequestSerializer,
+)
 from quotas.models import QuotaRequest, RequestState
 from quotas.models.limit import SIZE_CHOICES
-from quotas.services.requests import (
-    approve_request,
-    cancel_request,
-    reject_request,
-    submit_request,
-)
+from quotas.protocols.costs import CostEstimator
+from quotas.services.request_asking import RequestDraft, make_request, renew_request
+from quotas.services.request_bulk import make_requests
+from quotas.services.request_comments import comment_request
+from quotas.services.request_preview import preview_request
+from quotas.services.requests import approve_request, cancel_request, reject_request
 from tenants.access import access_project
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
-from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
 
 Decision = Callable[..., QuotaRequest]
-
-
-class QuotaRequestSerializer(serializers.ModelSerializer[QuotaRequest]):
-    """A request, and what became of it."""
-
-    organization = serializers.UUIDField(source="organization_id", read_only=True)
-    project = serializers.UUIDField(source="project_id", read_only=True)
-    requested_by = serializers.CharField(source="requested_by.username", read_only=True)
-    decided_by = serializers.SerializerMethodField()
-
-    class Meta:
-        model = QuotaRequest
-        fields = (
-            "id",
-            "organization",
-            "project",
-            "size",
-            "requested_units",
-            "units_before",
-            "justification",
-            "state",
-            "requested_by",
-            "decided_by",
-            "decided_at",
-            "decision_note",
-            "version",
-            "created_at",
-        )
-        read_only_fields = fields
-
-    def get_decided_by(self, request: QuotaRequest) -> str | None:
-        """Return who decided; None while nobody has."""
-        return None if request.decided_by is None else request.decided_by.username
-
-
-class QuotaRequestInputSerializer(StrictSerializer):
-    """What is asked for, and why."""
-
-    project = serializers.UUIDField()
-    size = SizeField()
-    requested_units = WholeUnitsField()
-    justification = serializers.CharField(max_length=JUSTIFICATION_LENGTH_MAX)
-
-
-class QuotaDecisionSerializer(StrictSerializer):
-    """What is said with a decision."""
-
-    note = serializers.CharField(
-        max_length=NOTE_LENGTH_MAX, allow_blank=True, required=False, default=""
-    )
 
 
 class QuotaRequestFilter(StrictFilterSet):
@@ -115,34 +78,104 @@ class QuotaRequestViewSet(ReadingViewSet):
     @extend_schema(request=QuotaRequestInputSerializer, responses={201: QuotaRequestSerializer})
     @idempotent()
     def create(self, request: Request) -> Response:
-        """Ask for a project's limit of one size to become a number."""
-        fields = self.read(QuotaRequestInputSerializer, request)
-        project = access_project(self.actor, fields.pop("project"), SUBMIT_REQUEST)
-        made = submit_request(project=project, **fields, actor=self.actor, at=self.at)
+        """Ask that a project, or a user in it, may hold so many units of a size in all."""
+        draft = self._draft(self.read(QuotaRequestInputSerializer, request))
+        made = make_request(draft=draft, estimator=_estimator(), actor=self.actor, at=self.at)
         return self.answer(made, status_code=status.HTTP_201_CREATED)
+
+    @extend_schema(request=QuotaPreviewInputSerializer, responses=PreviewSerializer, filters=False)
+    @action(detail=False, methods=["post"], pagination_class=None)
+    def preview(self, request: Request) -> Response:
+        """Tell what a request would cost, who would decide it, and what stands against it."""
+        draft = self._draft(self.read(QuotaPreviewInputSerializer, request))
+        told = preview_request(draft=draft, estimator=_estimator(), actor=self.actor, at=self.at)
+        return Response(PreviewSerializer(told).data)
+
+    @extend_schema(
+        request=QuotaBulkInputSerializer,
+        responses={201: QuotaRequestSerializer(many=True)},
+        filters=False,
+    )
+    @action(detail=False, methods=["post"], pagination_class=None)
+    @idempotent()
+    def bulk(self, request: Request) -> Response:
+        """Ask for several things at once: all requests are made, or none."""
+        rows = self.read(QuotaBulkInputSerializer, request)["requests"]
+        made = make_requests(
+            drafts=[self._draft(row) for row in rows],
+            estimator=_estimator(),
+            actor=self.actor,
+            at=self.at,
+        )
+        return Response(self.get_serializer(made, many=True).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(request=QuotaRenewalSerializer, responses={201: QuotaRequestSerializer})
+    @action(detail=True, methods=["post"])
+    @idempotent()
+    def renew(self, request: Request, pk: UUID) -> Response:
+        """Ask that what was approved until a time goes on when it ends."""
+        found = access_request(self.actor, pk, SUBMIT_REQUEST)
+        fields = self.read(QuotaRenewalSerializer, request)
+        made = renew_request(
+            request=found, **fields, estimator=_estimator(), actor=self.actor, at=self.at
+        )
+        return self.answer(made, status_code=status.HTTP_201_CREATED)
+
+    @extend_schema(request=QuotaCommentInputSerializer, responses={201: QuotaCommentSerializer})
+    @action(detail=True, methods=["post"])
+    @idempotent(is_required=False)
+    def comments(self, request: Request, pk: UUID) -> Response:
+        """Say something about a request; everybody who sees it reads it."""
+        found = access_request(self.actor, pk, READ_REQUEST)
+        text = self.read(QuotaCommentInputSerializer, request)["text"]
+        comment = comment_request(request_id=found.pk, text=text, actor=self.actor, at=self.at)
+        return Response(QuotaCommentSerializer(comment).data, status=status.HTTP_201_CREATED)
 
     @extend_schema(request=QuotaDecisionSerializer)
     @action(detail=True, methods=["post"])
     @idempotent()
     def approve(self, request: Request, pk: UUID) -> Response:
-        """Grant a request: the project's limit becomes what was asked. Doing it twice is once."""
-        return self._decide(approve_request, request, pk, capability=DECIDE_REQUEST)
+        """Approve the step whose turn it is; after the last one the request becomes true."""
+        return self._decide(approve_request, request, access_request_to_decide(self.actor, pk))
 
     @extend_schema(request=QuotaDecisionSerializer)
     @action(detail=True, methods=["post"])
     @idempotent(is_required=False)
     def reject(self, request: Request, pk: UUID) -> Response:
         """Turn a request down; the limit stays."""
-        return self._decide(reject_request, request, pk, capability=DECIDE_REQUEST)
+        return self._decide(reject_request, request, access_request_to_decide(self.actor, pk))
 
     @extend_schema(request=QuotaDecisionSerializer)
     @action(detail=True, methods=["post"])
     @idempotent(is_required=False)
     def cancel(self, request: Request, pk: UUID) -> Response:
         """Withdraw a request that nobody has decided."""
-        return self._decide(cancel_request, request, pk, capability=SUBMIT_REQUEST)
+        found = access_request(self.actor, pk, SUBMIT_REQUEST)
+        return self._decide(cancel_request, request, found)
 
-    def _decide(self, decide: Decision, request: Request, pk: UUID, *, capability: str) -> Response:
-        found = access_request(self.actor, pk, capability)
+    def _decide(self, decide: Decision, request: Request, found: QuotaRequest) -> Response:
         note = self.read(QuotaDecisionSerializer, request)["note"]
-        return self.answer(decide(request_id=found.pk, note=note, actor=self.actor, at=self.at))
+        decide(request_id=found.pk, note=note, actor=self.actor, at=self.at)
+        return self.answer(self.get_one(found.pk))
+
+    def _draft(self, fields: Mapping[str, Any]) -> RequestDraft:
+        """Return a request with everything it names, as far as the caller may see it."""
+        wanted = dict(fields)
+        project = access_project(self.actor, wanted.pop("project"), SUBMIT_REQUEST)
+        username, slug = wanted.pop("user", ""), wanted.pop("cluster", "")
+        supersedes = wanted.pop("supersedes", None)
+        return RequestDraft(
+            project=project,
+            user=access_person(project.organization, username) if username else None,
+            cluster=access_cluster_of(self.actor, project.organization, slug) if slug else None,
+            supersedes=(
+                None
+                if supersedes is None
+                else access_request(self.actor, supersedes, SUBMIT_REQUEST)
+            ),
+            **wanted,
+        )
+
+
+def _estimator() -> CostEstimator:
+    return cost_estimator(settings.COST_ESTIMATOR)

@@ -14,6 +14,8 @@ from quotas.api.quota_limits import QuotaLimitViewSet
 from quotas.api.quota_loans import LoanPolicyViewSet, QuotaLoanViewSet
 from quotas.api.quota_requests import QuotaRequestViewSet
 from quotas.api.quota_usage import QuotaUsageViewSet
+from quotas.api.request_policies import RequestPolicyViewSet
+from quotas.api.reservations import AdmissionRefusalViewSet, ReservationViewSet
 from quotas.api.suspensions import SuspensionViewSet
 
 router = SimpleRouter(use_regex_path=False)
@@ -21,6 +23,7 @@ router.register("quota-limits", QuotaLimitViewSet, basename="quota-limit")
 router.register("quota-grants", QuotaGrantViewSet, basename="quota-grant")
 router.register("suspensions", SuspensionViewSet, basename="suspension")
 router.register("quota-requests", QuotaRequestViewSet, basename="quota-request")
+router.register("request-policies", RequestPolicyViewSet, basename="request-policy")
 router.register("quota-usage", QuotaUsageViewSet, basename="quota-usage")
 router.register("quota-forecasts", QuotaForecastViewSet, basename="quota-forecast")
 router.register("quota-loans", QuotaLoanViewSet, basename="quota-loan")
@@ -29,6 +32,8 @@ router.register("enforcement-targets", EnforcementTargetViewSet, basename="enfor
 router.register("isolation-policies", IsolationPolicyViewSet, basename="isolation-policy")
 router.register("preemption-plans", PreemptionPlanViewSet, basename="preemption-plan")
 router.register("protected-windows", ProtectedWindowViewSet, basename="protected-window")
+router.register("reservations", ReservationViewSet, basename="reservation")
+router.register("admission-refusals", AdmissionRefusalViewSet, basename="admission-refusal")
 
 urlpatterns = [
     *router.urls,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.db import transaction
 
@@ -20,8 +20,11 @@ from quotas.services.request_asking import (
 )
 from quotas.services.request_bulk import problems_of
 from quotas.services.request_granting import grant_request
+from tenants.access import require_capability
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, FieldProblem
+
+READ: Final = "quotas:request:read"
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,26 @@ def preview_request(
         levels=() if is_by_itself else route_of(rules, wish),
         problems=problems,
     )
+
+
+@transaction.atomic
+def problems_in_the_way(
+    *, request: QuotaRequest, actor: Actor, at: datetime
+) -> tuple[FieldProblem, ...]:
+    """Return what stands against an undecided request now; nothing is written.
+
+    Args:
+        request: Which one.
+        actor: Who looks.
+        at: When, UTC.
+
+    Raises:
+        ForbiddenError: The actor may not read it.
+    """
+    require_capability(
+        actor, READ, organization_id=request.organization_id, project_id=request.project_id
+    )
+    return tried_problems(request, at=at)
 
 
 def tried_problems(request: QuotaRequest, *, at: datetime) -> tuple[FieldProblem, ...]:

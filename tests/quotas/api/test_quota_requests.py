@@ -280,7 +280,7 @@ def test_a_list_costs_the_same_statements_however_long_it_is(
     for number in range(6):
         ask(caller("bob"), cast, key=f"key-{number}")
 
-    with django_assert_max_num_queries(4):
+    with django_assert_max_num_queries(6):
         listed = client.get(URL)
 
     assert len(listed.json()["results"]) == 6

@@ -1,0 +1,53 @@
+"""Where a request stands: what binds there now, what is taken of it, and what would be left."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from quotas.models import QuotaLimit, QuotaRequest
+from quotas.selectors.limit_use import limit_use
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a person who decides looks at first.
+
+    Attributes:
+        limit_units: In force now; None when unset or unlimited.
+        is_set: Whether there is a limit at all.
+        taken_units: Held by pods or reserved for them.
+        left_units: What could still be started if it were approved; None where nothing is set yet.
+    """
+
+    is_set: bool
+    limit_units: int | None
+    taken_units: int
+    left_units: int | None
+
+
+def standing_of(request: QuotaRequest, *, at: datetime, burst_classes: Collection[str]) -> Standing:
+    """Return where a request stands now; four statements.
+
+    Args:
+        request: Which one.
+        at: When, UTC.
+        burst_classes: Priority classes of preemptible pods.
+    """
+    limit = QuotaLimit.objects.filter(
+        organization_id=request.organization_id,
+        project_id=request.project_id,
+        user_id=request.user_id,
+        size=request.size,
+        model_group=request.model_group,
+        cluster_id=request.cluster_id,
+    ).first()
+    if limit is None:
+        return Standing(is_set=False, limit_units=None, taken_units=0, left_units=None)
+    use = limit_use([limit], at=at, burst_classes=burst_classes)[limit.pk]
+    taken = use.headroom.used_units + use.headroom.reserved_units
+    return Standing(
+        is_set=True,
+        limit_units=use.in_force.nominal_units,
+        taken_units=taken,
+        left_units=max(0, request.requested_units - taken),
+    )
