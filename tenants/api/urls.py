@@ -9,6 +9,10 @@ from tenants.api.clusters import ClusterViewSet
 from tenants.api.me import MeView
 from tenants.api.memberships import MembershipViewSet
 from tenants.api.namespace_bindings import NamespaceBindingViewSet
+from tenants.api.notification_endpoints import (
+    NotificationDeliveryViewSet,
+    NotificationEndpointViewSet,
+)
 from tenants.api.organizations import OrganizationViewSet
 from tenants.api.projects import ProjectViewSet
 from tenants.api.service_accounts import ServiceAccountViewSet
@@ -20,6 +24,12 @@ router.register("memberships", MembershipViewSet, basename="membership")
 router.register("clusters", ClusterViewSet, basename="cluster")
 router.register("namespace-bindings", NamespaceBindingViewSet, basename="namespace-binding")
 router.register("service-accounts", ServiceAccountViewSet, basename="service-account")
+router.register(
+    "notification-endpoints", NotificationEndpointViewSet, basename="notification-endpoint"
+)
+router.register(
+    "notification-deliveries", NotificationDeliveryViewSet, basename="notification-delivery"
+)
 router.register("api-tokens", ApiTokenViewSet, basename="api-token")
 router.register("audit-entries", AuditEntryViewSet, basename="audit-entry")
 

@@ -71,6 +71,13 @@ class ProjectClosedError(ConflictError):
     remedy = "Use an active project."
 
 
+class EndpointKnownError(ConflictError):
+    """The address is told already."""
+
+    code = "notification_endpoint_known"
+    remedy = "Change its events under its own address, or close it first."
+
+
 class ClusterClosedError(ConflictError):
     """A closed cluster takes nothing new."""
 
