@@ -109,7 +109,9 @@ class PriceInputSerializer(StrictSerializer):
     price_book = serializers.UUIDField()
     size = serializers.CharField(max_length=16)
     price_group = serializers.CharField(
-        max_length=96, default=ANY_GROUP, help_text='A device share, or "*" for any.'
+        max_length=96,
+        default=ANY_GROUP,
+        help_text='A device share, or "*" for any; with "/burst" behind it for preemptible use.',
     )
     unit_price = unit_price_input()
     valid_from = serializers.DateTimeField(help_text="The start of a UTC hour.")

@@ -17,7 +17,7 @@ from billing.domain.errors import (
 )
 from billing.domain.money import minor_digits
 from billing.domain.period import require_hour
-from billing.domain.price_book import ANY_GROUP, require_key, require_unit_price
+from billing.domain.price_book import ANY_BURST_GROUP, ANY_GROUP, require_key, require_unit_price
 from billing.models import Charge, Price, PriceBook, PriceBookAssignment
 from billing.selectors.locks import (
     earliest_assignment_begin,
@@ -86,7 +86,8 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
         valid_from: A whole UTC hour; it may be past where nothing is charged yet.
         actor: Who sets it.
         at: When it is set.
-        price_group: A device share such as "H100/1g.10gb", or "*" for any.
+        price_group: A device share such as "H100/1g.10gb", or "*" for any; with "/burst" behind it
+            for what preemptible pods hold, which the others never price.
 
     Raises:
         PriceInvalidError: The price is negative, or finer than the ledger keeps.
@@ -222,8 +223,8 @@ def _refuse_price(
             facts={"begins_at": previous.valid.lower.isoformat()},
         )
     charged = Charge.objects.filter(price__price_book=book, size=size)
-    if price_group == ANY_GROUP:
-        charged = charged.filter(price__price_group=ANY_GROUP)
+    if price_group in {ANY_GROUP, ANY_BURST_GROUP}:
+        charged = charged.filter(price__price_group=price_group)
     else:
         charged = charged.filter(price_group=price_group)
     last = _last_charged_in(charged, hours)

@@ -1,21 +1,7 @@
-"""Facts of isolation, as admission keeps them: policies, and whose namespaces a cluster has."""
-
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from uuid import UUID
+"""Facts of isolation, as admission keeps them in memory."""
 
 from quotas.domain.isolation_policy import Policy, ServingMode, WorkKind
 from quotas.models import IsolationPolicy
-from tenants.models import NamespaceBinding
-
-
-@dataclass(frozen=True)
-class Tenant:
-    """Whose a namespace is, by slugs, as policies name them."""
-
-    organization: str
-    project: str
 
 
 def isolation_policies() -> tuple[Policy, ...]:
@@ -41,17 +27,3 @@ def isolation_policies() -> tuple[Policy, ...]:
         )
         for organization, project, kind, modes, may_meet, default in rows.iterator()
     )
-
-
-def tenants_of_namespaces(*, at: datetime, cluster_id: UUID) -> Mapping[str, Tenant]:
-    """Return whose each bound namespace of a cluster is at a time; one statement.
-
-    Several organizations among them mean that tenants may meet on its shared devices.
-    """
-    rows = NamespaceBinding.objects.filter(cluster_id=cluster_id, valid__contains=at).values_list(
-        "namespace", "project__organization__slug", "project__slug"
-    )
-    return {
-        namespace: Tenant(organization, project)
-        for namespace, organization, project in rows.iterator()
-    }

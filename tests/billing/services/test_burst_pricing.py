@@ -4,7 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from billing.models import AccrualException, BillingPeriod, Charge, InvoiceLine
+from billing.domain.errors import PriceInUseError
+from billing.models import AccrualException, BillingPeriod, Charge, InvoiceLine, Price
 from billing.services.accrual import accrue_windows
 from billing.services.invoicing import draft_invoice
 from billing.services.pricing import set_price
@@ -12,6 +13,7 @@ from metering.models import MeteringWindow
 from tests.billing.ledger import (
     BOUND_HOURS,
     DORA,
+    HOUR,
     TICK,
     Ledger,
     Use,
@@ -80,6 +82,43 @@ def test_heeding_the_remedy_charges_it() -> None:
         (BURST, Decimal("0.5"), 1800),
     ]
     assert AccrualException.objects.get().resolved_at == AT
+
+
+@pytest.mark.parametrize("group", ["*/burst", BURST])
+def test_no_price_is_slipped_under_what_is_charged_already(group: str) -> None:
+    ledger = make_ledger()
+    make_price(ledger.book, "0.50", price_group=group, begin_at=MONTH_START - HOUR)
+    accrue(use_of(ledger))
+
+    with pytest.raises(PriceInUseError):
+        set_price(
+            price_book=ledger.book,
+            size="small",
+            price_group=group,
+            unit_price=Decimal("0.10"),
+            valid_from=MONTH_START,
+            actor=DORA,
+            at=AT,
+        )
+
+    assert Price.objects.get(price_group=group).unit_price == Decimal("0.50")
+
+
+def test_a_price_for_preemptible_use_may_come_where_only_other_use_is_charged() -> None:
+    ledger = make_ledger()
+    accrue(sealed_window(ledger.cluster, [Use(ledger.llm)]))
+
+    made = set_price(
+        price_book=ledger.book,
+        size="small",
+        price_group="*/burst",
+        unit_price=Decimal("0.10"),
+        valid_from=MONTH_START,
+        actor=DORA,
+        at=AT,
+    )
+
+    assert made.valid.lower == MONTH_START
 
 
 def test_the_price_of_the_exact_group_goes_before_that_of_any() -> None:
