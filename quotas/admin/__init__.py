@@ -1,5 +1,27 @@
 """The admin door of quotas."""
 
-from quotas.admin import enforcement, grants, isolation, limits, loans, requests, suspensions
+from quotas.admin import (
+    admission,
+    enforcement,
+    grants,
+    isolation,
+    limits,
+    loans,
+    preemption,
+    preemption_terms,
+    requests,
+    suspensions,
+)
 
-__all__ = ["enforcement", "grants", "isolation", "limits", "loans", "requests", "suspensions"]
+__all__ = [
+    "admission",
+    "enforcement",
+    "grants",
+    "isolation",
+    "limits",
+    "loans",
+    "preemption",
+    "preemption_terms",
+    "requests",
+    "suspensions",
+]

@@ -50,6 +50,7 @@ _READ_TENANT: Final = frozenset(
         "quotas:limit:read",
         "quotas:isolation:read",
         "quotas:request:read",
+        "quotas:reservation:read",
         "billing:price:read",
         "billing:charge:read",
         "billing:invoice:read",
@@ -140,6 +141,7 @@ CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
             "quotas:limit:read",
             "quotas:isolation:read",
             "quotas:request:read",
+            "quotas:reservation:read",
         }
     ),
 }

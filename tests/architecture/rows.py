@@ -15,7 +15,7 @@ from metering.models import (
     MeteringException,
     MeteringWindow,
 )
-from quotas.models import EnforcementTarget, QuotaRequest, QuotaSuspension
+from quotas.models import EnforcementTarget, LoanPolicy, QuotaRequest, QuotaSuspension
 from tenants.domain.actors import system_actor
 from tenants.domain.roles import Role
 from tenants.services.service_accounts import create_service_account
@@ -23,8 +23,17 @@ from tenants.services.tokens import issue_token
 from tests.billing.late import correct
 from tests.billing.ledger import TICK, Ledger, Use, make_ledger, sealed_window
 from tests.builders import AT, MONTH_START, grant, make_user
+from tests.flows.asking_estate import make_asking
+from tests.flows.fair_use import make_loan
 from tests.metering.derived_rows import make_derived_rows
-from tests.quotas.builders import hold, make_grant, make_limit, make_policy
+from tests.quotas.builders import (
+    hold,
+    make_grant,
+    make_limit,
+    make_policy,
+    make_refusal,
+    make_reservation,
+)
 from tests.quotas.preempting import make_plan, protect
 
 SEED = system_actor("seed")
@@ -130,14 +139,19 @@ def _make_quotas(ledger: Ledger, number: int) -> None:
         requested_by=make_user(f"asker-{number}"),
         created_at=AT,
     )
+    make_asking(ledger.organization, ledger.llm, make_user(f"renewer-{number}"))
     make_plan(ledger.organization)
     protect(ledger.organization, ledger.llm)
+    make_loan(ledger.organization, ledger.llm)
+    LoanPolicy.objects.create(organization=ledger.organization, changed_at=AT)
     EnforcementTarget.objects.create(
         cluster=ledger.cluster,
         namespace=f"{ledger.organization.slug}-llm",
         project=ledger.llm,
         not_before=MONTH_START,
     )
+    make_reservation(ledger.cluster, ledger.llm)
+    make_refusal(ledger.cluster, ledger.llm)
 
 
 def _make_invoice(ledger: Ledger) -> None:

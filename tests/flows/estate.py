@@ -49,8 +49,17 @@ from tests.billing.ledger import (
 )
 from tests.builders import AT, MONTH_END, MONTH_START, bind, make_cluster
 from tests.cast import Cast, make_cast
+from tests.flows.asking_estate import make_asking
+from tests.flows.fair_use import make_loan
 from tests.metering.derived_rows import make_derived_rows
-from tests.quotas.builders import make_grant, make_limit, make_policy, see_size
+from tests.quotas.builders import (
+    make_grant,
+    make_limit,
+    make_policy,
+    make_refusal,
+    make_reservation,
+    see_size,
+)
 from tests.quotas.preempting import make_plan, protect
 
 SEED = system_actor("seed")
@@ -153,9 +162,13 @@ def _rows(
         "quota-limits": _limits(organization, project),
         "quota-grants": _grant(organization, project),
         "suspensions": _suspension(organization, project),
+        "reservations": make_reservation(cluster, project, owner.username).pk,
+        "admission-refusals": make_refusal(cluster, project).pk,
         "preemption-plans": make_plan(organization, expires_at=FAR).pk,
         "protected-windows": protect(organization, project, end_at=FAR).pk,
+        "quota-loans": make_loan(organization, project),
         "quota-requests": _request(organization, project, owner),
+        **make_asking(organization, project, owner),
         "enforcement-targets": _target(cluster, project),
         "price-books": assignment.price_book_id,
         "prices": Price.objects.get(price_book=assignment.price_book_id).pk,

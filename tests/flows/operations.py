@@ -25,8 +25,13 @@ FILTERS: Final = {
             "quota-limits",
             "quota-grants",
             "suspensions",
+            "reservations",
+            "admission-refusals",
             "isolation-policies",
             "quota-requests",
+            "request-policies",
+            "notification-endpoints",
+            "notification-deliveries",
             "preemption-plans",
             "protected-windows",
             "quota-usage",
@@ -143,6 +148,37 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
         "valid_until": "2027-01-02T00:00:00Z",
         "reason": "Release.",
     },
+    "POST quota-requests/preview/": {
+        "project": "{projects}",
+        "size": "small",
+        "requested_units": 2,
+    },
+    "POST quota-requests/renew/": {
+        "renews": "{renewable-requests}",
+        "end_at": None,
+        "justification": "Longer.",
+    },
+    "POST quota-requests/bulk/": {
+        "requests": [
+            {
+                "project": "{projects}",
+                "size": "small",
+                "requested_units": 2,
+                "justification": "More.",
+            }
+        ]
+    },
+    "POST quota-requests/pk/comments/": {"text": "Please."},
+    "POST request-policies/": {"organization": None},
+    "PATCH request-policies/pk/": {"remind_days": 3},
+    "POST notification-endpoints/": {
+        "organization": "{organizations}",
+        "kind": "mail",
+        "address": "new@example.test",
+        "events": ["*"],
+    },
+    "PATCH notification-endpoints/pk/": {"events": ["billing:*:*"]},
+    "POST notification-endpoints/pk/close/": {},
     "POST quota-requests/pk/approve/": {"note": "Fine."},
     "POST quota-requests/pk/reject/": {"note": "No."},
     "POST quota-requests/pk/cancel/": {},

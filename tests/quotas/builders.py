@@ -8,7 +8,14 @@ from django.contrib.auth.models import User
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from metering.models import CapacityRecord, MeteringWindow, PodAllocation
-from quotas.models import IsolationPolicy, LimitScope, QuotaGrant, QuotaLimit
+from quotas.models import (
+    AdmissionRefusal,
+    IsolationPolicy,
+    LimitScope,
+    QuotaGrant,
+    QuotaLimit,
+    Reservation,
+)
 from tenants.domain.actors import Actor
 from tenants.models import AuditEntry, Cluster, Organization, Project
 from tenants.selectors.actors import actor_of_user
@@ -161,3 +168,41 @@ def write_kubeconfig(folder: Path, url: str, token: str = "sesame") -> Path:  # 
         )
     )
     return path
+
+
+def make_reservation(cluster: Cluster, project: Project, username: str = "") -> Reservation:
+    """Return a pod that was let in and is not bound yet; no counter knows of it."""
+    number = Reservation.objects.count()
+    return Reservation.objects.create(
+        cluster=cluster,
+        pod_uid=f"let-in-{number}",
+        resource="nvidia.com/gpu",
+        namespace="llm",
+        pod_name=f"let-in-{number}",
+        organization=project.organization,
+        project=project,
+        username=username,
+        size="large",
+        units=1,
+        model_groups=["H100"],
+        state="reserved",
+        origin="admission",
+        admitted_at=AT,
+    )
+
+
+def make_refusal(cluster: Cluster, project: Project | None) -> AdmissionRefusal:
+    """Return a workload that was refused once."""
+    number = AdmissionRefusal.objects.count()
+    return AdmissionRefusal.objects.create(
+        cluster=cluster,
+        namespace="llm",
+        workload=f"Job/train-{number}",
+        code="limit_reached",
+        size="large",
+        units=1,
+        organization=None if project is None else project.organization,
+        project=project,
+        first_at=AT,
+        last_at=AT,
+    )

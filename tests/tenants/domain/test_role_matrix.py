@@ -56,6 +56,7 @@ MATRIX = {
     "quotas:request:read": "yyy yyy",
     "quotas:request:review": "-yy --y",
     "quotas:request:submit": "-yy ---",
+    "quotas:reservation:read": "yyy yyy",
     "quotas:suspension:read": "--y yyy",
     "quotas:suspension:write": "--- -yy",
     "tenants:audit:read": "--y yyy",
