@@ -1,16 +1,15 @@
 """The access we ask of a cluster's administrator: enough for the enforcer, and nothing more."""
 
-import ast
 from typing import Any
 
 import yaml
+from django.conf import settings
 
+from quotas.adapters.cluster_calls import ClusterCalls
+from quotas.adapters.kueue import API_VERSION
 from tests.deploy.files import ROOT
 
 MANIFEST = ROOT / "deploy" / "kubernetes" / "enforcer-rbac.yaml"
-ADAPTER = ROOT / "quotas" / "adapters" / "kubernetes.py"
-VERBS = {"read": {"get"}, "patch": {"create", "patch"}}
-"""What a call of the client needs; server-side apply creates what is not there."""
 
 
 def documents() -> dict[str, dict[str, Any]]:
@@ -19,29 +18,33 @@ def documents() -> dict[str, dict[str, Any]]:
     return {each["kind"]: each for each in found}
 
 
-def called_methods() -> set[str]:
-    """Return the names of the client's methods the adapter calls."""
-    tree = ast.parse(ADAPTER.read_text("utf-8"))
-    return {
-        node.func.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and "_namespaced_" in node.func.attr
-    }
+def test_the_role_allows_what_the_enforcers_ask_for_and_nothing_else() -> None:
+    quotas, queues = documents()["ClusterRole"]["rules"]
 
-
-def test_the_role_allows_what_the_adapter_calls_and_nothing_else() -> None:
-    (rule,) = documents()["ClusterRole"]["rules"]
-    calls = {tuple(name.split("_namespaced_")) for name in called_methods()}
-
-    assert {resource for _, resource in calls} == {"resource_quota"}
-    assert rule == {
+    assert quotas == {
         "apiGroups": [""],
         "resources": ["resourcequotas"],
+        "verbs": ["get", "list", "create", "patch"],
+    }
+    assert queues == {
+        "apiGroups": [API_VERSION.split("/")[0]],
+        "resources": ["clusterqueues", "localqueues"],
         "verbs": ["get", "create", "patch"],
     }
-    assert set(rule["verbs"]) == set().union(*(VERBS[verb] for verb, _ in calls))
+
+
+def test_the_adapters_only_read_and_apply() -> None:
+    asked = {name for name in vars(ClusterCalls) if not name.startswith("_")}
+
+    assert asked == {"get", "apply"}
+
+
+def test_the_burst_class_is_the_settings_default_and_pushes_nobody_out() -> None:
+    (found,) = yaml.safe_load_all((MANIFEST.parent / "burst-priority-class.yaml").read_text())
+
+    assert found["metadata"]["name"] in settings.BURST_PRIORITY_CLASSES
+    assert found["value"] < 0
+    assert (found["preemptionPolicy"], found["globalDefault"]) == ("Never", False)
 
 
 def test_the_role_is_bound_to_the_one_account_of_the_file() -> None:

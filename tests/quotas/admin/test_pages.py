@@ -172,5 +172,5 @@ def test_a_target_shows_desired_live_and_used_side_by_side(cast: Cast) -> None:
 
     page = enter(cast.ann).get(f"/admin/quotas/enforcementtarget/{target.pk}/change/")
 
-    assert "Desired, live and used" in page.content.decode()
+    assert "Nominal units" in page.content.decode()
     assert enter(cast.ann).get("/admin/quotas/enforcementtarget/999/change/").status_code == 302

@@ -1,0 +1,243 @@
+"""Enforcement: a thousand namespaces brought from nothing to applied, and a changed limit live.
+
+The simulated API serves HTTPS from a process of its own. The first figure is one tick in one
+process. The second takes the way of production: a limit is set, the hint goes through Valkey to a
+Celery worker, and the clock stops when the cluster's own status says the new number.
+"""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from decimal import Decimal
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.harness import ROOT, Bound, Figure, figure, ledger_database, measured
+
+if TYPE_CHECKING:
+    from quotas.protocols import EnforcementEndpoint, QuotaEnforcer
+    from tenants.models import Project
+
+ORGANIZATIONS = 100
+PROJECTS_EACH = 10
+NAMESPACES = ORGANIZATIONS * PROJECTS_EACH
+APPLY_SECONDS_MAX = 60
+TICKS_MAX = 5
+"""One is enough; a status that lags takes another."""
+CHANGES = 100
+LIVE_SECONDS_MAX = 5
+PATIENCE_SECONDS = 30
+READY_SECONDS = 60
+POLL_SECONDS = 0.05
+TOKEN = "bench"  # noqa: S105 - Of a server that lives for a minute.
+RESOURCE, KEY = "nvidia.com/gpu", "requests.nvidia.com/gpu"
+
+
+def run() -> Iterator[Figure]:
+    """Serve from one process, enforce from others."""
+    from config.embedded.valkey import EmbeddedValkey  # noqa: PLC0415 - Starts servers.
+
+    with tempfile.TemporaryDirectory(prefix="gpu-ledger-enforce-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        fork = multiprocessing.get_context("fork")
+        ours, theirs = fork.Pipe()
+        server = fork.Process(target=_serve, args=(folder, theirs))
+        server.start()
+        valkey = EmbeddedValkey(folder / "valkey")
+        valkey.start()
+        os.environ["QUOTA_ENFORCER"] = "kubernetes"
+        try:
+            with ledger_database():
+                os.environ["REDIS_URL"] = valkey.url()
+                yield from _measure(Path(ours.recv()), folder)
+        finally:
+            valkey.stop()
+            ours.send("stop")
+            server.join()
+
+
+def _measure(kubeconfig: Path, folder: Path) -> Iterator[Figure]:
+    from django.conf import settings  # noqa: PLC0415 - Django is set up by now.
+
+    from quotas.adapters import quota_enforcer  # noqa: PLC0415 - As above.
+    from quotas.models import EnforcementTarget  # noqa: PLC0415
+    from quotas.protocols import EnforcementEndpoint  # noqa: PLC0415
+    from quotas.tasks import tick  # noqa: PLC0415
+
+    settings.REDIS_URL = os.environ["REDIS_URL"]
+    projects = _make_tenants(kubeconfig)
+    applied = EnforcementTarget.objects.filter(state="applied")
+    with measured() as watch:
+        for _ in range(TICKS_MAX):
+            tick(datetime.now(UTC))
+            if applied.count() == NAMESPACES:
+                break
+    assert applied.count() == NAMESPACES
+    yield figure(
+        "enforcement.thousand_namespaces", watch.seconds, "s", Bound.AT_MOST, APPLY_SECONDS_MAX
+    )
+    enforcer = quota_enforcer(settings.QUOTA_ENFORCER)
+    endpoint = EnforcementEndpoint("hopper", "", f"kubeconfig:{kubeconfig}")
+    with _worker(folder):
+        seconds = _change_limits(projects, enforcer, endpoint)
+    yield figure(
+        "enforcement.changed_limit_live_p50",
+        seconds[CHANGES // 2],
+        "s",
+        Bound.AT_MOST,
+        LIVE_SECONDS_MAX,
+    )
+    yield figure(
+        "enforcement.changed_limit_live_p99",
+        seconds[CHANGES * 99 // 100 - 1],
+        "s",
+        Bound.AT_MOST,
+        LIVE_SECONDS_MAX,
+    )
+
+
+def _make_tenants(kubeconfig: Path) -> "list[Project]":
+    """Make organizations, projects, bindings and limits; return the projects."""
+    from quotas.models import LimitScope, QuotaLimit  # noqa: PLC0415 - Django is set up by now.
+    from tenants.models import (  # noqa: PLC0415 - As above.
+        Cluster,
+        NamespaceBinding,
+        Organization,
+        Project,
+    )
+
+    at = datetime.now(UTC)
+    cluster = Cluster.objects.create(
+        slug="hopper",
+        name="Hopper",
+        credential_reference=f"kubeconfig:{kubeconfig}",
+        offered_resources=[RESOURCE],
+        metered_from=at,
+        created_at=at,
+    )
+    owners = Organization.objects.bulk_create(
+        Organization(slug=f"org-{number}", name=f"Org {number}", billing_currency="EUR", created_at=at)
+        for number in range(ORGANIZATIONS)
+    )
+    projects = Project.objects.bulk_create(
+        Project(
+            organization=owners[number % ORGANIZATIONS],
+            slug=f"team-{number}",
+            name=f"Team {number}",
+            created_at=at,
+        )
+        for number in range(NAMESPACES)
+    )
+    NamespaceBinding.objects.bulk_create(
+        NamespaceBinding(
+            cluster=cluster,
+            namespace=project.slug,
+            project=project,
+            valid=(at, None),
+            created_at=at,
+        )
+        for project in projects
+    )
+    QuotaLimit.objects.bulk_create(
+        QuotaLimit(
+            scope=LimitScope.PROJECT,
+            organization_id=project.organization_id,
+            project=project,
+            size="large",
+            limit_units=8,
+            created_at=at,
+            changed_at=at,
+        )
+        for project in projects
+    )
+    return projects
+
+
+def _change_limits(
+    projects: "list[Project]", enforcer: "QuotaEnforcer", endpoint: "EnforcementEndpoint"
+) -> list[Decimal]:
+    """Set one limit after the other; return the seconds until each was live, shortest first."""
+    from quotas.services.limits import set_limit  # noqa: PLC0415 - Django is set up by now.
+    from tenants.domain.actors import system_actor  # noqa: PLC0415 - As above.
+
+    taken = []
+    # The first one also waits for the worker to be there, and is not counted.
+    for number in range(CHANGES + 1):
+        project, units = projects[number * 7 % NAMESPACES], 9 + number
+        set_limit(
+            scope="project",
+            organization=project.organization,
+            project=project,
+            size="large",
+            limit_units=units,
+            actor=system_actor("bench"),
+            at=datetime.now(UTC),
+        )
+        seconds = _seconds_until(units, project.slug, enforcer, endpoint, is_first=number == 0)
+        taken.append(seconds)
+    return sorted(taken[1:])
+
+
+def _seconds_until(
+    units: int,
+    namespace: str,
+    enforcer: "QuotaEnforcer",
+    endpoint: "EnforcementEndpoint",
+    *,
+    is_first: bool,
+) -> Decimal:
+    begin = time.monotonic_ns()
+    patience = READY_SECONDS if is_first else PATIENCE_SECONDS
+    while enforcer.read(endpoint, namespace).hard.get(KEY) != units:
+        time.sleep(POLL_SECONDS)
+        assert time.monotonic_ns() - begin < patience * 1_000_000_000, namespace
+    return Decimal(time.monotonic_ns() - begin) / 1_000_000_000
+
+
+@contextmanager
+def _worker(folder: Path) -> Iterator[None]:
+    """Run the worker of production, without a beat: only hints make it work."""
+    command = [sys.executable, "-m", "celery", "-A", "config", "worker", "-c", "2"]
+    with (folder / "worker.log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, "--without-gossip", "--without-mingle", "--loglevel", "WARNING"],
+            cwd=ROOT,
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+
+
+def _serve(folder: Path, control: Connection) -> None:
+    """Serve a cluster with all the namespaces and no quota."""
+    from metering.adapters.simulated_cluster.kubernetes_api import (  # noqa: PLC0415 - A child's.
+        KubernetesAPI,
+    )
+    from metering.adapters.simulated_cluster.kubernetes_api.resources import (  # noqa: PLC0415
+        NAMESPACES as NAMESPACES_RESOURCE,
+    )
+
+    with KubernetesAPI(folder, tokens={TOKEN: "system:admin"}) as api:
+        for number in range(NAMESPACES):
+            name = f"team-{number}"
+            body: dict[str, Any] = {
+                "metadata": {"name": name, "uid": f"00000000-0000-4000-8000-{number:012d}"},
+                "spec": {"finalizers": ["kubernetes"]},
+                "status": {"phase": "Active"},
+            }
+            api.store.put(NAMESPACES_RESOURCE, ("", name), body)
+        control.send(str(api.kubeconfig(folder / "kubeconfig")))
+        control.recv()

@@ -1,0 +1,101 @@
+"""The page of enforcement: desired, applied, live and drift, and two buttons."""
+
+import pytest
+
+from quotas.adapters.simulated import SimulatedCluster, SimulatedQuotaEnforcer
+from quotas.models import EnforcementTarget
+from tests.builders import bind, make_cluster
+from tests.cast import Cast
+from tests.quotas.admin.test_pages import (  # noqa: F401 - Fixtures used by name.
+    enter,
+    press,
+    staff,
+    without_menu,
+)
+from tests.quotas.builders import make_limit
+from tests.quotas.services.enforcing import GPU, MIG, apply, refresh
+
+URL = "/admin/quotas/enforcementtarget/"
+
+
+@pytest.fixture
+def live(cast: Cast) -> SimulatedCluster:
+    bind(make_cluster(), "llm", cast.llm)
+    make_limit(cast.acme, cast.llm, units=8, burst_units=2)
+    refresh()
+    return SimulatedQuotaEnforcer.cluster("hopper")
+
+
+def target() -> EnforcementTarget:
+    return EnforcementTarget.objects.get()
+
+
+def test_chosen_namespaces_are_applied_again(cast: Cast, live: SimulatedCluster) -> None:
+    page = press(enter(cast.frank), "enforcementtarget", "apply_targets", target().pk)
+
+    assert "1 of 1 are applied." in page
+    assert live.quotas["llm"].hard == {GPU: 8, MIG: 0}
+
+
+def test_what_could_not_be_applied_is_told(cast: Cast, live: SimulatedCluster) -> None:
+    live.failure = "timeout"
+
+    page = press(enter(cast.frank), "enforcementtarget", "apply_targets", target().pk)
+
+    assert "0 of 1 are applied." in page
+    assert target().state == "failed"
+
+
+def test_chosen_namespaces_are_read_again(cast: Cast, live: SimulatedCluster) -> None:
+    apply()
+    live.delete_by_hand("llm")
+
+    page = press(enter(cast.frank), "enforcementtarget", "read_targets", target().pk)
+
+    assert "1 were read; 1 had drifted." in page
+    assert live.quotas["llm"].hard == {GPU: 8, MIG: 0}
+
+
+def test_who_only_looks_has_no_buttons(cast: Cast, live: SimulatedCluster) -> None:
+    press(enter(cast.ann), "enforcementtarget", "apply_targets", target().pk)
+
+    assert live.quotas == {}
+    assert "Apply again now" not in enter(cast.ann).get(URL).content.decode()
+
+
+def test_a_target_shows_every_wall_and_other_peoples_quotas(
+    cast: Cast, live: SimulatedCluster
+) -> None:
+    live.add_foreign("llm", "team-made", {GPU: 1})
+    apply()
+
+    page = enter(cast.ann).get(f"{URL}{target().pk}/change/").content.decode()
+
+    for text in ("Nominal units", "Burst units, for preemptible pods", "team-made"):
+        assert text in page
+    assert "nvidia.com/gpu 1" in page
+
+
+@pytest.mark.usefixtures("live")
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("state=pending", 1),
+        ("state=conflict", 0),
+        ("drifted_at__isempty=0", 0),
+        ("drifted_at__isempty=1", 1),
+    ],
+)
+def test_the_list_is_filtered_by_state_and_drift(cast: Cast, query: str, found: int) -> None:
+    page = enter(cast.ann).get(f"{URL}?{query}")
+
+    assert page.context["cl"].result_count == found
+
+
+@pytest.mark.usefixtures("live")
+def test_the_list_is_filtered_by_organization(cast: Cast) -> None:
+    def found(organization: object) -> int:
+        page = enter(cast.ann).get(f"{URL}?project__organization__id__exact={organization}")
+        return int(page.context["cl"].result_count)
+
+    assert (found(cast.acme.pk), found(cast.umbrella.pk)) == (1, 0)
