@@ -46,8 +46,10 @@ from tenants.services import (
 )
 from tests.builders import AT, MONTH_END, make_cluster, make_organization, make_project, make_user
 from tests.flows.estate import Estate
+from tests.flows.fair_use import LOAN_DEEDS
 from tests.flows.isolation_deeds import ISOLATION_DEEDS
 from tests.flows.preemption_deeds import PREEMPTION_DEEDS
+from tests.flows.request_deeds import REQUEST_DEEDS
 
 Does = Callable[[Estate, Any], object]
 SOON = AT.replace(minute=0) + timedelta(days=40)
@@ -317,6 +319,7 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         ),
         [("quotas:suspension:resume", "umbrella")],
     ),
+    **{name: (frank, deed, entries) for name, (deed, entries) in LOAN_DEEDS.items()},
     "quotas.requests.submit_request": (
         bob,
         lambda e, who: requests.submit_request(
@@ -429,6 +432,7 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         [("metering:window:retry", None)],
     ),
     **ISOLATION_DEEDS,
+    **REQUEST_DEEDS,
     **PREEMPTION_DEEDS,
 }
 """Who does what, and the entries it leaves: action, and the organization whose trail it is."""

@@ -30,6 +30,14 @@ NOT_DEEDS = {
     "quotas.grants.grant_together",
     "quotas.grants.record_grant",
     "quotas.limits.write_limit",
+    "quotas.loan_trail.record_loan",
+    "quotas.loan_trail.tell_loan",
+    "quotas.request_asking.prepare_request",
+    "quotas.request_granting.grant_request",
+    "quotas.request_preview.preview_request",
+    "quotas.request_preview.problems_in_the_way",
+    "quotas.request_trail.finish",
+    "quotas.request_trail.record_request",
     "quotas.settling.settle_applied",
     "quotas.settling.settle_conflict",
     "quotas.settling.settle_overtaken",
@@ -40,6 +48,12 @@ NOT_DEEDS = {
 }
 """Parts of services, which write in the transaction of what calls them, or no entry at all."""
 SWEEPS = {
+    "tenants.deliveries.claim_deliveries",
+    "quotas.request_clock.escalate_request",
+    "quotas.request_clock.escalate_requests",
+    "quotas.request_clock.expire_request",
+    "quotas.request_clock.expire_requests",
+    "quotas.request_clock.remind_of_ends",
     "tenants.idempotency.forget_answers",
     "billing.accrual.accrue_windows",
     "billing.late_accrual.accrue_corrections",
@@ -54,6 +68,7 @@ SWEEPS = {
     "quotas.preemption_stepping.step_plan",
     "quotas.preemption_sweep.note_overage",
     "quotas.preemption_sweep.propose",
+    "quotas.lending.refresh_loans",
     "quotas.target_plans.refresh_targets",
     "metering.catalogue.ensure_catalogue",
     "metering.collection.collect_window",
@@ -96,7 +111,7 @@ def test_every_service_that_takes_an_actor_stands_in_one_of_the_tables() -> None
 def test_every_deed_leaves_exactly_its_entries_in_the_right_trail() -> None:
     estate = make_estate()
     slugs = dict(Organization.objects.values_list("pk", "slug"))
-    assert QuotaRequest.objects.count() == 2
+    assert QuotaRequest.objects.count() == 4
     wrong = []
     for name, (who, does, expected) in DEEDS.items():
         before = transaction.savepoint()

@@ -15,6 +15,9 @@ from tests.flows.operations import handler_of, operations, send
 from tests.tenants.api.doors import open_door, problem
 
 BY_IF_MATCH = {
+    "PATCH notification-endpoints/pk/",
+    "PATCH request-policies/pk/",
+    "POST notification-endpoints/pk/close/",
     "DELETE invoices/pk/",
     "DELETE isolation-policies/pk/",
     "DELETE quota-limits/pk/",
@@ -40,6 +43,7 @@ BY_KEY = {
     "POST credit-proposals/pk/dismiss/",
     "POST invoices/",
     "POST invoices/pk/finalize/",
+    "POST loan-policies/",
     "POST isolation-policies/",
     "POST preemption-plans/",
     "POST preemption-plans/pk/execute/",
@@ -49,7 +53,11 @@ BY_KEY = {
     "POST protected-windows/",
     "POST quota-grants/",
     "POST quota-limits/",
+    "POST quota-loans/pk/approve/",
     "POST quota-requests/",
+    "POST quota-requests/bulk/",
+    "POST quota-requests/renew/",
+    "POST request-policies/",
     "POST quota-requests/pk/approve/",
     "POST suspensions/",
     "POST usage-corrections/",
@@ -62,14 +70,22 @@ BY_KEY_IF_GIVEN = {
     "POST organizations/",
     "POST preemption-plans/pk/stop/",
     "POST projects/",
+    "POST quota-loans/pk/decline/",
+    "POST notification-endpoints/",
+    "POST quota-requests/pk/comments/",
     "POST quota-requests/pk/cancel/",
     "POST quota-requests/pk/reject/",
     "POST service-accounts/",
     "POST usage-corrections/pk/reject/",
 }
-ENTRIES = {"POST quota-requests/pk/approve/": 2}
+ENTRIES = {"POST quota-loans/pk/approve/": 3, "POST quota-requests/pk/approve/": 2}
 """An approval is told, and so is the limit it sets."""
-LEADS = {"POST quota-requests/", "POST quota-requests/pk/cancel/"}
+LEADS = {
+    "POST quota-requests/",
+    "POST quota-requests/bulk/",
+    "POST quota-requests/pk/cancel/",
+    "POST quota-requests/renew/",
+}
 """What takes somebody of the tenant; all else here is the platform's."""
 
 
