@@ -98,11 +98,14 @@ def end_together(
     if until < at:
         message = "Leave the time out to end it now, or name a time to come."
         raise QuotaInputError(message, field=blame)
-    found = QuotaGrant.objects.filter(pk__in=grant_ids).values_list("limit_id", flat=True)
-    limits = lock_limits([pk for pk in found if pk is not None])
-    grants = {grant.pk: grant for grant in QuotaGrant.objects.filter(pk__in=grant_ids)}
-    if set(grants) != set(grant_ids):
+    found = QuotaGrant.objects.filter(pk__in=grant_ids)
+    if found.count() != len(set(grant_ids)):
         raise NotFoundError("There is no such quota grant.")
+    limit_ids = list(found.filter(limit__isnull=False).values_list("limit_id", flat=True))
+    if not limit_ids:
+        raise QuotaGrantOverError("The grants have ended, and their limits were removed.")
+    limits = lock_limits(limit_ids)
+    grants = {grant.pk: grant for grant in QuotaGrant.objects.filter(pk__in=grant_ids)}
     for grant in grants.values():
         _require_ending(grant, until=until, expected_version=expected_version)
     _refuse_violations_without(grants.values(), limits, until=until, blame=blame, at=at)

@@ -64,15 +64,11 @@ def make_grant(
     defaults: dict[str, object] = {
         "organization": limit.organization,
         "project": limit.project,
+        "valid": DateTimeTZRange(begin_at, end_at),
         "reason": "manual",
         "created_at": AT,
     }
-    return QuotaGrant.objects.create(
-        limit=limit,
-        units=units,
-        valid=DateTimeTZRange(begin_at, end_at),
-        **{**defaults, **columns},
-    )
+    return QuotaGrant.objects.create(limit=limit, units=units, **{**defaults, **columns})
 
 
 def make_policy(

@@ -1,36 +1,58 @@
 """Limits read as a tree, and rows locked in the one order."""
 
+from datetime import timedelta
+
 import pytest
 from django.db import connection, transaction
+from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
 from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.hierarchy import LimitTree
+from quotas.domain.limit_selectors import LimitSelector
+from quotas.domain.limit_tree import GrantSpan, LimitKey, TreeLimit
 from quotas.selectors.limits import limit_tree, project_limit_units
 from quotas.selectors.locks import lock_limit_path, lock_request
 from tenants.domain.identifiers import new_id
+from tests.builders import AT, make_cluster
 from tests.cast import Cast
-from tests.quotas.builders import make_limit
+from tests.quotas.builders import make_grant, make_limit
+
+HOUR = timedelta(hours=1)
 
 
-def test_the_tree_holds_one_organization_and_one_size(
+def test_the_tree_holds_one_organization_and_the_sizes_asked_for(
     cast: Cast, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    make_limit(cast.acme, units=10)
-    make_limit(cast.acme, cast.llm, units=6)
+    hopper = make_cluster()
+    top = make_limit(cast.acme, units=10, overcommit_percent=150)
+    make_limit(cast.acme, cast.llm, units=None, model_group="H100", cluster=hopper)
     make_limit(cast.acme, cast.llm, cast.carol, units=2)
     make_limit(cast.acme, cast.llm, size="small", units=1)
     make_limit(cast.umbrella, cast.virus, units=3)
+    make_grant(top, 4, AT - HOUR, AT)
+    make_grant(top, 3, AT - HOUR, AT + HOUR)
+    make_grant(top, -2, AT + HOUR)
+    make_grant(top, 9, valid=DateTimeTZRange(empty=True))
 
-    with django_assert_num_queries(1):
-        tree = limit_tree(organization_id=cast.acme.pk, size=GPUSize.LARGE)
+    with django_assert_num_queries(2):
+        tree = limit_tree(organization_id=cast.acme.pk, sizes=[GPUSize.LARGE], at=AT)
 
-    assert tree == LimitTree(GPUSize.LARGE, 10, {"llm": 6}, {("llm", "carol"): 2})
+    wide = LimitSelector(GPUSize.LARGE)
+    narrow = LimitSelector(GPUSize.LARGE, "H100", "hopper")
+    spans = (GrantSpan(3, AT - HOUR, AT + HOUR), GrantSpan(-2, AT + HOUR))
+    limits = [
+        TreeLimit(LimitKey("", "", wide), 10, 150, spans),
+        TreeLimit(LimitKey("llm", "", narrow), None),
+        TreeLimit(LimitKey("llm", "carol", wide), 2),
+    ]
+    assert tree == {limit.key: limit for limit in limits}
 
 
 def test_a_projects_own_limit_is_told_apart_from_its_users(cast: Cast) -> None:
     make_limit(cast.acme, cast.llm, cast.carol, units=2)
+
+    make_limit(cast.acme, cast.llm, units=3, model_group="H100")
 
     assert project_limit_units(project_id=cast.llm.pk, size="large") is None
     make_limit(cast.acme, cast.llm, units=0)

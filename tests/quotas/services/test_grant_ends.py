@@ -95,6 +95,8 @@ def test_what_has_ended_or_was_cancelled_does_not_end_again(cast: Cast) -> None:
     remove_limit(limit_id=limit.pk, actor=SYSTEM, at=AT)
     with pytest.raises(QuotaGrantOverError) as refusal:
         end(over)
+    with pytest.raises(QuotaGrantOverError):
+        end_together(grant_ids=[over.pk, cancelled.pk], actor=SYSTEM, at=AT)
 
     assert refusal.value.message == "The grant has ended, and its limit was removed."
 
@@ -183,7 +185,8 @@ def test_a_grant_that_is_not_there_cannot_end(cast: Cast) -> None:
 
     with pytest.raises(NotFoundError):
         end_grant(grant_id=new_id(), actor=SYSTEM, at=AT)
-    with pytest.raises(NotFoundError):
-        end_together(grant_ids=[grant.pk, new_id()], actor=SYSTEM, at=AT)
+    for grant_ids in ([grant.pk, new_id()], [new_id()]):
+        with pytest.raises(NotFoundError):
+            end_together(grant_ids=grant_ids, actor=SYSTEM, at=AT)
 
     assert range_of(grant) == (AT - DAY, FRIDAY, False)

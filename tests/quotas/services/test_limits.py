@@ -9,14 +9,14 @@ from quotas.domain.errors import (
     QuotaInputError,
     QuotaScopeError,
 )
-from quotas.models import QuotaLimit
+from quotas.models import QuotaCounter, QuotaLimit
 from quotas.services.limits import remove_limit, set_limit
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import DomainError, ForbiddenError, NotFoundError
 from tenants.domain.identifiers import new_id
 from tenants.domain.refusals import ProjectClosedError, StaleVersionError
 from tenants.models import AuditEntry
-from tests.builders import AT
+from tests.builders import AT, make_cluster
 from tests.cast import Cast
 from tests.quotas.builders import actor_of, audit_actions, make_limit
 
@@ -265,3 +265,118 @@ def test_a_removal_that_is_refused_leaves_the_limit(
 def test_a_limit_that_is_not_there_cannot_be_removed() -> None:
     with pytest.raises(NotFoundError):
         remove_limit(limit_id=new_id(), actor=SYSTEM, at=AT)
+
+
+def test_limits_of_one_holder_are_told_apart_by_model_and_cluster(cast: Cast) -> None:
+    hopper = make_cluster()
+    for selector in (
+        {},
+        {"model_group": "H100"},
+        {"cluster": hopper},
+        {"model_group": "H100", "cluster": hopper},
+    ):
+        set_project_limit(cast, 8, **selector)
+        again = set_project_limit(cast, 8, **selector)
+        assert again.version == 1
+
+    told = set(QuotaLimit.objects.values_list("model_group", "cluster__slug"))
+    assert told == {("", None), ("H100", None), ("", "hopper"), ("H100", "hopper")}
+    facts = AuditEntry.objects.latest("pk").facts
+    assert (facts["model_group"], facts["cluster"]) == ("H100", "hopper")
+
+
+def test_what_is_not_said_is_kept(cast: Cast) -> None:
+    set_project_limit(cast, 8, burst_units=2, overcommit_percent=150, monthly_unit_hours=700)
+
+    limit = set_project_limit(cast, 9)
+
+    limit.refresh_from_db()
+    said = (limit.burst_units, limit.overcommit_percent, limit.monthly_unit_hours)
+    assert (limit.limit_units, said) == (9, (2, 150, 700))
+    assert set_project_limit(cast, 9, monthly_unit_hours=None).monthly_unit_hours is None
+
+
+def test_a_limit_may_be_unlimited_under_nothing_that_is_not(cast: Cast) -> None:
+    top = make_limit(cast.acme, units=10)
+
+    with pytest.raises(QuotaHierarchyBrokenError) as refusal:
+        set_project_limit(cast, None)
+    make_limit(cast.umbrella, units=None)
+    unlimited = set_limit(
+        scope="project",
+        organization=cast.umbrella,
+        project=cast.virus,
+        size="large",
+        limit_units=None,
+        actor=SYSTEM,
+        at=AT,
+    )
+
+    assert [p.code for p in refusal.value.problems] == ["unlimited_under_limit"]
+    assert (unlimited.limit_units, top.limit_units) == (None, 10)
+    facts = AuditEntry.objects.latest("pk").facts
+    assert (facts["before_units"], facts["after_units"]) == (None, "unlimited")
+
+
+def test_overcommit_is_not_lowered_below_what_was_promised(cast: Cast) -> None:
+    make_limit(cast.acme, units=10, overcommit_percent=150)
+    make_limit(cast.acme, cast.llm, units=8)
+    make_limit(cast.acme, cast.vision, units=7)
+
+    with pytest.raises(QuotaHierarchyBrokenError) as refusal:
+        set_limit(
+            scope="organization",
+            organization=cast.acme,
+            size="large",
+            limit_units=10,
+            overcommit_percent=140,
+            actor=SYSTEM,
+            at=AT,
+        )
+
+    assert refusal.value.problems[0].message.endswith("14 may be promised (140 %): 1 too many.")
+    assert QuotaLimit.objects.get(scope="organization").overcommit_percent == 150
+
+
+@pytest.mark.parametrize(
+    ("term", "value"),
+    [
+        ("burst_units", -1),
+        ("burst_units", None),
+        ("overcommit_percent", 99),
+        ("overcommit_percent", 1_001),
+        ("monthly_unit_hours", 0),
+        ("monthly_unit_hours", "7"),
+        ("model_group", "H100/whole"),
+    ],
+)
+def test_terms_that_cannot_be_are_refused_and_nothing_is_set(
+    cast: Cast, term: str, value: object
+) -> None:
+    with pytest.raises(QuotaInputError) as refusal:
+        set_project_limit(cast, 8, **{term: value})
+
+    assert refusal.value.field == term
+    assert not QuotaLimit.objects.exists()
+    assert audit_actions() == []
+
+
+def test_a_limit_comes_with_its_counter_and_goes_with_it(cast: Cast) -> None:
+    limit = set_project_limit(cast, 8)
+    set_project_limit(cast, 9)
+
+    assert [counter.pk for counter in QuotaCounter.objects.all()] == [limit.pk]
+    remove_limit(limit_id=limit.pk, actor=SYSTEM, at=AT)
+    assert not QuotaCounter.objects.exists()
+
+
+def test_a_tree_of_an_older_rule_is_mended_one_limit_at_a_time(cast: Cast) -> None:
+    make_limit(cast.acme, cast.llm, units=5)
+    for person in (cast.bob, cast.carol):
+        make_limit(cast.acme, cast.llm, person, units=5)
+
+    with pytest.raises(QuotaHierarchyBrokenError):
+        set_project_limit(cast, 4)
+    better = set_project_limit(cast, 6)
+
+    assert better.limit_units == 6

@@ -10,9 +10,11 @@ from django.db import connection, connections
 
 from config.embedded.postgres import APP, EmbeddedPostgres
 from quotas.domain.errors import QuotaHierarchyBrokenError, QuotaRequestDecidedError
-from quotas.models import QuotaLimit, QuotaRequest
+from quotas.models import QuotaGrant, QuotaLimit, QuotaRequest
+from quotas.services.grants import grant_units
 from quotas.services.limits import remove_limit, set_limit
 from quotas.services.requests import approve_request, cancel_request, submit_request
+from quotas.services.suspensions import suspend_tenant
 from quotas.services.target_plans import REFRESH_LOCK, refresh_targets
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import NotFoundError
@@ -173,3 +175,50 @@ def test_a_request_is_approved_or_cancelled_but_never_both() -> None:
         ["cancelled", "quota_request_decided"],
     )
     assert QuotaLimit.objects.exists() is (request.state == "approved")
+
+
+@pytest.mark.parametrize("attempt", range(2))
+def test_two_grants_at_once_cannot_both_take_the_last_units(attempt: int) -> None:
+    cast = make_cast()
+    make_limit(cast.acme, units=10)
+    limits = [make_limit(cast.acme, project, units=4) for project in (cast.llm, cast.vision)]
+
+    def give(number: int) -> Callable[[], object]:
+        return lambda: (
+            grant_units(
+                limit_id=limits[number].pk, units=2, actor=system_actor("tests"), at=AT
+            ).units
+        )
+
+    results = at_once(give(attempt), give(1 - attempt))
+
+    assert sorted(results, key=str) == [2, "quota_hierarchy_broken"]
+    assert QuotaGrant.objects.get().units == 2
+    assert audit_actions() == ["quotas:grant:make"]
+
+
+def test_a_grant_and_a_lower_limit_at_once_never_go_below_zero() -> None:
+    cast = make_cast()
+    limit = make_limit(cast.acme, cast.llm, units=8)
+
+    def take() -> object:
+        return grant_units(limit_id=limit.pk, units=-6, actor=system_actor("tests"), at=AT).units
+
+    results = at_once(take, set_units(cast, "llm", 4))
+
+    assert "quota_hierarchy_broken" in results
+    assert len({-6, 4} & set(results)) == 1
+
+
+def test_a_tenant_suspended_twice_at_once_is_suspended_once() -> None:
+    cast = make_cast()
+
+    def suspend() -> object:
+        return suspend_tenant(
+            organization=cast.acme, reason="Arrears.", actor=system_actor("tests"), at=AT
+        ).pk
+
+    results = at_once(suspend, suspend)
+
+    assert len(set(results)) == 1
+    assert audit_actions() == ["quotas:suspension:suspend"]
