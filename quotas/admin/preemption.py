@@ -1,0 +1,182 @@
+"""Admin pages of preemption plans: who would go and why, executed by a second click."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from django.conf import settings
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponseRedirect
+from django.http.response import HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from unfold.decorators import action, display
+
+from quotas.adapters import workload_evictor
+from quotas.domain.preemption_state import PlanState
+from quotas.models import PreemptionPlan
+from quotas.selectors.preemption import steps_of
+from quotas.services.preemption_planning import plan_preemption
+from quotas.services.preemption_resuming import resume_jobs
+from quotas.services.preemption_running import execute_plan, stop_plan
+from tenants.admin.base import ServiceAdmin, actor_of_request
+from tenants.domain.actors import Actor
+from tenants.domain.errors import DomainError
+
+PLAN_COLORS = {
+    "planned": "warning",
+    "running": "info",
+    "done": "success",
+    "stopped": "danger",
+    "expired": "default",
+}
+
+
+@admin.register(PreemptionPlan)
+class PreemptionPlanAdmin(ServiceAdmin):
+    """Who would go so that what is held fits again."""
+
+    view_capability = "quotas:preemption:read"
+    write_capability = "quotas:preemption:write"
+    hint = (
+        "Add a plan to see who would go; nothing is done by that. Open it, look at every victim "
+        "and its reason, then execute it: whom it is about is told, and after the grace one "
+        "workload a minute goes."
+    )
+    add_fields = ("organization",)
+    list_display = (
+        "created_at",
+        "organization",
+        "state_label",
+        "over_text",
+        "is_dry_run",
+        "planned_by",
+        "executed_by",
+        "message",
+    )
+    list_filter = ("state", "reason", "organization")
+    list_select_related = ("organization",)
+    search_fields = ("organization__name", "organization__slug", "planned_by", "executed_by")
+    date_hierarchy = "created_at"
+    autocomplete_fields = ("organization",)
+    change_form_before_template = "admin/quotas/preemptionplan/victims.html"
+    actions = ("stop_plans", "resume_suspended_jobs")
+    actions_detail = ("execute",)
+
+    def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> PreemptionPlan:
+        """Make a plan; a dry run."""
+        return plan_preemption(organization=fields["organization"], actor=actor, at=at)
+
+    @display(description="state", ordering="state", label=PLAN_COLORS)
+    def state_label(self, plan: PreemptionPlan) -> str:
+        """Return the state, coloured."""
+        return str(plan.state)
+
+    @display(description="over")
+    def over_text(self, plan: PreemptionPlan) -> str:
+        """Return what is over."""
+        return "; ".join(one["sentence"] for one in plan.overage)
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Return the page of one plan, with its victims before its columns."""
+        plan = self.get_object(request, object_id) if object_id else None
+        shown = {} if plan is None else _victims(plan)
+        answer: HttpResponse = super().changeform_view(
+            request, object_id, form_url, {**shown, **(extra_context or {})}
+        )
+        return answer
+
+    @action(
+        description="Execute",
+        url_path="execute",
+        permissions=["execute"],
+        icon="play_arrow",
+        variant="danger",
+    )
+    def execute(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Ask once more, and let the plan run."""
+        plan = self.get_object(request, str(object_id))
+        if plan is None:
+            raise Http404
+        if request.method == "POST" and self._executed(request, plan):
+            page = reverse("admin:quotas_preemptionplan_change", args=[plan.pk])
+            return HttpResponseRedirect(page)
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.model._meta,  # noqa: SLF001 - Django's documented model meta.
+            "title": "Execute this plan?",
+            "is_open": plan.state == PlanState.PLANNED.value,
+            "grace_seconds": settings.PREEMPTION_GRACE_SECONDS,
+            **_victims(plan),
+        }
+        return TemplateResponse(request, "admin/quotas/preemptionplan/execute.html", context)
+
+    def has_execute_permission(
+        self,
+        request: HttpRequest,
+        object_id: str,  # noqa: ARG002 - Unfold's signature.
+    ) -> bool:
+        """Whether the signed-in person may execute plans."""
+        return self.has_write_permission(request)
+
+    def _executed(self, request: HttpRequest, plan: PreemptionPlan) -> bool:
+        try:
+            execute_plan(
+                plan_id=plan.pk,
+                grace=timedelta(seconds=settings.PREEMPTION_GRACE_SECONDS),
+                burst_classes=tuple(settings.BURST_PRIORITY_CLASSES),
+                actor=actor_of_request(request),
+                at=timezone.now(),
+            )
+        except DomainError as error:
+            self.message_user(request, f"{error.message} {error.advice}", messages.ERROR)
+            return False
+        self.message_user(request, "The plan runs; whom it is about is told.", messages.SUCCESS)
+        return True
+
+    @admin.action(description="Stop", permissions=["write"])
+    def stop_plans(self, request: HttpRequest, rows: QuerySet[PreemptionPlan]) -> None:
+        """Take no further step of the chosen plans."""
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: stop_plan(plan_id=row.pk, actor=actor, at=at),
+            done="is stopped",
+        )
+
+    @admin.action(description="Resume suspended Jobs that fit", permissions=["write"])
+    def resume_suspended_jobs(self, request: HttpRequest, rows: QuerySet[PreemptionPlan]) -> None:
+        """Resume what the chosen plans have suspended, as far as it fits."""
+        evictor = workload_evictor(settings.WORKLOAD_EVICTOR)
+        actor, at = actor_of_request(request), timezone.now()
+        told = [
+            one
+            for row in rows
+            for one in resume_jobs(plan_id=row.pk, evictor=evictor, actor=actor, at=at)
+        ]
+        for one in told:
+            level = messages.SUCCESS if one.is_resumed else messages.WARNING
+            what = "is resumed." if one.is_resumed else f"stays suspended: {one.why}"
+            self.message_user(request, f"Job {one.namespace}/{one.job} {what}", level)
+        if not told:
+            self.message_user(request, "No Job of these plans is suspended.", messages.INFO)
+
+
+def _victims(plan: PreemptionPlan) -> dict[str, Any]:
+    """Return what the pages of a plan show: its gangs in the order of going."""
+    victims = [
+        {"steps": steps, "first": steps[0], "place": place + 1}
+        for place, (_, found) in enumerate(groupby(steps_of(plan), key=attrgetter("victim")))
+        for steps in [list(found)]
+    ]
+    return {"plan": plan, "victims": victims, "pods": sum(len(v["steps"]) for v in victims)}
