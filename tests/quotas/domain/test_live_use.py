@@ -1,0 +1,27 @@
+"""What sweeps and repairs have done is read from the ledger's JSON."""
+
+from uuid import uuid4
+
+from quotas.domain.live_use import Bypass, Repair, Sweep, repairs_of, sweep_of
+
+
+def test_an_empty_answer_is_an_idle_sweep() -> None:
+    assert sweep_of({}) == Sweep()
+    assert sweep_of({}).touched == 0
+
+
+def test_a_sweep_tells_what_it_touched_and_who_went_around() -> None:
+    told = {"cluster": "hopper", "namespace": "llm", "size": "large", "pods": 2, "units": 5}
+
+    swept = sweep_of({"released": 1, "changed": 2, "found": 3, "bypasses": [told]})
+
+    assert swept == Sweep(1, 2, 3, (Bypass("hopper", "llm", "large", 2, 5),))
+    assert swept.touched == 6
+
+
+def test_a_repair_names_the_limit_and_how_far_it_was_off() -> None:
+    organization, limit = uuid4(), uuid4()
+    told = {"organization_id": str(organization), "limit_id": str(limit), "drift_units": 4}
+
+    assert repairs_of([told]) == (Repair(organization, limit, 4),)
+    assert repairs_of([]) == ()
