@@ -110,12 +110,12 @@ class QuotaRequestViewSet(ReadingViewSet):
         return Response(self.get_serializer(made, many=True).data, status=status.HTTP_201_CREATED)
 
     @extend_schema(request=QuotaRenewalSerializer, responses={201: QuotaRequestSerializer})
-    @action(detail=True, methods=["post"])
+    @action(detail=False, methods=["post"])
     @idempotent()
-    def renew(self, request: Request, pk: UUID) -> Response:
+    def renew(self, request: Request) -> Response:
         """Ask that what was approved until a time goes on when it ends."""
-        found = access_request(self.actor, pk, SUBMIT_REQUEST)
         fields = self.read(QuotaRenewalSerializer, request)
+        found = access_request(self.actor, fields.pop("renews"), SUBMIT_REQUEST)
         made = renew_request(
             request=found, **fields, estimator=_estimator(), actor=self.actor, at=self.at
         )

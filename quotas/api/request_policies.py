@@ -3,6 +3,7 @@
 from uuid import UUID
 
 from django.db.models import QuerySet
+from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers, status
 from rest_framework.request import Request
@@ -18,6 +19,7 @@ from tenants.access import (
     require_capability,
 )
 from tenants.api.conditional import expected_version, if_match
+from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
@@ -64,10 +66,17 @@ class PolicyInputSerializer(PolicyChangeSerializer):
     organization = serializers.UUIDField(allow_null=True)
 
 
+class RequestPolicyFilter(StrictFilterSet):
+    """Which policies are listed."""
+
+    organization = filters.UUIDFilter(field_name="organization_id")
+
+
 class RequestPolicyViewSet(ReadingViewSet):
     """Request policies."""
 
     serializer_class = RequestPolicySerializer
+    filterset_class = RequestPolicyFilter
     ordering = ("created_at", "pk")
 
     def get_queryset(self) -> QuerySet[RequestPolicy]:

@@ -152,6 +152,7 @@ class QuotaBulkInputSerializer(StrictSerializer):
 class QuotaRenewalSerializer(StrictSerializer):
     """For how much longer, and why."""
 
+    renews = serializers.UUIDField(help_text="The request that was approved until a time.")
     end_at = serializers.DateTimeField(allow_null=True)
     requested_units = WholeUnitsField(
         required=False, allow_null=True, default=None, help_text=f"{TOTAL} Null is as before."

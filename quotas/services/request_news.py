@@ -97,7 +97,7 @@ def tell_ending(grant: QuotaGrant, request: QuotaRequest, *, at: datetime) -> bo
         "After that pods that are running keep running, and new ones wait.",
         "",
         "To keep the units, ask to renew them:",
-        f"POST /api/v1/quota-requests/{request.pk}/renew/",
+        f'POST /api/v1/quota-requests/renew/ with {{"renews": "{request.pk}"}}',
     ]
     event_id = notify(
         event="quotas:grant:ending",

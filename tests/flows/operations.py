@@ -277,6 +277,10 @@ def _plain(route: str) -> str:
 
 
 def _filled(value: object, known: dict[str, Any]) -> object:
+    if isinstance(value, list):
+        return [_filled(one, known) for one in value]
+    if isinstance(value, dict):
+        return {name: _filled(one, known) for name, one in value.items()}
     return value.format(**known) if isinstance(value, str) else value
 
 

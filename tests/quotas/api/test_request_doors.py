@@ -139,11 +139,15 @@ def test_a_grant_is_renewed_where_it_ends(cast: Cast, caller: Caller) -> None:
     make_limit(cast.acme, cast.llm, units=4)
     soon, later = (timezone.now() + timedelta(days=days) for days in (3, 9))
     pk = post(caller("bob"), "", wish(cast, end_at=soon.isoformat())).json()["id"]
-    early = post(caller("bob"), f"{pk}/renew/", {"end_at": None, "justification": "x"})
+    early = post(caller("bob"), "renew/", {"renews": pk, "end_at": None, "justification": "x"})
     post(caller("alice"), f"{pk}/approve/", {})
 
-    renewal = {"end_at": later.isoformat(), "justification": "The review took longer."}
-    renewed = post(caller("bob"), f"{pk}/renew/", renewal)
+    renewal = {
+        "renews": pk,
+        "end_at": later.isoformat(),
+        "justification": "The review took longer.",
+    }
+    renewed = post(caller("bob"), "renew/", renewal)
     post(caller("alice"), f"{renewed.json()['id']}/approve/", {})
 
     assert (early.status_code, early.json()["code"]) == (409, "quota_request_not_renewable")
