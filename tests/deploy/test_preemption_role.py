@@ -1,0 +1,25 @@
+"""The access that preemption asks for: suspending Jobs and evicting pods, and never deleting."""
+
+import yaml
+
+from tests.deploy.files import ROOT
+
+MANIFEST = ROOT / "deploy" / "kubernetes" / "preemption-rbac.yaml"
+
+
+def test_the_role_suspends_and_evicts_and_nothing_else() -> None:
+    role, binding = yaml.safe_load_all(MANIFEST.read_text("utf-8"))
+
+    assert role["rules"] == [
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "patch"]},
+        {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+    ]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+
+
+def test_it_is_the_enforcers_account_that_may() -> None:
+    enforcer = yaml.safe_load_all(MANIFEST.with_name("enforcer-rbac.yaml").read_text("utf-8"))
+    (account,) = (one["metadata"] for one in enforcer if one["kind"] == "ServiceAccount")
+    _, binding = yaml.safe_load_all(MANIFEST.read_text("utf-8"))
+
+    assert binding["subjects"] == [{"kind": "ServiceAccount", **account}]
