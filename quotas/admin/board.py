@@ -44,12 +44,14 @@ class BoardRow:
 
     @property
     def tone(self) -> str:
-        """Return how full it is: "over", "full", "near", "calm" or "open" where nothing binds."""
+        """Return "over", "none" where none may be held, "full", "near", "calm" or "open"."""
         headroom = self.line.headroom
         if headroom.over_units:
             return "over"
         if headroom.used_percent is None:
             return "open"
+        if headroom.limit_units == 0:
+            return "none"
         if headroom.used_percent == 100:  # noqa: PLR2004 - All of it.
             return "full"
         return "near" if headroom.used_percent >= NEAR_PERCENT else "calm"
@@ -57,7 +59,10 @@ class BoardRow:
     @property
     def reserved_percent(self) -> int:
         """Return the width of what is let in and not bound yet, after what is held."""
-        return (self.line.headroom.used_percent or 0) - self.line.headroom.held_percent
+        headroom = self.line.headroom
+        if not headroom.reserved_units:
+            return 0
+        return (headroom.used_percent or 0) - headroom.held_percent
 
     @property
     def taken(self) -> str:

@@ -60,6 +60,8 @@ class Headroom:
     @property
     def held_percent(self) -> int:
         """Whole percent of the limit that bound pods hold, rounded down, at most 100."""
-        if not self.limit_units:
+        if self.limit_units is None:
             return 0
+        if self.limit_units == 0:
+            return 100 if self.used_units else 0
         return min(100, 100 * self.used_units // self.limit_units)

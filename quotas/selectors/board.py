@@ -186,7 +186,8 @@ def board_summary(board: Iterable[OrganizationUse]) -> BoardSummary:
     organizations = list(board)
     projects = [project for one in organizations for project in one.projects]
     users = [user for project in projects for user in project.users]
-    lines = [line for holder in (*organizations, *projects, *users) for line in holder.lines]
+    holders: list[OrganizationUse | ProjectUse | UserUse] = [*organizations, *projects, *users]
+    lines = [line for holder in holders for line in holder.lines]
     return BoardSummary(
         over_limits=sum(line.headroom.over_units > 0 for line in lines),
         waiting_workloads=sum(line.refused for project in projects for line in project.sizes),

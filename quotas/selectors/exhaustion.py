@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from uuid import UUID
 
+from metering.domain.gpu_sizes import GPUSize
 from metering.selectors.use_peaks import daily_peaks
 from quotas.domain.exhaustion import HISTORY_DAYS, Exhaustion, expect_exhaustion
 from quotas.models import LimitScope, QuotaLimit
@@ -71,7 +72,7 @@ def expected_exhaustions(limits: Iterable[LimitInForce], *, at: datetime) -> dic
     return found
 
 
-def _first_uses(peaks: Mapping[tuple[UUID, object], Mapping[date, int]]) -> dict[UUID, date]:
+def _first_uses(peaks: Mapping[tuple[UUID, GPUSize], Mapping[date, int]]) -> dict[UUID, date]:
     firsts: dict[UUID, date] = {}
     for (project_id, _), by_day in peaks.items():
         first = min(by_day)

@@ -44,7 +44,6 @@ def grant_terms(limit_ids: Collection[UUID], *, at: datetime) -> tuple[GrantTerm
     terms = [
         GrantTerm(limit_id, units, valid.lower, valid.upper, reason)
         for limit_id, units, valid, reason in rows
-        if limit_id is not None
     ]
     return tuple(sorted(terms, key=_by_end))
 

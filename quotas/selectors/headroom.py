@@ -149,7 +149,8 @@ def _places(
     used_up = _used_allowances(own, at=at)
     slugs = {cluster.cluster_id: cluster.slug for cluster in clusters}
     places = []
-    for cluster in clusters or [None]:
+    candidates: Sequence[ClusterRoom | None] = clusters or (None,)
+    for cluster in candidates:
         binding = sorted(
             (limit for limit in own if _binds(limit, question, cluster)), key=_admission_order
         )

@@ -233,7 +233,9 @@ def _wanted(
         user=None,
         model_group="",
     ).values_list("project_id", "size", "cluster_id", "requested_units")
-    asked = {(project, size, cluster): units for project, size, cluster, units in requests}
+    asked: dict[tuple[UUID, str, UUID | None], int] = {
+        (project, size, cluster): units for project, size, cluster, units in requests
+    }
     for limit in own:
         taken = tally.taken(tally_key(limit))
         refused = sum(

@@ -60,6 +60,26 @@ def refused_lately(*, at: datetime, organization_ids: Collection[UUID]) -> tuple
         )
     )
     return tuple(
-        Refused(*front, GPUSize(size), units, code, last_at)
-        for *front, size, units, code, last_at in rows
+        Refused(
+            organization_id,
+            project_id,
+            username,
+            cluster_id,
+            workload,
+            GPUSize(size),
+            units,
+            code,
+            last_at,
+        )
+        for (
+            organization_id,
+            project_id,
+            username,
+            cluster_id,
+            workload,
+            size,
+            units,
+            code,
+            last_at,
+        ) in rows
     )

@@ -139,7 +139,9 @@ def test_unlimited_is_not_the_same_as_no_limit(cast: Cast) -> None:
         (10, 8, 1, "near", (80, 10)),
         (8, 6, 2, "full", (75, 25)),
         (8, 9, 2, "over", (100, 0)),
-        (0, 0, 0, "full", (0, 100)),
+        (0, 0, 0, "none", (0, 0)),
+        (0, 0, 2, "over", (0, 100)),
+        (0, 3, 0, "over", (100, 0)),
     ],
 )
 def test_a_bar_tells_how_full_it_is(

@@ -18,6 +18,7 @@ def test_without_a_limit_nothing_is_free_or_over() -> None:
 def test_a_limit_of_zero_is_full() -> None:
     assert Headroom(limit_units=0, used_units=0).used_percent == 100
     assert Headroom(limit_units=0, used_units=0).held_percent == 0
+    assert Headroom(limit_units=0, used_units=1).held_percent == 100
 
 
 def test_percent_is_rounded_down_so_that_full_means_full() -> None:
