@@ -1,0 +1,161 @@
+"""`manage.py serve_admission`: who may ask, and over what."""
+
+import http.client
+import os
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from django.core.management.base import CommandError
+
+from config.admission_wsgi import checking_names, common_name, only_admission
+from config.embedded.ports import free_port
+from config.management.commands.serve_admission import admission_command
+from metering.adapters.simulated_cluster.kubernetes_api.tls import (
+    CLIENT_NAME,
+    Identity,
+    make_identity,
+)
+
+READY_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that runs, and what proves a client to it."""
+
+    port: int
+    identity: Identity
+
+    def status(self, *, is_proven: bool) -> int:
+        tls = ssl.create_default_context(cadata=self.identity.authority_pem)
+        if is_proven:
+            tls.load_cert_chain(
+                self.identity.client_certificate_path, self.identity.client_key_path
+            )
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=tls, timeout=20)
+        try:
+            connection.request("GET", "/healthz")
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+
+def command(identity: Identity, port: int) -> list[str]:
+    return admission_command(
+        bind=f"127.0.0.1:{port}",
+        certificate=str(identity.certificate_path),
+        key=str(identity.key_path),
+        client_ca=str(identity.certificate_path.parent / "ca.crt"),
+        workers=1,
+        threads=2,
+    )
+
+
+@pytest.fixture(scope="module")
+def identity(tmp_path_factory: pytest.TempPathFactory) -> Identity:
+    folder = tmp_path_factory.mktemp("tls")
+    made = make_identity(folder)
+    (folder / "ca.crt").write_text(made.authority_pem)
+    return made
+
+
+@pytest.fixture(params=["", CLIENT_NAME, "another"])
+def running(request: pytest.FixtureRequest, identity: Identity) -> Iterator[Running]:
+    """Run the real server for API servers of some common names."""
+    server = Running(free_port(), identity)
+    process = subprocess.Popen(
+        command(identity, server.port),
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "config.settings.test",
+            "ADMISSION_CLIENT_NAMES": request.param,
+        },
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline:
+        with suppress(OSError):
+            server.status(is_proven=True)
+            break
+    yield server
+    process.terminate()
+    process.wait()
+
+
+def test_only_a_certificate_of_the_authority_and_of_an_allowed_name_may_ask(
+    running: Running, request: pytest.FixtureRequest
+) -> None:
+    expected = 403 if "another" in request.node.callspec.id else 200
+
+    assert running.status(is_proven=True) == expected
+    with pytest.raises((OSError, http.client.HTTPException)):
+        running.status(is_proven=False)
+
+
+def test_the_command_line_requires_a_client_certificate(identity: Identity) -> None:
+    line = command(identity, 8443)
+
+    assert line[:4] == [
+        sys.executable,
+        "-m",
+        "gunicorn",
+        "config.admission_wsgi:make_application()",
+    ]
+    assert line[line.index("--cert-reqs") + 1] == str(int(ssl.CERT_REQUIRED))
+    assert line[line.index("--worker-class") + 1] == "gthread"
+
+
+@pytest.mark.parametrize("bind", ["127.0.0.1:80", "[::1]:80", "127.1.2.3:80"])
+def test_plain_http_is_served_on_loopback_when_told_so(bind: str) -> None:
+    line = admission_command(bind=bind, workers=1, threads=1, insecure_loopback=True)
+
+    assert "--certfile" not in line
+
+
+@pytest.mark.parametrize("bind", ["0.0.0.0:80", "10.0.0.1:80", "localhost:80", ":80"])
+def test_plain_http_is_served_to_nobody_else(bind: str) -> None:
+    with pytest.raises(CommandError, match="loopback"):
+        admission_command(bind=bind, workers=1, threads=1, insecure_loopback=True)
+
+
+def test_without_files_nothing_is_served(identity: Identity, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="needed"):
+        admission_command(bind="127.0.0.1:80", workers=1, threads=1)
+    with pytest.raises(CommandError, match="Cannot read"):
+        admission_command(
+            bind="127.0.0.1:80",
+            certificate=str(tmp_path / "none"),
+            key=str(identity.key_path),
+            client_ca=str(identity.certificate_path),
+            workers=1,
+            threads=1,
+        )
+
+
+def test_a_connection_waits_shorter_than_an_api_server() -> None:
+    default = {"ENGINE": "x", "OPTIONS": {"options": "-c lock_timeout=9", "sslmode": "require"}}
+
+    told = only_admission({"default": default, "owner": {}})
+
+    assert told["MIDDLEWARE"] == []
+    assert told["ROOT_URLCONF"] == "config.admission_urls"
+    options = told["DATABASES"]["default"]["OPTIONS"]
+    assert options["sslmode"] == "require"
+    assert "lock_timeout=1000 -c statement_timeout=1500" in options["options"]
+    assert told["DATABASES"]["default"]["CONN_HEALTH_CHECKS"] is False
+    assert default["OPTIONS"]["options"] == "-c lock_timeout=9"
+
+
+def test_without_names_every_certificate_may_ask() -> None:
+    def inner(environ: object, start_response: object) -> list[bytes]:  # noqa: ARG001 - WSGI's own.
+        return [b""]
+
+    assert checking_names(inner, frozenset()) is inner
+    assert common_name({}) == ""

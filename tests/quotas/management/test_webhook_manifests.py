@@ -1,0 +1,97 @@
+"""`manage.py webhook_manifests`: what is printed, and what is refused."""
+
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from tests.builders import make_cluster
+
+pytestmark = pytest.mark.django_db
+PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> str:
+    path = tmp_path / "ca.crt"
+    path.write_text(PEM)
+    return str(path)
+
+
+def printed(authority: str, *more: str, where: str = "--service=gpu/ledger") -> list[Any]:
+    out = StringIO()
+    arguments = ("--cluster=hopper", where, f"--ca-file={authority}", *more)
+    call_command("webhook_manifests", *arguments, stdout=out)
+    return list(yaml.safe_load_all(out.getvalue()))
+
+
+@pytest.mark.parametrize(
+    ("mode", "on_failure", "policy"),
+    [
+        ("enforce", "deny", "Fail"),
+        ("enforce", "allow", "Ignore"),
+        ("warn", "deny", "Ignore"),
+        ("off", "deny", "Ignore"),
+    ],
+)
+def test_the_cluster_says_what_happens_when_nobody_answers(
+    authority: str, mode: str, on_failure: str, policy: str
+) -> None:
+    make_cluster(admission_mode=mode, admission_on_failure=on_failure)
+
+    mutating, validating = printed(authority)
+
+    assert mutating["kind"] == "MutatingWebhookConfiguration"
+    assert validating["webhooks"][0]["failurePolicy"] == policy
+    assert validating["webhooks"][0]["clientConfig"]["service"]["name"] == "ledger"
+
+
+def test_options_reach_the_configuration(authority: str) -> None:
+    make_cluster(offered_resources=["example.com/gpu"])
+
+    _, narrow = printed(authority)
+    _, wide = printed(
+        authority,
+        "--without-match-conditions",
+        "--exclude-namespace=monitoring",
+        "--timeout=3",
+        where="--url=https://gpu.example.test:8443/",
+    )
+
+    assert "k == 'example.com/gpu'" in narrow["webhooks"][0]["matchConditions"][0]["expression"]
+    pods = wide["webhooks"][0]
+    assert "matchConditions" not in pods
+    assert pods["clientConfig"]["url"] == "https://gpu.example.test:8443/admit/hopper/pods"
+    assert pods["timeoutSeconds"] == 3
+    (namespaces,) = pods["namespaceSelector"]["matchExpressions"]
+    assert namespaces["values"] == ["kube-system", "monitoring"]
+
+
+@pytest.mark.parametrize(
+    ("where", "more", "said"),
+    [
+        ("--service=ledger", (), "namespace/name"),
+        ("--url=http://gpu.example.test", (), "https"),
+        ("--url=https://gpu.example.test?x=1", (), "https"),
+        ("--service=gpu/ledger", ("--timeout=31",), "1 to 30"),
+        ("--service=gpu/ledger", ("--ca-file=/does/not/exist",), "Cannot read"),
+        ("--service=gpu/ledger", (f"--ca-file={__file__}",), "holds no certificate"),
+    ],
+    ids=["service", "plain", "query", "timeout", "missing", "no_certificate"],
+)
+def test_what_cannot_be_meant_is_refused(
+    authority: str, where: str, more: tuple[str, ...], said: str
+) -> None:
+    make_cluster()
+
+    with pytest.raises(CommandError, match=said):
+        printed(authority, *more, where=where)
+
+
+def test_a_cluster_nobody_knows_is_refused(authority: str) -> None:
+    with pytest.raises(CommandError, match="No active cluster is called hopper"):
+        printed(authority)
