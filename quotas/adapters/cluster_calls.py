@@ -100,7 +100,7 @@ class ClusterCalls:
         if body is not None:
             headers["Content-Type"] = APPLY_PATCH
         try:
-            answer = made.rest_client.request(
+            answer = made.rest_client.request(  # type: ignore[no-untyped-call]
                 method,
                 f"{made.configuration.host}{path}",
                 headers=headers,

@@ -11,7 +11,7 @@ from django.utils import timezone
 from unfold.decorators import display
 
 from quotas.adapters import quota_enforcer
-from quotas.domain.resource_quota import compare_keys, tell_briefly
+from quotas.domain.resource_quota import compare_keys, tell_briefly, tell_granted
 from quotas.models import EnforcementTarget
 from quotas.services.enforcement_by_hand import apply_again, read_again
 from tenants.admin.base import LedgerAdmin, actor_of_request
@@ -31,6 +31,23 @@ class EnforcementTargetAdmin(LedgerAdmin):
         "Choose namespaces to apply or to read them again at once."
     )
     change_form_before_template = "admin/quotas/enforcementtarget/comparison.html"
+    fields = (
+        "cluster",
+        "namespace",
+        "project",
+        "state",
+        "is_held",
+        "desired_generation",
+        "applied_generation",
+        "attempt",
+        "not_before",
+        "last_error",
+        "drifted_at",
+        "drift_managers",
+        "drifts_repaired",
+        "applied_at",
+        "checked_at",
+    )
     list_display = (
         "namespace",
         "cluster",
@@ -65,17 +82,17 @@ class EnforcementTargetAdmin(LedgerAdmin):
     @display(description="desired")
     def desired_text(self, target: EnforcementTarget) -> str:
         """Return what the namespace should say."""
-        return tell_briefly(target.desired_hard)
+        return tell_granted(target.desired_hard)
 
     @display(description="live")
     def live_text(self, target: EnforcementTarget) -> str:
         """Return what the namespace said when it was last read."""
-        return tell_briefly(target.live_hard)
+        return tell_granted(target.live_hard)
 
     @display(description="burst")
     def burst_text(self, target: EnforcementTarget) -> str:
         """Return what preemptible pods may hold beyond."""
-        return tell_briefly(target.desired_burst) if target.desired_burst else "-"
+        return tell_granted(target.desired_burst) if target.desired_burst else "-"
 
     @display(
         description="drift",

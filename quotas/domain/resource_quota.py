@@ -132,6 +132,14 @@ def tell_briefly(hard: Mapping[str, int]) -> str:
     return ", ".join(parts) or "none"
 
 
+def tell_granted(hard: Mapping[str, int]) -> str:
+    """Return what is granted of a quota, for a narrow column; "0 of everything" for nothing."""
+    granted = {key: units for key, units in hard.items() if units}
+    if hard and not granted:
+        return "0 of everything"
+    return tell_briefly(granted)
+
+
 def _told(units: int) -> str:
     return "open" if units >= OPEN_UNITS else str(units)
 

@@ -135,10 +135,10 @@ def _used(burst_classes: Iterable[str]) -> tuple[Used, Used]:
 
 def _suspended(at: datetime) -> frozenset[UUID]:
     """Return whoever may start nothing: the project, or the whole organization."""
-    rows = QuotaSuspension.objects.filter(begin_at__lte=at, end_at=None).values_list(
-        "organization_id", "project_id"
-    )
-    return frozenset(project_id or organization_id for organization_id, project_id in rows)
+    rows = QuotaSuspension.objects.filter(begin_at__lte=at, end_at=None)
+    whole = rows.filter(project=None).values_list("organization_id", flat=True)
+    parts = rows.exclude(project=None).values_list("project_id", flat=True)
+    return frozenset(one for one in (*whole, *parts) if one is not None)
 
 
 def _sizes_of(

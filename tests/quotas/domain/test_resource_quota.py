@@ -13,6 +13,7 @@ from quotas.domain.resource_quota import (
     scoped_of,
     sizes_offered,
     tell_briefly,
+    tell_granted,
     total_of,
 )
 
@@ -93,3 +94,11 @@ def test_a_quota_is_told_by_resource_name() -> None:
 
     assert tell_briefly(hard) == "nvidia.com/gpu 8, nvidia.com/mig-1g.10gb 0"
     assert tell_briefly({}) == "none"
+
+
+def test_a_narrow_column_tells_only_what_is_granted() -> None:
+    hard = {"requests.nvidia.com/mig-1g.10gb": 0, "requests.nvidia.com/gpu": 8}
+
+    assert tell_granted(hard) == "nvidia.com/gpu 8"
+    assert tell_granted(dict.fromkeys(hard, 0)) == "0 of everything"
+    assert tell_granted({}) == "none"
