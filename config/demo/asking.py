@@ -12,7 +12,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from config.demo.plan import QUOTA_REQUEST, PlannedRequest
-from config.demo.world import write_private
+from config.demo.private_files import write_private
 from quotas.models import EnforcementState, EnforcementTarget, QuotaRequest
 from quotas.tasks import tick_enforcement
 from tenants.domain.actors import system_actor

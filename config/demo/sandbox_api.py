@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from config.demo.private_files import write_private
 from config.demo.sandbox import LEAD, SANDBOX, load_sandbox
-from config.demo.world import write_private
 from metering.adapters.simulated_cluster.kubernetes_api import KubernetesAPI
 from metering.adapters.simulated_cluster.kubernetes_api.kubeconfig import write_kubeconfig
 

@@ -1,10 +1,12 @@
 """What the sandbox needs in the database, made through the services, once."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
 from django.contrib.auth.models import User
 
+from config.demo.plan import PlannedLimit
 from config.demo.sandbox import LIMITS, OFFERED, SANDBOX, TAILSPIN
 from config.demo.seeding import Endpoints, seed_limits, seed_organization
 from tenants.domain.actors import Actor, system_actor
@@ -15,13 +17,20 @@ from tenants.services.namespaces import bind_namespace
 ACTOR: Final = system_actor("demo.sandbox")
 
 
-def seed_sandbox(place: Endpoints, *, password: str, at: datetime) -> None:
+def seed_sandbox(
+    place: Endpoints,
+    *,
+    password: str,
+    at: datetime,
+    limits: Iterable[PlannedLimit] = LIMITS,
+) -> None:
     """Make the sandbox's organization, cluster, bindings and limits, as far as missing.
 
     Args:
         place: Where its API answers; kept up to date, because ports change from start to start.
         password: What its people sign in with.
         at: Now; it is metered from the hour of its first start on.
+        limits: Where none is set.
     """
     seed_organization(TAILSPIN, password, actor=ACTOR, at=at)
     cluster = _cluster(place, actor=ACTOR, at=at)
@@ -41,7 +50,7 @@ def seed_sandbox(place: Endpoints, *, password: str, at: datetime) -> None:
                     actor=ACTOR,
                     at=at,
                 )
-    seed_limits(LIMITS, actor=ACTOR, at=at)
+    seed_limits(limits, actor=ACTOR, at=at)
 
 
 def _cluster(place: Endpoints, *, actor: Actor, at: datetime) -> Cluster:

@@ -48,9 +48,12 @@ def _admission(stack: Stack, folder: Path, *, port: int) -> Program:
     proof = ("--certificate", str(identity.certificate_path), "--key", str(identity.key_path))
     # The sandbox's API proves itself with a certificate of its own authority.
     trusted = ("--client-ca", str(ca_path(folder)))
-    return stack.python_program(
+    program = stack.python_program(
         "admission", "manage.py", "serve_admission", *listen, *proof, *trusted
     )
+    # A server empties its folder of counts when it starts; the web server keeps another.
+    counts = {"PROMETHEUS_MULTIPROC_DIR": str(folder / "admission" / "metrics")}
+    return replace(program, environment={**program.environment, **counts})
 
 
 def _listens(port: int) -> bool:

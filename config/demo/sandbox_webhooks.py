@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from config.demo.asking import token_of
 from config.demo.plan import PLATFORM_ADMIN
+from config.demo.private_files import write_private
 from config.demo.sandbox import LEAD, ORGANIZATION_ADMIN, SANDBOX, TAILSPIN
 from config.demo.sandbox_api import SERVICE, ca_path, cluster_tokens
 from config.demo.sandbox_stage import admission_ca_path
-from config.demo.world import write_private
 from quotas.domain.webhook_configuration import Registration, configurations
 from tenants.models import Cluster, Project
 

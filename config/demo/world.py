@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from config.demo.oracle import month_hours
+from config.demo.private_files import write_private
 from config.demo.seeding import Endpoints
 from metering.adapters.simulated_cluster.demo_scenario import demo_scenario
 from metering.adapters.simulated_cluster.demo_tenancy import AMPERE, HOPPER, ORGANIZATIONS
@@ -99,15 +100,6 @@ class World:
     def reached_at(self, endpoints: Mapping[str, Endpoints]) -> Self:
         """Return the world with its servers' present addresses."""
         return replace(self, endpoints=dict(endpoints))
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file whole or not at all, readable by its owner only."""
-    partial = path.with_suffix(".partial")
-    partial.unlink(missing_ok=True)
-    partial.touch(mode=0o600)
-    partial.write_text(text + "\n", encoding="utf-8")
-    partial.replace(path)
 
 
 def _text(value: object) -> str:
