@@ -1,0 +1,107 @@
+"""The page of a request: what decides, and buttons that go through the services."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client, override_settings
+
+from quotas.models import QuotaLimit, QuotaRequest, RequestPolicy
+from tests.cast import Cast
+from tests.quotas.builders import make_limit
+from tests.quotas.services.asking import FixedEstimator, ask, steps_of
+
+PAGE = "/admin/quotas/quotarequest/"
+
+
+@pytest.fixture(autouse=True)
+def without_menu() -> Iterator[None]:
+    with override_settings(UNFOLD={}):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def staff(cast: Cast) -> None:  # noqa: ARG001 - The cast comes first.
+    User.objects.update(is_staff=True)
+
+
+def enter(user: User) -> Client:
+    client = Client()
+    client.force_login(User.objects.get(pk=user.pk))
+    return client
+
+
+def press(client: Client, request: QuotaRequest, verb: str, text: str = "") -> str:
+    answer = client.post(f"{PAGE}{request.pk}/{verb}/", {"text": text}, follow=True)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_the_page_shows_everything_that_decides(cast: Cast) -> None:
+    make_limit(cast.acme, units=6)
+    make_limit(cast.acme, cast.llm, units=5)
+    request = ask(cast, estimator=FixedEstimator())
+
+    page = enter(cast.frank).get(f"{PAGE}{request.pk}/change/").content.decode()
+
+    assert "LLM may hold 8 large in all (now 5), from the approval on, without end." in page
+    assert "800.00 EUR" in page
+    assert "400.00 EUR" in page
+    assert "8 free after approval" in page
+    assert "limit is 6" in page
+    assert QuotaLimit.objects.get(project=cast.llm).limit_units == 5
+
+
+def test_buttons_comment_and_approve_with_a_note(cast: Cast) -> None:
+    request = ask(cast)
+    client = enter(cast.frank)
+
+    press(client, request, "comment", "How long?")
+    page = press(client, request, "approve", "Until March.")
+
+    request.refresh_from_db()
+    assert (request.state, request.decision_note) == ("approved", "Until March.")
+    assert steps_of(request) == [("organization_admin", "approved")]
+    assert "How long?" in page
+    assert QuotaLimit.objects.get().limit_units == 8
+
+
+def test_a_refusal_is_told_and_changes_nothing(cast: Cast) -> None:
+    make_limit(cast.acme, units=6)
+    request = ask(cast)
+
+    page = press(enter(cast.frank), request, "approve")
+    stranger = press(enter(cast.ann), request, "reject", "No.")
+
+    assert "limit is 6" in page
+    assert "Your role does not allow this here." in stranger
+    assert steps_of(request) == [("organization_admin", "open")]
+
+
+def test_following_a_link_decides_nothing(cast: Cast) -> None:
+    request = ask(cast)
+    client = enter(cast.frank)
+
+    assert client.get(f"{PAGE}{request.pk}/approve/").status_code == 405
+    assert client.post(f"{PAGE}{request.pk}/burn/").status_code == 404
+    assert enter(cast.alice).post(f"{PAGE}{request.pk}/approve/").status_code == 404
+    assert steps_of(request) == [("organization_admin", "open")]
+
+
+def test_the_platform_writes_policies_in_a_form(cast: Cast) -> None:
+    form = {
+        "organization": str(cast.acme.pk),
+        "currency": "EUR",
+        "steps": '[{"level": "finance", "cost_from": "10000"}]',
+        "automatic_units": '{"small": 4}',
+        "automatic_cost": "500",
+        "escalate_after_hours": "24",
+        "expire_after_days": "14",
+        "remind_days": "3",
+    }
+
+    answer = enter(cast.frank).post("/admin/quotas/requestpolicy/add/", form)
+
+    assert answer.status_code == 302
+    policy = RequestPolicy.objects.get()
+    assert (policy.organization, policy.automatic_units) == (cast.acme, {"small": 4})
