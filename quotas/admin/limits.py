@@ -154,7 +154,9 @@ class QuotaLimitAdmin(ServiceAdmin):
             burst_units=limit.burst_units,
         )
 
-    @display(description="in force now", label={"suspended": "danger", "granted": "success"})
+    @display(
+        description="in force now", label={"suspended": "danger", "granted": "success", "set": ""}
+    )
     def in_force_label(self, limit: Any) -> tuple[str, str]:  # noqa: ANN401 - Annotated.
         """Return what binds now, coloured where it is not what was set."""
         text = tell_in_force(
@@ -163,7 +165,7 @@ class QuotaLimitAdmin(ServiceAdmin):
         if limit.suspended:
             return "suspended", text
         is_moved = limit.granted and limit.limit_units is not None
-        return "granted" if is_moved else "", text
+        return "granted" if is_moved else "set", text
 
     @display(description="promised below", ordering="overcommit_percent")
     def overcommit_text(self, limit: QuotaLimit) -> str:

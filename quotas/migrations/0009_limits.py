@@ -77,7 +77,6 @@ class Migration(migrations.Migration):
             model_name="quotagrant",
             name="limit",
             field=models.ForeignKey(
-                blank=True,
                 null=True,
                 on_delete=django.db.models.deletion.SET_NULL,
                 related_name="grants",

@@ -29,7 +29,7 @@ class QuotaGrant(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     limit = models.ForeignKey(
-        QuotaLimit, on_delete=models.SET_NULL, related_name="grants", null=True, blank=True
+        QuotaLimit, on_delete=models.SET_NULL, related_name="grants", null=True
     )
     organization = models.ForeignKey(
         Organization, on_delete=models.PROTECT, related_name="quota_grants", editable=False

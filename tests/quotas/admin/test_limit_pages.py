@@ -68,6 +68,7 @@ def test_a_limit_is_told_as_a_person_reads_it(cast: Cast) -> None:
 
     assert "8 Large, H100 only, on hopper, +2 burst" in page
     assert "12 (+4 granted)" in page
+    assert re.search(r">\s*unlimited\s*<", page)
     assert "unlimited Large" in page
     assert "150 %" in page
     assert "500" in page
@@ -177,8 +178,10 @@ def test_a_grant_that_cannot_be_is_refused_beside_its_field(cast: Cast) -> None:
 
     too_few = client.post(f"{GRANTS}add/", {"limit": str(limit.pk), "units": "-9"})
     nothing = client.post(f"{GRANTS}add/", {"limit": str(limit.pk), "units": "0"})
+    nowhere = client.post(f"{GRANTS}add/", {"limit": "", "units": "1"})
 
     assert "1 too few" in too_few.content.decode()
+    assert "This field is required." in nowhere.content.decode()
     assert "Send a whole number of units" in nothing.content.decode()
     assert not QuotaGrant.objects.exists()
 
