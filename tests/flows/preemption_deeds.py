@@ -41,7 +41,7 @@ PREEMPTION_DEEDS: dict[str, Any] = {
             burst_classes=(),
             **who,
         ),
-        [("quotas:preemption:execute", "acme")],
+        [("quotas:enforcement:plan", "acme"), ("quotas:preemption:execute", "acme")],
     ),
     "quotas.preemption_running.stop_plan": (
         frank,
