@@ -91,7 +91,7 @@ class Meeting:
         other_project: Slug; "" where whoever asks may not know it.
         other_organization: Likewise.
         neighbour: Who the other is where it is not named.
-        cursor: Where a list goes on after it.
+        mark: Where a list goes on after it: its cursor.
     """
 
     begin_at: datetime
@@ -108,7 +108,7 @@ class Meeting:
     neighbour: Neighbour
     other_organization: str
     other_project: str
-    cursor: str
+    mark: str
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def _meeting(row: tuple[Any, ...], *, reach: Reach) -> Meeting:
         neighbour=Neighbour.OTHER_PROJECT if is_own else Neighbour.OTHER_TENANT,
         other_organization=other_organization if is_known or is_own else "",
         other_project=other_project if is_known else "",
-        cursor=base64.urlsafe_b64encode(json.dumps(key).encode()).decode(),
+        mark=base64.urlsafe_b64encode(json.dumps(key).encode()).decode(),
     )
 
 

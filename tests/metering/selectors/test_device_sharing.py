@@ -211,7 +211,7 @@ def test_pages_follow_each_other_without_loss_and_tell_no_id(cast: Cast, hopper:
     whole = find()
 
     paged: list[Meeting] = []
-    while page := find(limit=3, after=paged[-1].cursor if paged else ""):
+    while page := find(limit=3, after=paged[-1].mark if paged else ""):
         paged.extend(page)
 
     assert tuple(paged) == whole
