@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.db import connections
+from django.db import connections, transaction
 from django.http import HttpResponse
 from django.test import RequestFactory
 from django.urls import resolve
@@ -79,7 +79,8 @@ def ledger(committed_db: str, namespace: str) -> Iterator[Cluster]:
     acme = make_organization()
     llm = make_project(acme)
     bind(cluster, namespace, llm)
-    open_counter(limit=make_limit(acme, llm, units=2), at=AT)
+    with transaction.atomic():
+        open_counter(limit=make_limit(acme, llm, units=2), at=AT)
     yield cluster
     views.guard().stop()
     views.guard.cache_clear()
