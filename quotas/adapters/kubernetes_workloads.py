@@ -88,7 +88,7 @@ class KubernetesWorkloadEvictor:
                 lambda made: client.CoreV1Api(made).create_namespaced_pod_eviction(
                     pod.name,
                     pod.namespace,
-                    body,
+                    body,  # type: ignore[arg-type] # The version is the server's own.
                     _preload_content=False,
                     _request_timeout=TIMEOUT_SECONDS,
                 ),
@@ -144,7 +144,7 @@ class KubernetesWorkloadEvictor:
         is_dry_run: bool,
     ) -> bool:
         """Patch, and return whether it went through; False when it was changed or deleted."""
-        options = {"dry_run": "All"} if is_dry_run else {}
+        options: dict[str, Any] = {"dry_run": "All"} if is_dry_run else {}
         try:
             self._call(
                 endpoint,

@@ -174,9 +174,9 @@ class PreemptionPlanAdmin(ServiceAdmin):
 
 def _victims(plan: PreemptionPlan) -> dict[str, Any]:
     """Return what the pages of a plan show: its gangs in the order of going."""
+    steps = steps_of(plan)
+    gangs = [list(found) for _, found in groupby(steps, key=attrgetter("victim"))]
     victims = [
-        {"steps": steps, "first": steps[0], "place": place + 1}
-        for place, (_, found) in enumerate(groupby(steps_of(plan), key=attrgetter("victim")))
-        for steps in [list(found)]
+        {"steps": gang, "first": gang[0], "place": place} for place, gang in enumerate(gangs, 1)
     ]
-    return {"plan": plan, "victims": victims, "pods": sum(len(v["steps"]) for v in victims)}
+    return {"plan": plan, "victims": victims, "pods": len(steps)}

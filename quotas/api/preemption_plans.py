@@ -128,7 +128,9 @@ class PreemptionPlanInputSerializer(StrictSerializer):
     """Whose plan is to be made."""
 
     organization = serializers.UUIDField()
-    yields = YieldInputSerializer(many=True, required=False, max_length=YIELDS_MAX)
+    yields = serializers.ListField(
+        child=YieldInputSerializer(), required=False, max_length=YIELDS_MAX
+    )
 
 
 class ResumptionSerializer(serializers.Serializer[Resumption]):
@@ -231,7 +233,7 @@ class PreemptionPlanViewSet(ReadingViewSet):
             actor=self.actor,
             at=self.at,
         )
-        return Response({"results": ResumptionSerializer(told, many=True).data})
+        return Response(ResumptionsSerializer({"results": told}).data)
 
 
 def _yield_of(actor: Actor, fields: dict[str, Any]) -> YieldDemand:

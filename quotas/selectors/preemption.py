@@ -210,7 +210,7 @@ def _merged(before: Candidate, other: Candidate) -> Candidate:
 
 def _is_claim(row: Mapping[str, Any]) -> bool:
     is_bound = row["state"] == ReservationState.HELD
-    return is_bound and row["resource"].startswith(CLAIM_PREFIX)
+    return is_bound and str(row["resource"]).startswith(CLAIM_PREFIX)
 
 
 def _candidates_of_row(

@@ -27,6 +27,7 @@ from tenants.services.audit import record
 RETRY_AFTER: Final = timedelta(seconds=30)
 """After the first time a cluster did not allow it; twice as long after each further one."""
 RETRY_AFTER_MAX: Final = timedelta(minutes=10)
+DOUBLINGS_MAX: Final = 10
 TRIES_MAX: Final = 30
 """Some five hours: a budget that has not yielded by then waits for a person."""
 UNANSWERED: Final = "unanswered"
@@ -223,8 +224,7 @@ def _columns(step: PreemptionAction, answer: StepAnswer, *, at: datetime) -> dic
 
 def _pause(attempt: int) -> timedelta:
     """Return how long to wait after an attempt, counted from 1."""
-    doublings = min(attempt - 1, 10)
-    return min(RETRY_AFTER_MAX, RETRY_AFTER * 2**doublings)
+    return min(RETRY_AFTER_MAX, RETRY_AFTER * (1 << min(attempt - 1, DOUBLINGS_MAX)))
 
 
 def _told(turn: Turn, counts: dict[str, int]) -> str:

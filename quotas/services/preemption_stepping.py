@@ -120,14 +120,16 @@ def _next_turn(plan: PreemptionPlan, *, actor: Actor, at: datetime) -> Turn | No
     _note_gone(look, at=at)
     if is_settled:
         _note_needless(look.due(), at=at)
-        return _wait_or_end(look, actor=actor, at=at)
+        _wait_or_end(look, actor=actor, at=at)
+        return None
     waiting = unapplied_targets(organization_id=plan.organization_id)
     if waiting and look.due():
         _wait(plan, f"Waits for the quota of {len(waiting)} namespaces.", at=at)
         return None
     victim = _next_victim(look, at=at)
     if not victim:
-        return _wait_or_end(look, actor=actor, at=at)
+        _wait_or_end(look, actor=actor, at=at)
+        return None
     return _claim(plan, victim, actor=actor, at=at)
 
 
