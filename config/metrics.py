@@ -104,24 +104,7 @@ class LedgerCollector(Collector):
             label="kind",
             values=open_exceptions_by_kind(),
         )
-        yield _by_label(
-            "unapplied_enforcement_targets",
-            "Namespaces whose quota is not yet true in their cluster.",
-            label="cluster",
-            values=unapplied_targets(),
-        )
-        yield _by_label(
-            "quota_drifts_repaired",
-            "Quotas that somebody had changed or deleted in the cluster, and that were repaired.",
-            label="cluster",
-            values=drifts_repaired(),
-        )
-        yield _by_label(
-            "namespaces_with_foreign_quotas",
-            "Namespaces in which somebody else keeps a quota of GPU resources too.",
-            label="cluster",
-            values=foreign_quotas(),
-        )
+        yield from _enforcement()
         yield from _admission()
         yield _by_label(
             "notifications_given_up",
@@ -145,6 +128,27 @@ class LedgerCollector(Collector):
             "Posted usage corrections that are not charged in full.",
             value=count_unaccrued_corrections(),
         )
+
+
+def _enforcement() -> Iterator[Metric]:
+    yield _by_label(
+        "unapplied_enforcement_targets",
+        "Namespaces whose quota is not yet true in their cluster.",
+        label="cluster",
+        values=unapplied_targets(),
+    )
+    yield _by_label(
+        "quota_drifts_repaired",
+        "Quotas that somebody had changed or deleted in the cluster, and that were repaired.",
+        label="cluster",
+        values=drifts_repaired(),
+    )
+    yield _by_label(
+        "namespaces_with_foreign_quotas",
+        "Namespaces in which somebody else keeps a quota of GPU resources too.",
+        label="cluster",
+        values=foreign_quotas(),
+    )
 
 
 def _admission() -> Iterator[Metric]:

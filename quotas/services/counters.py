@@ -7,12 +7,11 @@ it alone. It is taken after every row lock of `lock_limit_path` (docs/adr/0020).
 from datetime import datetime
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import connection
 
 from quotas.models import QuotaCounter, QuotaLimit
 
 
-@transaction.atomic
 def open_counter(*, limit: QuotaLimit, at: datetime) -> QuotaCounter:
     """Open the counter of a limit with what counts against it now; an open one stays as it is.
 
@@ -21,7 +20,11 @@ def open_counter(*, limit: QuotaLimit, at: datetime) -> QuotaCounter:
     Args:
         limit: A saved limit.
         at: When, UTC.
+
+    Raises:
+        RuntimeError: Called outside a transaction, where the lock would end at once.
     """
+    _require_transaction()
     _call("SELECT quotas_open_counters(%s)", limit.organization_id)
     counter = QuotaCounter.objects.get(pk=limit.pk)
     counter.checked_at = at
@@ -37,9 +40,13 @@ def lock_counters(*, organization_id: UUID) -> None:
     Raises:
         RuntimeError: Called outside a transaction, where the lock would end at once.
     """
+    _require_transaction()
+    _call("SELECT pg_advisory_xact_lock(quotas_lock_key(%s))", organization_id)
+
+
+def _require_transaction() -> None:
     if not connection.in_atomic_block:
         raise RuntimeError("Counters are locked inside a transaction.")
-    _call("SELECT pg_advisory_xact_lock(quotas_lock_key(%s))", organization_id)
 
 
 def _call(statement: str, organization_id: UUID) -> None:

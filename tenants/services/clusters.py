@@ -51,6 +51,7 @@ EDITABLE: Final = (
     "quota_target",
 )
 """The first metered hour is not among them: windows are made from it."""
+SLUG_KEY: Final = "tenants_cluster_slug_key"
 
 
 @transaction.atomic
@@ -138,11 +139,7 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
     refuse_invalid(cluster, further=_problems(cluster))
     add_row(
         row=cluster,
-        refusals={
-            "tenants_cluster_slug_key": SlugTakenError(
-                f'A cluster has the slug "{slug}".', field="slug"
-            )
-        },
+        refusals={SLUG_KEY: SlugTakenError(f'A cluster has the slug "{slug}".', field="slug")},
         actor=actor,
         at=at,
         organization_id=None,

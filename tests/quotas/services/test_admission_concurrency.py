@@ -175,3 +175,15 @@ def test_pods_of_several_sizes_lock_in_one_order() -> None:
     whole = QuotaLimit.objects.filter(scope=LimitScope.ORGANIZATION)
     assert [counted(limit) for limit in whole] == [(0, 80, 0, 0)] * 3
     assert drifted() == []
+
+
+def test_counters_are_locked_inside_a_transaction() -> None:
+    cast = make_cast()
+    limit = make_limit(cast.acme)
+
+    with pytest.raises(RuntimeError, match="inside a transaction"):
+        lock_counters(organization_id=cast.acme.pk)
+    with pytest.raises(RuntimeError, match="inside a transaction"):
+        open_counter(limit=limit, at=AT)
+
+    assert not QuotaCounter.objects.exists()
