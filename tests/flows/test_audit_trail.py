@@ -31,7 +31,6 @@ NOT_DEEDS = {
     "quotas.grants.record_grant",
     "quotas.limits.write_limit",
     "quotas.loan_trail.record_loan",
-    "quotas.loan_trail.tell_loan",
     "quotas.request_asking.prepare_request",
     "quotas.request_granting.grant_request",
     "quotas.request_preview.preview_request",
