@@ -7,6 +7,7 @@ from quotas.domain.division import (
     Part,
     Place,
     divide_limit,
+    settle_shares,
     share_units,
     split_largest_remainder,
 )
@@ -132,3 +133,20 @@ def test_the_order_in_which_places_are_known_does_not_matter(
     turned = dict(reversed(list(parts.items())))
 
     assert divide_limit(limit, parts) == divide_limit(limit, turned)
+
+
+def test_nothing_is_split_among_nobody() -> None:
+    assert split_largest_remainder(5, {}) == {}
+
+
+def test_a_cap_gives_the_rest_to_the_others_and_what_is_held_beyond_to_nobody() -> None:
+    assert share_units(8, {A: 0, B: 0}, {A: 2, B: None}) == {A: 2, B: 6}
+    assert share_units(8, {A: 6, B: 0}, {A: 0}) == {A: 0, B: 2}
+    assert share_units(8, {A: 0, B: 0}, {A: 2, B: 3}) == {A: 2, B: 3}
+
+
+def test_a_division_above_a_cap_does_not_stay_although_it_adds_up() -> None:
+    parts = {A: Part(0, 3, 3, cap_units=2), B: Part(0, 3, 3)}
+
+    assert settle_shares(6, parts) == {A: 2, B: 4}
+    assert divide_limit(6, parts) == {A: 2, B: 3}
