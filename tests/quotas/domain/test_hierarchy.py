@@ -276,12 +276,6 @@ def test_grants_on_unlimited_add_nothing() -> None:
     assert told(limit(None, "llm", "", span(-9)), limit(5, "llm", "bob")) == []
 
 
-def test_a_limit_can_be_given_further_grants() -> None:
-    given = limit(8, "llm", "", span(1)).with_grants(span(2), span(3))
-
-    assert given == limit(8, "llm", "", span(1), span(2), span(3))
-
-
 def test_a_broken_tree_is_mended_one_limit_at_a_time() -> None:
     broken = tree_of(limit(4), limit(3, "a"), limit(4, "b"))
     better = {**broken, **tree_of(limit(2, "a"))}
