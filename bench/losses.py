@@ -58,7 +58,8 @@ def _figures(site: "_Site", load: Connection) -> Iterator[Figure]:
     assert min(began["admitted"], began["refused"]) > 0, f"The limits are not reached: {began}"
     for name in ("valkey", "worker", "watcher", "postgres"):
         yield from _lose(site, load, name, f"losses.{name}", over_max=0)
-    site.let_in_unasked()
+    site.answer_while_away("allow")
+    time.sleep(STEADY_SECONDS)
     # Let in unasked, the walls of the namespaces hold: the projects' limits, not their sum's.
     walls = sum(PROJECT_UNITS.values()) - ORGANIZATION_UNITS
     yield from _lose(site, load, "postgres", "losses.postgres_unasked", over_max=walls)
@@ -137,8 +138,8 @@ class _Site:
             connections.close_all()
             return {}
 
-    def let_in_unasked(self) -> None:
-        """Let the cluster's pods in while the ledger is away."""
+    def answer_while_away(self, policy: str) -> None:
+        """Settle what pods are told while the ledger is away: "allow" or "deny"."""
         from config.demo.sandbox import SANDBOX  # noqa: PLC0415 - As above.
         from tenants.domain.actors import system_actor  # noqa: PLC0415
         from tenants.models import Cluster  # noqa: PLC0415
@@ -146,11 +147,10 @@ class _Site:
 
         update_cluster(
             cluster=Cluster.objects.get(slug=SANDBOX),
-            changes={"admission_on_failure": "allow"},
+            changes={"admission_on_failure": policy},
             actor=system_actor("bench"),
             at=datetime.now(UTC),
         )
-        time.sleep(STEADY_SECONDS)
 
     def _run(self, name: str, command: tuple[str, ...]) -> "subprocess.Popen[bytes]":
         with (self._folder / f"{name}.log").open("ab") as log:
@@ -214,6 +214,7 @@ def _furnish(site: _Site, folder: Path, api_url: str) -> None:
     place = Endpoints("", api_url, f"kubeconfig:{kubeconfig_path(folder)}")
     seed_sandbox(place, password=PASSWORD, at=datetime.now(UTC), limits=())
     set_limits(at=datetime.now(UTC))
+    site.answer_while_away("deny")
     identity = make_identity(folder / "admission")
     admission_ca_path(folder).write_text(identity.authority_pem, encoding="utf-8")
     port = free_port()
