@@ -146,7 +146,7 @@ class QuotaRequestInputSerializer(QuotaPreviewInputSerializer):
 class QuotaBulkInputSerializer(StrictSerializer):
     """Several requests, of which all are made or none."""
 
-    requests = QuotaRequestInputSerializer(many=True, max_length=BULK_BODY_MAX)
+    requests = serializers.ListField(child=QuotaRequestInputSerializer(), max_length=BULK_BODY_MAX)
 
 
 class QuotaRenewalSerializer(StrictSerializer):

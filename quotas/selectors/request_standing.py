@@ -34,12 +34,12 @@ def standing_of(request: QuotaRequest, *, at: datetime, burst_classes: Collectio
         burst_classes: Priority classes of preemptible pods.
     """
     limit = QuotaLimit.objects.filter(
-        organization_id=request.organization_id,
-        project_id=request.project_id,
-        user_id=request.user_id,
+        organization=request.organization,
+        project=request.project,
+        user=request.user,
         size=request.size,
         model_group=request.model_group,
-        cluster_id=request.cluster_id,
+        cluster=request.cluster,
     ).first()
     if limit is None:
         return Standing(is_set=False, limit_units=None, taken_units=0, left_units=None)

@@ -88,19 +88,14 @@ def ending_grants(*, at: datetime, limit: int) -> list[tuple[QuotaGrant, QuotaRe
     """
     policies = policies_of()
     default = policies.get(None) or PolicyInForce()
-    grants = (
-        QuotaGrant.objects.filter(
-            Q(valid__endswith__gt=at, valid__endswith__lte=at + timedelta(days=REMIND_DAYS_MAX)),
-            reason=GrantReason.REQUEST,
-        )
-        .select_related("limit")
-        .order_by("valid__endswith", "pk")[:limit]
-    )
+    grants = QuotaGrant.objects.filter(
+        Q(valid__endswith__gt=at, valid__endswith__lte=at + timedelta(days=REMIND_DAYS_MAX)),
+        reason=GrantReason.REQUEST,
+    ).order_by("valid__endswith", "pk")[:limit]
     due = [
         grant
         for grant in grants
-        if grant.valid.upper - at
-        <= (policies.get(grant.limit.organization_id) or default).remind_before
+        if grant.valid.upper - at <= (policies.get(grant.organization_id) or default).remind_before
     ]
     requests = (
         QuotaRequest.objects.filter(pk__in=[grant.reference for grant in due])

@@ -161,7 +161,7 @@ def prepare_request(draft: RequestDraft, *, actor: Actor, at: datetime) -> Quota
     require_capability(
         actor, SUBMIT, organization_id=project.organization_id, project_id=project.pk
     )
-    person_id = person_of(actor)
+    person_id = person_of(actor=actor)
     lock_limit_path(organization_id=project.organization_id, project_id=project.pk, user_id=None)
     _refuse_closed(draft)
     request = QuotaRequest(
@@ -242,7 +242,7 @@ def wish_of(request: QuotaRequest, cost: CostEstimate, *, actor: Actor) -> Wish:
         size=GPUSize(request.size),
         units=request.requested_units + (request.burst_units or 0),
         cost=Cost(cost.at_full_use, cost.currency),
-        asked_by=highest_level(actor, request=request),
+        asked_by=highest_level(actor=actor, request=request),
     )
 
 

@@ -35,7 +35,7 @@ def comment_request(*, request_id: UUID, text: str, actor: Actor, at: datetime) 
     if not any(actor.may(capability, **place) for capability in (REVIEW, DECIDE, FUND)):
         require_capability(actor, SUBMIT, **place)
     comment = RequestComment.objects.create(
-        request=request, author_id=person_of(actor), text=text, created_at=at
+        request=request, author_id=person_of(actor=actor), text=text, created_at=at
     )
     record_request(request, "comment", actor=actor, at=at)
     tell_comment(request, author=comment.author.username, text=text, at=at)

@@ -62,7 +62,7 @@ def preview_request(
     cost = estimate_cost(request, estimator, at=at)
     rules = policy_of(request.organization_id).rules
     wish = wish_of(request, cost, actor=actor)
-    problems = tried_problems(request, at=at)
+    problems = _tried_problems(request, at=at)
     is_by_itself = is_automatic(rules, wish) and not problems
     return Preview(
         units_before=request.units_before,
@@ -89,10 +89,10 @@ def problems_in_the_way(
     require_capability(
         actor, READ, organization_id=request.organization_id, project_id=request.project_id
     )
-    return tried_problems(request, at=at)
+    return _tried_problems(request, at=at)
 
 
-def tried_problems(request: QuotaRequest, *, at: datetime) -> tuple[FieldProblem, ...]:
+def _tried_problems(request: QuotaRequest, *, at: datetime) -> tuple[FieldProblem, ...]:
     """Return why a request could not be granted as things stand; what was tried is rolled back."""
     try:
         with transaction.atomic():

@@ -71,15 +71,15 @@ def require_turn(request: QuotaRequest, step: RequestStep | None, *, actor: Acto
     require_capability(actor, **_duty(level, request=request))
 
 
-def stands_at(actor: Actor, level: RequestLevel, *, request: QuotaRequest) -> bool:
+def stands_at(level: RequestLevel, *, actor: Actor, request: QuotaRequest) -> bool:
     """Whether an actor may decide a step of a level."""
     return actor.may(**_duty(level, request=request))
 
 
-def highest_level(actor: Actor, *, request: QuotaRequest) -> RequestLevel | None:
+def highest_level(*, actor: Actor, request: QuotaRequest) -> RequestLevel | None:
     """Return the highest level of the ladder an actor stands at; None for none."""
     for level in reversed(LADDER):
-        if stands_at(actor, level, request=request):
+        if stands_at(level, actor=actor, request=request):
             return level
     return None
 

@@ -46,7 +46,7 @@ def finish(
     return request
 
 
-def person_of(actor: Actor) -> int:
+def person_of(*, actor: Actor) -> int:
     """Return the primary key of the person behind an actor.
 
     Raises:

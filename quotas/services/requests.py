@@ -105,7 +105,7 @@ def approve_request(
     request = _locked_for_decision(request_id, note=note, actor=actor)
     if not moves(request, RequestMove.APPROVE):
         return request
-    person_id = person_of(actor)
+    person_id = person_of(actor=actor)
     refuse_twice(request, person_id=person_id)
     refuse_outdated(request, at=at)
     step = open_step(request)
@@ -136,7 +136,7 @@ def reject_request(*, request_id: UUID, note: str = "", actor: Actor, at: dateti
     request = _locked_for_decision(request_id, note=note, actor=actor)
     if not moves(request, RequestMove.REJECT):
         return request
-    person_id = person_of(actor)
+    person_id = person_of(actor=actor)
     refuse_twice(request, person_id=person_id)
     step = open_step(request)
     if step is not None:
@@ -163,7 +163,7 @@ def cancel_request(*, request_id: UUID, note: str = "", actor: Actor, at: dateti
         organization_id=request.organization_id,
         project_id=request.project_id,
     )
-    person_of(actor)
+    person_of(actor=actor)
     if not moves(request, RequestMove.CANCEL):
         return request
     return finish(request, RequestMove.CANCEL, note=note, actor=actor, at=at)
@@ -181,6 +181,6 @@ def _locked_for_decision(request_id: UUID, *, note: str, actor: Actor) -> QuotaR
     refuse_problems(note_problems(note))
     request = _locked(request_id)
     require_turn(request, open_step(request), actor=actor)
-    if request.requested_by_id == person_of(actor):
+    if request.requested_by_id == person_of(actor=actor):
         raise OwnQuotaRequestError("You made this request, so somebody else decides it.")
     return request

@@ -64,7 +64,7 @@ def register_endpoint(  # noqa: PLR0913 - A record's columns; all are keyword on
         organization=organization,
         kind=kind,
         address=address,
-        events=list(events) if isinstance(events, Sequence) else events,
+        events=list(events),
         secret_reference=secret_reference,
         created_at=at,
     )
