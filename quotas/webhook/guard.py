@@ -51,7 +51,8 @@ class Breaker:
             return
         with self._lock:
             now = self._clock()
-            if self._closed_until is not None and now < self._closed_until:
+            # Since the look outside the lock another one may have found the ledger back.
+            if now < (self._closed_until or 0):
                 raise LedgerAwayError("The ledger was away a moment ago.")
             # This one asks; the others wait for what it finds.
             self._closed_until = now + PAUSE_NANOSECONDS
