@@ -167,5 +167,6 @@ def _rate(call: Any, *given: Any) -> tuple[Decimal, Decimal]:  # noqa: ANN401 - 
     """Return calls a second of all connections together, and the seconds of the slowest 1 %."""
     answers = stage.side_by_side(call, *given, workers=CONNECTIONS)
     seconds = sorted(second for answer in answers for second in answer)
-    rate = sum(Decimal(len(answer)) / Decimal(str(sum(answer))) for answer in answers)
+    each = (Decimal(len(answer)) / Decimal(str(sum(answer))) for answer in answers)
+    rate = sum(each, start=Decimal(0))
     return rate, Decimal(str(seconds[len(seconds) * 99 // 100]))

@@ -165,9 +165,10 @@ def _ask(
     uid, owner = uuid.uuid4().hex, dice.choice(("", *USERS))
     asked = question(place, uid=uid, owner=owner, size=size, units=units, at=at)
     start = time.perf_counter()
-    (answer,) = connection.execute("SELECT quotas_admit(%s::jsonb)", [asked]).fetchone() or ({},)
+    row = connection.execute("SELECT quotas_admit(%s::jsonb)", [asked]).fetchone()
+    answer: dict[str, Any] = {} if row is None else row[0]
     told.seconds.append(time.perf_counter() - start)
-    if answer["code"] == "allowed":
+    if answer.get("code") == "allowed":
         told.admitted.append(Admitted(uid, place, owner, size, units, at))
     else:
         told.refused += 1

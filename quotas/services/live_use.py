@@ -85,7 +85,7 @@ def repair_counters(*, actor: Actor, at: datetime) -> tuple[Repair, ...]:
     return repairs
 
 
-def _answer(statement: str, *given: object) -> Any:  # noqa: ANN401 - JSON of the ledger.
+def _answer(statement: str, *given: datetime | list[str]) -> Any:  # noqa: ANN401 - JSON of the ledger.
     with connection.cursor() as cursor:
         cursor.execute(statement, given)
         (answer,) = cursor.fetchone()

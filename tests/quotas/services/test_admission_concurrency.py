@@ -44,7 +44,9 @@ def stage() -> tuple[Cast, Cluster]:
     return cast, cluster
 
 
-def pods(cluster: Cluster, count: int, *, name: str = "pod", units: int = 1) -> list[Callable]:
+def pods(
+    cluster: Cluster, count: int, *, name: str = "pod", units: int = 1
+) -> list[Callable[[], object]]:
     def one(number: int) -> Callable[[], object]:
         namespace = "llm" if number % 2 else "vision"
         return lambda: ask(cluster, namespace, f"{name}-{number}", demand(units)).is_allowed

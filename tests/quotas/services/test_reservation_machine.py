@@ -49,6 +49,8 @@ HOLDERS = st.sampled_from(
 )
 CAPS = st.one_of(st.none(), st.integers(0, 6))
 PICK = st.integers(0, 1_000)
+Asked = tuple[str, int, tuple[str, ...]]
+"""Size, units and model groups."""
 DEMANDS = st.lists(st.tuples(SIZES, st.integers(1, 3), GROUPS), min_size=1, max_size=2)
 
 
@@ -143,7 +145,7 @@ class ReservationMachine(RuleBasedStateMachine):
         burst=st.sampled_from([False, False, True]),
         dry=st.sampled_from([False, False, True]),
     )
-    def admit(self, place: tuple[str, str], owner: str, demands: list[tuple[str, int, tuple]],
+    def admit(self, place: tuple[str, str], owner: str, demands: list[Asked],
               *, burst: bool, dry: bool) -> None:  # fmt: skip
         self.number += 1
         uid = f"pod-{self.number}"
