@@ -15,7 +15,7 @@ from metering.models import (
     MeteringException,
     MeteringWindow,
 )
-from quotas.models import EnforcementTarget, LoanPolicy, QuotaRequest, QuotaSuspension
+from quotas.models import EnforcementTarget, QuotaRequest, QuotaSuspension
 from tenants.domain.actors import system_actor
 from tenants.domain.roles import Role
 from tenants.services.service_accounts import create_service_account
@@ -143,7 +143,6 @@ def _make_quotas(ledger: Ledger, number: int) -> None:
     make_plan(ledger.organization)
     protect(ledger.organization, ledger.llm)
     make_loan(ledger.organization, ledger.llm)
-    LoanPolicy.objects.create(organization=ledger.organization, changed_at=AT)
     EnforcementTarget.objects.create(
         cluster=ledger.cluster,
         namespace=f"{ledger.organization.slug}-llm",

@@ -6,7 +6,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from metering.domain.waste_rules import WasteThresholds
-from quotas.models import QuotaLimit, QuotaLoan
+from quotas.models import LoanPolicy, QuotaLimit, QuotaLoan
 from quotas.selectors.lending import LendingTerms
 from quotas.services import lending, loans
 from tenants.models import Organization, Project
@@ -18,11 +18,12 @@ MADE: Final = [("quotas:grant:make", "acme")] * 2
 
 
 def make_loan(organization: Organization, project: Project) -> UUID:
-    """Return a proposed loan of one of a project's large units to another of its organization."""
+    """Return a proposed loan of one of a project's large units to another of its organization, and a policy."""
     others = Project.objects.filter(organization=organization).exclude(pk=project.pk)
     borrower = others.first() or make_project(organization, f"{project.slug}-two")
     make_limit(organization, borrower, units=4)
     QuotaLimit.objects.filter(project=project).update(changed_at=MONTH_START)
+    LoanPolicy.objects.create(organization=organization, changed_at=AT)
     made = QuotaLoan.objects.create(
         organization=organization,
         lender=project,
