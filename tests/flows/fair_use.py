@@ -18,7 +18,7 @@ MADE: Final = [("quotas:grant:make", "acme")] * 2
 
 
 def make_loan(organization: Organization, project: Project) -> UUID:
-    """Return a proposed loan of one of a project's large units to another of its organization, and a policy."""
+    """Return a proposed loan of a large unit to another project; its organization has a policy."""
     others = Project.objects.filter(organization=organization).exclude(pk=project.pk)
     borrower = others.first() or make_project(organization, f"{project.slug}-two")
     make_limit(organization, borrower, units=4)
