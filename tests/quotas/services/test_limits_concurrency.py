@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from threading import Barrier
 
 import psycopg
@@ -222,3 +223,23 @@ def test_a_tenant_suspended_twice_at_once_is_suspended_once() -> None:
 
     assert len(set(results)) == 1
     assert audit_actions() == ["quotas:suspension:suspend"]
+
+
+def test_two_approvals_at_once_of_units_for_a_time_make_one_grant() -> None:
+    cast = make_cast()
+    make_limit(cast.acme, cast.llm, units=4)
+    request = submit_request(
+        project=cast.llm,
+        size="large",
+        requested_units=8,
+        justification="A bigger model.",
+        end_at=AT + timedelta(days=4),
+        actor=actor_of(cast.bob),
+        at=AT,
+    )
+
+    states = at_once(approve(request, actor_of(cast.alice)), approve(request, actor_of(cast.frank)))
+
+    assert states == ["approved", "approved"]
+    assert [grant.units for grant in QuotaGrant.objects.all()] == [4]
+    assert audit_actions().count("quotas:request:approve") == 1
