@@ -35,7 +35,7 @@ def duration_seconds(text: str) -> int:
 
 
 def test_every_part_of_a_deployment_is_there() -> None:
-    assert set(compose()["services"]) == {"postgres", "valkey", "prometheus", *OURS}
+    assert set(compose()["services"]) == {"postgres", "valkey", "prometheus", "admission", *OURS}
 
 
 def test_every_image_has_a_version() -> None:
