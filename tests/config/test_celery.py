@@ -54,7 +54,7 @@ def test_the_broker_is_the_one_of_the_settings() -> None:
 
 
 def test_every_beat_names_a_task_of_an_app_and_none_is_a_month_away() -> None:
-    for name in ("metering", "quotas", "billing"):
+    for name in ("tenants", "metering", "quotas", "billing"):
         import_module(f"{name}.tasks")
     for name, entry in app.conf.beat_schedule.items():
         assert entry["task"] in app.tasks, name
@@ -64,7 +64,7 @@ def test_every_beat_names_a_task_of_an_app_and_none_is_a_month_away() -> None:
 
 
 def test_retries_wait_in_the_tables_not_in_the_broker() -> None:
-    for name in ("metering", "quotas", "billing"):
+    for name in ("tenants", "metering", "quotas", "billing"):
         source = (ROOT / name / "tasks.py").read_text(encoding="utf-8")
 
         assert not re.search(r"countdown|\beta=|\.retry\(|autoretry_for", source), name
