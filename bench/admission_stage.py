@@ -67,6 +67,7 @@ class Told:
 def build(*, organizations: int) -> list[Place]:
     """Return the namespaces of new tenants; every organization, project and user has limits."""
     from django.contrib.auth.models import User  # noqa: PLC0415 - Django is set up by now.
+    from django.db import transaction  # noqa: PLC0415
 
     from quotas.models import LimitScope, QuotaLimit  # noqa: PLC0415
     from quotas.services.counters import open_counter  # noqa: PLC0415
@@ -100,7 +101,8 @@ def build(*, organizations: int) -> list[Place]:
                     created_at=BEGIN,
                     changed_at=BEGIN,
                 )
-                open_counter(limit=limit, at=BEGIN)
+                with transaction.atomic():
+                    open_counter(limit=limit, at=BEGIN)
     return places
 
 
