@@ -67,7 +67,8 @@ def _cluster(place: Endpoints, *, actor: Actor, at: datetime) -> Cluster:
             offered_resources=OFFERED,
             is_watched=True,
             admission_mode=AdmissionMode.ENFORCE.value,
-            **reach,
+            kubernetes_url=place.kubernetes_url,
+            credential_reference=place.credential_reference,
             actor=actor,
             at=at,
         )

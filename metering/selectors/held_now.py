@@ -6,7 +6,7 @@ Whose a namespace is, is decided by the binding in force; what nobody is bound t
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection
@@ -85,7 +85,7 @@ def holding_pods(
     admission_modes: Collection[str],
 ) -> tuple[HoldingPod, ...]:
     """Return the pods of one organization that hold a size, in no order; one statement."""
-    given = {**_given(at, [organization_id], admission_modes), "size": size.value}
+    given: dict[str, Any] = {**_given(at, [organization_id], admission_modes), "size": size.value}
     with connection.cursor() as cursor:
         cursor.execute(_PODS, given)
         return tuple(
@@ -96,7 +96,7 @@ def holding_pods(
 
 def _given(
     at: datetime, organization_ids: Collection[UUID], admission_modes: Collection[str]
-) -> dict[str, object]:
+) -> dict[str, Any]:
     return {
         "at": at,
         "organizations": list(organization_ids),

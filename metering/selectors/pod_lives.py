@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection
@@ -33,7 +33,7 @@ def pod_lives(
 
     Kinds are such as "Job"; "" is a pod without a controller.
     """
-    given = {
+    given: dict[str, Any] = {
         "projects": list(project_ids),
         "since": at - LOOKBACK,
         "at": at,

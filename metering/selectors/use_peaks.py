@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection
@@ -71,7 +71,7 @@ def daily_peaks(
         begin: First day.
         end: The day after the last one.
     """
-    given = {
+    given: dict[str, Any] = {
         "begin": datetime.combine(begin, time(), tzinfo=UTC),
         "end": datetime.combine(end, time(), tzinfo=UTC),
         "projects": list(project_ids),

@@ -2,50 +2,32 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 from uuid import UUID
 
 from metering.domain.gpu_sizes import GPUSize
 from quotas.domain.admission import Demand
 
 
-class CeilingLimit(Protocol):
-    """A limit as it binds now; see `quotas.selectors.in_force.LimitInForce`."""
+@dataclass(frozen=True)
+class CeilingLimit:
+    """What of a limit in force a ceiling depends on.
 
-    @property
-    def project_id(self) -> UUID | None:
-        """Return the project, None for the whole organization."""
-        ...
+    Attributes:
+        project_id: None for the whole organization.
+        username: None for every user.
+        model_group: "" for every model.
+        cluster_id: None for every cluster.
+        nominal_units: None for unlimited.
+        burst_units: What preemptible pods may hold.
+    """
 
-    @property
-    def username(self) -> str | None:
-        """Return the user, None for all."""
-        ...
-
-    @property
-    def size(self) -> GPUSize:
-        """Return the size."""
-        ...
-
-    @property
-    def model_group(self) -> str:
-        """Return the model group, "" for every one."""
-        ...
-
-    @property
-    def cluster_id(self) -> UUID | None:
-        """Return the cluster, None for every one."""
-        ...
-
-    @property
-    def nominal_units(self) -> int | None:
-        """Return the units, None for unlimited."""
-        ...
-
-    @property
-    def burst_units(self) -> int:
-        """Return the units of preemptible pods."""
-        ...
+    project_id: UUID | None
+    username: str | None
+    size: GPUSize
+    model_group: str
+    cluster_id: UUID | None
+    nominal_units: int | None
+    burst_units: int
 
 
 @dataclass(frozen=True)

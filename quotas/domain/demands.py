@@ -6,35 +6,18 @@ decides, to the largest it can be.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
-from metering.domain.catalogue import Sized
 from metering.domain.catalogue_rules import Rule
 from metering.domain.gpu_sizes import GPUSize
 from quotas.domain.admission import Demand
-from quotas.domain.node_fit import Placement
+from quotas.domain.node_fit import NodeOffer, Placement
 from quotas.domain.pod_review import CLAIM_PREFIX
 from quotas.domain.resource_sizes import FROM_SMALLEST, size_by_name
 
 NETWORK_WORDS: Final = ("rdma", "nic", "net", "dranet", "sriov", "infiniband", "roce")
 """Device classes with one of these as a word of their name are no GPUs."""
 MIG_WORD: Final = "mig"
-
-
-@dataclass(frozen=True)
-class NodeOffer:
-    """What nodes that are alike offer of GPUs.
-
-    Attributes:
-        nodes: Their names, one or more.
-        labels: The labels that are kept of them.
-        sized: Resource to what one unit of it is there; a resource without a size is left out.
-    """
-
-    nodes: frozenset[str]
-    labels: Mapping[str, str]
-    sized: Mapping[str, Sized]
 
 
 class UnknownDeviceError(Exception):

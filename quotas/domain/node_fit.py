@@ -9,8 +9,9 @@ Source: kubernetes/component-helpers, scheduling/corev1/nodeaffinity.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 
+from metering.domain.catalogue import Sized
 from quotas.domain.pod_fields import (
     ENTRIES_MAX,
     JSON,
@@ -69,18 +70,19 @@ class Requirement:
         return {"Gt": number > bound, "Lt": number < bound}.get(self.operator, True)
 
 
-class Offering(Protocol):
-    """Nodes that are alike; see `quotas.domain.demands.NodeOffer`."""
+@dataclass(frozen=True)
+class NodeOffer:
+    """What nodes that are alike offer of GPUs.
 
-    @property
-    def nodes(self) -> frozenset[str]:
-        """Return their names."""
-        ...
+    Attributes:
+        nodes: Their names, one or more.
+        labels: The labels that are kept of them.
+        sized: Resource to what one unit of it is there; a resource without a size is left out.
+    """
 
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """Return the labels that are kept of them."""
-        ...
+    nodes: frozenset[str]
+    labels: Mapping[str, str]
+    sized: Mapping[str, Sized]
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class Placement:
             one.key == _NAME for term in (self.selector, *self.terms) for one in term
         )
 
-    def nodes_within(self, offers: Iterable[Offering]) -> frozenset[str]:
+    def nodes_within(self, offers: Iterable[NodeOffer]) -> frozenset[str]:
         """Return the names of all nodes the pod may land on."""
         return frozenset(
             node for offer in offers for node in offer.nodes if self.may_land_on(node, offer.labels)

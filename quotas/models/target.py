@@ -44,7 +44,7 @@ class EnforcementTarget(models.Model):
         default=dict, db_default=models.Value({}, models.JSONField())
     )
     foreign_quotas = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))
-    """Other quotas of GPU resources in the namespace, by name: reported, for they may be tighter."""
+    """Other quotas of GPU resources in the namespace, by name: told, for they may be tighter."""
     state = models.CharField(
         max_length=16, choices=EnforcementState.choices, default=EnforcementState.PENDING
     )

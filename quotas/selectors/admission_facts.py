@@ -18,9 +18,9 @@ from metering.domain.gpu_sizes import GPUSize
 from metering.selectors.catalogue import catalogue_in_force
 from metering.selectors.device_sizes import sizes_seen
 from metering.selectors.node_offers import OfferingNode, nodes_offering
-from quotas.domain.demands import NodeOffer
 from quotas.domain.isolation import DEDICATED_LABEL, PRODUCT_LABEL, Offer
 from quotas.domain.isolation_policy import Policy
+from quotas.domain.node_fit import NodeOffer
 from quotas.selectors.isolation import isolation_policies
 from tenants.models import Cluster, NamespaceBinding
 from tenants.models.cluster import AdmissionMode, FailurePolicy

@@ -137,8 +137,8 @@ def _suspended(at: datetime) -> frozenset[UUID]:
     """Return whoever may start nothing: the project, or the whole organization."""
     rows = QuotaSuspension.objects.filter(begin_at__lte=at, end_at=None)
     whole = rows.filter(project=None).values_list("organization_id", flat=True)
-    parts = rows.exclude(project=None).values_list("project_id", flat=True)
-    return frozenset(one for one in (*whole, *parts) if one is not None)
+    parts = rows.values_list("project_id", flat=True)
+    return frozenset((*whole, *filter(None, parts)))
 
 
 def _sizes_of(

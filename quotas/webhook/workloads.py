@@ -11,7 +11,7 @@ from datetime import datetime
 from quotas.domain import denials
 from quotas.domain.admission import Demand, PodQuestion
 from quotas.domain.admission_review import CREATE, UPDATE, Review
-from quotas.domain.ceilings import Asker, ceiling_of
+from quotas.domain.ceilings import Asker, CeilingLimit, ceiling_of
 from quotas.domain.demands import UnknownDeviceError
 from quotas.domain.ownership import old_template, told_owner
 from quotas.domain.pod_fields import JSON, PodInvalidError
@@ -118,7 +118,18 @@ class _Look:
         return allowed("warned", warnings=tuple(self._warnings(demands, at=at)))
 
     def _never(self, demands: tuple[Demand, ...], tenant: Tenant, *, at: datetime) -> Iterator[str]:
-        limits = limits_in_force(at=at, organization_ids=[tenant.organization_id])
+        limits = [
+            CeilingLimit(
+                project_id=limit.project_id,
+                username=limit.username,
+                size=limit.size,
+                model_group=limit.model_group,
+                cluster_id=limit.cluster_id,
+                nominal_units=limit.nominal_units,
+                burst_units=limit.burst_units,
+            )
+            for limit in limits_in_force(at=at, organization_ids=[tenant.organization_id])
+        ]
         asker = Asker(
             project_id=tenant.project_id,
             cluster_id=self.facts.cluster_id,

@@ -99,6 +99,6 @@ def _open(cluster_id: UUID, *, catalogue: Catalogue) -> int:
         cursor.execute("ANALYZE watch_hold")
         cursor.execute(_ASKED)
         sizes = sizes_json(catalogue, labelled(cursor.fetchall()))
-        given = {"cluster_id": cluster_id, "sizes": sizes, "burst": burst_classes()}
+        given: dict[str, Any] = {"cluster_id": cluster_id, "sizes": sizes, "burst": burst_classes()}
         cursor.execute(_OPEN, given)
         return int(cursor.rowcount)

@@ -1,13 +1,13 @@
 """The most one pod could ever be given."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
 from metering.domain.gpu_sizes import GPUSize
 from quotas.domain.admission import Demand
-from quotas.domain.ceilings import Asker, ceiling_of
+from quotas.domain.ceilings import Asker, CeilingLimit, ceiling_of
 
 LLM, CV = UUID(int=1), UUID(int=2)
 HOPPER, AMPERE = UUID(int=3), UUID(int=4)
@@ -15,18 +15,12 @@ ASKER = Asker(project_id=LLM, cluster_id=HOPPER, owner="alice", is_burst=False)
 DEMAND = Demand("nvidia.com/gpu", GPUSize.LARGE, 4, ("A100", "H100"))
 
 
-@dataclass(frozen=True)
-class Limit:
-    project_id: UUID | None = None
-    username: str | None = None
-    size: GPUSize = GPUSize.LARGE
-    model_group: str = ""
-    cluster_id: UUID | None = None
-    nominal_units: int | None = 8
-    burst_units: int = 2
+def Limit(**changes: object) -> CeilingLimit:  # noqa: N802 - Reads as what it makes.
+    anybody = CeilingLimit(None, None, GPUSize.LARGE, "", None, nominal_units=8, burst_units=2)
+    return replace(anybody, **changes)  # type: ignore[arg-type]
 
 
-def ceiling(*limits: Limit, asker: Asker = ASKER, demand: Demand = DEMAND) -> int | None:
+def ceiling(*limits: CeilingLimit, asker: Asker = ASKER, demand: Demand = DEMAND) -> int | None:
     return ceiling_of(limits, demand=demand, asker=asker)
 
 

@@ -8,8 +8,8 @@ from metering.domain.catalogue import Sized
 from metering.domain.catalogue_rules import DEFAULT_RULES
 from metering.domain.gpu_sizes import GPUSize, SharingMode
 from quotas.domain.admission import Demand
-from quotas.domain.demands import NodeOffer, UnknownDeviceError, demands_of
-from quotas.domain.node_fit import Placement, placement_of
+from quotas.domain.demands import UnknownDeviceError, demands_of
+from quotas.domain.node_fit import NodeOffer, Placement, placement_of
 
 GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from quotas.domain.demands import NodeOffer
-from quotas.domain.node_fit import Placement, placement_of
+from quotas.domain.node_fit import NodeOffer, Placement, placement_of
 from quotas.domain.pod_fields import ENTRIES_MAX, PodInvalidError
 
 PRODUCT = "nvidia.com/gpu.product"

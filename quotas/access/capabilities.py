@@ -1,0 +1,21 @@
+"""Capabilities of quotas; which role holds which is in `tenants.domain.roles`."""
+
+from typing import Final
+
+READ_LIMIT: Final = "quotas:limit:read"
+WRITE_LIMIT: Final = "quotas:limit:write"
+READ_REQUEST: Final = "quotas:request:read"
+SUBMIT_REQUEST: Final = "quotas:request:submit"
+DECIDE_REQUEST: Final = "quotas:request:decide"
+REVIEW_REQUEST: Final = "quotas:request:review"
+FUND_REQUEST: Final = "quotas:request:fund"
+READ_ISOLATION: Final = "quotas:isolation:read"
+WRITE_ISOLATION: Final = "quotas:isolation:write"
+READ_ENFORCEMENT: Final = "quotas:enforcement:read"
+WRITE_ENFORCEMENT: Final = "quotas:enforcement:write"
+READ_PREEMPTION: Final = "quotas:preemption:read"
+PLAN_PREEMPTION: Final = "quotas:preemption:plan"
+WRITE_PREEMPTION: Final = "quotas:preemption:write"
+READ_RESERVATION: Final = "quotas:reservation:read"
+READ_SUSPENSION: Final = "quotas:suspension:read"
+WRITE_SUSPENSION: Final = "quotas:suspension:write"

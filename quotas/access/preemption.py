@@ -1,0 +1,58 @@
+"""Preemption plans and protected windows: fetched with permission."""
+
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from quotas.access.capabilities import READ_PREEMPTION
+from quotas.models import PreemptionPlan, ProtectedWindow
+from tenants.access import access_row, organizations_visible_to
+from tenants.domain.actors import Actor
+
+
+def plans_visible_to(actor: Actor, capability: str = READ_PREEMPTION) -> QuerySet[PreemptionPlan]:
+    """Return the preemption plans of the organizations over which an actor holds a capability."""
+    return PreemptionPlan.objects.select_related("organization").filter(
+        organization__in=organizations_visible_to(actor, capability)
+    )
+
+
+def windows_visible_to(
+    actor: Actor, capability: str = READ_PREEMPTION
+) -> QuerySet[ProtectedWindow]:
+    """Return the protected windows of organizations over which an actor holds a capability."""
+    return ProtectedWindow.objects.select_related("organization", "project").filter(
+        organization__in=organizations_visible_to(actor, capability)
+    )
+
+
+def access_plan(actor: Actor, plan_id: UUID, capability: str) -> PreemptionPlan:
+    """Return a preemption plan over which an actor holds a capability.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it without holding the capability.
+    """
+    return access_row(
+        PreemptionPlan.objects.select_related("organization"),
+        plan_id,
+        allowed=plans_visible_to(actor, capability),
+        visible=plans_visible_to(actor),
+        capability=capability,
+    )
+
+
+def access_window(actor: Actor, window_id: UUID, capability: str) -> ProtectedWindow:
+    """Return a protected window over which an actor holds a capability.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it without holding the capability.
+    """
+    return access_row(
+        ProtectedWindow.objects.select_related("organization", "project"),
+        window_id,
+        allowed=windows_visible_to(actor, capability),
+        visible=windows_visible_to(actor),
+        capability=capability,
+    )
