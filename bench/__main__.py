@@ -7,7 +7,15 @@ import sys
 
 import bench
 
-NOT_BENCHES = {"__main__", "admission_stage", "bare", "crowd", "harness", "lab_methods", "lab_stage", "losses_load"}
+NOT_BENCHES = {
+    "__main__",
+    "admission_stage",
+    "crowd",
+    "harness",
+    "lab_methods",
+    "lab_stage",
+    "losses_load",
+}
 
 
 def bench_names() -> list[str]:

@@ -125,7 +125,9 @@ def _make_tenants(kubeconfig: Path) -> "list[Project]":
         created_at=at,
     )
     owners = Organization.objects.bulk_create(
-        Organization(slug=f"org-{number}", name=f"Org {number}", billing_currency="EUR", created_at=at)
+        Organization(
+            slug=f"org-{number}", name=f"Org {number}", billing_currency="EUR", created_at=at
+        )
         for number in range(ORGANIZATIONS)
     )
     projects = Project.objects.bulk_create(

@@ -17,7 +17,7 @@ Capture = Callable[..., AbstractContextManager[list[Callable[[], object]]]]
 ACME = UUID(int=7)
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """Makes a transaction roll back."""
 
 
@@ -51,9 +51,9 @@ def test_what_rolls_back_hints_nobody(
     def change_and_fail() -> None:
         with transaction.atomic():
             hint_changed(ACME)
-            raise Refused
+            raise RefusedError
 
-    with django_capture_on_commit_callbacks(execute=True), pytest.raises(Refused):
+    with django_capture_on_commit_callbacks(execute=True), pytest.raises(RefusedError):
         change_and_fail()
 
     assert sent == []
