@@ -27,7 +27,8 @@ class MailSender:
         """Send one mail; every attempt carries the same event id.
 
         Raises:
-            SourceUnavailableError: The mail server is away or does not take it.
+            SourceUnavailableError: The mail server is away or does not take it, or no mail can be
+                written to the address.
         """
         mail = EmailMessage(
             subject=f"[GPU Ledger] {notification.subject}",
@@ -42,11 +43,16 @@ class MailSender:
             },
         )
         try:
-            mail.send()
+            count = mail.send()
         except (SMTPException, OSError) as error:
             raise SourceUnavailableError(
                 f"The mail server did not take it: {type(error).__name__}.", reason="mail_refused"
             ) from error
+        except ValueError as error:
+            # Accounts bring addresses that nobody has looked at.
+            raise _invalid_address() from error
+        if not count:
+            raise _invalid_address()
 
     def _lines(self, notification: OutgoingNotification) -> Sequence[str]:
         moment = notification.occurred_at
@@ -60,3 +66,7 @@ class MailSender:
             self.public_url,
             f"You get this mail because of your role. Event: {notification.event}",
         )
+
+
+def _invalid_address() -> SourceUnavailableError:
+    return SourceUnavailableError("No mail can be written to it.", reason="address_invalid")

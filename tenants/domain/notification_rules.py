@@ -28,9 +28,13 @@ SECRET_PREFIX: Final = "WEBHOOK_SECRET_"  # noqa: S105 - The start of a variable
 _PART: Final = r"(?:[a-z][a-z0-9_]*)"
 _EVENT: Final = re.compile(rf"{_PART}:{_PART}:{_PART}", re.ASCII)
 _PATTERN: Final = re.compile(rf"\*|(?:{_PART}|\*)(?::(?:{_PART}|\*)){{2}}", re.ASCII)
+_ATOM: Final = r"[a-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _MAIL: Final = re.compile(
-    r"[!-?A-~]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII | re.IGNORECASE
+    rf"(?=[^@]{{1,64}}@.{{1,253}}\Z){_ATOM}(?:\.{_ATOM})*@(?:{_LABEL}\.)+[a-z]{_LABEL}",
+    re.ASCII | re.IGNORECASE,
 )
+"""One dot-atom at a host name with a dot; neither lists, groups, comments nor quotes. RFC 5321."""
 _SECRET: Final = re.compile(rf"env:{SECRET_PREFIX}[A-Z0-9_]{{1,100}}", re.ASCII)
 _VISIBLE: Final = re.compile(r"[!-~]{1,500}", re.ASCII)
 

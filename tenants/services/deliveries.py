@@ -1,7 +1,8 @@
 """Deliveries: claimed, sent outside any transaction, and marked; at least once.
 
 A claim moves a delivery's next time ahead by a lease. Who dies in between leaves it to the next
-tick after the lease; the receiver then hears the same event id twice.
+tick after the lease; the receiver then hears the same event id twice. An attempt is counted when
+it begins: who dies at one delivery uses up no attempt of those behind it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,12 +28,14 @@ class ClaimedDelivery:
     """A delivery somebody is at.
 
     Attributes:
-        attempts: With the one that is about to be made.
+        attempts: How often it was tried before.
+        claimed_until: When others may claim it; by this the claim is known from a later one.
     """
 
     delivery_id: UUID
     kind: str
     attempts: int
+    claimed_until: datetime
     notification: OutgoingNotification
 
 
@@ -51,12 +54,10 @@ def claim_deliveries(*, limit: int, actor: Actor, at: datetime) -> tuple[Claimed
         .select_for_update(of=("self",), skip_locked=True, no_key=True)
         .select_related("notification__organization", "endpoint")[:limit]
     )
-    NotificationDelivery.objects.filter(pk__in=[row.pk for row in due]).update(
-        attempts=F("attempts") + 1, next_at=at + LEASE
-    )
+    NotificationDelivery.objects.filter(pk__in=[row.pk for row in due]).update(next_at=at + LEASE)
     if due:
         log.info("tenants.notifications.claimed", deliveries=len(due), by=actor.label)
-    return tuple(_claimed(row) for row in due)
+    return tuple(_claimed(row, until=at + LEASE) for row in due)
 
 
 def send_claimed(
@@ -66,6 +67,8 @@ def send_claimed(
     at: datetime,
 ) -> int:
     """Send what was claimed, one after another, and mark each; return how many failed.
+
+    Whatever goes wrong with one of them, the others are sent.
 
     Args:
         claimed: By `claim_deliveries`, in a transaction that is over.
@@ -77,36 +80,51 @@ def send_claimed(
         sender = senders.get(one.kind)
         if sender is None:
             _skip(one)
-            continue
-        try:
-            sender.send(one.notification)
-        except SourceUnavailableError as error:
+        elif _begin(one) and not _is_sent(one, sender, at=at):
             failed += 1
-            _postpone(one, error, at=at)
-        else:
-            _mark(one, state=DeliveryState.SENT, sent_at=at, last_error="")
     return failed
 
 
-def _postpone(one: ClaimedDelivery, error: SourceUnavailableError, *, at: datetime) -> None:
-    wait = wait_after(one.attempts)
-    told = f"{error.reason}: {error}"[:200]
+def _begin(one: ClaimedDelivery) -> bool:
+    """Count the attempt that is made now; False when somebody else has it by now, or nobody."""
+    return _mark(one, attempts=F("attempts") + 1)
+
+
+def _is_sent(one: ClaimedDelivery, sender: NotificationSender, *, at: datetime) -> bool:
+    try:
+        sender.send(one.notification)
+    except SourceUnavailableError as error:
+        _postpone(one, f"{error.reason}: {error}", reason=error.reason, at=at)
+        return False
+    except Exception as error:
+        # A mistake at one address must stop no other.
+        log.exception("tenants.notifications.broken", delivery=str(one.delivery_id))
+        _postpone(one, f"unexpected: {type(error).__name__}", reason="unexpected", at=at)
+        return False
+    _mark(one, state=DeliveryState.SENT, sent_at=at, last_error="")
+    return True
+
+
+def _postpone(one: ClaimedDelivery, text: str, *, reason: str, at: datetime) -> None:
+    attempts = one.attempts + 1
+    wait = wait_after(attempts)
+    told = text[:200]
     if wait is None:
         _mark(one, state=DeliveryState.GIVEN_UP, last_error=told)
         log.error(
             "tenants.notifications.given_up",
             delivery=str(one.delivery_id),
             notification_event=one.notification.event,
-            reason=error.reason,
-            attempts=one.attempts,
+            reason=reason,
+            attempts=attempts,
         )
         return
     _mark(one, next_at=at + wait, last_error=told)
     log.warning(
         "tenants.notifications.postponed",
         delivery=str(one.delivery_id),
-        reason=error.reason,
-        attempts=one.attempts,
+        reason=reason,
+        attempts=attempts,
         seconds=int(wait.total_seconds()),
     )
 
@@ -116,20 +134,22 @@ def _skip(one: ClaimedDelivery) -> None:
     _mark(one, state=DeliveryState.SKIPPED, last_error=told)
 
 
-def _mark(one: ClaimedDelivery, **fields: object) -> None:
-    """Write down what came of an attempt, unless a later attempt has begun in the meantime."""
-    NotificationDelivery.objects.filter(
-        pk=one.delivery_id, state=DeliveryState.PENDING, attempts=one.attempts
-    ).update(**fields)
+def _mark(one: ClaimedDelivery, **fields: object) -> bool:
+    """Write down what came of a delivery, unless the claim is no longer ours; whether it was."""
+    held = NotificationDelivery.objects.filter(
+        pk=one.delivery_id, state=DeliveryState.PENDING, next_at=one.claimed_until
+    )
+    return held.update(**fields) > 0
 
 
-def _claimed(row: NotificationDelivery) -> ClaimedDelivery:
+def _claimed(row: NotificationDelivery, *, until: datetime) -> ClaimedDelivery:
     notification = row.notification
     organization = notification.organization
     return ClaimedDelivery(
         delivery_id=row.pk,
         kind=row.kind,
-        attempts=row.attempts + 1,
+        attempts=row.attempts,
+        claimed_until=until,
         notification=OutgoingNotification(
             event_id=notification.pk,
             event=notification.event,

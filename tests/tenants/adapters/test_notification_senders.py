@@ -198,6 +198,21 @@ def test_a_mail_server_that_is_away_is_told(mails: MailServer, settings: Setting
     assert mails.mails == []
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["a,b@x.test", "a;b@", "a:b@", "(x@", "a@x..test", "", "x@x.test\nBcc: y@x.test", "x@\ud800"],
+)
+def test_an_address_nobody_can_write_to_is_told_as_such(mails: MailServer, address: str) -> None:
+    sender, told = mail()
+
+    with pytest.raises(SourceUnavailableError) as refusal:
+        sender.send(replace(told, address=address))
+    sender.send(told)
+
+    assert refusal.value.reason == "address_invalid"
+    assert len(mails.mails) == 1
+
+
 def test_settings_choose_who_sends() -> None:
     senders = notification_senders(
         {

@@ -7,6 +7,7 @@ from threading import Barrier
 
 import pytest
 from django.db import connection, connections, transaction
+from structlog.testing import capture_logs
 
 from tenants import tasks
 from tenants.adapters.notification_simulated import SimulatedSender
@@ -93,7 +94,7 @@ def test_who_dies_with_a_claim_leaves_it_to_others_after_the_lease() -> None:
     after = claim(seconds=int(LEASE.total_seconds()))
 
     assert (len(first), during, len(after)) == (1, (), 1)
-    assert after[0].attempts == 2
+    assert NotificationDelivery.objects.get().attempts == 0
     assert after[0].notification.event_id == first[0].notification.event_id
 
 
@@ -108,8 +109,9 @@ def test_who_comes_back_late_overwrites_no_later_attempt() -> None:
     send(late)
 
     stored = NotificationDelivery.objects.get()
-    assert (stored.state, stored.attempts) == ("pending", 2)
+    assert (stored.state, stored.attempts) == ("pending", 1)
     assert stored.last_error == "unreachable: Nobody is there."
+    assert SimulatedSender.sent == []
 
 
 @pytest.mark.django_db
@@ -125,6 +127,53 @@ def test_who_is_away_is_tried_again_later_and_spares_the_others() -> None:
     assert away.next_at == AT + timedelta(seconds=30)
     assert away.last_error == "unreachable: Nobody is there."
     assert [sent.address for sent in SimulatedSender.sent] == [f"{HOOK}/1"]
+
+
+class Breaking:
+    """A sender with a mistake that shows at one address."""
+
+    def __init__(self, mistake: BaseException) -> None:
+        self.mistake = mistake
+        self.sent: list[str] = []
+
+    def send(self, notification: OutgoingNotification) -> None:
+        if notification.address == HOOK:
+            raise self.mistake
+        self.sent.append(notification.address)
+
+
+@pytest.mark.django_db
+def test_a_mistake_at_one_address_stops_no_other() -> None:
+    make_hooks(3)
+    NotificationDelivery.objects.filter(address=HOOK).update(next_at=AT - timedelta(hours=1))
+    breaking = Breaking(ValueError("a secret in its text"))
+
+    with capture_logs() as logs:
+        failed = send_claimed(claimed=claim(), senders={"webhook": breaking}, at=AT)
+
+    broken = NotificationDelivery.objects.get(address=HOOK)
+    assert failed == 1
+    assert (broken.state, broken.attempts) == ("pending", 1)
+    assert broken.next_at == AT + timedelta(seconds=30)
+    assert broken.last_error == "unexpected: ValueError"
+    assert sorted(breaking.sent) == [f"{HOOK}/1", f"{HOOK}/2"]
+    assert NotificationDelivery.objects.filter(state="sent").count() == 2
+    (told,) = [entry for entry in logs if entry["event"] == "tenants.notifications.broken"]
+    assert (told["log_level"], told["delivery"]) == ("error", str(broken.pk))
+    assert told["exc_info"] is True
+
+
+@pytest.mark.django_db
+def test_who_dies_at_one_delivery_uses_up_no_attempt_of_the_others() -> None:
+    make_hooks(3)
+    NotificationDelivery.objects.filter(address=HOOK).update(next_at=AT - timedelta(hours=1))
+
+    with pytest.raises(SystemExit):
+        send_claimed(claimed=claim(), senders={"webhook": Breaking(SystemExit())}, at=AT)
+
+    rows = NotificationDelivery.objects.order_by("address")
+    assert list(rows.values_list("attempts", flat=True)) == [1, 0, 0]
+    assert set(rows.values_list("state", flat=True)) == {"pending"}
 
 
 @pytest.mark.django_db
@@ -153,6 +202,7 @@ def test_a_kind_that_nobody_sends_is_skipped_and_says_so() -> None:
     stored = NotificationDelivery.objects.get()
     assert (failed, stored.state) == (0, "skipped")
     assert stored.last_error == "This installation sends no webhook."
+    assert stored.attempts == 0
 
 
 @pytest.mark.django_db
