@@ -54,13 +54,15 @@ def test_two_deployments_share_no_secret(secrets: Path, tmp_path: Path) -> None:
 
 
 def test_the_service_reads_them_all(secrets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in SECRET_NAMES:
+    # Nobody can make up an account of a mail server; mail is off until there is one.
+    names = [name for name in SECRET_NAMES if name != "EMAIL_URL"]
+    for name in names:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv(f"{name}_FILE", str(secrets / name.lower()))
 
     environment = Environment.read()
 
-    for name in SECRET_NAMES:
+    for name in names:
         assert str(getattr(environment, name)) == contents(secrets)[name.lower()]
         monkeypatch.delenv(name)
 

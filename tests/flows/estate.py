@@ -162,7 +162,9 @@ def _rows(
         "quota-limits": _limits(organization, project),
         "quota-grants": _grant(organization, project),
         "suspensions": _suspension(organization, project),
-        "reservations": make_reservation(cluster, project, owner.username).pk,
+        "reservations": make_reservation(
+            cluster, project, owner.username, namespace=project.slug
+        ).pk,
         "admission-refusals": make_refusal(cluster, project).pk,
         "preemption-plans": make_plan(organization, expires_at=FAR).pk,
         "protected-windows": protect(organization, project, end_at=FAR).pk,

@@ -78,7 +78,11 @@ BY_KEY_IF_GIVEN = {
     "POST service-accounts/",
     "POST usage-corrections/pk/reject/",
 }
-ENTRIES = {"POST quota-loans/pk/approve/": 3, "POST quota-requests/pk/approve/": 2}
+ENTRIES = {
+    "POST preemption-plans/pk/execute/": 2,
+    "POST quota-loans/pk/approve/": 3,
+    "POST quota-requests/pk/approve/": 2,
+}
 """An approval is told, and so is the limit it sets."""
 LEADS = {
     "POST quota-requests/",

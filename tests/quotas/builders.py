@@ -166,14 +166,16 @@ def write_kubeconfig(folder: Path, url: str, token: str = "sesame") -> Path:  # 
     return path
 
 
-def make_reservation(cluster: Cluster, project: Project, username: str = "") -> Reservation:
+def make_reservation(
+    cluster: Cluster, project: Project, username: str = "", *, namespace: str = "llm"
+) -> Reservation:
     """Return a pod that was let in and is not bound yet; no counter knows of it."""
     number = Reservation.objects.count()
     return Reservation.objects.create(
         cluster=cluster,
         pod_uid=f"let-in-{number}",
         resource="nvidia.com/gpu",
-        namespace="llm",
+        namespace=namespace,
         pod_name=f"let-in-{number}",
         organization=project.organization,
         project=project,
@@ -192,7 +194,7 @@ def make_refusal(cluster: Cluster, project: Project | None) -> AdmissionRefusal:
     number = AdmissionRefusal.objects.count()
     return AdmissionRefusal.objects.create(
         cluster=cluster,
-        namespace="llm",
+        namespace="llm" if project is None else project.slug,
         workload=f"Job/train-{number}",
         code="limit_reached",
         size="large",

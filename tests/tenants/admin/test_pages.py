@@ -129,6 +129,10 @@ def test_a_cluster_is_registered_and_changed(cast: Cast) -> None:
         "offered_resources": '["nvidia.com/gpu"]',
         "label_aliases": "{}",
         "metric_aliases": "{}",
+        "admission_mode": "off",
+        "admission_on_failure": "allow",
+        "trusted_controllers": "[]",
+        "quota_target": "resource_quota",
     }
     made = client.post("/admin/tenants/cluster/add/", fields)
     entry = AuditEntry.objects.get()

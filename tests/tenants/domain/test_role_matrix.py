@@ -169,6 +169,7 @@ def test_a_token_for_one_capability_gives_that_one_and_no_other(role: Role) -> N
 def test_who_writes_money_runs_no_cluster_and_the_other_way_round() -> None:
     money = {c for c in ALL_CAPABILITIES if c.startswith("billing:") and c.endswith(":write")}
     money.add("metering:credit:decide")  # What is given back is money too.
+    money.add("quotas:request:fund")  # Nothing is granted by it but the cost.
     both = {"quotas:suspension:write"}  # For a broken tenant, and for one that does not pay.
     rest = {c for c in ALL_CAPABILITIES - both if c not in money and not c.endswith(":read")}
 
