@@ -88,7 +88,7 @@ class DeliveryState(models.TextChoices):
     PENDING = "pending"
     SENT = "sent"
     SKIPPED = "skipped"
-    """This installation has no way to send its kind."""
+    """This installation has no way to send its kind, or its endpoint was closed."""
     GIVEN_UP = "given_up"
 
 

@@ -12,12 +12,13 @@ from uuid import UUID
 
 import structlog
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
 from tenants.domain.notification_rules import LEASE, wait_after
 from tenants.models import DeliveryState, NotificationDelivery
+from tenants.models.organization import LifecycleState
 from tenants.protocols import NotificationSender, OutgoingNotification
 
 log = structlog.get_logger(__name__)
@@ -43,6 +44,8 @@ class ClaimedDelivery:
 def claim_deliveries(*, limit: int, actor: Actor, at: datetime) -> tuple[ClaimedDelivery, ...]:
     """Take up to `limit` due deliveries, the longest waiting first; others pass over them.
 
+    Of these, what was written while its endpoint was being closed is skipped.
+
     Args:
         limit: As many as can be sent within the lease.
         actor: Who sends.
@@ -54,10 +57,21 @@ def claim_deliveries(*, limit: int, actor: Actor, at: datetime) -> tuple[Claimed
         .select_for_update(of=("self",), skip_locked=True, no_key=True)
         .select_related("notification__organization", "endpoint")[:limit]
     )
-    NotificationDelivery.objects.filter(pk__in=[row.pk for row in due]).update(next_at=at + LEASE)
-    if due:
-        log.info("tenants.notifications.claimed", deliveries=len(due), by=actor.label)
-    return tuple(_claimed(row, until=at + LEASE) for row in due)
+    closed = {row.pk for row in due if row.endpoint and row.endpoint.state != LifecycleState.ACTIVE}
+    if closed:
+        skip_closed(NotificationDelivery.objects.filter(pk__in=closed))
+    taken = [row for row in due if row.pk not in closed]
+    NotificationDelivery.objects.filter(pk__in=[row.pk for row in taken]).update(next_at=at + LEASE)
+    if taken:
+        log.info("tenants.notifications.claimed", deliveries=len(taken), by=actor.label)
+    return tuple(_claimed(row, until=at + LEASE) for row in taken)
+
+
+def skip_closed(deliveries: QuerySet[NotificationDelivery]) -> int:
+    """Skip what is still on its way to closed endpoints; return how many."""
+    return deliveries.filter(state=DeliveryState.PENDING).update(
+        state=DeliveryState.SKIPPED, last_error="Its endpoint was closed."
+    )
 
 
 def send_claimed(

@@ -15,11 +15,12 @@ from tenants.domain.notification_rules import (
     secret_problems,
 )
 from tenants.domain.refusals import EndpointKnownError
-from tenants.models import NotificationEndpoint, Organization
+from tenants.models import NotificationDelivery, NotificationEndpoint, Organization
 from tenants.models.organization import LifecycleState
 from tenants.selectors.locks import lock_rows
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.changing import add_row, change_row, require_version
+from tenants.services.deliveries import skip_closed
 
 WRITE: Final = "tenants:notification:write"
 
@@ -130,13 +131,14 @@ def close_endpoint(
     actor: Actor,
     at: datetime,
 ) -> NotificationEndpoint:
-    """Tell an endpoint nothing more. Closing twice is nothing.
+    """Tell an endpoint nothing more, nor what is on its way. Closing twice is nothing.
 
     Raises:
         ForbiddenError: The actor may not write it.
         StaleVersionError: It was changed in the meantime.
     """
     row = _locked(endpoint, expected_version=expected_version, actor=actor)
+    skip_closed(NotificationDelivery.objects.filter(endpoint=row))
     return change_row(
         row=row,
         changes={"state": LifecycleState.CLOSED.value},

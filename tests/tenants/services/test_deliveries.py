@@ -206,6 +206,32 @@ def test_a_kind_that_nobody_sends_is_skipped_and_says_so() -> None:
 
 
 @pytest.mark.django_db
+def test_what_was_written_while_its_endpoint_was_closed_is_skipped_at_the_claim() -> None:
+    make_hooks(3)
+    NotificationEndpoint.objects.filter(address=HOOK).update(state="closed")
+
+    claimed = claim()
+
+    stored = NotificationDelivery.objects.get(address=HOOK)
+    assert {one.notification.address for one in claimed} == {f"{HOOK}/1", f"{HOOK}/2"}
+    assert (stored.state, stored.attempts) == ("skipped", 0)
+    assert stored.last_error == "Its endpoint was closed."
+
+
+@pytest.mark.django_db
+def test_an_endpoint_that_is_closed_while_others_are_told_hears_nothing() -> None:
+    make_hooks()
+    claimed = claim()
+    NotificationDelivery.objects.update(state="skipped", last_error="Its endpoint was closed.")
+
+    failed = send(claimed)
+
+    stored = NotificationDelivery.objects.get()
+    assert (failed, stored.state, stored.attempts) == (0, "skipped", 0)
+    assert SimulatedSender.sent == []
+
+
+@pytest.mark.django_db
 def test_the_longest_waiting_come_first_and_no_more_than_asked_for() -> None:
     make_hooks(3)
     last = NotificationDelivery.objects.get(address=f"{HOOK}/1")

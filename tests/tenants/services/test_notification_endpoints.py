@@ -6,7 +6,7 @@ import pytest
 
 from tenants.domain.errors import ForbiddenError, InvalidInputError
 from tenants.domain.refusals import EndpointKnownError, StaleVersionError
-from tenants.models import AuditEntry, NotificationEndpoint
+from tenants.models import AuditEntry, NotificationDelivery, NotificationEndpoint
 from tenants.selectors.actors import actor_of_user
 from tenants.selectors.notifications import (
     deliveries_given_up,
@@ -102,6 +102,37 @@ def test_an_address_is_told_once(cast: Cast) -> None:
     close_endpoint(endpoint=first, actor=actor_of_user(cast.alice), at=AT)
 
     assert register(cast).pk != first.pk
+
+
+def test_a_closed_endpoint_is_told_nothing_that_was_still_on_its_way(cast: Cast) -> None:
+    mail = register(cast)
+    other = register(cast, address="other@acme.test")
+    for key in ("sent", "waiting"):
+        notify(
+            event="quotas:request:approved",
+            organization_id=cast.acme.pk,
+            subject="x",
+            text="x",
+            key=key,
+            usernames=["bob"],
+            at=AT,
+        )
+    before = NotificationDelivery.objects.filter(endpoint=mail, notification__key="sent")
+    before.update(state="sent", sent_at=AT)
+
+    close_endpoint(endpoint=mail, actor=actor_of_user(cast.alice), at=AT)
+
+    rows = NotificationDelivery.objects.order_by("notification__key", "address")
+    assert list(rows.values_list("notification__key", "address", "state")) == [
+        ("sent", "bob@example.test", "pending"),
+        ("sent", "gpu@acme.test", "sent"),
+        ("sent", "other@acme.test", "pending"),
+        ("waiting", "bob@example.test", "pending"),
+        ("waiting", "gpu@acme.test", "skipped"),
+        ("waiting", "other@acme.test", "pending"),
+    ]
+    assert rows.get(state="skipped").last_error == "Its endpoint was closed."
+    assert other.state == "active"
 
 
 def test_events_change_at_a_known_version_and_nothing_else_does(cast: Cast) -> None:
