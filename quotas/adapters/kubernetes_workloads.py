@@ -31,6 +31,10 @@ PATCH_TRIES: Final = 3
 """How often a Job is read and patched again when somebody wrote in between."""
 MERGE_PATCH: Final = "application/merge-patch+json"
 EVICTION: Final = "pods/eviction"
+PODS_PER_PAGE: Final = 500
+"""As many as kubectl asks for at once."""
+PAGES_MAX: Final = 200
+"""A Job has at most 100,000 completions that are told one by one."""
 _ENDED: Final = frozenset({"Complete", "Failed"})
 Answer = TypeVar("Answer")
 
@@ -65,6 +69,7 @@ class KubernetesWorkloadEvictor:
             reference=WorkloadReference("Job", namespace, name, str(job.metadata.uid)),
             is_suspended=bool(job.spec.suspend),
             can_be_suspended=job.spec.suspend is not None and not _has_ended(job),
+            pod_uids=self._pods_of(endpoint, job),
         )
 
     def evict_pod(
@@ -134,6 +139,42 @@ class KubernetesWorkloadEvictor:
             if error.status == HTTPStatus.NOT_FOUND:
                 return None
             raise unavailable(error, f"Job {namespace}/{name}") from error
+
+    def _pods_of(self, endpoint: EnforcementEndpoint, job: Any) -> frozenset[str]:  # noqa: ANN401 - The client is untyped here.
+        """Return the uids of the pods that name this Job, by its uid, as their controller."""
+        labels = job.spec.selector.match_labels or {}
+        selector = ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
+        found: set[str] = set()
+        following = ""
+        for _ in range(PAGES_MAX):
+            page = self._list_pods(endpoint, job.metadata.namespace, selector, following)
+            found.update(one.metadata.uid for one in page.items if _is_controlled(one, job))
+            following = page.metadata._continue or ""  # noqa: SLF001 - So the client names it.
+            if not following:
+                return frozenset(found)
+        raise SourceUnavailableError(
+            f"Job {job.metadata.namespace}/{job.metadata.name} has too many pods.", reason="refused"
+        )
+
+    def _list_pods(
+        self, endpoint: EnforcementEndpoint, namespace: str, selector: str, following: str
+    ) -> Any:  # noqa: ANN401 - The client is untyped here.
+        """Return one page of the pods a selector picks; "" begins with the first."""
+        # The server refuses an empty token, so none is sent for the first page.
+        more = {"_continue": following} if following else {}
+        try:
+            return self._call(
+                endpoint,
+                lambda made: client.CoreV1Api(made).list_namespaced_pod(
+                    namespace,
+                    label_selector=selector,
+                    limit=PODS_PER_PAGE,
+                    _request_timeout=TIMEOUT_SECONDS,
+                    **more,
+                ),
+            )
+        except ApiException as error:
+            raise unavailable(error, f"The list of pods in {namespace}") from error
 
     def _patch_job(
         self,
@@ -221,6 +262,11 @@ class KubernetesWorkloadEvictor:
 
 def _taken(*, is_dry_run: bool) -> EvictionAnswer:
     return EvictionAnswer(EvictionOutcome.WOULD_START if is_dry_run else EvictionOutcome.STARTED)
+
+
+def _is_controlled(pod: Any, job: Any) -> bool:  # noqa: ANN401 - The client is untyped here.
+    owners = pod.metadata.owner_references or []
+    return any(one.controller and one.uid == job.metadata.uid for one in owners)
 
 
 def _has_ended(job: Any) -> bool:  # noqa: ANN401 - The client is untyped here.

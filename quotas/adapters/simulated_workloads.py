@@ -27,12 +27,15 @@ class SimulatedPod:
     """One pod: whether it is ending, of which Job it is, and what its budgets say.
 
     Attributes:
+        job: Name of the Job that made it; "" for none.
+        job_uid: Of that Job: another of the same name is not meant.
         budgets: How many PodDisruptionBudgets match it.
         spare: How many pods those may still lose; None when they allow any.
     """
 
     uid: str
     job: str = ""
+    job_uid: str = ""
     is_ending: bool = False
     budgets: int = 0
     spare: int | None = None
@@ -64,13 +67,14 @@ class SimulatedWorkloads:
         self.asked: list[tuple[str, str, str]] = []
 
     def run(self, namespace: str, name: str, uid: str, *, job: str = "") -> SimulatedPod:
-        """Let a pod run."""
+        """Let a pod run, by default of no Job; of a Job that was made before."""
         with self.lock:
-            self.pods[namespace, name] = SimulatedPod(uid, job)
+            job_uid = self.jobs[namespace, job].uid if job else ""
+            self.pods[namespace, name] = SimulatedPod(uid, job, job_uid)
             return self.pods[namespace, name]
 
     def make_job(self, namespace: str, name: str, uid: str) -> SimulatedJob:
-        """Make a Job; its pods are told one by one."""
+        """Make a Job, also anew under a name that was used; its pods are told one by one."""
         with self.lock:
             self.jobs[namespace, name] = SimulatedJob(uid)
             return self.jobs[namespace, name]
@@ -115,9 +119,8 @@ class SimulatedWorkloadEvictor:
                 return EvictionAnswer(EvictionOutcome.WOULD_START)
             cluster.asked.append(("suspend", job.namespace, job.name))
             cluster.jobs[job.namespace, job.name].is_suspended = True
-            for (namespace, _), pod in cluster.pods.items():
-                if (namespace, pod.job) == (job.namespace, job.name):
-                    pod.is_ending = True
+            for pod in _pods_of(cluster, job):
+                pod.is_ending = True
             return EvictionAnswer(EvictionOutcome.STARTED)
 
     def resume_job(self, endpoint: EnforcementEndpoint, job: WorkloadReference) -> EvictionAnswer:
@@ -165,13 +168,22 @@ class SimulatedWorkloadEvictor:
             if job is None:
                 return None
             reference = WorkloadReference("Job", namespace, name, job.uid)
-            return JobOfPod(reference, job.is_suspended, job.can_be_suspended)
+            pod_uids = frozenset(pod.uid for pod in _pods_of(cluster, reference))
+            return JobOfPod(reference, job.is_suspended, job.can_be_suspended, pod_uids)
 
     def _answering(self, endpoint: EnforcementEndpoint) -> SimulatedWorkloads:
         cluster = self.cluster(endpoint.slug)
         if cluster.failure:
             raise SourceUnavailableError("The cluster did not answer.", reason=cluster.failure)
         return cluster
+
+
+def _pods_of(cluster: SimulatedWorkloads, job: WorkloadReference) -> list[SimulatedPod]:
+    return [
+        pod
+        for (namespace, _), pod in cluster.pods.items()
+        if (namespace, pod.job, pod.job_uid) == (job.namespace, job.name, job.uid)
+    ]
 
 
 def _refused(

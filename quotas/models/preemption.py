@@ -124,7 +124,7 @@ class PreemptionAction(models.Model):
     message = models.TextField(blank=True, default="")
     acted_at = models.DateTimeField(null=True, blank=True)
     job_uid = models.CharField(max_length=64, blank=True, default="")
-    """Of the Job that was suspended; "" when none was."""
+    """Of the Job that was suspended, or that a claimed step is about to suspend; "" for none."""
     resumed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

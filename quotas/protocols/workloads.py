@@ -60,15 +60,18 @@ class EvictionAnswer:
 
 @dataclass(frozen=True)
 class JobOfPod:
-    """The Job a pod belongs to.
+    """A Job, and the pods that are its own.
 
     Attributes:
         can_be_suspended: The server knows how (Kubernetes 1.22 and later), and it has not ended.
+        pod_uids: Of the pods that are there and name this very Job, by its uid, as their
+            controller. Pods of an older Job of the same name are not among them.
     """
 
     reference: WorkloadReference
     is_suspended: bool
     can_be_suspended: bool
+    pod_uids: frozenset[str] = frozenset()
 
 
 class WorkloadEvictor(Protocol):
@@ -118,7 +121,7 @@ class WorkloadEvictor(Protocol):
     def find_job(
         self, endpoint: EnforcementEndpoint, *, namespace: str, name: str
     ) -> JobOfPod | None:
-        """Return a Job by name; None when there is none.
+        """Return a Job by name, with its pods; None when there is none.
 
         Raises:
             SourceUnavailableError: The cluster did not answer, or refused us.

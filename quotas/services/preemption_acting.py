@@ -1,4 +1,4 @@
-"""One turn of a preemption plan: asking the cluster, and writing down what it said."""
+"""One turn of a preemption plan: what is claimed, what a cluster said, and writing it down."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,22 +6,13 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-import structlog
 from django.db import transaction
 
 from metering.domain.crashpoints import crashpoint
 from quotas.domain.preemption_state import PlanState, StepState
 from quotas.models import PreemptionAction, PreemptionPlan, PreemptionStep
-from quotas.protocols import EnforcementEndpoint
-from quotas.protocols.workloads import (
-    EvictionAnswer,
-    EvictionOutcome,
-    WorkloadEvictor,
-    WorkloadReference,
-)
+from quotas.protocols.workloads import EvictionOutcome
 from tenants.domain.actors import Actor
-from tenants.domain.errors import SourceUnavailableError
-from tenants.models import Cluster
 from tenants.services.audit import record
 
 RETRY_AFTER: Final = timedelta(seconds=30)
@@ -34,8 +25,6 @@ UNANSWERED: Final = "unanswered"
 """The outcome of a step whose cluster did not answer."""
 UNNEEDED: Final = "unneeded"
 """The outcome of a step that need not be taken any more."""
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -70,30 +59,6 @@ class StepAnswer:
     job_uid: str = ""
 
 
-def endpoint_of(cluster: Cluster) -> EnforcementEndpoint:
-    """Return a cluster as an evictor needs to know it."""
-    return EnforcementEndpoint(
-        slug=cluster.slug,
-        kubernetes_url=cluster.kubernetes_url,
-        credential_reference=cluster.credential_reference,
-    )
-
-
-def act_on(turn: Turn, evictor: WorkloadEvictor) -> dict[int, StepAnswer]:
-    """Ask the cluster for every claimed step, outside any transaction; by the step's key.
-
-    The Job of the gang is suspended where there is one that can be; else each pod is evicted.
-    """
-    first = turn.steps[0]
-    try:
-        suspended = _look(turn, evictor) if turn.otherwise else _suspend(first, evictor)
-    except SourceUnavailableError as error:
-        return {step.pk: _unanswered(step, error) for step in turn.steps}
-    if suspended is not None:
-        return {step.pk: suspended for step in turn.steps}
-    return {step.pk: _evict(step, evictor) for step in turn.steps}
-
-
 @transaction.atomic
 def settle_turn(
     turn: Turn,
@@ -126,71 +91,6 @@ def settle_turn(
         at=at,
     )
     crashpoint("preempt.settle.before_commit")
-
-
-def _look(turn: Turn, evictor: WorkloadEvictor) -> StepAnswer:
-    """Return whether the Job of a gang was suspended by a worker that died; nothing is changed.
-
-    Raises:
-        SourceUnavailableError: The cluster did not answer.
-    """
-    first = turn.steps[0]
-    name = first.controller.partition("/")[2]
-    job = evictor.find_job(endpoint_of(first.cluster), namespace=first.namespace, name=name)
-    if job is None or not job.is_suspended:
-        message = "A worker died at it and had not suspended the Job."
-        return StepAnswer(turn.otherwise, PreemptionStep.SUSPEND, message)
-    return _suspended(name, job.reference.uid)
-
-
-def _suspended(name: str, uid: str) -> StepAnswer:
-    return StepAnswer(
-        outcome=EvictionOutcome.STARTED.value,
-        step=PreemptionStep.SUSPEND,
-        message=f"Job {name} is suspended.",
-        job_uid=uid,
-    )
-
-
-def _suspend(step: PreemptionAction, evictor: WorkloadEvictor) -> StepAnswer | None:
-    """Suspend the Job of a gang; None when there is none that can be suspended.
-
-    Raises:
-        SourceUnavailableError: The cluster did not answer.
-    """
-    kind, _, name = step.controller.partition("/")
-    if kind != "Job":
-        return None
-    endpoint = endpoint_of(step.cluster)
-    job = evictor.find_job(endpoint, namespace=step.namespace, name=name)
-    if job is None or not job.can_be_suspended:
-        return None
-    answer = evictor.suspend_job(endpoint, job.reference, is_dry_run=False)
-    if answer.outcome is not EvictionOutcome.STARTED:
-        # It went, or was made anew, a moment ago; its pods are still meant by their uids.
-        return None
-    return _suspended(name, job.reference.uid)
-
-
-def _evict(step: PreemptionAction, evictor: WorkloadEvictor) -> StepAnswer:
-    pod = WorkloadReference("Pod", step.namespace, step.pod_name, step.pod_uid)
-    try:
-        answer: EvictionAnswer = evictor.evict_pod(
-            endpoint_of(step.cluster), pod, grace_seconds=None, is_dry_run=False
-        )
-    except SourceUnavailableError as error:
-        return _unanswered(step, error)
-    return StepAnswer(
-        outcome=answer.outcome.value,
-        step=PreemptionStep.EVICT,
-        message=answer.message,
-        retry_after=answer.retry_after,
-    )
-
-
-def _unanswered(step: PreemptionAction, error: SourceUnavailableError) -> StepAnswer:
-    log.warning("quotas.preemption.unanswered", step=step.pk, reason=error.reason)
-    return StepAnswer(UNANSWERED, PreemptionStep(step.step), f"{error.reason}: {error}")
 
 
 _STATES: Final = {

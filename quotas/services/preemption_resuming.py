@@ -10,10 +10,11 @@ from django.db import transaction
 
 from metering.domain.gpu_sizes import GPUSize
 from quotas.domain.overage import Holding, overages_of
+from quotas.domain.preemption_state import StepState
 from quotas.models import PreemptionAction, PreemptionPlan
 from quotas.protocols.workloads import EvictionOutcome, WorkloadEvictor, WorkloadReference
 from quotas.selectors.preemption import Picture, picture_of, steps_of
-from quotas.services.preemption_acting import endpoint_of
+from quotas.services.preemption_asking import endpoint_of
 from tenants.access import require_capability
 from tenants.domain.actors import Actor
 from tenants.domain.errors import NotFoundError, SourceUnavailableError
@@ -76,7 +77,9 @@ def _suspended(plan: PreemptionPlan) -> list[list[PreemptionAction]]:
     """Return the steps of each Job that is suspended still."""
     jobs: dict[str, list[PreemptionAction]] = {}
     for step in steps_of(plan):
-        if step.job_uid and step.resumed_at is None:
+        # A claimed step only says which Job is about to be suspended.
+        is_done = step.state != StepState.CLAIMED.value
+        if step.job_uid and is_done and step.resumed_at is None:
             jobs.setdefault(step.job_uid, []).append(step)
     return list(jobs.values())
 

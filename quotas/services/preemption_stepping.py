@@ -32,10 +32,10 @@ from quotas.selectors.preemption import Picture, picture_of, steps_of, unapplied
 from quotas.services.preemption_acting import (
     UNNEEDED,
     Turn,
-    act_on,
     record_turn,
     settle_turn,
 )
+from quotas.services.preemption_asking import act_on
 from quotas.services.preemption_planning import overage_from_json
 from quotas.services.preemption_running import end_plan
 from tenants.domain.actors import Actor

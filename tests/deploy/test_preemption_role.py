@@ -7,11 +7,12 @@ from tests.deploy.files import ROOT
 MANIFEST = ROOT / "deploy" / "kubernetes" / "preemption-rbac.yaml"
 
 
-def test_the_role_suspends_and_evicts_and_nothing_else() -> None:
+def test_the_role_reads_suspends_and_evicts_and_nothing_else() -> None:
     role, binding = yaml.safe_load_all(MANIFEST.read_text("utf-8"))
 
     assert role["rules"] == [
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "patch"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
         {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
     ]
     assert binding["roleRef"]["name"] == role["metadata"]["name"]

@@ -43,6 +43,8 @@ class Bench(Protocol):
 
     def pods_left(self, namespace: str) -> list[str]: ...
 
+    def uids(self, namespace: str) -> dict[str, str]: ...
+
     def close(self) -> None: ...
 
 
@@ -69,8 +71,9 @@ class SimulatedBench:
             pod.spare = len(pods) - least
 
     def run_job(self, namespace: str, name: str) -> str:
+        job = self.cluster.make_job(namespace, name, str(uuid.uuid4()))
         self.cluster.run(namespace, f"{name}-0", str(uuid.uuid4()), job=name)
-        return self.cluster.make_job(namespace, name, str(uuid.uuid4())).uid
+        return job.uid
 
     def delete_job(self, namespace: str, name: str) -> None:
         del self.cluster.jobs[namespace, name]
@@ -82,6 +85,12 @@ class SimulatedBench:
             for (place, name), pod in self.cluster.pods.items()
             if place == namespace and not pod.is_ending
         )
+
+    def uids(self, namespace: str) -> dict[str, str]:
+        """Return the uids of all pods, by name."""
+        return {
+            name: pod.uid for (place, name), pod in self.cluster.pods.items() if place == namespace
+        }
 
     def close(self) -> None:
         SimulatedWorkloadEvictor.forget()
@@ -139,8 +148,9 @@ class KubernetesBench:
     def run_job(self, namespace: str, name: str) -> str:
         template = {"spec": {**_pod_spec(), "restartPolicy": "Never"}}
         body = {"metadata": {"name": name}, "spec": {"template": template}}
+        before = len(self.pods_left(namespace))
         made = self.batch.create_namespaced_job(namespace, body)
-        wait_for(lambda: len(self.pods_left(namespace)) == 1)
+        wait_for(lambda: len(self.pods_left(namespace)) == before + 1)
         return str(made.metadata.uid)
 
     def delete_job(self, namespace: str, name: str) -> None:
@@ -155,6 +165,11 @@ class KubernetesBench:
             for one in self.core.list_namespaced_pod(namespace).items
             if one.metadata.deletion_timestamp is None
         )
+
+    def uids(self, namespace: str) -> dict[str, str]:
+        """Return the uids of all pods, by name."""
+        pods = self.core.list_namespaced_pod(namespace).items
+        return {one.metadata.name: one.metadata.uid for one in pods}
 
     def close(self) -> None:
         for name in self.namespaces:

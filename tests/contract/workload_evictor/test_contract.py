@@ -114,6 +114,21 @@ def test_a_job_is_found_by_its_name(bench: Bench) -> None:
     assert found.can_be_suspended is bench.suspends_jobs
 
 
+def test_a_job_knows_its_own_pods_and_no_others(bench: Bench) -> None:
+    namespace = bench.make_namespace()
+    stranger = bench.run_pod(namespace, "stranger")
+    bench.run_job(namespace, "other")
+    before = set(bench.uids(namespace).values())
+    bench.run_job(namespace, "train")
+
+    found = bench.evictor.find_job(bench.endpoint, namespace=namespace, name="train")
+
+    assert found is not None
+    assert found.pod_uids == set(bench.uids(namespace).values()) - before
+    assert len(found.pod_uids) == 1
+    assert stranger not in found.pod_uids
+
+
 def test_a_job_that_is_not_there_is_none(bench: Bench) -> None:
     namespace = bench.make_namespace()
 

@@ -10,7 +10,7 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
 from metering.adapters.simulated_cluster.kubernetes_api import KubernetesAPI
-from quotas.adapters import workload_evictor
+from quotas.adapters import kubernetes_workloads, workload_evictor
 from quotas.adapters.eviction_answers import answer_of, eviction_of
 from quotas.adapters.kubernetes_workloads import PATCH_TRIES, KubernetesWorkloadEvictor
 from quotas.adapters.simulated_workloads import SimulatedWorkloadEvictor
@@ -246,3 +246,58 @@ def test_a_setting_names_one_evictor_per_process() -> None:
 
     assert workload_evictor(setting) is workload_evictor({**setting, "OPTIONS": {}})
     assert isinstance(workload_evictor(setting), SimulatedWorkloadEvictor)
+
+
+@pytest.fixture
+def wide(kubeconfig: str, server: KubernetesAPI, job: WorkloadReference) -> Iterator[str]:
+    """Return the name of a Job of three pods."""
+    made = config.new_client_from_config(config_file=kubeconfig)  # type: ignore[no-untyped-call]
+    batch: Any = client.BatchV1Api(made)
+    container = {"name": "main", "image": "example.com/none:1"}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    body = {"metadata": {"name": "wide"}, "spec": {"parallelism": 3, "template": template}}
+    batch.create_namespaced_job(job.namespace, body)
+    server.settle()
+    yield "wide"
+    batch.delete_namespaced_job("wide", job.namespace, propagation_policy="Background")
+
+
+def test_the_pods_of_a_job_are_read_page_by_page(
+    evictor: KubernetesWorkloadEvictor,
+    endpoint: EnforcementEndpoint,
+    wide: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kubernetes_workloads, "PODS_PER_PAGE", 2)
+
+    found = evictor.find_job(endpoint, namespace="llm", name=wide)
+
+    assert found is not None
+    assert len(found.pod_uids) == 3
+
+
+def test_a_job_of_more_pods_than_are_read_is_no_answer(
+    evictor: KubernetesWorkloadEvictor,
+    endpoint: EnforcementEndpoint,
+    wide: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kubernetes_workloads, "PODS_PER_PAGE", 1)
+    monkeypatch.setattr(kubernetes_workloads, "PAGES_MAX", 2)
+
+    with pytest.raises(SourceUnavailableError, match="has too many pods"):
+        evictor.find_job(endpoint, namespace="llm", name=wide)
+
+
+def test_a_list_of_pods_that_is_refused_is_no_answer(
+    evictor: KubernetesWorkloadEvictor,
+    endpoint: EnforcementEndpoint,
+    server: KubernetesAPI,
+    wide: str,
+) -> None:
+    server.orders.answer(503, verb="list", resource="pods")
+
+    with pytest.raises(SourceUnavailableError) as refusal:
+        evictor.find_job(endpoint, namespace="llm", name=wide)
+
+    assert refusal.value.reason == "server_error"

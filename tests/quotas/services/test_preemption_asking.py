@@ -1,0 +1,177 @@
+"""What is asked of a cluster is about the pods that were planned, and about nobody else's."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from metering.domain import crashpoints
+from quotas.adapters.simulated_workloads import SimulatedWorkloads
+from quotas.models import PreemptionAction, PreemptionPlan, Reservation
+from quotas.services.preemption_resuming import resume_jobs
+from tenants.models import Cluster
+from tests.builders import make_cluster
+from tests.cast import Cast
+from tests.quotas.builders import make_limit
+from tests.quotas.preempting import admit, let_go
+from tests.quotas.services.preempting import (
+    EVICTOR,
+    TICK,
+    finish,
+    fresh,
+    minutes,
+    run_in,
+    running,
+    states,
+    step,
+)
+
+
+class Died(BaseException):
+    """A worker is no more; nobody catches that."""
+
+
+@pytest.fixture
+def cluster(cast: Cast) -> Cluster:
+    make_limit(cast.acme, units=0)
+    return make_cluster("hopper")
+
+
+@pytest.fixture
+def live() -> SimulatedWorkloads:
+    return EVICTOR.cluster("hopper")
+
+
+@pytest.fixture
+def gang(cast: Cast, cluster: Cluster, live: SimulatedWorkloads) -> list[Reservation]:
+    """Two pods of a Job that runs."""
+    made = [admit(cluster, cast.llm, f"w-{n}", controller="Job/train") for n in range(2)]
+    run_in(live, *made)
+    return made
+
+
+@pytest.fixture
+def dying(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Return the names of points at which the next worker dies; once at each."""
+    names: list[str] = []
+
+    def listen(name: str) -> None:
+        if name in names:
+            names.remove(name)
+            raise Died(name)
+
+    monkeypatch.setattr(crashpoints, "_installed", [listen])
+    yield names
+    assert names == []
+
+
+def die_at(dying: list[str], point: str, plan: PreemptionPlan) -> None:
+    dying.append(point)
+    with pytest.raises(Died):
+        step(plan, minutes(0))
+
+
+def make_anew(live: SimulatedWorkloads, *names: str) -> None:
+    """Let a Job of the same name be made anew, with pods nobody planned."""
+    live.pods.clear()
+    live.make_job("llm", "train", "uid-of-another")
+    for name in names:
+        live.run("llm", name, f"new-{name}", job="train")
+
+
+@pytest.mark.usefixtures("gang")
+def test_a_job_made_anew_under_the_same_name_is_not_suspended(
+    cast: Cast, live: SimulatedWorkloads
+) -> None:
+    plan = running(cast.acme)
+    make_anew(live, "w-0", "w-9")
+
+    step(plan, minutes(0))
+
+    assert live.asked == []
+    assert not live.jobs["llm", "train"].is_suspended
+    assert not any(pod.is_ending for pod in live.pods.values())
+    rows = PreemptionAction.objects.order_by("pod_name")
+    assert [(row.state, row.outcome, row.job_uid) for row in rows] == [
+        ("freed", "changed", ""),
+        ("freed", "gone", ""),
+    ]
+
+
+@pytest.mark.usefixtures("gang")
+def test_pods_an_older_job_left_behind_are_evicted_by_their_uids(
+    cast: Cast, live: SimulatedWorkloads
+) -> None:
+    plan = running(cast.acme)
+    live.make_job("llm", "train", "uid-of-another")
+
+    step(plan, minutes(0))
+
+    assert live.asked == [("evict", "llm", "w-0"), ("evict", "llm", "w-1")]
+    assert not live.jobs["llm", "train"].is_suspended
+
+
+def test_of_a_gang_only_the_pods_of_the_job_are_called_suspended(
+    cast: Cast, cluster: Cluster, gang: list[Reservation], live: SimulatedWorkloads
+) -> None:
+    older = admit(cluster, cast.llm, "older", controller="Job/train")
+    live.run("llm", "older", older.pod_uid)
+    plan = running(cast.acme)
+
+    step(plan, minutes(0))
+
+    assert live.asked == [("suspend", "llm", "train"), ("evict", "llm", "older")]
+    rows = PreemptionAction.objects.order_by("pod_name")
+    assert [(row.pod_name, row.step, row.job_uid) for row in rows] == [
+        ("older", "evict", ""),
+        ("w-0", "suspend", "uid-of-train"),
+        ("w-1", "suspend", "uid-of-train"),
+    ]
+    assert len(gang) == 2
+
+
+@pytest.mark.usefixtures("gang")
+def test_whoever_looks_after_a_dead_worker_takes_no_other_job_for_the_one_it_meant(
+    cast: Cast, live: SimulatedWorkloads, dying: list[str]
+) -> None:
+    plan = running(cast.acme)
+    die_at(dying, "preempt.after_act", plan)
+    finish(live)
+    make_anew(live)
+    live.jobs["llm", "train"].is_suspended = True
+
+    for minute in (9, 10):
+        step(plan, minutes(minute))
+
+    assert (fresh(plan).state, states(plan)) == ("done", {"w-0": "freed", "w-1": "freed"})
+    assert resume_jobs(plan_id=plan.pk, evictor=EVICTOR, actor=TICK, at=minutes(11)) == ()
+    assert live.jobs["llm", "train"].is_suspended
+
+
+def test_nothing_was_suspended_where_the_worker_died_before_it_asked(
+    cast: Cast, gang: list[Reservation], live: SimulatedWorkloads, dying: list[str]
+) -> None:
+    plan = running(cast.acme)
+    die_at(dying, "preempt.claim.after_commit", plan)
+    live.jobs["llm", "train"].is_suspended = True
+    live.pods.clear()
+    for pod in gang:
+        let_go(pod)
+
+    for minute in (9, 10):
+        step(plan, minutes(minute))
+
+    assert {row.job_uid for row in PreemptionAction.objects.all()} == {""}
+    assert fresh(plan).state == "done"
+
+
+@pytest.mark.usefixtures("gang")
+def test_a_job_that_is_about_to_be_suspended_is_not_resumed(
+    cast: Cast, live: SimulatedWorkloads, dying: list[str]
+) -> None:
+    plan = running(cast.acme)
+    die_at(dying, "preempt.after_act", plan)
+    cast.acme.quota_limits.update(limit_units=4)
+
+    assert resume_jobs(plan_id=plan.pk, evictor=EVICTOR, actor=TICK, at=minutes(1)) == ()
+    assert live.asked == [("suspend", "llm", "train")]
+    assert {row.resumed_at for row in PreemptionAction.objects.all()} == {None}
