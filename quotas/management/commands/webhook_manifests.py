@@ -20,6 +20,8 @@ from tenants.models.cluster import AdmissionMode, FailurePolicy
 SERVICE = re.compile(r"[a-z0-9-]{1,63}/[a-z0-9-]{1,63}")
 URL = re.compile(r"https://[^/?#\s]+(/[^?#\s]*[^/?#\s])?")
 TIMEOUTS = range(1, 31)
+CERTIFICATE = "-----BEGIN CERTIFICATE-----"
+"""The line a certificate begins with; a text that only speaks of it holds none."""
 
 
 class Command(BaseCommand):
@@ -80,6 +82,6 @@ def _authority(path: str) -> str:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"Cannot read {path}.") from error
-    if "-----BEGIN CERTIFICATE-----" not in text:
+    if CERTIFICATE not in text.splitlines():
         raise CommandError(f"{path} holds no certificate.")
     return text
