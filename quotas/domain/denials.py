@@ -9,6 +9,7 @@ from typing import Final
 
 from metering.domain.gpu_sizes import GPUSize
 from quotas.domain.admission import Blocker, Verdict, VerdictCode
+from quotas.domain.quantities import UNITS_MAX
 
 ALTERNATIVES_MAX: Final = 8
 """How many resources a refusal names; a person reads it."""
@@ -137,6 +138,9 @@ OWNER_CHANGED: Final = (
 REQUEST_CHANGED: Final = (
     "The GPUs of a pod cannot be changed: delete the pod and create it anew with what it needs."
 )
+UNANSWERABLE: Final = (
+    "The quota ledger cannot count what this asks for: ask for less, with shorter names."
+)
 NOT_IN_TIME: Final = "The quota service could not decide in time"
 
 
@@ -145,6 +149,14 @@ def undecided(*, is_allowed: bool) -> str:
     if is_allowed:
         return f"{NOT_IN_TIME}; the cluster's policy lets the pod in, and it will be counted."
     return f"{NOT_IN_TIME}, and the cluster's policy refuses the pod: try again in a minute."
+
+
+def too_many(asked: int) -> str:
+    """Return the refusal of a workload whose pods together ask for what no cluster has."""
+    return (
+        f"Its pods ask for {asked} devices at once, and {UNITS_MAX} is the most that is counted: "
+        "ask for fewer pods at a time."
+    )
 
 
 def never_fits(kind: str, size: GPUSize, *, asked: int, ceiling: int) -> str:

@@ -10,7 +10,7 @@ from metering.domain.effective_request import INIT, REGULAR, SIDECAR, effective_
 from quotas.domain.hidden_gpus import ways_in
 from quotas.domain.node_fit import Placement, placement_of
 from quotas.domain.pod_fields import JSON, PodInvalidError, mapping, objects, text
-from quotas.domain.quantities import whole_units
+from quotas.domain.quantities import UNITS_MAX, whole_units
 
 OWNER_ANNOTATION: Final = "gpu-ledger.io/owner"
 WORK_KIND_LABEL: Final = "gpu-ledger.io/work-kind"
@@ -19,6 +19,8 @@ GPU_PATTERN: Final = re.compile(r"nvidia\.com/(gpu|mig-).*")
 CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 """Resource names that mean a device class, without a claim of the pod's own (KEP-5004)."""
 CLAIM_PREFIX: Final = "claim/"
+RESOURCE_CHARACTERS_MAX: Final = 260
+"""Of a resource name, as the ledger keeps it: "claim/" and the longest device class."""
 _CONTROLLER_MAX: Final = 320
 _OWNER_MAX: Final = 150
 _UID_MAX: Final = 64
@@ -108,7 +110,25 @@ def _requests(spec: JSON, offered: frozenset[str]) -> dict[str, int]:
                 )
             asks.setdefault(_told(resource), []).append(_ContainerAsk(kind, units, order))
     effective = {resource: effective_units(listed) for resource, listed in sorted(asks.items())}
+    refuse_uncountable(effective)
     return {resource: units for resource, units in effective.items() if units > 0}
+
+
+def refuse_uncountable(requests: Mapping[str, int]) -> None:
+    """Refuse what no cluster has and no ledger can count.
+
+    Raises:
+        PodInvalidError: Too many units, of one resource or together, or a name that is too long.
+    """
+    for resource in requests:
+        if len(resource) > RESOURCE_CHARACTERS_MAX:
+            raise PodInvalidError(
+                f"The resource name {resource[:40]}... has more than {RESOURCE_CHARACTERS_MAX} "
+                "characters."
+            )
+    asked = sum(requests.values())
+    if asked > UNITS_MAX:
+        raise PodInvalidError(f"It asks for {asked} devices: no more than {UNITS_MAX} are counted.")
 
 
 def is_gpu(resource: str, *, offered: frozenset[str] = frozenset()) -> bool:

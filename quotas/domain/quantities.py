@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 UNITS_MAX: Final = 1_000_000
-"""More of one resource no pod has; beyond it somebody plays with numbers."""
+"""More no pod has, of one resource or of all; beyond it somebody plays with numbers."""
 _CHARACTERS_MAX: Final = 32
 _EXPONENT_MAX: Final = 18
 _SHAPE: Final = re.compile(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from django.db import Error, OperationalError, connections
+from django.db import DataError, Error, IntegrityError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 Answer = TypeVar("Answer")
@@ -22,6 +22,8 @@ LOOK_SECONDS = 0.05
 """How often the deadlines are looked at: by so much an answer may be later."""
 BUSY_STATES = frozenset({"55P03", "57014", "40P01", "40001"})
 """The ledger is there and somebody else was faster: lock, statement, deadlock, serialization."""
+AWAY_CLASSES = ("08", "57P")
+"""Beginnings of the states that tell of a lost connection, or of a server that stops or starts."""
 
 
 class LedgerAwayError(OperationalError):
@@ -162,7 +164,8 @@ class Guard:
             return self._once(question, begin)
         except Error as error:
             early = self._clock() - begin < self._nanoseconds // 4
-            if not early or not (was_open or is_busy(error)):
+            may_help = is_busy(error) or (was_open and is_away(error))
+            if not early or not may_help:
                 self._note(error)
                 raise
         try:
@@ -182,20 +185,38 @@ class Guard:
             with self._watchdog.within(left, wrapper):
                 answer = question()
         except Error as error:
-            if not is_busy(error):
+            if is_away(error):
                 wrapper.close()
             raise
         self._breaker.succeeded()
         return answer
 
     def _note(self, error: Error) -> None:
-        """Let nobody try for a moment, unless the ledger is there and only busy."""
-        if is_busy(error):
-            self._breaker.succeeded()
-        else:
+        """Let nobody try for a moment where the ledger is away; any other answer is one."""
+        if is_away(error):
             self._breaker.failed()
+        else:
+            self._breaker.succeeded()
 
 
 def is_busy(error: Error) -> bool:
     """Whether the ledger is there and only could not give in time what was asked."""
-    return getattr(error.__cause__, "sqlstate", None) in BUSY_STATES
+    return _state_of(error) in BUSY_STATES
+
+
+def is_away(error: Error) -> bool:
+    """Whether nobody answered: only this is a reason to ask nothing for a moment."""
+    state = _state_of(error)
+    if not state:
+        # What was refused before it was sent has no state either, and says nothing of the ledger.
+        return not is_about_question(error)
+    return state.startswith(AWAY_CLASSES)
+
+
+def is_about_question(error: Error) -> bool:
+    """Whether the error lies in what was asked: the same question is never answered."""
+    return isinstance(error, DataError | IntegrityError)
+
+
+def _state_of(error: Error) -> str:
+    return getattr(error.__cause__, "sqlstate", None) or ""

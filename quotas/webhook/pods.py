@@ -13,7 +13,7 @@ from quotas.domain.isolation import IsolationProblem, find_isolation_problem
 from quotas.domain.node_fit import Placement
 from quotas.domain.ownership import Identity, identity_of, is_forged, owner_of
 from quotas.domain.pod_fields import JSON, PodInvalidError
-from quotas.domain.pod_review import CLAIM_PREFIX, PodAsk, pod_ask
+from quotas.domain.pod_review import CLAIM_PREFIX, PodAsk, pod_ask, refuse_uncountable
 from quotas.domain.resource_sizes import possible_sizes
 from quotas.selectors.admission_facts import AdmissionFacts
 from quotas.services.admission import admit
@@ -65,6 +65,7 @@ def _ask(review: Review, obj: JSON, facts: AdmissionFacts) -> PodAsk:
     if review.kind == "Pod":
         return ask
     claimed = {f"{CLAIM_PREFIX}{name}": count for name, count in claimed_classes(obj).items()}
+    refuse_uncountable(claimed)
     return _with_requests(ask, claimed)
 
 

@@ -30,7 +30,7 @@ from quotas.domain.admission_review import (
 from quotas.selectors.admission_facts import AdmissionFacts, FactsCache, admission_facts
 from quotas.webhook.decisions import Decision, Terms, allowed, lets_in_unasked, refused
 from quotas.webhook.figures import ANSWERS, SECONDS
-from quotas.webhook.guard import Guard
+from quotas.webhook.guard import Guard, is_about_question
 from quotas.webhook.owners import decide_stamp
 from quotas.webhook.pods import decide_pod
 from quotas.webhook.workloads import decide_workload
@@ -145,8 +145,12 @@ def _decision(review: Review, slug: str, decide: Decide) -> Decision | HttpRespo
     except Error as error:
         logger.warning("admission.undecided", cluster=slug, reason=type(error).__name__)
         facts = FACTS.last_known(slug)
+        is_its_own = is_about_question(error)
     if facts is None:
         return _json({"error": "The ledger is away."}, HTTPStatus.SERVICE_UNAVAILABLE)
+    if is_its_own:
+        # Whoever can ask so that the ledger refuses the question is let in by no policy.
+        return refused("unanswerable", denials.UNANSWERABLE).under(facts)
     return _undecided(facts)
 
 
@@ -170,4 +174,7 @@ def _undecided(facts: AdmissionFacts) -> Decision:
 
 
 def _json(body: object, status: HTTPStatus = HTTPStatus.OK) -> HttpResponse:
-    return HttpResponse(json.dumps(body), status=status, content_type=JSON_TYPE)
+    told = json.dumps(body).encode()
+    # No middleware tells the length here, and without it an answer goes out in chunks.
+    headers = {"Content-Length": str(len(told))}
+    return HttpResponse(told, status=status, content_type=JSON_TYPE, headers=headers)

@@ -16,6 +16,7 @@ from quotas.domain.demands import UnknownDeviceError
 from quotas.domain.ownership import old_template, told_owner
 from quotas.domain.pod_fields import JSON, PodInvalidError
 from quotas.domain.pod_review import PodAsk, pod_ask
+from quotas.domain.quantities import UNITS_MAX
 from quotas.domain.workload_templates import Template, templates_of
 from quotas.selectors.admission_facts import AdmissionFacts, Tenant
 from quotas.selectors.in_force import limits_in_force
@@ -110,6 +111,9 @@ class _Look:
             known = {offer.resource for offer in self.facts.served}
             warning = denials.unknown_device(error.resource, known)
             return allowed("warned", warnings=(warning,))
+        at_once = sum(demand.units for demand in demands) * self.template.replicas
+        if at_once > UNITS_MAX:
+            return refused("too_many", denials.too_many(at_once))
         tenant = self.facts.tenants.get(self.review.namespace)
         if tenant is not None:
             never = next(self._never(demands, tenant, at=at), None)

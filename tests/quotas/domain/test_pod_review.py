@@ -89,6 +89,29 @@ def test_what_is_no_number_of_devices_is_refused(spelt: str) -> None:
         asked(containers=[container(gpu=spelt)])
 
 
+@pytest.mark.parametrize(
+    "resources",
+    [
+        [{"gpu": "1000000"}, {"gpu": "1"}],
+        [{"gpu": "600000", "nvidia.com/mig-1g.10gb": "400001"}],
+    ],
+    ids=["one_resource", "together"],
+)
+def test_more_devices_than_can_be_counted_are_refused(resources: list[dict[str, str]]) -> None:
+    containers = [container(f"c{index}", **one) for index, one in enumerate(resources)]
+
+    with pytest.raises(PodInvalidError, match="1000001 devices: no more than 1000000"):
+        asked(containers=containers)
+
+
+def test_a_name_the_ledger_cannot_keep_is_refused() -> None:
+    long = "nvidia.com/mig-" + "x" * 245
+    assert asked(containers=[container(**{long: "1"})]) == {long: 1}
+
+    with pytest.raises(PodInvalidError, match="more than 260 characters"):
+        asked(containers=[container(**{long + "x": "1"})])
+
+
 def test_nothing_asked_is_nothing() -> None:
     assert asked(containers=[container(gpu="0")]) == {}
     assert asked(containers=[container(cpu="500m", memory="1Gi")]) == {}

@@ -3,9 +3,9 @@
 import time
 
 import pytest
-from django.db import Error, OperationalError, connection, connections
+from django.db import DataError, Error, OperationalError, connection, connections
 
-from quotas.webhook.guard import Breaker, Guard, LedgerAwayError, is_busy
+from quotas.webhook.guard import Breaker, Guard, LedgerAwayError, is_away, is_busy
 
 SECOND = 1_000_000_000
 NEVER = 3_600 * SECOND
@@ -93,6 +93,60 @@ def test_a_statement_that_took_too_long_is_no_reason_to_stop_asking() -> None:
     assert len(asked) == 2
     assert guard.ask(one) == 1
     guard.stop()
+
+
+@pytest.mark.usefixtures("committed_db")
+def test_a_question_the_ledger_cannot_count_keeps_nobody_else_waiting() -> None:
+    guard = Guard(NEVER, time.monotonic_ns)
+    asked: list[int] = []
+
+    def too_large() -> None:
+        asked.append(1)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 2147483647::int * 8")
+
+    assert guard.ask(one) == 1
+    pid = guard.ask(own_pid)
+    with pytest.raises(DataError) as refused:
+        guard.ask(too_large)
+    answered = guard.ask(own_pid)
+
+    guard.stop()
+    assert not is_away(refused.value)
+    assert len(asked) == 1
+    assert answered == pid
+
+
+@pytest.mark.parametrize(
+    ("state", "away"),
+    [
+        (None, True),
+        ("08006", True),
+        ("57P01", True),
+        ("57014", False),
+        ("22003", False),
+        ("42883", False),
+        ("53100", False),
+    ],
+)
+def test_only_a_lost_connection_is_a_ledger_that_is_away(
+    state: str | None,
+    away: bool,  # noqa: FBT001 - A table.
+) -> None:
+    error = OperationalError("told")
+    error.__cause__ = Told(state)
+
+    assert is_away(error) is away
+    assert is_away(LedgerAwayError("a moment ago"))
+    assert not is_away(DataError("cannot be sent"))
+
+
+class Told(Exception):  # noqa: N818 - Stands for the driver's own.
+    """What the driver raises: an error with the server's state, None where it told none."""
+
+    def __init__(self, sqlstate: str | None) -> None:
+        super().__init__(sqlstate)
+        self.sqlstate = sqlstate
 
 
 def own_pid() -> int:

@@ -10,7 +10,7 @@ from quotas.models import Reservation
 from quotas.webhook import views
 from tenants.models import Cluster
 from tests.builders import bind, make_cluster, make_organization, make_project
-from tests.quotas.reviews import pod
+from tests.quotas.reviews import container, pod
 from tests.quotas.webhook.conftest import Doors
 
 pytestmark = pytest.mark.usefixtures("committed_db")
@@ -88,6 +88,21 @@ def test_it_decides_again_once_the_ledger_is_back(
         assert time.monotonic() < deadline
 
     assert answer.is_allowed
+    assert Reservation.objects.count() == 1
+
+
+def test_what_the_ledger_itself_cannot_count_is_refused_under_every_policy(
+    doors: Doors, hopper: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without our own look before, the database refuses an integer that is out of range."""
+    monkeypatch.setattr("quotas.domain.pod_review.UNITS_MAX", 10**12)
+    monkeypatch.setattr("quotas.domain.quantities.UNITS_MAX", 10**12)
+    assert hopper.admission_on_failure == "allow"
+
+    answer = doors.admit(pod(0, containers=[container(gpu=10**11)]))
+
+    assert (answer.is_allowed, answer.reason) == (False, "unanswerable")
+    assert doors.admit(pod(1)).reason == "allowed_ungoverned"
     assert Reservation.objects.count() == 1
 
 

@@ -26,6 +26,23 @@ def limit(acme: Organization, llm: Project) -> None:
     open_counter(limit=make_limit(acme, llm, units=4), at=AT)
 
 
+def claim(*counts: int, **metadata: object) -> JSON:
+    """Return a claim with one request for each number of devices."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "two", "namespace": "team-llm", "uid": "claim-uid", **metadata},
+        "spec": {
+            "devices": {
+                "requests": [
+                    {"name": "r", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": count}}
+                    for count in counts
+                ]
+            }
+        },
+    }
+
+
 def reserved() -> list[tuple[str, str, int, str]]:
     rows = Reservation.objects.order_by("resource").values_list(
         "pod_uid", "resource", "units", "owner"
@@ -99,6 +116,17 @@ def test_gpus_cannot_be_hidden_in_a_container(doors: Doors, spec: JSON) -> None:
 
     assert answer.reason == "limit_reached"
     assert reserved() == []
+
+
+@pytest.mark.usefixtures("llm")
+@pytest.mark.parametrize("count", [1_000_000, 999_999])
+def test_a_claim_for_more_than_can_be_counted_is_refused(doors: Doors, count: int) -> None:
+    two = claim(count, 1)
+
+    answer = doors.admit(two)
+
+    assert answer.is_allowed is (count == 999_999)
+    assert answer.reason == ("allowed_ungoverned" if answer.is_allowed else "malformed")
 
 
 def test_a_pod_without_gpus_is_let_in_without_asking(doors: Doors, llm: Project) -> None:
@@ -262,20 +290,7 @@ def test_a_cluster_that_is_off_is_not_looked_at(doors: Doors, hopper: Cluster) -
 
 @pytest.mark.usefixtures("llm")
 def test_a_claim_is_counted_under_its_own_uid(doors: Doors) -> None:
-    claim = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": "two", "namespace": "team-llm", "uid": "claim-uid"},
-        "spec": {
-            "devices": {
-                "requests": [
-                    {"name": "r", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 2}}
-                ]
-            }
-        },
-    }
-
-    assert doors.admit(claim).is_allowed
+    assert doors.admit(claim(2)).is_allowed
     assert reserved() == [("claim-uid", "claim/gpu.nvidia.com", 2, "alice")]
 
 

@@ -73,6 +73,15 @@ def test_none_at_a_time_asks_for_nothing_now(doors: Doors) -> None:
 
 
 @pytest.mark.usefixtures("limit")
+def test_more_than_can_be_counted_is_refused_and_the_next_one_answered(doors: Doors) -> None:
+    answer = doors.warn(job(4, parallelism=2_147_483_647))
+
+    assert (answer.is_allowed, answer.reason) == (False, "too_many")
+    assert "ask for 8589934588 devices at once" in answer.message
+    assert doors.warn(job(2)).reason == "may_fit"
+
+
+@pytest.mark.usefixtures("limit")
 def test_a_forged_owner_is_refused_where_it_is_written(doors: Doors) -> None:
     assert doors.warn(job(1, owner="bob")).reason == "forged_owner"
     assert doors.warn(job(1, owner="alice")).reason == "may_fit"
