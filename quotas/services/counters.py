@@ -35,7 +35,8 @@ def open_counter(*, limit: QuotaLimit, at: datetime) -> QuotaCounter:
 def lock_counters(*, organization_id: UUID) -> None:
     """Keep admission out of an organization until the transaction ends.
 
-    Taken before a limit is deleted, whose counter goes with it.
+    Taken before what is in force changes, so that whoever is let in afterwards saw the change; and
+    before a limit is deleted, whose counter goes with it.
 
     Raises:
         RuntimeError: Called outside a transaction, where the lock would end at once.

@@ -13,6 +13,7 @@ from quotas.domain.errors import QuotaGrantLentError, QuotaGrantOverError, Quota
 from quotas.domain.limit_tree import GrantSpan, TreeLimit
 from quotas.models import GrantReason, QuotaGrant, QuotaLimit
 from quotas.selectors.limits import key_of, limit_tree, span_of
+from quotas.services.counters import lock_counters
 from quotas.services.grants import record_grant
 from quotas.services.hints import hint_changed
 from quotas.services.holders import require_write
@@ -109,6 +110,7 @@ def end_together(
     for grant in grants.values():
         _require_ending(grant, until=until, expected_version=expected_version)
     _refuse_violations_without(grants.values(), limits, until=until, blame=blame, at=at)
+    lock_counters(organization_id=next(iter(limits.values())).organization_id)
     for grant in grants.values():
         _end(grant, until=until, actor=actor, at=at)
     hint_changed(next(iter(grants.values())).organization_id)

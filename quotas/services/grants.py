@@ -18,6 +18,7 @@ from quotas.domain.limit_input import note_problems, refuse_problems
 from quotas.domain.limit_tree import GrantSpan
 from quotas.models import GrantReason, QuotaGrant, QuotaLimit
 from quotas.selectors.limits import key_of, limit_tree
+from quotas.services.counters import lock_counters
 from quotas.services.hints import hint_changed
 from quotas.services.holders import require_write
 from quotas.services.limit_places import (
@@ -121,6 +122,7 @@ def grant_together(
         _refuse_unlimited(limit)
     pairs = [(limits[draft.limit_id], draft) for draft in drafts]
     _refuse_violations(pairs, blame=blame, at=at)
+    lock_counters(organization_id=pairs[0][0].organization_id)
     grants = tuple(_make(limit, draft, actor=actor, at=at) for limit, draft in pairs)
     hint_changed(grants[0].organization_id)
     return grants

@@ -194,6 +194,7 @@ def _write(
     if current is not None:
         limit.generation += 1
         limit.version += 1
+    lock_counters(organization_id=limit.organization_id)
     limit.save()
     if current is None:
         open_counter(limit=limit, at=at)

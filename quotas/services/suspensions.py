@@ -11,6 +11,7 @@ from quotas.domain.errors import QuotaScopeError
 from quotas.domain.limit_input import justification_problems, refuse_problems
 from quotas.models import QuotaSuspension
 from quotas.selectors.locks import lock_limit_path
+from quotas.services.counters import lock_counters
 from quotas.services.hints import hint_changed
 from tenants.access import require_capability
 from tenants.domain.actors import Actor
@@ -143,6 +144,7 @@ def _lock(organization_id: UUID, project: Project | None) -> None:
         project_id=None if project is None else project.pk,
         user_id=None,
     )
+    lock_counters(organization_id=organization_id)
 
 
 def _resume(suspension: QuotaSuspension, *, actor: Actor, at: datetime) -> QuotaSuspension:
