@@ -5,7 +5,9 @@ under the same name is somebody else's work by now. Its uid is kept with the ste
 suspended, so that whoever looks after a worker that died knows which Job was meant.
 """
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
 
 import structlog
 
@@ -22,6 +24,14 @@ from quotas.services.preemption_acting import UNANSWERED, StepAnswer, Turn
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import Cluster
 
+TURN_SECONDS_MAX: Final = 60
+"""Nothing new is asked after this; what is left of a gang has its turn a little later."""
+SLOWEST_SECONDS: Final = 90
+"""The longest one question lasts: a Job that is read and patched three times, 15 s each."""
+ABOUT_THE_POD: Final = frozenset({"refused", "server_error"})
+"""Reasons for which only this pod was not answered; after any other the cluster is left alone."""
+SECOND_NS: Final = 1_000_000_000
+
 log = structlog.get_logger(__name__)
 
 
@@ -34,20 +44,40 @@ def endpoint_of(cluster: Cluster) -> EnforcementEndpoint:
     )
 
 
-def act_on(turn: Turn, evictor: WorkloadEvictor) -> dict[int, StepAnswer]:
+def act_on(
+    turn: Turn, evictor: WorkloadEvictor, *, clock_ns: Callable[[], int] = time.monotonic_ns
+) -> dict[int, StepAnswer]:
     """Ask the cluster for every claimed step, outside any transaction; by the step's key.
 
-    The Jobs of the gang are suspended where they can be; every other pod is evicted by its uid.
+    The Jobs of the gang are suspended where they can be; every other pod is evicted by its uid. A
+    cluster that does not answer is not asked again in this turn: one that is away would keep every
+    other plan from its turn.
+
+    Args:
+        turn: What is claimed.
+        evictor: Who speaks with the cluster.
+        clock_ns: Nanoseconds that only grow.
     """
     answers: dict[int, StepAnswer] = {}
+    until_ns = clock_ns() + TURN_SECONDS_MAX * SECOND_NS
     try:
         for controller, steps in _by_controller(turn.steps).items():
+            _require_time(until_ns - clock_ns())
             answers |= _of_job(controller, steps, turn, evictor)
+        for step in turn.steps:
+            if step.pk not in answers:
+                _require_time(until_ns - clock_ns())
+                answers[step.pk] = _evict(step, evictor)
     except SourceUnavailableError as error:
-        return {step.pk: _unanswered(step, error) for step in turn.steps}
-    return answers | {
-        step.pk: _evict(step, evictor) for step in turn.steps if step.pk not in answers
-    }
+        log.warning("quotas.preemption.unanswered", plan=str(turn.plan_id), reason=error.reason)
+        left = [step for step in turn.steps if step.pk not in answers]
+        return answers | {step.pk: _unanswered(step, error) for step in left}
+    return answers
+
+
+def _require_time(left_ns: int) -> None:
+    if left_ns <= 0:
+        raise SourceUnavailableError("The cluster answers too slowly.", reason="too_slow")
 
 
 def _by_controller(steps: Iterable[PreemptionAction]) -> dict[str, list[PreemptionAction]]:
@@ -136,12 +166,19 @@ def _suspended(job: JobOfPod) -> StepAnswer:
 
 
 def _evict(step: PreemptionAction, evictor: WorkloadEvictor) -> StepAnswer:
+    """Evict one pod.
+
+    Raises:
+        SourceUnavailableError: The cluster did not answer, whatever the pod.
+    """
     pod = WorkloadReference("Pod", step.namespace, step.pod_name, step.pod_uid)
     try:
         answer = evictor.evict_pod(
             endpoint_of(step.cluster), pod, grace_seconds=None, is_dry_run=False
         )
     except SourceUnavailableError as error:
+        if error.reason not in ABOUT_THE_POD:
+            raise
         return _unanswered(step, error)
     return StepAnswer(
         outcome=answer.outcome.value,
@@ -152,5 +189,4 @@ def _evict(step: PreemptionAction, evictor: WorkloadEvictor) -> StepAnswer:
 
 
 def _unanswered(step: PreemptionAction, error: SourceUnavailableError) -> StepAnswer:
-    log.warning("quotas.preemption.unanswered", step=step.pk, reason=error.reason)
     return StepAnswer(UNANSWERED, PreemptionStep(step.step), f"{error.reason}: {error}")

@@ -6,7 +6,8 @@ leaves a claim that lapses; the step is taken again, and does nothing the second
 pod's uid goes with it.
 """
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -42,8 +43,8 @@ from tenants.domain.actors import Actor
 
 CYCLE: Final = timedelta(seconds=60)
 """Between two steps of one tenant, so that each is seen in the ledger before the next."""
-CLAIM_FOR: Final = timedelta(seconds=180)
-"""How long one worker has a plan to itself; longer than every time limit of an evictor."""
+CLAIM_FOR: Final = timedelta(seconds=240)
+"""How long one worker has a plan to itself: longer than a tick begins turns and a turn lasts."""
 
 log = structlog.get_logger(__name__)
 
@@ -71,7 +72,14 @@ class _Look:
         return [one for one in self.steps if one.state == StepState.STARTED.value]
 
 
-def step_plan(*, plan_id: UUID, evictor: WorkloadEvictor, actor: Actor, at: datetime) -> PlanState:
+def step_plan(
+    *,
+    plan_id: UUID,
+    evictor: WorkloadEvictor,
+    actor: Actor,
+    at: datetime,
+    clock_ns: Callable[[], int] = time.monotonic_ns,
+) -> PlanState:
     """Take a running plan's next step, if one is due and still needed; return its state after.
 
     Args:
@@ -79,6 +87,7 @@ def step_plan(*, plan_id: UUID, evictor: WorkloadEvictor, actor: Actor, at: date
         evictor: Who speaks with the clusters.
         actor: Who acts; usually the service itself.
         at: When, UTC.
+        clock_ns: Nanoseconds that only grow: a turn has a deadline.
 
     Raises:
         PreemptionPlan.DoesNotExist: There is no such plan.
@@ -86,7 +95,7 @@ def step_plan(*, plan_id: UUID, evictor: WorkloadEvictor, actor: Actor, at: date
     turn = _take_turn(plan_id, actor=actor, at=at)
     crashpoint("preempt.claim.after_commit")
     if turn is not None:
-        answers = act_on(turn, evictor)
+        answers = act_on(turn, evictor, clock_ns=clock_ns)
         crashpoint("preempt.after_act")
         settle_turn(turn, answers, next_at=at + CYCLE, actor=actor, at=at)
         crashpoint("preempt.settle.after_commit")

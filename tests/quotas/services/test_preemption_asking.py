@@ -1,13 +1,22 @@
 """What is asked of a cluster is about the pods that were planned, and about nobody else's."""
 
 from collections.abc import Iterator
+from datetime import timedelta
+from itertools import count
 
 import pytest
 
+from config.celery import TASK_SOFT_TIME_LIMIT_SECONDS
 from metering.domain import crashpoints
+from quotas import tasks
 from quotas.adapters.simulated_workloads import SimulatedWorkloads
 from quotas.models import PreemptionAction, PreemptionPlan, Reservation
+from quotas.protocols import EnforcementEndpoint
+from quotas.protocols.workloads import EvictionAnswer, WorkloadReference
+from quotas.services.preemption_asking import SECOND_NS, SLOWEST_SECONDS, TURN_SECONDS_MAX
 from quotas.services.preemption_resuming import resume_jobs
+from quotas.services.preemption_stepping import CLAIM_FOR, step_plan
+from tenants.domain.errors import SourceUnavailableError
 from tenants.models import Cluster
 from tests.builders import make_cluster
 from tests.cast import Cast
@@ -175,3 +184,114 @@ def test_a_job_that_is_about_to_be_suspended_is_not_resumed(
     assert resume_jobs(plan_id=plan.pk, evictor=EVICTOR, actor=TICK, at=minutes(1)) == ()
     assert live.asked == [("suspend", "llm", "train")]
     assert {row.resumed_at for row in PreemptionAction.objects.all()} == {None}
+
+
+class Failing:
+    """An evictor that does not answer about one pod, and counts how often it is asked."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+        self.asked: list[str] = []
+
+    def __getattr__(self, name: str) -> object:  # noqa: D105 - All else is the evictor's.
+        return getattr(EVICTOR, name)
+
+    def evict_pod(
+        self,
+        endpoint: EnforcementEndpoint,
+        pod: WorkloadReference,
+        *,
+        grace_seconds: int | None,
+        is_dry_run: bool,
+    ) -> EvictionAnswer:
+        self.asked.append(pod.name)
+        if pod.name == self.name:
+            raise SourceUnavailableError("No answer.", reason=self.reason)
+        return EVICTOR.evict_pod(endpoint, pod, grace_seconds=grace_seconds, is_dry_run=is_dry_run)
+
+
+@pytest.fixture
+def group(cast: Cast, cluster: Cluster, live: SimulatedWorkloads) -> list[Reservation]:
+    """Four pods that are evicted together."""
+    made = [admit(cluster, cast.llm, f"w-{n}", controller="PodGroup/train") for n in range(4)]
+    run_in(live, *made)
+    return made
+
+
+@pytest.mark.usefixtures("group")
+@pytest.mark.parametrize("reason", ["unreachable", "unauthorized", "throttled", "forbidden"])
+def test_a_cluster_that_does_not_answer_is_not_asked_again_in_a_turn(
+    cast: Cast, reason: str
+) -> None:
+    plan = running(cast.acme)
+    evictor = Failing("w-1", reason)
+
+    step_plan(plan_id=plan.pk, evictor=evictor, actor=TICK, at=minutes(0))  # type: ignore[arg-type]
+
+    assert evictor.asked == ["w-0", "w-1"]
+    assert states(plan) == {"w-0": "started", "w-1": "blocked", "w-2": "blocked", "w-3": "blocked"}
+    left = PreemptionAction.objects.filter(state="blocked")
+    assert {(row.outcome, row.message) for row in left} == {("unanswered", f"{reason}: No answer.")}
+
+
+@pytest.mark.usefixtures("group")
+@pytest.mark.parametrize("reason", ["refused", "server_error"])
+def test_what_is_about_one_pod_keeps_no_other_pod_back(cast: Cast, reason: str) -> None:
+    plan = running(cast.acme)
+    evictor = Failing("w-1", reason)
+
+    step_plan(plan_id=plan.pk, evictor=evictor, actor=TICK, at=minutes(0))  # type: ignore[arg-type]
+
+    assert evictor.asked == ["w-0", "w-1", "w-2", "w-3"]
+    assert states(plan) == {"w-0": "started", "w-1": "blocked", "w-2": "started", "w-3": "started"}
+
+
+@pytest.mark.usefixtures("group")
+def test_a_turn_ends_at_its_deadline_and_the_rest_goes_later(
+    cast: Cast, live: SimulatedWorkloads
+) -> None:
+    plan = running(cast.acme)
+    ticking = count(step=TURN_SECONDS_MAX * SECOND_NS // 3)
+
+    step_plan(
+        plan_id=plan.pk,
+        evictor=EVICTOR,
+        actor=TICK,
+        at=minutes(0),
+        clock_ns=lambda: next(ticking),
+    )
+    first = (list(live.asked), states(plan))
+    message = PreemptionAction.objects.get(pod_name="w-3").message
+    step(plan, minutes(1))
+
+    assert first == (
+        [("evict", "llm", "w-0")],
+        {"w-0": "started", "w-1": "blocked", "w-2": "blocked", "w-3": "blocked"},
+    )
+    assert message == "too_slow: The cluster answers too slowly."
+    assert [name for _, _, name in live.asked] == ["w-0", "w-1", "w-2", "w-3"]
+
+
+def test_the_slowest_turn_ends_within_its_claim_and_its_task() -> None:
+    slowest = tasks.PREEMPTING_SECONDS_MAX + TURN_SECONDS_MAX + SLOWEST_SECONDS
+
+    assert slowest < TASK_SOFT_TIME_LIMIT_SECONDS
+    assert timedelta(seconds=slowest) < CLAIM_FOR
+
+
+def test_a_tick_that_lasts_too_long_leaves_the_others_the_next(
+    cast: Cast, cluster: Cluster, live: SimulatedWorkloads
+) -> None:
+    make_limit(cast.umbrella, units=0)
+    run_in(live, admit(cluster, cast.llm, "a"), admit(cluster, cast.virus, "v"))
+    plans = [running(cast.acme), running(cast.umbrella)]
+    seconds = iter([0, 0, tasks.PREEMPTING_SECONDS_MAX])
+
+    tasks.preempt(minutes(0), clock_ns=lambda: next(seconds) * SECOND_NS)
+    first = sorted(name for _, _, name in live.asked)
+    tasks.preempt(minutes(0))
+
+    assert len(first) == 1
+    assert sorted(name for _, _, name in live.asked) == ["a", "v"]
+    assert {fresh(plan).state for plan in plans} == {"running"}
