@@ -69,6 +69,12 @@ class VerdictCode(StrEnum):
     ALLOWANCE_USED = "allowance_used"
     """The month's allowance of unit-hours is used up."""
     SUSPENDED = "suspended"
+    REPLAYED_OTHERWISE = "replayed_otherwise"
+    """The uid is another pod's: asked before with another body, or one that is over."""
+    DEMAND_TOO_LARGE = "demand_too_large"
+    """It asks for more of one resource than any pod has."""
+    CLOSED = "closed"
+    """The project of its namespace, or the organization, is closed."""
     NAMESPACE_UNBOUND = "namespace_unbound"
     """No project has the namespace; only `QUOTA_UNBOUND_NAMESPACES` may let it in."""
 

@@ -3,8 +3,8 @@ from typing import Any
 import django.db.models.deletion
 from django.db import migrations, models
 
-from quotas.migrations._admission import LOCK_KEY, OPEN_COUNTERS, OVER, SETTLE, VIEW
-from quotas.migrations._admitting import ADMIT, REFUSE, RESERVE, TELL
+from quotas.migrations._admission import LOCK_KEY, OPEN_COUNTERS, OVER, REFUSE, SETTLE, VIEW
+from quotas.migrations._admitting import ADMIT, RESERVE, TELL
 from quotas.migrations._live_use import COUNT_MONTHS, DRIFT, REPAIR, SWEEP, WANTED
 
 RELEASE_REASONS = [

@@ -34,8 +34,12 @@ def only_runtime(signature: str) -> str:
 
 PINNED = "SET search_path = public, pg_temp"
 # For one pod's look-ups: plans are kept by each connection, and one that was made while a table
-# was empty would read the whole table for every pod once it is full.
-BY_INDEX = f"{PINNED} SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off"
+# was empty would read the whole table for every pod once it is full. Since they go by index
+# whatever is asked, they are never made anew for one question: that would cost more than the rest.
+BY_INDEX = (
+    f"{PINNED} SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off"
+    " SET plan_cache_mode = force_generic_plan"
+)
 
 # What every counter should say; the reservations are the truth, the counters are their sums.
 # They are added up by what tells them apart before they meet the limits.
@@ -50,10 +54,10 @@ WITH live AS (
     FROM quotas_reservation WHERE state <> 'released'
    GROUP BY organization_id, project_id, username, cluster_id, size, model_groups)
 SELECT l.id AS limit_id, l.organization_id,
-       coalesce(sum(r.held), 0)::integer AS held_units,
-       coalesce(sum(r.reserved), 0)::integer AS reserved_units,
-       coalesce(sum(r.burst_held), 0)::integer AS burst_held_units,
-       coalesce(sum(r.burst_reserved), 0)::integer AS burst_reserved_units
+       coalesce(sum(r.held), 0)::bigint AS held_units,
+       coalesce(sum(r.reserved), 0)::bigint AS reserved_units,
+       coalesce(sum(r.burst_held), 0)::bigint AS burst_held_units,
+       coalesce(sum(r.burst_reserved), 0)::bigint AS burst_reserved_units
   FROM quotas_quotalimit l
   LEFT JOIN auth_user l_user ON l_user.id = l.user_id
   LEFT JOIN live r ON {holds("l", of="r")}
@@ -86,7 +90,25 @@ END $$;
 {only_runtime("quotas_open_counters(uuid)")}
 """
 
-# What no longer counts, and why. A pod the watch has seen waiting does not expire.
+
+# What no longer counts, and why. A pod the watch has seen waiting does not expire. Nor does one the
+# watch could not have seen: only a heartbeat after its time proves that it is not there. Where no
+# watch is wanted any more, none will ever come, and time alone decides.
+def unseen_too_long(reservation: str) -> str:
+    """Return the condition under which a reserved pod that nobody has seen expires at `moment`.
+
+    Args:
+        reservation: Alias of it.
+    """
+    return (
+        f"{reservation}.state = 'reserved' AND {reservation}.expires_at <= moment"
+        " AND NOT EXISTS (SELECT FROM tenants_cluster k"
+        " LEFT JOIN metering_clusterwatch w ON w.cluster_id = k.id"
+        f" WHERE k.id = {reservation}.cluster_id AND k.is_watched"
+        f" AND (w.healthy_at IS NULL OR w.healthy_at < {reservation}.expires_at))"
+    )
+
+
 OVER = f"""
 CREATE FUNCTION quotas_over(organization uuid, moment timestamptz)
 RETURNS TABLE (reservation_id bigint, reason text)
@@ -101,7 +123,7 @@ LANGUAGE sql STABLE {BY_INDEX} AS $$
    WHERE r.organization_id = organization AND r.state <> 'released'
      AND (a.end_at IS NOT NULL
           OR (a.id IS NULL AND q.gone_at IS NOT NULL)
-          OR (a.id IS NULL AND q.id IS NULL AND r.state = 'reserved' AND r.expires_at <= moment))
+          OR (a.id IS NULL AND q.id IS NULL AND {unseen_too_long("r")}))
 $$;
 {only_runtime("quotas_over(uuid, timestamptz)")}
 """
@@ -145,4 +167,32 @@ BEGIN
   RETURN settled;
 END $$;
 {only_runtime("quotas_settle(uuid, timestamptz)")}
+"""
+
+# One row for each workload, code and size; who tries again and again is counted there.
+REFUSE = f"""
+CREATE FUNCTION quotas_refuse(
+  question jsonb, organization uuid, project uuid, person text, verdict jsonb)
+RETURNS void LANGUAGE sql {PINNED} AS $$
+  INSERT INTO quotas_admissionrefusal (
+    cluster_id, namespace, workload, code, size, units, organization_id, project_id, username,
+    message, count, first_at, last_at)
+  SELECT (question->>'cluster_id')::uuid, question->>'namespace',
+         coalesce(nullif(question->>'controller', ''), 'Pod/' || (question->>'pod_name')),
+         verdict->>'code', coalesce(b->>'size', d->>'size', ''),
+         coalesce((b->>'asked_units')::bigint, (d->>'units')::bigint, 0),
+         organization, project, person,
+         CASE WHEN b->>'holder' IS NULL THEN coalesce(verdict->>'reason', '')
+              ELSE format('%s %s: %s of %s %s held, %s reserved, %s asked.', b->>'scope',
+                          b->>'holder', b->>'used_units', b->>'limit_units', b->>'size',
+                          b->>'reserved_units', b->>'asked_units') END,
+         1, (question->>'at')::timestamptz, (question->>'at')::timestamptz
+    FROM (SELECT verdict->'blocker' AS b, question->'demands'->0 AS d) t
+  ON CONFLICT (cluster_id, namespace, workload, code, size) DO UPDATE
+     SET count = quotas_admissionrefusal.count + 1, units = excluded.units,
+         message = excluded.message, organization_id = excluded.organization_id,
+         project_id = excluded.project_id, username = excluded.username,
+         last_at = greatest(quotas_admissionrefusal.last_at, excluded.last_at)
+$$;
+{only_runtime("quotas_refuse(jsonb, uuid, uuid, text, jsonb)")}
 """

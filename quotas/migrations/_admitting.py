@@ -18,44 +18,61 @@ RETURNS jsonb LANGUAGE sql IMMUTABLE {PINNED} RETURN jsonb_build_object(
 # look: a counter is missing, or another request of the same pod has just been counted.
 RESERVE = f"""
 CREATE FUNCTION quotas_reserve(
-  question jsonb, organization uuid, project uuid, person text, is_lenient boolean)
-RETURNS jsonb LANGUAGE plpgsql {BY_INDEX} AS $$
+  question jsonb, organization uuid, project uuid, person text, person_id integer,
+  is_lenient boolean)
+RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   moment timestamptz := (question->>'at')::timestamptz;
   cluster uuid := (question->>'cluster_id')::uuid;
   burst boolean := (question->>'is_burst')::boolean;
-  asked jsonb;
+  -- What is asked, taken apart once; groups are arrays as text, since they differ in length.
+  resources text[];
+  sizes text[];
+  units bigint[];
+  groups text[];
+  open_sizes text[];
   met record;
   code text := 'allowed';
   blocker jsonb;
   told jsonb;
   nearly jsonb := '[]';
   taken bigint;
+  is_used boolean;
   cap bigint;
   counter_ids uuid[] := '{{}}';
-  counter_units integer[] := '{{}}';
+  counter_units bigint[] := '{{}}';
   limits integer;
   counters integer;
   written integer;
 BEGIN
   -- What this pod has been let in for already is not asked again; only what expired is.
-  SELECT coalesce(jsonb_agg(d), '[]') INTO asked
-    FROM jsonb_array_elements(question->'demands') d
+  SELECT array_agg(d.resource), array_agg(d.size), array_agg(d.units),
+         array_agg(d.model_groups::text)
+    INTO resources, sizes, units, groups
+    FROM jsonb_to_recordset(question->'demands')
+         AS d(resource text, size text, units bigint, model_groups text[])
    WHERE NOT EXISTS (
      SELECT FROM quotas_reservation r
       WHERE r.cluster_id = cluster AND r.pod_uid = question->>'pod_uid'
-        AND r.resource = d->>'resource'
+        AND r.resource = d.resource
         AND NOT (r.state = 'released' AND r.release_reason = 'expired'));
-  IF asked = '[]' THEN
+  IF resources IS NULL THEN
     RETURN jsonb_build_object('code', 'allowed_before');
   END IF;
 
-  SELECT s.reason INTO told
-    FROM (SELECT to_jsonb(s.reason) AS reason FROM quotas_quotasuspension s
+  SELECT count(*), count(c.limit_id),
+         array_agg(l.size) FILTER (
+           WHERE l.model_group = '' AND (l.cluster_id IS NULL OR l.cluster_id = cluster)),
+         (SELECT to_jsonb(s.reason) FROM quotas_quotasuspension s
            WHERE s.organization_id = organization
              AND (s.project_id IS NULL OR s.project_id = project)
              AND s.begin_at <= moment AND (s.end_at IS NULL OR s.end_at > moment)
-           ORDER BY s.project_id NULLS FIRST, s.begin_at LIMIT 1) s;
+           ORDER BY s.project_id NULLS FIRST, s.begin_at LIMIT 1)
+    INTO limits, counters, open_sizes, told
+    FROM quotas_quotalimit l
+    LEFT JOIN quotas_quotacounter c ON c.limit_id = l.id
+   WHERE l.organization_id = organization AND (l.project_id IS NULL OR l.project_id = project)
+     AND (l.user_id IS NULL OR l.user_id = person_id);
   IF told IS NOT NULL THEN
     code := 'suspended';
     IF NOT is_lenient THEN
@@ -63,31 +80,26 @@ BEGIN
     END IF;
   END IF;
 
-  SELECT count(*), count(c.limit_id) INTO limits, counters
-    FROM quotas_quotalimit l
-    LEFT JOIN auth_user u ON u.id = l.user_id
-    LEFT JOIN quotas_quotacounter c ON c.limit_id = l.id
-   WHERE l.organization_id = organization AND (l.project_id IS NULL OR l.project_id = project)
-     AND (l.user_id IS NULL OR u.username = person);
   IF counters < limits THEN
     RAISE SQLSTATE 'GL001' USING MESSAGE = 'a limit has no counter yet';
   END IF;
 
   IF limits = 0 THEN
     code := CASE code WHEN 'allowed' THEN 'allowed_ungoverned' ELSE code END;
-  ELSE
-    -- Every model group the pod may land on must be granted by some limit that covers it.
+  ELSIF NOT sizes <@ open_sizes OR open_sizes IS NULL THEN
+    -- Every model group the pod may land on must be granted by some limit that covers it; limits
+    -- of all models cover every one.
     SELECT quotas_tell('project', p.slug, d.size, coalesce(g, ''), k.slug, burst,
                        0, 0, 0, d.units) INTO blocker
-      FROM jsonb_to_recordset(asked) AS d(size text, units integer, model_groups text[])
-      LEFT JOIN LATERAL unnest(d.model_groups) g ON true
+      FROM unnest(sizes, units, groups) AS d(size, units, model_groups)
+      LEFT JOIN LATERAL unnest(d.model_groups::text[]) g ON true
       JOIN tenants_project p ON p.id = project
       JOIN tenants_cluster k ON k.id = cluster
      WHERE NOT EXISTS (
-       SELECT FROM quotas_quotalimit l LEFT JOIN auth_user u ON u.id = l.user_id
+       SELECT FROM quotas_quotalimit l
         WHERE l.organization_id = organization AND l.size = d.size
           AND (l.project_id IS NULL OR l.project_id = project)
-          AND (l.user_id IS NULL OR u.username = person)
+          AND (l.user_id IS NULL OR l.user_id = person_id)
           AND (l.cluster_id IS NULL OR l.cluster_id = cluster)
           AND (l.model_group = '' OR g IS NULL OR l.model_group = g))
      ORDER BY d.size, g LIMIT 1;
@@ -102,24 +114,19 @@ BEGIN
   -- Counters are locked in the one order; what is read of them is as it stands under the lock.
   FOR met IN
     SELECT c.*, l.scope, l.size, l.model_group, l.limit_units, l.burst_units,
-           l.monthly_unit_hours, coalesce(u.username, p.slug, o.slug) AS holder,
-           coalesce(k.slug, '') AS cluster, a.units AS asked_units,
+           l.project_id, l.user_id, l.cluster_id, l.monthly_unit_hours, a.units AS asked_units,
            (SELECT coalesce(sum(g.units), 0) FROM quotas_quotagrant g
              WHERE g.limit_id = l.id AND g.valid @> moment) AS granted_units
       FROM quotas_quotalimit l
       JOIN quotas_quotacounter c ON c.limit_id = l.id
-      JOIN tenants_organization o ON o.id = l.organization_id
-      LEFT JOIN tenants_project p ON p.id = l.project_id
-      LEFT JOIN auth_user u ON u.id = l.user_id
-      LEFT JOIN tenants_cluster k ON k.id = l.cluster_id
      CROSS JOIN LATERAL (
-       SELECT sum(d.units)::integer AS units
-         FROM jsonb_to_recordset(asked) AS d(size text, units integer, model_groups text[])
+       SELECT sum(d.units)::bigint AS units
+         FROM unnest(sizes, units, groups) AS d(size, units, model_groups)
         WHERE d.size = l.size
-          AND (l.model_group = '' OR cardinality(d.model_groups) = 0
-               OR l.model_group = ANY (d.model_groups))) a
+          AND (l.model_group = '' OR d.model_groups = '{{}}'
+               OR l.model_group = ANY (d.model_groups::text[]))) a
      WHERE l.organization_id = organization AND (l.project_id IS NULL OR l.project_id = project)
-       AND (l.user_id IS NULL OR u.username = person)
+       AND (l.user_id IS NULL OR l.user_id = person_id)
        AND (l.cluster_id IS NULL OR l.cluster_id = cluster)
        AND a.units IS NOT NULL
      ORDER BY array_position('{{organization,project,user}}'::text[], l.scope::text),
@@ -132,17 +139,26 @@ BEGIN
                 ELSE greatest(0, met.limit_units + met.granted_units) END;
     taken := CASE WHEN burst THEN met.burst_held_units + met.burst_reserved_units
                   ELSE met.held_units + met.reserved_units END;
-    told := quotas_tell(
-      met.scope, met.holder, met.size, met.model_group, met.cluster, burst, coalesce(cap, 0),
-      CASE WHEN burst THEN met.burst_held_units ELSE met.held_units END,
-      CASE WHEN burst THEN met.burst_reserved_units ELSE met.reserved_units END,
-      met.asked_units);
+    is_used := coalesce(
+      met.month_unit_seconds >= 3600 * met.monthly_unit_hours::bigint
+      AND met.month = date_trunc('month', moment AT TIME ZONE 'UTC')::date, false);
+    -- Most limits are far away: whose they are is looked up only where somebody is told.
+    CONTINUE WHEN NOT (is_used OR coalesce((taken + met.asked_units) * 10 >= cap * 9, false));
+    SELECT quotas_tell(
+             met.scope, coalesce(u.username, p.slug, o.slug), met.size, met.model_group,
+             coalesce(k.slug, ''), burst, coalesce(cap, 0),
+             CASE WHEN burst THEN met.burst_held_units ELSE met.held_units END,
+             CASE WHEN burst THEN met.burst_reserved_units ELSE met.reserved_units END,
+             met.asked_units) INTO told
+      FROM tenants_organization o
+      LEFT JOIN tenants_project p ON p.id = met.project_id
+      LEFT JOIN auth_user u ON u.id = met.user_id
+      LEFT JOIN tenants_cluster k ON k.id = met.cluster_id
+     WHERE o.id = organization;
     IF code LIKE 'allowed%' AND taken + met.asked_units > cap THEN
       code := 'limit_reached';
       blocker := told;
-    ELSIF code LIKE 'allowed%' AND met.month_unit_seconds >= 3600 * met.monthly_unit_hours::bigint
-      AND met.month = date_trunc('month', moment AT TIME ZONE 'UTC')::date
-    THEN
+    ELSIF code LIKE 'allowed%' AND is_used THEN
       code := 'allowance_used';
       blocker := told || jsonb_build_object(
         'limit_units', met.monthly_unit_hours, 'used_units', met.month_unit_seconds / 3600,
@@ -162,11 +178,10 @@ BEGIN
     release_reason)
   SELECT cluster, question->>'pod_uid', d.resource, question->>'namespace',
          question->>'pod_name', question->>'controller', organization, project,
-         question->>'owner', person, d.size, d.units, d.model_groups, burst,
+         question->>'owner', person, d.size, d.units, d.model_groups::text[], burst,
          'reserved', 'admission', moment,
          moment + make_interval(secs => (question->>'ttl_seconds')::integer), ''
-    FROM jsonb_to_recordset(asked)
-         AS d(resource text, size text, units integer, model_groups text[])
+    FROM unnest(resources, sizes, units, groups) AS d(resource, size, units, model_groups)
    ORDER BY d.resource
   ON CONFLICT (cluster_id, pod_uid, resource) DO UPDATE
      SET (namespace, pod_name, controller, organization_id, project_id, owner, username, size,
@@ -178,7 +193,7 @@ BEGIN
           excluded.expires_at, NULL, '')
    WHERE quotas_reservation.state = 'released' AND quotas_reservation.release_reason = 'expired';
   GET DIAGNOSTICS written = ROW_COUNT;
-  IF written < jsonb_array_length(asked) THEN
+  IF written < cardinality(resources) THEN
     RAISE SQLSTATE 'GL001' USING MESSAGE = 'the same pod was counted meanwhile';
   END IF;
 
@@ -189,7 +204,7 @@ BEGIN
    WHERE c.limit_id = n.id;
   RETURN jsonb_build_object('code', code, 'blocker', blocker, 'nearly_full', nearly);
 END $$;
-{only_runtime("quotas_reserve(jsonb, uuid, uuid, text, boolean)")}
+{only_runtime("quotas_reserve(jsonb, uuid, uuid, text, integer, boolean)")}
 """
 
 # SQLSTATE GL000 takes a dry run back; a row lock or advisory lock taken inside ends with it.
@@ -201,10 +216,14 @@ DECLARE
   place record;
   verdict jsonb;
   is_stale boolean := false;
+  kept text;
 BEGIN
-  PERFORM set_config('synchronous_commit', 'off', true);
+  kept := set_config('synchronous_commit', 'off', true);
   SELECT b.project_id, p.organization_id, k.admission_mode = 'warn' AS is_lenient,
-         coalesce(nullif(question->>'owner', ''), u.username, '') AS person
+         coalesce(nullif(question->>'owner', ''), u.username, '') AS person,
+         CASE WHEN coalesce(question->>'owner', '') = '' THEN u.id
+              ELSE (SELECT w.id FROM auth_user w WHERE w.username = question->>'owner')
+         END AS person_id
     INTO place
     FROM tenants_namespacebinding b
     JOIN tenants_project p ON p.id = b.project_id AND p.state = 'active'
@@ -220,11 +239,15 @@ BEGIN
     BEGIN
       PERFORM pg_advisory_xact_lock_shared(quotas_lock_key(place.organization_id));
       verdict := quotas_reserve(question, place.organization_id, place.project_id, place.person,
-                                place.is_lenient);
-      IF verdict->>'code' NOT LIKE 'allowed%'
-         AND EXISTS (SELECT FROM quotas_over(place.organization_id, moment)) THEN
-        RAISE SQLSTATE 'GL001';
-      ELSIF dry THEN
+                                place.person_id, place.is_lenient);
+      -- Looked for only where somebody was refused: it reads every live reservation of a tenant.
+      IF verdict->>'code' NOT LIKE 'allowed%' THEN
+        PERFORM FROM quotas_over(place.organization_id, moment) LIMIT 1;
+        IF FOUND THEN
+          RAISE SQLSTATE 'GL001';
+        END IF;
+      END IF;
+      IF dry THEN
         RAISE SQLSTATE 'GL000';
       END IF;
     EXCEPTION
@@ -235,7 +258,7 @@ BEGIN
       BEGIN
         PERFORM quotas_settle(place.organization_id, moment);
         verdict := quotas_reserve(question, place.organization_id, place.project_id,
-                                  place.person, place.is_lenient);
+                                  place.person, place.person_id, place.is_lenient);
         IF dry THEN
           RAISE SQLSTATE 'GL000';
         END IF;
@@ -251,32 +274,4 @@ BEGIN
   RETURN verdict;
 END $$;
 {only_runtime("quotas_admit(jsonb)")}
-"""
-
-# One row for each workload, code and size; who tries again and again is counted there.
-REFUSE = f"""
-CREATE FUNCTION quotas_refuse(
-  question jsonb, organization uuid, project uuid, person text, verdict jsonb)
-RETURNS void LANGUAGE sql {PINNED} AS $$
-  INSERT INTO quotas_admissionrefusal (
-    cluster_id, namespace, workload, code, size, units, organization_id, project_id, username,
-    message, count, first_at, last_at)
-  SELECT (question->>'cluster_id')::uuid, question->>'namespace',
-         coalesce(nullif(question->>'controller', ''), 'Pod/' || (question->>'pod_name')),
-         verdict->>'code', coalesce(b->>'size', d->>'size', ''),
-         coalesce((b->>'asked_units')::integer, (d->>'units')::integer, 0),
-         organization, project, person,
-         CASE WHEN b->>'holder' IS NULL THEN coalesce(verdict->>'reason', '')
-              ELSE format('%s %s: %s of %s %s held, %s reserved, %s asked.', b->>'scope',
-                          b->>'holder', b->>'used_units', b->>'limit_units', b->>'size',
-                          b->>'reserved_units', b->>'asked_units') END,
-         1, (question->>'at')::timestamptz, (question->>'at')::timestamptz
-    FROM (SELECT verdict->'blocker' AS b, question->'demands'->0 AS d) t
-  ON CONFLICT (cluster_id, namespace, workload, code, size) DO UPDATE
-     SET count = quotas_admissionrefusal.count + 1, units = excluded.units,
-         message = excluded.message, organization_id = excluded.organization_id,
-         project_id = excluded.project_id, username = excluded.username,
-         last_at = greatest(quotas_admissionrefusal.last_at, excluded.last_at)
-$$;
-{only_runtime("quotas_refuse(jsonb, uuid, uuid, text, jsonb)")}
 """

@@ -1,6 +1,6 @@
 """SQL of live use: what the watch has told of pods since, and counters beside their truth."""
 
-from quotas.migrations._admission import PINNED, holds, only_runtime
+from quotas.migrations._admission import PINNED, holds, only_runtime, unseen_too_long
 
 CLASSES = "timestamptz, text[]"
 
@@ -55,8 +55,7 @@ facts AS (
                  WHERE m.cluster_id = k.cluster_id AND m.pod_uid = k.pod_uid) THEN 'handed_over'
               WHEN a.end_at IS NOT NULL THEN 'ended'
               WHEN a.id IS NULL AND q.gone_at IS NOT NULL THEN 'gone'
-              WHEN a.id IS NULL AND q.id IS NULL AND r.state = 'reserved'
-               AND r.expires_at <= moment THEN 'expired'
+              WHEN a.id IS NULL AND q.id IS NULL AND {unseen_too_long("r")} THEN 'expired'
               WHEN p.id IS NULL THEN 'unbound'
               ELSE '' END AS over,
          CASE WHEN a.id IS NULL THEN 'reserved' ELSE 'held' END AS alive,

@@ -55,7 +55,8 @@ class Reservation(models.Model):
     )
     """No constraint here and below: checking one locks rows that every pod of a tenant shares."""
     pod_uid = models.CharField(max_length=64)
-    resource = models.CharField(max_length=128)
+    resource = models.CharField(max_length=260)
+    """Wide enough for "claim/" and any name a device class can have."""
     namespace = models.CharField(max_length=63)
     pod_name = models.CharField(max_length=253)
     controller = models.CharField(max_length=320, blank=True, default="", db_default="")
@@ -134,17 +135,17 @@ class QuotaCounter(models.Model):
     limit = models.OneToOneField(
         QuotaLimit, on_delete=models.CASCADE, primary_key=True, related_name="counter"
     )
-    held_units = models.IntegerField(default=0, db_default=0)
-    reserved_units = models.IntegerField(default=0, db_default=0)
-    burst_held_units = models.IntegerField(default=0, db_default=0)
-    burst_reserved_units = models.IntegerField(default=0, db_default=0)
+    held_units = models.BigIntegerField(default=0, db_default=0)
+    reserved_units = models.BigIntegerField(default=0, db_default=0)
+    burst_held_units = models.BigIntegerField(default=0, db_default=0)
+    burst_reserved_units = models.BigIntegerField(default=0, db_default=0)
     month = models.DateField(null=True, blank=True)
     """First day of the UTC month `month_unit_seconds` is about."""
     month_unit_seconds = models.BigIntegerField(default=0, db_default=0)
     """Used in that month up to the last look, by ended and open allocations."""
     checked_at = models.DateTimeField(null=True, blank=True)
     """When it was last compared with its reservations."""
-    drift_units = models.IntegerField(default=0, db_default=0)
+    drift_units = models.BigIntegerField(default=0, db_default=0)
     """How far it was off at that time; 0 is how it should be."""
 
     class Meta:

@@ -11,14 +11,16 @@ from typing import Any
 
 from django.db import connection
 
-from quotas.domain.admission import PodQuestion, Verdict, verdict_of
+from quotas.domain.admission import PodQuestion, Verdict, VerdictCode, verdict_of
+from quotas.domain.quantities import UNITS_MAX
 
 
 def admit(*, question: PodQuestion, at: datetime, ttl_seconds: int, unbound: str) -> Verdict:
     """Let a pod in and count it, or say why not: all its demands or none, in one statement.
 
     Asking again for the same pod counts nothing again. A dry run answers the same and writes
-    nothing. In a cluster that only warns, the pod is counted whatever the verdict says.
+    nothing. In a cluster that only warns, the pod is counted whatever the verdict says. What no pod
+    can have is refused before the database is asked, and never counted.
 
     Args:
         question: What the pod asks; it has at least one demand.
@@ -30,6 +32,8 @@ def admit(*, question: PodQuestion, at: datetime, ttl_seconds: int, unbound: str
         django.db.OperationalError: The database is away, or a lock or the statement took longer
             than the connection allows; nothing was counted then.
     """
+    if any(demand.units > UNITS_MAX for demand in question.demands):
+        return Verdict(VerdictCode.DEMAND_TOO_LARGE)
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT quotas_admit(%s::jsonb)",

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from django.db import connection
 
 from metering.domain.gpu_sizes import GPUSize
+from metering.models import ClusterWatch, PodAllocation, QueuedPod
 from quotas.domain.admission import Demand, PodQuestion, Verdict
 from quotas.domain.live_use import Sweep
 from quotas.models import QuotaCounter, QuotaLimit, Reservation
@@ -72,6 +73,11 @@ def sweep(at: datetime = LATER) -> Sweep:
     return sweep_live_use(burst_classes=BURST_CLASSES, actor=system_actor("tests"), at=at)
 
 
+def beat(cluster: Cluster, at: datetime = LATER) -> None:
+    """Let the watch say that it has eyes, and has written all it saw."""
+    ClusterWatch.objects.update_or_create(cluster=cluster, defaults={"healthy_at": at})
+
+
 def counted(limit: QuotaLimit) -> Counted:
     """Return what a limit's counter says; one that is not open yet has counted nothing."""
     row = QuotaCounter.objects.filter(pk=limit.pk).first() or QuotaCounter()
@@ -95,3 +101,38 @@ def held_by_truth(limit: QuotaLimit) -> int:
     """Return the units that live reservations of a project's limit add up to."""
     rows = Reservation.objects.filter(project=limit.project, size=limit.size)
     return sum(rows.exclude(state="released").values_list("units", flat=True))
+
+
+def see(cluster: Cluster, uid: str = "pod-1", **fields: object) -> QueuedPod:
+    """Let the watch see a pod that waits."""
+    defaults: dict[str, object] = {"namespace": "llm", "pod_name": uid, "created_at": AT}
+    return QueuedPod.objects.create(cluster=cluster, pod_uid=uid, **{**defaults, **fields})
+
+
+def start(cluster: Cluster, uid: str = "pod-1", **fields: object) -> PodAllocation:
+    """Bind a pod."""
+    defaults: dict[str, object] = {
+        "resource": "nvidia.com/gpu",
+        "namespace": "llm",
+        "pod_name": uid,
+        "node": "node-1",
+        "units": 1,
+        "size": "large",
+        "price_group": "H100/whole",
+        "sharing_mode": "whole",
+        "catalogue_version": 1,
+        "begin_at": AT,
+        "last_seen_at": AT,
+    }
+    return PodAllocation.objects.create(cluster=cluster, pod_uid=uid, **{**defaults, **fields})
+
+
+def end(allocation: PodAllocation, at: datetime = LATER) -> None:
+    """End what a pod holds."""
+    PodAllocation.objects.filter(pk=allocation.pk).update(end_at=at, end_kind="exact")
+
+
+def state(uid: str = "pod-1") -> tuple[str, str]:
+    """Return where a pod's one reservation stands, and why it was released."""
+    row = Reservation.objects.get(pod_uid=uid)
+    return row.state, row.release_reason

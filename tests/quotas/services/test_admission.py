@@ -369,3 +369,22 @@ def test_a_cluster_that_only_warns_counts_what_it_would_refuse(
     assert verdict.code is VerdictCode.LIMIT_REACHED
     assert counted(limit) == (0, 2, 0, 0)
     assert not AdmissionRefusal.objects.exists()
+
+
+def test_what_no_pod_has_is_refused_without_asking_the_ledger(cast: Cast, cluster: Cluster) -> None:
+    limit = make_limit(cast.acme, units=None)
+
+    codes = [ask(cluster, "llm", "pod-1", demand(units)).code for units in (1_000_001, 2**63)]
+    largest = ask(cluster, "llm", "pod-1", demand(1_000_000)).code
+
+    assert codes == [VerdictCode.DEMAND_TOO_LARGE] * 2
+    assert largest is VerdictCode.ALLOWED
+    assert counted(limit) == (0, 1_000_000, 0, 0)
+    assert not AdmissionRefusal.objects.exists()
+
+
+def test_a_device_class_of_any_name_is_counted(cast: Cast, cluster: Cluster) -> None:
+    limit = make_limit(cast.acme, units=1)
+
+    assert ask(cluster, "llm", "c", demand(resource=f"claim/{'x' * 253}")).is_allowed
+    assert counted(limit) == (0, 1, 0, 0)

@@ -1,6 +1,6 @@
 """Reservations follow their pods, and counters follow them, whatever the watch tells."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
@@ -8,7 +8,7 @@ from django.db import connection
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 from django.test.utils import CaptureQueriesContext
 
-from metering.models import ClaimConsumer, PodAllocation, QueuedPod
+from metering.models import PodAllocation
 from quotas.domain.live_use import Bypass, Sweep
 from quotas.models import QuotaCounter, QuotaLimit, Reservation
 from quotas.services.live_use import repair_counters
@@ -16,7 +16,19 @@ from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry, Cluster, NamespaceBinding
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
-from tests.quotas.admitting import LATER, ask, counted, demand, drifted, sweep
+from tests.quotas.admitting import (
+    LATER,
+    ask,
+    beat,
+    counted,
+    demand,
+    drifted,
+    end,
+    see,
+    start,
+    state,
+    sweep,
+)
 from tests.quotas.builders import audit_actions, make_limit
 
 ACTOR = system_actor("tests")
@@ -34,44 +46,12 @@ def limit(cast: Cast) -> QuotaLimit:
     return make_limit(cast.acme, units=8)
 
 
-def see(cluster: Cluster, uid: str = "pod-1", **fields: object) -> QueuedPod:
-    """Let the watch see a pod that waits."""
-    defaults: dict[str, object] = {"namespace": "llm", "pod_name": uid, "created_at": AT}
-    return QueuedPod.objects.create(cluster=cluster, pod_uid=uid, **{**defaults, **fields})
-
-
-def start(cluster: Cluster, uid: str = "pod-1", **fields: object) -> PodAllocation:
-    """Bind a pod."""
-    defaults: dict[str, object] = {
-        "resource": "nvidia.com/gpu",
-        "namespace": "llm",
-        "pod_name": uid,
-        "node": "node-1",
-        "units": 1,
-        "size": "large",
-        "price_group": "H100/whole",
-        "sharing_mode": "whole",
-        "catalogue_version": 1,
-        "begin_at": AT,
-        "last_seen_at": AT,
-    }
-    return PodAllocation.objects.create(cluster=cluster, pod_uid=uid, **{**defaults, **fields})
-
-
-def end(allocation: PodAllocation, at: datetime = LATER) -> None:
-    PodAllocation.objects.filter(pk=allocation.pk).update(end_at=at, end_kind="exact")
-
-
-def state(uid: str = "pod-1") -> tuple[str, str]:
-    row = Reservation.objects.get(pod_uid=uid)
-    return row.state, row.release_reason
-
-
 def test_a_pod_that_was_not_seen_in_time_expires(cluster: Cluster, limit: QuotaLimit) -> None:
     ask(cluster)
 
     early = sweep(LATER - timedelta(seconds=1))
     kept = counted(limit)
+    beat(cluster, LATER)
     late = sweep()
 
     assert (early, kept) == (Sweep(), (0, 1, 0, 0))
@@ -289,31 +269,6 @@ def own(user: User) -> None:
     NamespaceBinding.objects.update(default_owner=user)
 
 
-def test_a_claim_counts_once_for_all_pods_that_share_it(
-    cluster: Cluster, limit: QuotaLimit
-) -> None:
-    resource = "claim/gpu.nvidia.com"
-    QuotaLimit.objects.update(burst_units=8)
-    for uid in ("pod-1", "pod-2"):
-        ask(cluster, "llm", uid, demand(resource=resource), is_burst=True, owner="bob")
-        see(cluster, uid, bound_at=AT)
-        ClaimConsumer.objects.create(
-            cluster=cluster, claim_uid="claim-1", pod_uid=uid, pod_name=uid, begin_at=AT
-        )
-    claim = start(cluster, "claim-1", resource=resource)
-
-    swept = sweep()
-    shared = counted(limit)
-    end(claim)
-    sweep()
-
-    assert swept == Sweep(released=2, found=1)
-    assert (shared, counted(limit)) == ((0, 0, 1, 0), (0, 0, 0, 0))
-    assert state("pod-1") == ("released", "handed_over")
-    row = Reservation.objects.get(pod_uid="claim-1")
-    assert (row.origin, row.username) == ("admission", "bob")
-
-
 def test_a_sweep_takes_as_many_statements_for_many_tenants_as_for_one(
     cast: Cast, cluster: Cluster, limit: QuotaLimit
 ) -> None:
@@ -367,6 +322,7 @@ def test_a_repair_leaves_its_drift_on_the_counter(cluster: Cluster) -> None:
 
 def test_a_counter_that_drifted_below_stops_nobody(cluster: Cluster, limit: QuotaLimit) -> None:
     ask(cluster)
+    beat(cluster, LATER)
     QuotaCounter.objects.update(reserved_units=0)
 
     assert sweep() == Sweep(released=1)

@@ -1,0 +1,105 @@
+"""What live use does where the watch has told little, late, or more than fits."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from metering.models import ClaimConsumer
+from quotas.domain.live_use import Sweep
+from quotas.models import QuotaCounter, QuotaLimit, Reservation
+from quotas.services.counters import open_counter
+from quotas.services.live_use import repair_counters
+from tenants.domain.actors import system_actor
+from tenants.models import Cluster
+from tests.builders import AT, bind, make_cluster
+from tests.cast import Cast
+from tests.quotas.admitting import (
+    LATER,
+    ask,
+    beat,
+    counted,
+    demand,
+    drifted,
+    end,
+    see,
+    start,
+    state,
+    sweep,
+)
+from tests.quotas.builders import make_limit
+
+ACTOR = system_actor("tests")
+CLAIM = "claim/gpu.nvidia.com"
+
+
+@pytest.fixture
+def cluster(cast: Cast) -> Cluster:
+    cluster = make_cluster("hopper", is_watched=True, admission_mode="enforce")
+    bind(cluster, "llm", cast.llm)
+    return cluster
+
+
+@pytest.fixture
+def limit(cast: Cast) -> QuotaLimit:
+    return make_limit(cast.acme, units=8)
+
+
+@pytest.mark.parametrize("heard_at", [None, LATER - timedelta(seconds=1)])
+def test_nobody_expires_while_the_watch_is_blind(
+    cluster: Cluster, limit: QuotaLimit, heard_at: datetime | None
+) -> None:
+    ask(cluster, "llm", "pod-1", demand(8))
+    if heard_at is not None:
+        beat(cluster, heard_at)
+    late = LATER + timedelta(days=1)
+
+    blind = sweep(late), ask(cluster, uid="pod-2", at=late).code
+    beat(cluster, LATER)
+    heard = ask(cluster, uid="pod-2", at=late).code
+
+    assert (blind, heard) == ((Sweep(), "limit_reached"), "allowed")
+    assert (state(), counted(limit)) == (("released", "expired"), (0, 1, 0, 0))
+
+
+def test_a_claim_counts_once_for_all_pods_that_share_it(
+    cluster: Cluster, limit: QuotaLimit
+) -> None:
+    resource = "claim/gpu.nvidia.com"
+    QuotaLimit.objects.update(burst_units=8)
+    for uid in ("pod-1", "pod-2"):
+        ask(cluster, "llm", uid, demand(resource=resource), is_burst=True, owner="bob")
+        see(cluster, uid, bound_at=AT)
+        ClaimConsumer.objects.create(
+            cluster=cluster, claim_uid="claim-1", pod_uid=uid, pod_name=uid, begin_at=AT
+        )
+    claim = start(cluster, "claim-1", resource=resource)
+
+    swept = sweep()
+    shared = counted(limit)
+    end(claim)
+    sweep()
+
+    assert swept == Sweep(released=2, found=1)
+    assert (shared, counted(limit)) == ((0, 0, 1, 0), (0, 0, 0, 0))
+    assert state("pod-1") == ("released", "handed_over")
+    row = Reservation.objects.get(pod_uid="claim-1")
+    assert (row.origin, row.username) == ("admission", "bob")
+
+
+def test_units_beyond_32_bits_are_counted_and_stop_nobody(cast: Cast, cluster: Cluster) -> None:
+    for number in range(3):
+        start(cluster, f"pod-{number}", units=2**31 - 1)
+    sweep()
+    whole = make_limit(cast.acme, units=8)
+    total = 3 * (2**31 - 1)
+
+    open_counter(limit=whole, at=LATER)
+    refused = ask(cluster, uid="one-more", at=LATER)
+    QuotaCounter.objects.update(held_units=0)
+    (repair,) = repair_counters(actor=ACTOR, at=LATER)
+
+    assert refused.blocker is not None
+    assert (refused.code, refused.blocker.used_units) == ("limit_reached", total)
+    assert repair.drift_units == total
+    assert counted(whole) == (total, 0, 0, 0)
+    assert drifted() == []
