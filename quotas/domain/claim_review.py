@@ -22,22 +22,28 @@ FOR_EXTENDED_RESOURCE: Final = "resource.kubernetes.io/extended-resource-claim"
 def claimed_classes(obj: JSON) -> Mapping[str, int]:
     """Return the device classes a claim asks for, with the most devices it can get of each.
 
-    A request with `adminAccess` only looks on, and a claim made for a pod's extended resource was
-    counted with the pod: both are nothing here.
+    A request with `adminAccess` only looks on, and is nothing here.
 
     Raises:
         PodInvalidError: No API server makes such a claim.
     """
-    metadata = mapping(obj.get("metadata"), "metadata")
-    annotations = mapping(metadata.get("annotations"), "metadata.annotations")
-    if annotations.get(FOR_EXTENDED_RESOURCE) == "true":
-        return MappingProxyType({})
     devices = mapping(mapping(obj.get("spec"), "spec").get("devices"), "spec.devices")
     classes: dict[str, int] = {}
     for request in objects(devices.get("requests"), "spec.devices.requests"):
         for name, count in _most(_alternatives(request)).items():
             classes[name] = classes.get(name, 0) + count
     return MappingProxyType(dict(sorted(classes.items())))
+
+
+def is_for_extended_resource(obj: JSON) -> bool:
+    """Whether a claim says that it was counted with its pod; only the scheduler can know.
+
+    Raises:
+        PodInvalidError: No API server makes such a claim.
+    """
+    metadata = mapping(obj.get("metadata"), "metadata")
+    annotations = mapping(metadata.get("annotations"), "metadata.annotations")
+    return annotations.get(FOR_EXTENDED_RESOURCE) == "true"
 
 
 def _alternatives(request: JSON) -> Iterable[JSON]:

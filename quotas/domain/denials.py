@@ -110,10 +110,11 @@ def unknown_device(resource: str, known: Iterable[str]) -> str:
 
 
 def hidden_gpus(ways: Sequence[str]) -> str:
-    """Return the refusal of a pod that reaches GPUs without asking for any."""
+    """Return the refusal of a pod with containers that reach GPUs without asking for any."""
     return (
         f"The pod reaches GPUs without requesting any ({'; '.join(ways[:ALTERNATIVES_MAX])}): "
-        "request nvidia.com/gpu in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void."
+        "request nvidia.com/gpu in resources.limits of the same container, or set "
+        "NVIDIA_VISIBLE_DEVICES to void and leave device files and privileges out."
     )
 
 
@@ -134,6 +135,10 @@ def forged_owner(told: str, person: str) -> str:
 OWNER_CHANGED: Final = (
     "The annotation gpu-ledger.io/owner of a pod cannot be changed: delete the pod and create it "
     "anew in the name of whom it shall belong to."
+)
+FORGED_CLAIM: Final = (
+    "The annotation resource.kubernetes.io/extended-resource-claim is forged: only the scheduler "
+    "says that a claim was counted with its pod. Leave it out."
 )
 REQUEST_CHANGED: Final = (
     "The GPUs of a pod cannot be changed: delete the pod and create it anew with what it needs."

@@ -17,6 +17,7 @@ SYSTEM: Final = "system:"
 SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 KUBE_SYSTEM: Final = "system:serviceaccount:kube-system:"
 CONTROLLER_MANAGER: Final = "system:kube-controller-manager"
+SCHEDULER: Final = "system:kube-scheduler"
 PERSON_CHARACTERS_MAX: Final = 150
 Operation = dict[str, object]
 

@@ -34,7 +34,8 @@ class PodAsk:
         uid: "" before it has one, as a mutating webhook sees it.
         requests: GPU resource, or "claim/<device class>", to effective units, 1 or more.
         has_claims: Whether it uses ResourceClaims; these are admitted themselves.
-        hidden: How it reaches GPUs beside its requests, one phrase each.
+        hidden: How containers that request no GPU reach some, one phrase each.
+        beside: How containers that request GPUs may reach more of them.
         owner: What its annotation says; "" without one.
         work_kind: What its label says; "" without one.
         controller: Controlling owner as "Kind/name"; "" without one.
@@ -46,6 +47,7 @@ class PodAsk:
     requests: Mapping[str, int]
     has_claims: bool
     hidden: tuple[str, ...]
+    beside: tuple[str, ...]
     owner: str
     work_kind: str
     controller: str
@@ -72,12 +74,14 @@ def pod_ask(obj: JSON, *, offered: frozenset[str] = frozenset()) -> PodAsk:
     spec = mapping(obj.get("spec"), "spec")
     annotations = mapping(metadata.get("annotations"), "metadata.annotations")
     labels = mapping(metadata.get("labels"), "metadata.labels")
+    ways = ways_in(metadata, spec, requests=lambda container: _asks_gpus(container, offered))
     return PodAsk(
         uid=text(metadata.get("uid"), "metadata.uid", limit=_UID_MAX),
         name=text(metadata.get("name") or metadata.get("generateName"), "metadata.name"),
         requests=MappingProxyType(_requests(spec, offered)),
         has_claims=any(True for _ in objects(spec.get("resourceClaims"), "spec.resourceClaims")),
-        hidden=ways_in(metadata, spec),
+        hidden=ways.hidden,
+        beside=ways.beside,
         owner=text(annotations.get(OWNER_ANNOTATION), OWNER_ANNOTATION, limit=_OWNER_MAX),
         work_kind=text(labels.get(WORK_KIND_LABEL), WORK_KIND_LABEL),
         controller=_controller(metadata),
@@ -161,6 +165,13 @@ def _amounts(container: JSON) -> Iterator[tuple[str, object]]:
     limits = mapping(resources.get("limits"), "resources.limits")
     requests = mapping(resources.get("requests"), "resources.requests")
     yield from {**limits, **requests}.items()
+
+
+def _asks_gpus(container: JSON, offered: frozenset[str]) -> bool:
+    return any(
+        is_gpu(resource, offered=offered) and bool(whole_units(quantity))
+        for resource, quantity in _amounts(container)
+    )
 
 
 def _controller(metadata: JSON) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from quotas.domain.hidden_gpus import CONTAINER_LISTS, DEVICE_FILES, VISIBLE_DEVICES
+from quotas.domain.hidden_gpus import CONTAINER_LISTS, RUNTIME_PREFIX, VISIBLE_DEVICES
 from quotas.domain.pod_review import CLASS_PREFIX, OWNER_ANNOTATION
 from quotas.domain.workload_templates import KINDS
 
@@ -99,7 +99,7 @@ def _validating(registration: Registration) -> Iterator[JSON]:
         registration,
         "claims",
         path,
-        [_rule("resource.k8s.io", list(DRA_VERSIONS), ["resourceclaims"], ["CREATE"])],
+        [_rule("resource.k8s.io", list(DRA_VERSIONS), ["resourceclaims"], ["CREATE", "UPDATE"])],
         sideEffects="NoneOnDryRun",
     )
     yield _webhook(
@@ -185,9 +185,14 @@ def gpu_expression(offered: tuple[str, ...] = ()) -> str:
     """
     parts = [_container_expression(name, offered) for name in CONTAINER_LISTS]
     parts.append("has(object.spec.resourceClaims)")
+    # Whatever may lie in or above the folder of devices: more is asked about than is refused.
     parts.append(
         "(has(object.spec.volumes) && object.spec.volumes.exists(v, has(v.hostPath)"
-        f" && v.hostPath.path.contains({_quoted(DEVICE_FILES.rpartition('/')[2])})))"
+        " && (v.hostPath.path.contains('dev') || v.hostPath.path.matches('^[/.]*$'))))"
+    )
+    parts.append(
+        "(has(object.spec.runtimeClassName)"
+        f" && object.spec.runtimeClassName.startsWith({_quoted(RUNTIME_PREFIX)}))"
     )
     parts.append(
         "(has(object.metadata.annotations) && object.metadata.annotations.exists(k,"

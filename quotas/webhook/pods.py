@@ -7,11 +7,11 @@ from datetime import datetime
 from quotas.domain import denials
 from quotas.domain.admission import Demand, PodQuestion, Verdict
 from quotas.domain.admission_review import CREATE, UPDATE, Review
-from quotas.domain.claim_review import claimed_classes
+from quotas.domain.claim_review import claimed_classes, is_for_extended_resource
 from quotas.domain.demands import UnknownDeviceError, demands_of
 from quotas.domain.isolation import IsolationProblem, find_isolation_problem
 from quotas.domain.node_fit import Placement
-from quotas.domain.ownership import Identity, identity_of, is_forged, owner_of
+from quotas.domain.ownership import SCHEDULER, Identity, identity_of, is_forged, owner_of
 from quotas.domain.pod_fields import JSON, PodInvalidError
 from quotas.domain.pod_review import CLAIM_PREFIX, PodAsk, pod_ask, refuse_uncountable
 from quotas.domain.resource_sizes import possible_sizes
@@ -64,6 +64,9 @@ def _ask(review: Review, obj: JSON, facts: AdmissionFacts) -> PodAsk:
     ask = pod_ask(obj if review.kind == "Pod" else {**obj, "spec": {}}, offered=facts.offered)
     if review.kind == "Pod":
         return ask
+    if is_for_extended_resource(obj) and review.requester.username == SCHEDULER:
+        # It was counted with the pod that it is made for.
+        return ask
     claimed = {f"{CLAIM_PREFIX}{name}": count for name, count in claimed_classes(obj).items()}
     refuse_uncountable(claimed)
     return _with_requests(ask, claimed)
@@ -73,20 +76,37 @@ def _with_requests(ask: PodAsk, requests: Mapping[str, int]) -> PodAsk:
     return PodAsk(**{**vars(ask), "requests": requests})
 
 
+def _is_forged_claim(review: Review, obj: JSON | None) -> bool:
+    """Whether a claim says it was counted with a pod, and not the scheduler says so."""
+    is_claim = (review.group, review.kind) == CLAIM and obj is not None
+    return is_claim and is_for_extended_resource(obj) and review.requester.username != SCHEDULER
+
+
 def _decide_change(review: Review, ask: PodAsk, facts: AdmissionFacts) -> Decision:
     if review.old is None:
         return malformed("The review of a change does not tell what was.")
     old = _ask(review, review.old, facts)
-    if not ask.concerns_gpus and not old.concerns_gpus:
+    if not any(one.concerns_gpus or one.has_claims for one in (ask, old)):
         return allowed("no_gpus")
+    return _changed(ask, old) or _newly_forged(review) or allowed("unchanged")
+
+
+def _changed(ask: PodAsk, old: PodAsk) -> Decision | None:
+    """Return the refusal of a change of what a pod was let in by."""
     if ask.owner != old.owner:
         return refused("owner_changed", denials.OWNER_CHANGED)
     if ask.requests != old.requests:
         return refused("request_changed", denials.REQUEST_CHANGED)
-    new_ways = tuple(way for way in ask.hidden if way not in old.hidden)
-    if new_ways and not ask.requests:
-        return refused("hidden_gpus", denials.hidden_gpus(new_ways))
-    return allowed("unchanged")
+    known = {*old.hidden, *old.beside}
+    new_ways = tuple(way for way in (*ask.hidden, *ask.beside) if way not in known)
+    # An ephemeral container cannot request what it reaches.
+    return refused("hidden_gpus", denials.hidden_gpus(new_ways)) if new_ways else None
+
+
+def _newly_forged(review: Review) -> Decision | None:
+    if _is_forged_claim(review, review.obj) and not _is_forged_claim(review, review.old):
+        return refused("forged_claim", denials.FORGED_CLAIM)
+    return None
 
 
 @dataclass(frozen=True)
@@ -129,7 +149,9 @@ class _Creation:
         if is_forged(self.ask, self._identity):
             message = denials.forged_owner(self.ask.owner, self._identity.person)
             return refused("forged_owner", message)
-        if self.ask.hidden and not self.ask.requests and not self.ask.has_claims:
+        if _is_forged_claim(self.review, self.review.obj):
+            return refused("forged_claim", denials.FORGED_CLAIM)
+        if self.ask.hidden:
             return refused("hidden_gpus", denials.hidden_gpus(self.ask.hidden))
         return None
 
@@ -155,7 +177,7 @@ class _Creation:
         return allowed(verdict.code.value, warnings=self._warnings(verdict, place))
 
     def _warnings(self, verdict: Verdict, place: denials.Place) -> tuple[str, ...]:
-        beside = (denials.hidden_beside(self.ask.hidden),) if self.ask.hidden else ()
+        beside = (denials.hidden_beside(self.ask.beside),) if self.ask.beside else ()
         return (*beside, *(place.nearly_full(one) for one in verdict.nearly_full))
 
 

@@ -103,7 +103,7 @@ class _Look:
 
     def decide(self, *, at: datetime) -> Decision:
         """Refuse what no empty limit would take; warn of whatever else stands against it."""
-        if self.ask.hidden and not self.ask.requests:
+        if self.ask.hidden:
             return allowed("warned", warnings=(denials.hidden_gpus(self.ask.hidden),))
         try:
             demands = demands_for(self.ask.requests, self.ask.placement, self.facts)

@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 
-from quotas.domain.claim_review import ALL_DEVICES, FOR_EXTENDED_RESOURCE, claimed_classes
+from quotas.domain.claim_review import (
+    ALL_DEVICES,
+    FOR_EXTENDED_RESOURCE,
+    claimed_classes,
+    is_for_extended_resource,
+)
 from quotas.domain.pod_fields import PodInvalidError
 
 JSON = dict[str, Any]
@@ -53,10 +58,13 @@ def test_requests_add_up() -> None:
     assert dict(claimed_classes(both)) == {"gpu.nvidia.com": 3, "mig.nvidia.com": 1}
 
 
-def test_a_claim_made_for_a_pods_resource_was_counted_with_the_pod() -> None:
+def test_an_annotation_takes_no_device_away() -> None:
     made = claim(exactly(count=8), annotations={FOR_EXTENDED_RESOURCE: "true"})
 
-    assert dict(claimed_classes(made)) == {}
+    assert dict(claimed_classes(made)) == {"gpu.nvidia.com": 8}
+    assert is_for_extended_resource(made)
+    assert not is_for_extended_resource(claim(annotations={FOR_EXTENDED_RESOURCE: "false"}))
+    assert not is_for_extended_resource(claim())
 
 
 @pytest.mark.parametrize("count", [0, -1, "2", True, 1_000_001, None, 1.5])
@@ -74,10 +82,15 @@ def test_a_count_that_is_none_is_refused(count: object) -> None:
         {"spec": {"devices": {"requests": [{"exactly": 1}]}}},
         {"spec": {"devices": {"requests": [{"firstAvailable": {}}]}}},
         {"spec": {"devices": {"requests": [exactly(["a"])]}}},  # type: ignore[arg-type]
-        {"metadata": 1},
     ],
     ids=str,
 )
 def test_a_claim_no_server_would_make_is_refused(broken: JSON) -> None:
     with pytest.raises(PodInvalidError):
         claimed_classes(broken)
+
+
+@pytest.mark.parametrize("broken", [{"metadata": 1}, {"metadata": {"annotations": []}}], ids=str)
+def test_an_annotation_of_no_claim_is_refused(broken: JSON) -> None:
+    with pytest.raises(PodInvalidError):
+        is_for_extended_resource(broken)

@@ -102,6 +102,8 @@ def test_pods_are_asked_about_when_they_come_and_when_they_change() -> None:
     assert rule["resources"] == ["pods", "pods/ephemeralcontainers"]
     assert rule["operations"] == ["CREATE", "UPDATE"]
     assert stamped["operations"] == ["CREATE"]
+    (claims,) = by_name(validating)["claims"]["rules"]
+    assert claims["operations"] == ["CREATE", "UPDATE"]
 
 
 def test_every_kind_that_makes_pods_is_asked_about() -> None:
@@ -137,7 +139,8 @@ def test_conditions_narrow_what_is_asked_and_can_be_left_out() -> None:
         "k == 'example.com/gpu'",
         "e.name == 'NVIDIA_VISIBLE_DEVICES'",
         "has(object.spec.resourceClaims)",
-        "v.hostPath.path.contains('nvidia')",
+        "v.hostPath.path.contains('dev') || v.hostPath.path.matches('^[/.]*$')",
+        "object.spec.runtimeClassName.startsWith('nvidia')",
         "k == 'gpu-ledger.io/owner'",
         "k.startsWith('cdi.k8s.io/')",
     ],

@@ -14,6 +14,7 @@ from tests.quotas.webhook.conftest import Doors, make_node
 
 pytestmark = pytest.mark.django_db
 JSON = dict[str, Any]
+PRIVILEGED = {"name": "main", "securityContext": {"privileged": True}}
 ALL = {"name": "main", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
 
 
@@ -41,6 +42,15 @@ def claim(*counts: int, **metadata: object) -> JSON:
             }
         },
     }
+
+
+FREE = {"resource.kubernetes.io/extended-resource-claim": "true"}
+
+
+def device_annotated(devices: str) -> JSON:
+    made = pod(1)
+    made["metadata"]["annotations"] = {"cdi.k8s.io/x": devices}
+    return made
 
 
 def reserved() -> list[tuple[str, str, int, str]]:
@@ -170,14 +180,20 @@ def test_a_device_no_rule_knows_is_refused_with_what_there_is(
         {"containers": [ALL]},
         {"initContainers": [ALL]},
         {"volumes": [{"name": "d", "hostPath": {"path": "/dev/nvidia0"}}]},
+        {"volumes": [{"name": "d", "hostPath": {"path": "/"}}]},
+        {"containers": [PRIVILEGED], "runtimeClassName": "nvidia"},
+        {"containers": [ALL], "resourceClaims": [{"name": "x", "resourceClaimName": "nic"}]},
+        {"containers": [container(gpu="1"), {**ALL, "name": "other"}]},
+        {"containers": [{**container(gpu="0"), "env": ALL["env"]}]},
     ],
-    ids=["variable", "init", "device"],
+    ids=["variable", "init", "device", "root", "privileged", "claim", "another", "none_of_it"],
 )
 def test_gpus_without_a_request_are_refused(doors: Doors, spec: JSON) -> None:
     answer = doors.admit(pod(0, **spec))
 
     assert (answer.is_allowed, answer.reason) == (False, "hidden_gpus")
     assert "request nvidia.com/gpu" in answer.message
+    assert reserved() == []
 
 
 @pytest.mark.usefixtures("llm")
@@ -223,8 +239,20 @@ def test_a_forged_owner_is_refused(doors: Doors, user: str) -> None:
         (pod(1), pod(1, owner="alice"), "owner_changed"),
         (pod(2), pod(1), "request_changed"),
         (pod(0, ephemeralContainers=[ALL]), pod(0), "hidden_gpus"),
+        (pod(1, ephemeralContainers=[ALL]), pod(1), "hidden_gpus"),
+        (
+            device_annotated("nvidia.com/gpu=all"),
+            device_annotated("nvidia.com/gpu=0"),
+            "hidden_gpus",
+        ),
+        (device_annotated("nvidia.com/gpu=0"), device_annotated("nvidia.com/gpu=0"), "unchanged"),
+        (claim(1, annotations=FREE), claim(1), "forged_claim"),
+        (claim(1, annotations=FREE), claim(1, annotations=FREE), "unchanged"),
     ],
-    ids=["same", "no_gpus", "another", "taken_away", "more", "ephemeral"],
+    ids=[
+        *("same", "no_gpus", "another", "taken_away", "more", "ephemeral", "ephemeral_beside"),
+        *("devices", "same_devices", "claim", "same_claim"),
+    ],
 )
 def test_a_change_may_touch_neither_owner_nor_gpus(
     doors: Doors, new: JSON, old: JSON, reason: str
@@ -292,6 +320,24 @@ def test_a_cluster_that_is_off_is_not_looked_at(doors: Doors, hopper: Cluster) -
 def test_a_claim_is_counted_under_its_own_uid(doors: Doors) -> None:
     assert doors.admit(claim(2)).is_allowed
     assert reserved() == [("claim-uid", "claim/gpu.nvidia.com", 2, "alice")]
+
+
+@pytest.mark.usefixtures("llm")
+@pytest.mark.parametrize(
+    ("user", "reason"),
+    [
+        ("alice", "forged_claim"),
+        ("system:serviceaccount:kube-system:resource-claim-controller", "forged_claim"),
+        ("system:kube-scheduler", "no_gpus"),
+    ],
+)
+def test_only_the_scheduler_says_that_a_claim_was_counted_with_its_pod(
+    doors: Doors, user: str, reason: str
+) -> None:
+    answer = doors.admit(claim(8, annotations=FREE), user=user)
+
+    assert (answer.is_allowed, answer.reason) == (reason == "no_gpus", reason)
+    assert reserved() == []
 
 
 @pytest.mark.usefixtures("llm")
