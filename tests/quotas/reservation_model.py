@@ -85,6 +85,8 @@ class Model:
     seen: dict[str, bool] = field(default_factory=dict)
     """Whether a pod the watch has seen waiting is gone."""
     bound: dict[tuple[str, str], Bound] = field(default_factory=dict)
+    healthy: dict[str, datetime] = field(default_factory=dict)
+    """When each cluster's watch last had eyes."""
 
     def counted(self, limit: Limit) -> Counted:
         totals = {(s, b): 0 for b in (False, True) for s in ("held", "reserved")}
@@ -161,8 +163,10 @@ class Model:
             return "ended" if bound.is_ended else ""
         if gone is not None:
             return "gone" if gone else ""
-        is_late = row.expires_at is not None and row.expires_at <= at
-        return "expired" if row.state == "reserved" and is_late else ""
+        if row.state != "reserved" or row.expires_at is None or at < row.expires_at:
+            return ""
+        healthy = self.healthy.get(row.cluster)
+        return "expired" if healthy is not None and healthy >= row.expires_at else ""
 
     def _settle(self, organization: str, at: datetime) -> None:
         for key, row in self.rows.items():

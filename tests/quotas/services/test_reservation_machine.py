@@ -27,7 +27,7 @@ from tenants.domain.actors import system_actor
 from tenants.models import Cluster, NamespaceBinding, Organization, Project
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
-from tests.quotas.admitting import ask, sweep
+from tests.quotas.admitting import ask, beat, sweep
 from tests.quotas.reservation_model import Bound, Limit, Model, Row, Selector
 
 ACTOR = system_actor("tests")
@@ -252,9 +252,16 @@ class ReservationMachine(RuleBasedStateMachine):
 
     # Time, tenants and sweeps.
 
-    @rule(seconds=st.sampled_from([1, 30, 120]))
-    def wait(self, seconds: int) -> None:
+    @rule(seconds=st.sampled_from([1, 30, 120]), beats=st.booleans())
+    def wait(self, seconds: int, *, beats: bool) -> None:
         self.now += timedelta(seconds=seconds)
+        if beats:
+            self.heartbeat("hopper")
+
+    @rule(name=st.sampled_from(["hopper", "ampere"]))
+    def heartbeat(self, name: str) -> None:
+        self.model.healthy[name] = self.now
+        beat(self.clusters[name], self.now)
 
     @rule(place=st.sampled_from(PLACES), project=st.sampled_from(sorted(PROJECTS)), owner=PEOPLE)
     def move(self, place: tuple[str, str], project: str, owner: str) -> None:
@@ -298,7 +305,9 @@ class ReservationMachine(RuleBasedStateMachine):
 @pytest.mark.django_db
 def test_counters_agree_with_a_plain_model_after_every_step(cast: Cast) -> None:
     ReservationMachine.cast = cast
-    ReservationMachine.clusters = {name: make_cluster(name) for name in ("hopper", "ampere")}
+    ReservationMachine.clusters = {
+        name: make_cluster(name, is_watched=True) for name in ("hopper", "ampere")
+    }
     projects = {"llm": cast.llm, "vision": cast.vision, "virus": cast.virus}
     for cluster, name in PLACES:
         bind(ReservationMachine.clusters[cluster], name, projects[name])
