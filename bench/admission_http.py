@@ -1,286 +1,148 @@
 """Admission over HTTP: how many pods a second, how late the slowest, and against a bare view.
 
 Everything runs on this machine: PostgreSQL, the admission server as it is deployed (plain HTTP on
-loopback), and the load. The load is open: arrivals are fixed beforehand and an answer's time counts
-from when the question was due, so that a server that stalls is not spared the questions it kept
-from being asked. Pods are small and are let in; each is reserved under its own uid.
+loopback), the sweep every five seconds, and the load. The load is open: arrivals are fixed
+beforehand and an answer's time counts from when the question was due, so that a server that stalls
+is not spared the questions it kept from being asked. Only what the ledger decided counts; the
+cluster denies whatever could not be decided, and one such answer makes the run fall short. Pods
+are as an API server shows them, and are deleted again, so that the tables stay in size.
 """
 
-import http.client
-import json
-import multiprocessing
-import os
-import resource
-import subprocess
-import sys
 import threading
-import time
-import urllib.error
-import urllib.request
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from decimal import Decimal
-from multiprocessing.queues import Queue
+from typing import Final
 
-from bench.harness import ROOT, Bound, Figure, figure, ledger_database
+from bench import admission_door as door
+from bench.admission_load import Told, bare_reason, play, reason_of, request
+from bench.admission_stage import Place
+from bench.harness import Bound, Figure, figure, ledger_database
 
-HELD_RATE = 300
-HELD_SECONDS = 20
-STEP_SECONDS = 6
-STEPS = (200, 300, 400, 500, 600, 700, 800, 900, 1_000, 1_200)
-QUICK_MILLISECONDS = 25
-SLOW_MILLISECONDS = 50
-WANTED_RATE = 1_000
-RATIO = "0.5"
-CONNECTIONS = 16
-CLOSED_SECONDS = 6
-WORKERS, THREADS = 2, 4
-PROJECTS = 20
-BARE = "bench.bare:make_application()"
-READY_SECONDS = 30
+HELD_RATE: Final = 300
+HELD_SECONDS: Final = 20
+STEP_SECONDS: Final = 8
+STEPS: Final = (200, 300, 400, 500, 600, 700, 800, 900, 1_000, 1_200)
+QUICK_MILLISECONDS: Final = 25
+SLOW_MILLISECONDS: Final = 50
+WANTED_RATE: Final = 1_000
+RATIO: Final = "0.5"
+ROUNDS: Final = 3
+ROUND_QUESTIONS: Final = 2_000
+WARM_QUESTIONS: Final = 500
+ORGANIZATIONS: Final = 50
+SWEEP_SECONDS: Final = 5
+ADMIT: Final = "/admit/{cluster}/pods"
 
 
 def run() -> Iterator[Figure]:
     """Yield the figures."""
-    with ledger_database():
-        _grant()
-        with _server("config.admission_wsgi:make_application()") as port:
-            _closed(port, "/admit/hopper/pods", seconds=2)
-            before = time.process_time(), _children_seconds()
-            late = _open(port, rate=HELD_RATE, seconds=HELD_SECONDS)
-            yield figure("p99_ms_at_300", _p99(late), "ms", Bound.AT_MOST, SLOW_MILLISECONDS)
-            yield figure("p50_ms_at_300", _share(late, 50), "ms", Bound.AT_MOST, SLOW_MILLISECONDS)
-            print(f"# load took {time.process_time() - before[0]:.2f} CPU s in its parent")
-            yield figure("rate_p99_25ms", _highest(port), "pods/s", Bound.AT_LEAST, WANTED_RATE)
-            ours = _closed(port, "/admit/hopper/pods", seconds=CLOSED_SECONDS)
-        with _server(BARE) as port:
-            _closed(port, "/bare", seconds=1)
-            bare = _closed(port, "/bare", seconds=CLOSED_SECONDS)
-    print(f"# closed loop: ours {ours:.0f}/s, bare Django view {bare:.0f}/s")
-    yield figure("ratio_to_bare_view", Decimal(ours) / Decimal(bare), "x", Bound.AT_LEAST, RATIO)
+    with ledger_database(), ExitStack() as stack:
+        stage = door.build(organizations=ORGANIZATIONS)
+        ours = stack.enter_context(door.admission_server())
+        bare = stack.enter_context(door.bare_server())
+        bench = _Bench(stage, ours, bare)
+        yield from bench.held()
+        yield from bench.highest()
+        yield from bench.ratio()
 
 
-def _grant() -> None:
-    """Make a cluster that enforces, with projects that have plenty."""
-    from django.db import transaction  # noqa: PLC0415 - Django is set up by now.
-    from django.db.backends.postgresql.psycopg_any import DateTimeTZRange  # noqa: PLC0415 - Set up.
+@dataclass(frozen=True)
+class _Bench:
+    """The stage, and two servers with the same settings."""
 
-    from metering.models import NodeRecord  # noqa: PLC0415 - As above.
-    from quotas.models import LimitScope, QuotaLimit  # noqa: PLC0415 - As above.
-    from quotas.services.counters import open_counter  # noqa: PLC0415 - As above.
-    from tenants.models import (  # noqa: PLC0415 - As above.
-        Cluster,
-        NamespaceBinding,
-        Organization,
-        Project,
-    )
+    stage: door.Stage
+    ours: door.Server
+    bare: door.Server
 
-    at = datetime.now(UTC)
-    begin = at.replace(minute=0, second=0, microsecond=0)
-    hopper = Cluster.objects.create(
-        slug="hopper",
-        name="Hopper",
-        is_watched=True,
-        admission_mode="enforce",
-        metered_from=begin,
-        created_at=at,
-    )
-    NodeRecord.objects.create(
-        cluster=hopper,
-        node="n1",
-        node_uid="n1",
-        labels={"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.replicas": "1"},
-        allocatable={"nvidia.com/gpu": 8},
-        begin_at=at,
-    )
-    for number in range(PROJECTS):
-        owner = Organization.objects.create(
-            slug=f"o{number}", name=f"O{number}", billing_currency="EUR", created_at=at
+    def held(self) -> Iterator[Figure]:
+        """Yield how late answers are at a rate that has to hold, over all tenants and over one."""
+        self._ours(self.stage.places, WARM_QUESTIONS, rate=None)
+        for name, places in (("fifty", self.stage.places), ("hot", self.stage.places[:1])):
+            told = self._ours(places, HELD_RATE * HELD_SECONDS, rate=HELD_RATE)
+            for percent in (50, 99):
+                late = told.share(percent)
+                title = f"{name}_p{percent}_ms_at_{HELD_RATE}"
+                yield figure(title, late, "ms", Bound.AT_MOST, SLOW_MILLISECONDS)
+            yield figure(f"{name}_undecided", told.failures, "pods", Bound.AT_MOST, 0)
+
+    def highest(self) -> Iterator[Figure]:
+        """Yield the highest rate of the steps whose p99 is quick, going up until one is not."""
+        best = 0
+        for rate in STEPS:
+            told = self._ours(self.stage.places, rate * STEP_SECONDS, rate=rate)
+            if told.failures or told.share(99) > QUICK_MILLISECONDS:
+                break
+            best = rate
+        yield figure("rate_p99_25ms", best, "pods/s", Bound.AT_LEAST, WANTED_RATE)
+
+    def ratio(self) -> Iterator[Figure]:
+        """Yield answers a second against the bare view's, asked in turns."""
+        pairs = [
+            (self._ours(self.stage.places, ROUND_QUESTIONS, rate=None), self._bare())
+            for _ in range(ROUNDS)
+        ]
+        ours = sum(Decimal(str(told.seconds)) for told, _ in pairs)
+        bare = sum(Decimal(str(told.seconds)) for _, told in pairs)
+        failures = sum(told.failures for pair in pairs for told in pair)
+        total = ROUNDS * ROUND_QUESTIONS
+        yield figure("closed_loop_undecided", failures, "pods", Bound.AT_MOST, 0)
+        yield figure("closed_loop_rate", total / ours, "pods/s", Bound.AT_LEAST, HELD_RATE)
+        yield figure("ratio_to_bare_view", bare / ours, "x", Bound.AT_LEAST, RATIO)
+
+    def _ours(self, places: Sequence[Place], count: int, *, rate: float | None) -> Told:
+        path = ADMIT.format(cluster=self.stage.cluster)
+        asked = [
+            request(path, door.body(places[number % len(places)], number))
+            for number in range(count)
+        ]
+        name = f"admission over {len({place.organization_id for place in places})} organizations"
+        with _swept(self.stage):
+            told = self._measured(self.ours, asked, rate=rate, name=name)
+        self.stage.forget_pods()
+        return told
+
+    def _bare(self) -> Told:
+        asked = [
+            request("/bare", door.body(self.stage.places[0], number))
+            for number in range(ROUND_QUESTIONS)
+        ]
+        return self._measured(self.bare, asked, rate=None, name="bare view")
+
+    def _measured(
+        self, server: door.Server, asked: list[bytes], *, rate: float | None, name: str
+    ) -> Told:
+        """Ask, and tell what each part took of the machine."""
+        reason = reason_of if server is self.ours else bare_reason
+        before = server.cpu_seconds(), self.stage.postgres_cpu_seconds()
+        told = play(server.port, asked, rate=rate, reason=reason)
+        after = server.cpu_seconds(), self.stage.postgres_cpu_seconds()
+        each = [1_000 * (new - old) / len(asked) for old, new in zip(before, after, strict=True)]
+        print(
+            f"# {name}, {f'{rate}/s' if rate else 'closed loop'}: {told.rate:.0f}/s,"
+            f" p50 {told.share(50):.1f} ms, p99 {told.share(99):.1f} ms; CPU ms each:"
+            f" server {each[0]:.2f}, PostgreSQL {each[1]:.2f},"
+            f" load {1_000 * told.cpu_seconds / len(asked):.2f};"
+            f" load average {door.load_average()}; {dict(told.reasons)}",
+            flush=True,
         )
-        project = Project.objects.create(
-            organization=owner, slug=f"p{number}", name=f"P{number}", created_at=at
-        )
-        NamespaceBinding.objects.create(
-            cluster=hopper,
-            namespace=f"ns-{number}",
-            project=project,
-            valid=DateTimeTZRange(begin, None),
-            created_at=at,
-        )
-        for one in (None, project):
-            limit = QuotaLimit.objects.create(
-                scope=LimitScope.ORGANIZATION if one is None else LimitScope.PROJECT,
-                organization=owner,
-                project=one,
-                size="large",
-                limit_units=1_000_000,
-                created_at=at,
-                changed_at=at,
-            )
-            with transaction.atomic():
-                open_counter(limit=limit, at=at)
+        return told
 
 
 @contextmanager
-def _server(application: str) -> Iterator[int]:
-    """Run gunicorn as `serve_admission` does, without TLS, and yield its port."""
-    from config.embedded.ports import free_port  # noqa: PLC0415 - Starts nothing.
+def _swept(stage: door.Stage) -> Iterator[None]:
+    """Let pods go and sweep live use beside a block, as often as the product does."""
+    ended = threading.Event()
 
-    port = free_port()
-    command = [
-        *(sys.executable, "-m", "gunicorn", application, "--bind", f"127.0.0.1:{port}"),
-        *("--workers", str(WORKERS), "--worker-class", "gthread", "--threads", str(THREADS)),
-        *("--keep-alive", "75", "--log-level", "warning", "--no-control-socket"),
-    ]
-    process = subprocess.Popen(command, cwd=ROOT, env=dict(os.environ))
+    def work() -> None:
+        while not ended.wait(SWEEP_SECONDS):
+            stage.sweep(older_than_seconds=SWEEP_SECONDS)
+
+    thread = threading.Thread(target=work)
+    thread.start()
     try:
-        _wait(port)
-        yield port
+        yield
     finally:
-        process.terminate()
-        process.wait()
-
-
-def _wait(port: int) -> None:
-    deadline = time.monotonic() + READY_SECONDS
-    while True:
-        with suppress(OSError):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2).close()
-            return
-        if time.monotonic() > deadline:
-            raise RuntimeError("The server did not become ready.")
-        time.sleep(0.1)
-
-
-def _body(number: int) -> bytes:
-    """Return a review of a pod nobody has asked for before."""
-    resources = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}
-    space = f"ns-{number % PROJECTS}"
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"pod-{number}", "namespace": space, "uid": str(uuid.uuid4())},
-        "spec": {"containers": [{"name": "main", "image": "none", "resources": resources}]},
-    }
-    request = {
-        "uid": str(uuid.uuid4()),
-        "kind": {"group": "", "version": "v1", "kind": "Pod"},
-        "resource": {"group": "", "version": "v1", "resource": "pods"},
-        "namespace": space,
-        "operation": "CREATE",
-        "userInfo": {"username": "alice"},
-        "object": pod,
-        "oldObject": None,
-        "dryRun": False,
-    }
-    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    return json.dumps(review).encode()
-
-
-def _highest(port: int) -> int:
-    """Return the highest rate of the steps whose p99 is quick, going up until one is not."""
-    best = 0
-    for rate in STEPS:
-        p99 = _p99(_open(port, rate=rate, seconds=STEP_SECONDS))
-        print(f"# {rate}/s: p99 {p99:.1f} ms")
-        if p99 > QUICK_MILLISECONDS:
-            break
-        best = rate
-    return best
-
-
-def _open(port: int, *, rate: int, seconds: int) -> list[float]:
-    """Ask at a fixed rate; return milliseconds from when each was due to its answer."""
-    bodies = [_body(number) for number in range(rate * seconds)]
-    return _in_a_process(_play, port, bodies, rate)
-
-
-def _closed(port: int, path: str, *, seconds: int) -> float:
-    """Ask as fast as answers come; return answers a second."""
-    counts = _in_a_process(_hammer, port, path, seconds)
-    return sum(counts) / seconds
-
-
-def _in_a_process(target: object, *arguments: object) -> list[float]:
-    """Run the load in a process of its own, so that it shares no interpreter with this one."""
-    context = multiprocessing.get_context("fork")
-    queue: Queue[list[float]] = context.Queue()
-    process = context.Process(target=_told, args=(queue, target, arguments))
-    process.start()
-    found = queue.get()
-    process.join()
-    return found
-
-
-def _told(queue: "Queue[list[float]]", target: object, arguments: tuple[object, ...]) -> None:
-    queue.put(target(*arguments))  # type: ignore[operator]
-
-
-def _play(port: int, bodies: list[bytes], rate: int) -> list[float]:
-    begin = time.perf_counter() + 0.2
-    late: list[float] = []
-    turns = iter(enumerate(bodies))
-    lock = threading.Lock()
-
-    def work() -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        while True:
-            with lock:
-                turn = next(turns, None)
-            if turn is None:
-                return
-            number, body = turn
-            due = begin + number / rate
-            time.sleep(max(0, due - time.perf_counter()))
-            _ask(connection, "/admit/hopper/pods", body)
-            late.append((time.perf_counter() - due) * 1_000)
-
-    _all(work)
-    return late
-
-
-def _hammer(port: int, path: str, seconds: int) -> list[float]:
-    end = time.perf_counter() + seconds
-    counts: list[float] = []
-
-    def work() -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        number = 0
-        while time.perf_counter() < end:
-            number += 1
-            _ask(connection, path, _body(number))
-        counts.append(number)
-
-    _all(work)
-    return counts
-
-
-def _all(work: object) -> None:
-    threads = [threading.Thread(target=work) for _ in range(CONNECTIONS)]  # type: ignore[arg-type]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+        ended.set()
         thread.join()
-
-
-def _ask(connection: http.client.HTTPConnection, path: str, body: bytes) -> None:
-    connection.request("POST", path, body, {"Content-Type": "application/json"})
-    answer = connection.getresponse()
-    told = answer.read()
-    if answer.status != 200 or b'"allowed": true' not in told:
-        raise RuntimeError(f"{answer.status} {told[:200]!r}")
-
-
-def _p99(late: list[float]) -> float:
-    return _share(late, 99)
-
-
-def _share(late: list[float], percent: int) -> float:
-    return sorted(late)[min(len(late) - 1, len(late) * percent // 100)]
-
-
-def _children_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime

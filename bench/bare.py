@@ -11,7 +11,8 @@ ANSWER = b'{"response": {"uid": "", "allowed": true}}'
 def bare(request: HttpRequest) -> HttpResponse:
     """Read the body and answer the same to everybody."""
     len(request.body)
-    return HttpResponse(ANSWER, content_type="application/json")
+    headers = {"Content-Length": str(len(ANSWER))}
+    return HttpResponse(ANSWER, content_type="application/json", headers=headers)
 
 
 urlpatterns = [path("bare", bare), path("readyz", bare)]

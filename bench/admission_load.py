@@ -1,0 +1,176 @@
+"""The load on admission: API servers that keep their connections, in one process and one thread.
+
+Requests are bytes before the clock starts and answers are read as bytes, so that the load takes
+little of the machine it shares. An answer counts only when the ledger decided: what was answered
+because it could not be asked is a failure, and so is whatever is no answer at all.
+"""
+
+import re
+import selectors
+import socket
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from typing import Any, Final
+
+CONNECTIONS: Final = 16
+DECIDED: Final = frozenset({"allowed", "limit_reached"})
+SILENCE_SECONDS: Final = 30
+LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+DECISION = re.compile(rb'"decision": *"([a-z_]+)"')
+Reason = Callable[[bytes], str]
+"""Reads the decision out of an answer."""
+
+
+@dataclass
+class Told:
+    """What one run found.
+
+    Attributes:
+        milliseconds: From when each question was due to its answer, decided ones only.
+        reasons: How often each decision was answered, "status_<code>" for what was no answer.
+        seconds: From the first question to the last answer.
+        cpu_seconds: What the load itself took.
+    """
+
+    milliseconds: list[float] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0
+    cpu_seconds: float = 0
+
+    @property
+    def failures(self) -> int:
+        """How many questions the ledger did not decide."""
+        return sum(count for reason, count in self.reasons.items() if reason not in DECIDED)
+
+    @property
+    def rate(self) -> float:
+        """Decisions a second."""
+        return len(self.milliseconds) / self.seconds
+
+    def share(self, percent: int) -> float:
+        """Return the milliseconds within which so many percent were answered."""
+        ordered = sorted(self.milliseconds)
+        return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
+
+
+def request(path: str, body: bytes) -> bytes:
+    """Return a request as it goes over the wire."""
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def reason_of(answer: bytes) -> str:
+    """Return the decision that an answer names, or what is there instead."""
+    if not answer.startswith(b"HTTP/1.1 200"):
+        return f"status_{answer[9:12].decode(errors='replace')}"
+    found = DECISION.search(answer)
+    return found.group(1).decode() if found else "no_decision"
+
+
+def bare_reason(answer: bytes) -> str:
+    """Return "allowed" for whatever the bare view answers with 200."""
+    return "allowed" if answer.startswith(b"HTTP/1.1 200") else "no_decision"
+
+
+def play(port: int, requests: list[bytes], *, rate: float | None, reason: Reason) -> Told:
+    """Ask in a process of its own; see `_play`."""
+    context = get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_told, args=(sender, port, requests, rate, reason))
+    process.start()
+    sender.close()  # So that a load that dies is noticed here.
+    told: Told = receiver.recv()
+    process.join()
+    return told
+
+
+def _told(
+    sender: Any,  # noqa: ANN401 - A connection of either kind.
+    port: int,
+    requests: list[bytes],
+    rate: float | None,
+    reason: Reason,
+) -> None:
+    sender.send(_Load(port, requests, rate=rate, reason=reason).run())
+
+
+class _Load:
+    """One run: open at a rate, or closed, where each connection asks once it was answered.
+
+    Args:
+        port: On loopback.
+        requests: As they go over the wire, in order.
+        rate: Questions a second; None for as fast as answers come.
+        reason: Reads the decision out of an answer.
+    """
+
+    def __init__(
+        self, port: int, requests: list[bytes], *, rate: float | None, reason: Reason
+    ) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._free: deque[socket.socket] = deque()
+        self._asked: dict[socket.socket, tuple[float, bytearray]] = {}
+        self._requests, self._rate, self._reason = requests, rate, reason
+        self._told = Told()
+        for _ in range(CONNECTIONS):
+            one = socket.create_connection(("127.0.0.1", port), timeout=SILENCE_SECONDS)
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._selector.register(one, selectors.EVENT_READ)
+            self._free.append(one)
+
+    def run(self) -> Told:
+        """Ask everything and return what was answered."""
+        cpu, begin = time.process_time(), time.perf_counter()
+        turns = deque(self._due(begin))
+        while turns or self._asked:
+            now = time.perf_counter()
+            while turns and self._free and (self._rate is None or turns[0][0] <= now):
+                due, asked = turns.popleft()
+                self._ask(now if self._rate is None else due, asked)
+            self._listen(self._patience(turns[0][0] - now if turns and self._free else None))
+        self._told.seconds = time.perf_counter() - begin
+        self._told.cpu_seconds = time.process_time() - cpu
+        self._selector.close()
+        for one in self._free:
+            one.close()
+        return self._told
+
+    def _due(self, begin: float) -> Iterator[tuple[float, bytes]]:
+        for number, asked in enumerate(self._requests):
+            yield begin + (number / self._rate if self._rate else 0), asked
+
+    @staticmethod
+    def _patience(seconds: float | None) -> float:
+        return SILENCE_SECONDS if seconds is None else max(0.0, seconds)
+
+    def _ask(self, due: float, asked: bytes) -> None:
+        one = self._free.popleft()
+        self._asked[one] = (due, bytearray())
+        one.sendall(asked)
+
+    def _listen(self, seconds: float) -> None:
+        ready = self._selector.select(seconds)
+        if not ready and seconds == SILENCE_SECONDS:
+            raise RuntimeError("The server is silent.")
+        for key, _ in ready:
+            self._read(key.fileobj)  # type: ignore[arg-type] # Only sockets are registered.
+
+    def _read(self, one: socket.socket) -> None:
+        due, answer = self._asked[one]
+        got = one.recv(65_536)
+        if not got:
+            raise RuntimeError("The server closed a connection.")
+        answer += got
+        head = answer.find(b"\r\n\r\n")
+        length = LENGTH.search(answer, 0, head) if head > 0 else None
+        if length is None or len(answer) < head + 4 + int(length.group(1)):
+            return
+        reason = self._reason(bytes(answer))
+        self._told.reasons[reason] += 1
+        if reason in DECIDED:
+            self._told.milliseconds.append((time.perf_counter() - due) * 1_000)
+        del self._asked[one]
+        self._free.append(one)
