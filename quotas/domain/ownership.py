@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from quotas.domain.admission_review import Requester
-from quotas.domain.pod_fields import JSON, mapping
+from quotas.domain.pod_fields import JSON, mapping, objects
 from quotas.domain.pod_review import OWNER_ANNOTATION, PodAsk
-from quotas.domain.workload_templates import Template
+from quotas.domain.workload_templates import KINDS, Template
 
 SYSTEM: Final = "system:"
 SERVICE_ACCOUNT: Final = "system:serviceaccount:"
@@ -36,7 +36,11 @@ class Identity:
 
 
 def identity_of(
-    requester: Requester, *, prefix: str = "", trusted: frozenset[str] = frozenset()
+    requester: Requester,
+    *,
+    prefix: str = "",
+    trusted: frozenset[str] = frozenset(),
+    made_by: tuple[str, str] | None = None,
 ) -> Identity:
     """Return who asks.
 
@@ -44,15 +48,33 @@ def identity_of(
         requester: As the API server authenticated them.
         prefix: What that server puts before a person's name; without it nobody is a person.
         trusted: User names of operators that carry on what others asked for.
+        made_by: API group and kind of the object that controls what is asked about, None without
+            one. What kube-system carries on was looked at only where that kind is stamped.
     """
     name = requester.username
-    if name in trusted or name.startswith(KUBE_SYSTEM) or name == CONTROLLER_MANAGER:
+    if name in trusted:
         return Identity(person="", is_trusted=True)
+    if name.startswith(KUBE_SYSTEM) or name == CONTROLLER_MANAGER:
+        return Identity(person="", is_trusted=made_by in KINDS)
     if name.startswith(SYSTEM) or not name.startswith(prefix):
         return Identity(person="", is_trusted=False)
     person = name.removeprefix(prefix)
     is_ours = len(person) <= PERSON_CHARACTERS_MAX
     return Identity(person=person if is_ours else "", is_trusted=False)
+
+
+def controlling_kind(obj: JSON) -> tuple[str, str] | None:
+    """Return the API group and kind of the object that controls another, None without one.
+
+    Raises:
+        PodInvalidError: It is no object of an API server.
+    """
+    metadata = mapping(obj.get("metadata"), "metadata")
+    for owner in objects(metadata.get("ownerReferences"), "metadata.ownerReferences"):
+        if owner.get("controller") is True:
+            group = str(owner.get("apiVersion", "")).rpartition("/")[0]
+            return group, str(owner.get("kind", ""))
+    return None
 
 
 def is_forged(ask: PodAsk, identity: Identity) -> bool:

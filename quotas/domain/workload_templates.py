@@ -64,6 +64,9 @@ KINDS: Final[Mapping[tuple[str, str], WorkloadKind]] = {
     ("apps", "StatefulSet"): _one("apps", "statefulsets", "spec.template", "spec.replicas"),
     ("apps", "ReplicaSet"): _one("apps", "replicasets", "spec.template", "spec.replicas"),
     ("apps", "DaemonSet"): _one("apps", "daemonsets", "spec.template", ""),
+    ("", "ReplicationController"): _one(
+        "", "replicationcontrollers", "spec.template", "spec.replicas"
+    ),
     ("kubeflow.org", "PyTorchJob"): _one(
         "kubeflow.org",
         "pytorchjobs",

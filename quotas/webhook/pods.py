@@ -11,7 +11,14 @@ from quotas.domain.claim_review import claimed_classes, is_for_extended_resource
 from quotas.domain.demands import UnknownDeviceError, demands_of
 from quotas.domain.isolation import IsolationProblem, find_isolation_problem
 from quotas.domain.node_fit import Placement
-from quotas.domain.ownership import SCHEDULER, Identity, identity_of, is_forged, owner_of
+from quotas.domain.ownership import (
+    SCHEDULER,
+    Identity,
+    controlling_kind,
+    identity_of,
+    is_forged,
+    owner_of,
+)
 from quotas.domain.pod_fields import JSON, PodInvalidError
 from quotas.domain.pod_review import CLAIM_PREFIX, PodAsk, pod_ask, refuse_uncountable
 from quotas.domain.resource_sizes import possible_sizes
@@ -182,8 +189,17 @@ class _Creation:
 
 
 def identity_for(review: Review, facts: AdmissionFacts) -> Identity:
-    """Return who asks, in our own terms."""
-    return identity_of(review.requester, prefix=facts.user_prefix, trusted=facts.trusted)
+    """Return who asks, in our own terms.
+
+    Raises:
+        PodInvalidError: What they ask about is no object of an API server.
+    """
+    return identity_of(
+        review.requester,
+        prefix=facts.user_prefix,
+        trusted=facts.trusted,
+        made_by=controlling_kind(review.obj or {}),
+    )
 
 
 def demands_for(

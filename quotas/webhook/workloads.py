@@ -53,10 +53,10 @@ def decide_workload(
         return allowed("off")
     if review.operation not in {CREATE, UPDATE} or review.obj is None:
         return allowed("nothing_to_decide")
-    if identity_for(review, facts).is_trusted:
-        # It carries on what was looked at when somebody asked for it.
-        return allowed("carried_on")
     try:
+        if identity_for(review, facts).is_trusted:
+            # It carries on what was looked at when somebody asked for it.
+            return allowed("carried_on")
         return _decided(review, review.obj, facts, terms=terms, at=at).under(facts)
     except PodInvalidError as error:
         return malformed(str(error)).under(facts)

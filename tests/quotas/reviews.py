@@ -41,6 +41,12 @@ def job(gpus: int = 1, *, owner: str = "", parallelism: int = 1) -> JSON:
     }
 
 
+def made_by(obj: JSON, api_version: str, kind: str) -> JSON:
+    """Return an object that another one controls."""
+    owner = {"apiVersion": api_version, "kind": kind, "name": "train", "controller": True}
+    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [owner]}}
+
+
 def request(obj: JSON | None, *, user: str = "alice", **changes: object) -> JSON:
     """Return the request of a review about an object, asked for by somebody."""
     version, kind = ("v1", "Pod") if obj is None else (obj["apiVersion"], obj["kind"])

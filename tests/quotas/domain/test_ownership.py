@@ -6,6 +6,7 @@ from metering.adapters.simulated_cluster.kubernetes_api.patches import json_patc
 from quotas.domain.admission_review import Requester
 from quotas.domain.ownership import (
     Identity,
+    controlling_kind,
     identity_of,
     is_forged,
     new_owner,
@@ -22,6 +23,7 @@ OWNER = "gpu-ledger.io/owner"
 ALICE = Identity(person="alice", is_trusted=False)
 BOB = Identity(person="bob", is_trusted=False)
 CONTROLLER = Identity(person="", is_trusted=True)
+CONTROLLED = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controller": True}
 ROBOT = Identity(person="", is_trusted=False)
 
 
@@ -33,8 +35,8 @@ ROBOT = Identity(person="", is_trusted=False)
         ("oidc:" + "a" * 151, ROBOT),
         ("oidc:", ROBOT),
         ("", ROBOT),
-        (JOB_CONTROLLER, CONTROLLER),
-        ("system:kube-controller-manager", CONTROLLER),
+        (JOB_CONTROLLER, ROBOT),
+        ("system:kube-controller-manager", ROBOT),
         ("system:serviceaccount:kubeflow:training-operator", CONTROLLER),
         ("system:serviceaccount:team-llm:robot", ROBOT),
         ("system:serviceaccount:kube-systemic:x", ROBOT),
@@ -46,6 +48,43 @@ def test_who_asks_is_told_from_the_user_name(username: str, identity: Identity) 
     trusted = frozenset({"system:serviceaccount:kubeflow:training-operator"})
 
     assert identity_of(Requester(username), prefix="oidc:", trusted=trusted) == identity
+
+
+@pytest.mark.parametrize(
+    "username",
+    [
+        JOB_CONTROLLER,
+        "system:serviceaccount:kube-system:replication-controller",
+        "system:kube-controller-manager",
+    ],
+)
+@pytest.mark.parametrize(
+    ("made_by", "identity"),
+    [
+        (("batch", "Job"), CONTROLLER),
+        (("", "ReplicationController"), CONTROLLER),
+        (("example.com", "Job"), ROBOT),
+        (("", "Pod"), ROBOT),
+        (None, ROBOT),
+    ],
+)
+def test_kube_system_carries_on_what_a_stamped_kind_asked_for(
+    username: str, made_by: tuple[str, str] | None, identity: Identity
+) -> None:
+    assert identity_of(Requester(username), prefix="oidc:", made_by=made_by) == identity
+
+
+def test_what_controls_an_object_is_told_by_its_reference() -> None:
+    made = {"metadata": {"ownerReferences": [{"kind": "Node"}, CONTROLLED]}}
+
+    assert controlling_kind(made) == ("batch", "Job")
+    in_core = {**CONTROLLED, "apiVersion": "v1", "kind": "ReplicationController"}
+    assert controlling_kind({"metadata": {"ownerReferences": [in_core]}}) == (
+        "",
+        "ReplicationController",
+    )
+    assert controlling_kind({"metadata": {"ownerReferences": [{"kind": "Job"}]}}) is None
+    assert controlling_kind({}) is None
 
 
 def test_without_a_prefix_the_name_is_ours() -> None:

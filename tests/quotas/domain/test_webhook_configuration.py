@@ -111,6 +111,7 @@ def test_every_kind_that_makes_pods_is_asked_about() -> None:
 
     assert {rule["apiGroups"][0]: rule["resources"] for rule in rules} == {
         "batch": ["cronjobs", "jobs"],
+        "": ["replicationcontrollers"],
         "apps": ["daemonsets", "deployments", "replicasets", "statefulsets"],
         "kubeflow.org": ["mpijobs", "notebooks", "pytorchjobs"],
         "ray.io": ["rayclusters", "rayjobs"],

@@ -26,6 +26,12 @@ POD: JSON = {"spec": {"containers": []}}
         ("apps", "StatefulSet", {"spec": {"template": POD}}, [("spec/template", 1)]),
         ("apps", "ReplicaSet", {"spec": {"template": POD}}, [("spec/template", 1)]),
         ("apps", "DaemonSet", {"spec": {"template": POD}}, [("spec/template", 1)]),
+        (
+            "",
+            "ReplicationController",
+            {"spec": {"replicas": 2, "template": POD}},
+            [("spec/template", 2)],
+        ),
         ("kubeflow.org", "Notebook", {"spec": {"template": POD}}, [("spec/template", 1)]),
         (
             "kubeflow.org",
@@ -118,6 +124,21 @@ def test_too_many_templates_are_refused() -> None:
 def test_every_kind_of_the_table_tells_its_replicas_beside_each_path() -> None:
     assert all(len(kind.paths) == len(kind.replicas) for kind in KINDS.values())
     assert {group for group, _ in KINDS} == {kind.group for kind in KINDS.values()}
+
+
+def test_whatever_kube_system_makes_pods_of_is_stamped() -> None:
+    """By kube-controller-manager: its controllers that create pods, or what creates pods."""
+    making = {
+        ("", "ReplicationController"),
+        ("apps", "DaemonSet"),
+        ("apps", "Deployment"),
+        ("apps", "ReplicaSet"),
+        ("apps", "StatefulSet"),
+        ("batch", "CronJob"),
+        ("batch", "Job"),
+    }
+
+    assert making - KINDS.keys() == set()
 
 
 def test_a_job_of_the_tests_is_one() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from metering.adapters.simulated_cluster.kubernetes_api.patches import json_patch
 from tenants.models import Cluster
-from tests.quotas.reviews import JOB_CONTROLLER, container, job, pod
+from tests.quotas.reviews import JOB_CONTROLLER, container, job, made_by, pod
 from tests.quotas.webhook.conftest import Answer, Doors
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hopper")]
@@ -48,7 +48,22 @@ def test_what_says_it_already_or_has_no_gpus_is_left_alone(doors: Doors, obj: JS
 
 @pytest.mark.parametrize("obj", [pod(owner="bob"), pod(), job(owner="bob")])
 def test_a_controller_carries_on_what_was_written(doors: Doors, obj: JSON) -> None:
+    obj = made_by(obj, "batch/v1", "CronJob" if obj["kind"] == "Job" else "Job")
+
     assert patched(obj, doors.stamp(obj, user=JOB_CONTROLLER)) == obj
+
+
+@pytest.mark.parametrize("obj", [pod(owner="bob"), job(owner="bob")])
+def test_what_a_kind_that_is_not_stamped_says_is_not_carried_on(doors: Doors, obj: JSON) -> None:
+    obj = made_by(obj, "example.com/v1", "Train")
+
+    assert owner_in(patched(obj, doors.stamp(obj, user=JOB_CONTROLLER))) == ""
+
+
+def test_a_replication_controller_is_stamped(doors: Doors) -> None:
+    made = {**job(owner="bob"), "apiVersion": "v1", "kind": "ReplicationController"}
+
+    assert owner_in(patched(made, doors.stamp(made))) == "alice"
 
 
 @pytest.mark.parametrize("obj", [pod(owner="bob"), job(owner="bob")])
@@ -74,9 +89,15 @@ def test_the_prefix_of_a_cluster_is_taken_off(doors: Doors, hopper: Cluster) -> 
         (job(1, owner="bob"), job(1, owner="alice"), "bob", "alice"),
         (job(1), job(1, owner="alice"), ROBOT, "alice"),
         (job(1, owner="alice", parallelism=3), job(1, owner="alice"), "bob", "alice"),
-        (job(2, owner="carol"), job(1, owner="alice"), JOB_CONTROLLER, "carol"),
+        (
+            made_by(job(2, owner="carol"), "batch/v1", "CronJob"),
+            job(1, owner="alice"),
+            JOB_CONTROLLER,
+            "carol",
+        ),
+        (job(2, owner="carol"), job(1, owner="alice"), JOB_CONTROLLER, "alice"),
     ],
-    ids=["changed_work", "changed_owner", "taken_away", "more_pods", "controller"],
+    ids=["changed_work", "changed_owner", "taken_away", "more_pods", "controller", "nobodys"],
 )
 def test_whoever_changes_what_runs_owns_it(
     doors: Doors, new: JSON, old: JSON, user: str, whose: str

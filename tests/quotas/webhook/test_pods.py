@@ -9,7 +9,7 @@ from quotas.models import AdmissionRefusal, Reservation
 from tenants.models import Cluster, Organization, Project
 from tests.builders import bind, make_organization, make_project
 from tests.quotas.builders import make_limit
-from tests.quotas.reviews import JOB_CONTROLLER, REVIEW_UID, UID, container, job, pod
+from tests.quotas.reviews import JOB_CONTROLLER, REVIEW_UID, UID, container, job, made_by, pod
 from tests.quotas.webhook.conftest import Doors, make_node
 
 pytestmark = pytest.mark.django_db
@@ -216,8 +216,17 @@ def test_more_gpus_than_requested_are_warned_of(doors: Doors) -> None:
     ],
 )
 def test_a_pod_counts_for_its_owner(doors: Doors, user: str, owner: str, whose: str) -> None:
-    assert doors.admit(pod(1, owner=owner), user=user).is_allowed
+    assert doors.admit(made_by(pod(1, owner=owner), "batch/v1", "Job"), user=user).is_allowed
     assert reserved() == [(UID, "nvidia.com/gpu", 1, whose)]
+
+
+@pytest.mark.usefixtures("llm")
+@pytest.mark.parametrize("made", [pod(1, owner="bob"), made_by(pod(1, owner="bob"), "v1", "Train")])
+def test_kube_system_carries_on_nothing_that_was_not_stamped(doors: Doors, made: JSON) -> None:
+    answer = doors.admit(made, user=JOB_CONTROLLER)
+
+    assert (answer.is_allowed, answer.reason) == (False, "forged_owner")
+    assert reserved() == []
 
 
 @pytest.mark.usefixtures("llm")

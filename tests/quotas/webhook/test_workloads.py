@@ -9,7 +9,7 @@ from quotas.services.counters import open_counter
 from tenants.models import Cluster, Organization, Project
 from tests.builders import AT
 from tests.quotas.builders import make_limit
-from tests.quotas.reviews import JOB_CONTROLLER, container, job
+from tests.quotas.reviews import JOB_CONTROLLER, container, job, made_by
 from tests.quotas.webhook.conftest import Doors
 
 pytestmark = pytest.mark.django_db
@@ -93,7 +93,18 @@ def test_a_forged_owner_is_refused_where_it_is_written(doors: Doors) -> None:
 
 @pytest.mark.usefixtures("limit")
 def test_what_a_controller_carries_on_was_looked_at_before(doors: Doors) -> None:
-    assert doors.warn(job(9, owner="bob"), user=JOB_CONTROLLER).reason == "carried_on"
+    carried = made_by(job(9, owner="bob"), "batch/v1", "CronJob")
+
+    assert doors.warn(carried, user=JOB_CONTROLLER).reason == "carried_on"
+
+
+@pytest.mark.usefixtures("limit")
+def test_what_nobody_looked_at_before_is_looked_at(doors: Doors) -> None:
+    unseen = made_by(job(1, owner="bob"), "example.com/v1", "CronJob")
+    garbled = {**job(1), "metadata": {"ownerReferences": "none"}}
+
+    assert doors.warn(unseen, user=JOB_CONTROLLER).reason == "forged_owner"
+    assert doors.warn(garbled).reason == "malformed"
 
 
 @pytest.mark.usefixtures("limit")
