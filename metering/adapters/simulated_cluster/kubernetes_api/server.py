@@ -57,7 +57,7 @@ class KubernetesAPI:
         bookmark_seconds: Between two bookmarks of a watch.
         runs_pods: Whether pods are bound, run and end by themselves.
         first_version: Where its history begins; one that is started again begins later than it
-            ended, so that nobody takes an old version for one it knows.
+            ended, so that nobody takes an old version, or the uid of an old object, for a new one.
 
     Attributes:
         orders: Faults on order, for tests.
@@ -85,7 +85,7 @@ class KubernetesAPI:
         self.orders = Orders()
         self._tokens = dict(tokens)
         self.reader = Reader(self.store, bookmark_seconds=bookmark_seconds)
-        self.writer = Writer(self.store, clock=clock)
+        self.writer = Writer(self.store, clock=clock, seed=first_version)
         remover = Remover(self.store, clock=clock)
         self._quotas = QuotaController(self.store, clock=clock, delay_seconds=delay_seconds)
         self._namespaces = NamespaceController(self.store, remover)
