@@ -21,6 +21,38 @@ _RECEIVE_BYTES: Final = 1_024
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+_UNICAST: Final = ipaddress.ip_network("2000::/3")
+"""All that is handed out; forms that carry an IPv4 address for a gateway are outside or below."""
+_SPECIAL: Final = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "192.0.0.0/24",  # Protocols of the IETF.
+            "192.88.99.0/24",  # Relays of 6to4.
+            "2001::/23",  # Protocols of the IETF, Teredo among them.
+            "2001:db8::/32",  # Documentation.
+            "2002::/16",  # 6to4.
+            "3fff::/20",  # Documentation.
+        ),
+    )
+)
+"""Special ranges that not every Python knows. Source: IANA's two special-purpose registries."""
+_OF_CLOUD_HOSTS: Final = frozenset(
+    map(
+        ipaddress.ip_address,
+        (
+            "100.100.100.200",
+            "168.63.129.16",
+            "169.254.169.254",
+            "169.254.170.2",
+            "192.0.0.192",
+            "fd00:ec2::254",
+            "fd20:ce::254",
+        ),
+    )
+)
+"""Where clouds tell a machine its credentials: reached in no case, whatever range is allowed."""
+
 
 class GuardedPoster:
     """Posts to public addresses, and to private ones only where the operator allows their range."""
@@ -92,28 +124,35 @@ class GuardedPoster:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         addresses = [str(entry[4][0]).split("%", 1)[0] for entry in found]
         for address in addresses:
-            if not self._may_reach(address):
+            if not self.may_reach(address):
                 raise SourceUnavailableError(
                     "Its host has an address that is not public.", reason="address_forbidden"
                 )
         return addresses[0]
 
-    def _may_reach(self, text: str) -> bool:
+    def may_reach(self, text: str) -> bool:
+        """Whether an address is public, or in a range the operator allows.
+
+        Args:
+            text: An address without a zone.
+        """
         address = ipaddress.ip_address(text)
         if isinstance(address, ipaddress.IPv6Address):
-            # These carry an IPv4 address, which is what is really reached.
-            address = address.ipv4_mapped or address.sixtofour or address
+            # The kernel takes this form for the IPv4 address in it.
+            address = address.ipv4_mapped or address
+        if address in _OF_CLOUD_HOSTS:
+            return False
         if any(address in network for network in self.allowed):
             return True
-        return address.is_global and not address.is_multicast and not _is_translated(address)
+        return _is_public(address)
 
 
-def _is_translated(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """Whether a gateway would turn an address into an IPv4 one that nobody has looked at."""
-    return address in _TRANSLATED
-
-
-_TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")
+def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether an address is one of the internet's, and stands for no other address."""
+    if isinstance(address, ipaddress.IPv6Address) and address not in _UNICAST:
+        return False
+    is_special = any(address in network for network in _SPECIAL)
+    return address.is_global and not address.is_multicast and not is_special
 
 
 def _left(deadline: float) -> float:

@@ -1,11 +1,14 @@
 """Where a webhook may go, told by a real receiver and by what never leaves this machine."""
 
+import ipaddress
 import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tenants.adapters.guarded_http import GuardedPoster
 from tenants.domain.errors import SourceUnavailableError
@@ -33,6 +36,10 @@ def refused(poster: GuardedPoster, url: str) -> str:
     with pytest.raises(SourceUnavailableError) as error:
         post(poster, url)
     return error.value.reason
+
+
+def never_connect(*_: object, **__: object) -> socket.socket:
+    raise AssertionError("connected")
 
 
 def test_a_receiver_gets_the_body_and_the_headers(receiver: Receiver) -> None:
@@ -118,17 +125,109 @@ def test_only_named_hosts_are_told_over_http(url: str) -> None:
         "[fc00::1]",
         "[ff02::1]",
         "[2001:db8::1]",
+        "[3fff::1]",
+        "[::127.0.0.1]",
+        "[::8.8.8.8]",
+        "[::ffff:0:127.0.0.1]",
+        "[::ffff:0:8.8.8.8]",
+        "[fec0::1]",
+        "[64:ff9b::808:808]",
+        "[64:ff9b:1::7f00:1]",
+        "[2001::7f00:1]",
+        "[2001:0:4136:e378:8000:63bf:3fff:fdd2]",
+        "[2001:10::1]",
+        "[2002:808:808::]",
+        "[100::1]",
+        "[1fff::1]",
+        "[4000::1]",
+        "[5f00::1]",
+        "[e000::1]",
+        "192.88.99.1",
+        "240.0.0.1",
+        "168.63.129.16",
+        "[::ffff:168.63.129.16]",
+        "169.254.170.2",
+        "100.100.100.200",
+        "192.0.0.192",
+        "[fd00:ec2::254]",
+        "[fd20:ce::254]",
     ],
 )
 def test_an_address_that_is_not_public_is_never_connected_to(
     host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def connect(*_: object, **__: object) -> socket.socket:
-        raise AssertionError("connected")
+    monkeypatch.setattr(socket, "create_connection", never_connect)
+
+    assert refused(GuardedPoster(), f"https://{host}/") == "address_forbidden"
+
+
+@pytest.mark.parametrize(
+    "host", ["168.63.129.16", "169.254.169.254", "100.100.100.200", "[fd00:ec2::254]"]
+)
+def test_what_a_cloud_tells_its_machines_is_reached_by_nobody(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "create_connection", never_connect)
+    poster = GuardedPoster(allowed_networks=("0.0.0.0/0", "::/0"))
+
+    assert refused(poster, f"https://{host}/") == "address_forbidden"
+
+
+@pytest.mark.parametrize(
+    ("host", "networks"),
+    [
+        ("93.184.216.34", ()),
+        ("[::ffff:93.184.216.34]", ()),
+        ("[2606:4700::1111]", ()),
+        ("[2a00:1450:4001::1]", ()),
+        ("10.1.2.3", ("10.1.0.0/16",)),
+        ("[::ffff:10.1.2.3]", ("10.1.0.0/16",)),
+        ("[fd12::1]", ("fd12::/16",)),
+    ],
+)
+def test_what_is_public_or_allowed_is_connected_to(
+    host: str, networks: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached = []
+
+    def connect(address: tuple[str, int], **_: object) -> socket.socket:
+        reached.append(address)
+        raise ConnectionRefusedError
 
     monkeypatch.setattr(socket, "create_connection", connect)
 
-    assert refused(GuardedPoster(), f"https://{host}/") == "address_forbidden"
+    reason = refused(GuardedPoster(allowed_networks=networks), f"https://{host}/")
+
+    assert reason == "unreachable"
+    assert reached == [(host.strip("[]"), 443)]
+
+
+@given(st.integers(0, 2**128 - 1).map(ipaddress.IPv6Address))
+def test_of_ipv6_only_what_is_handed_out_for_the_internet_is_reached(
+    address: ipaddress.IPv6Address,
+) -> None:
+    is_reached = GuardedPoster().may_reach(str(address))
+
+    assert not is_reached or address.ipv4_mapped or address in ipaddress.ip_network("2000::/3")
+
+
+@given(st.integers(0, 2**32 - 1).map(ipaddress.IPv4Address))
+def test_an_ipv4_address_inside_an_ipv6_one_opens_no_further_door(
+    address: ipaddress.IPv4Address,
+) -> None:
+    poster = GuardedPoster()
+    bits = int(address)
+
+    assert poster.may_reach(f"::ffff:{address}") is poster.may_reach(str(address))
+    for form in (
+        bits,
+        0xFFFF_0000 << 32 | bits,
+        0x0064_FF9B << 96 | bits,
+        0x0064_FF9B_0001 << 80 | bits,
+        0x2002 << 112 | bits << 80,
+        0x2001_0000 << 96 | bits ^ 0xFFFF_FFFF,
+    ):
+        assert not poster.may_reach(str(ipaddress.IPv6Address(form)))
 
 
 def test_one_bad_address_among_good_ones_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
