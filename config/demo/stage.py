@@ -71,6 +71,8 @@ class Stage:
         world = world.reached_at({slug: self._endpoints(slug) for slug in (*CLUSTERS, SANDBOX)})
         world.write(self.folder)
         self.stack.environment |= _usage_source(world) | _cluster_watch(world)
+        # Who tries preemption in the sandbox does not want to wait five minutes for it.
+        self.stack.environment |= {"PREEMPTION_GRACE_SECONDS": "10"}
         with self._doing("Making organizations, clusters, prices and limits"):
             self.stack.run_command("demo_step", "seed")
         with self._doing("Telling the ledger what Hopper's API told"):
