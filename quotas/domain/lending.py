@@ -17,7 +17,7 @@ class LoanBand:
     """What an organization has agreed to.
 
     Attributes:
-        max_units: The most one loan lends.
+        max_units: The most one project borrows of one selector, by all its loans together.
         max_days: The longest a loan lasts.
         keep_free_percent: Of the lender's limit, what stays free beside its use; 0 to 100.
     """
@@ -39,6 +39,7 @@ class Purse:
         ceiling_units: What the organization's limit allows it to be; None when nothing does.
         may_lend: Whether anything may be lent: nobody passes on what is borrowed, a limit just
             changed says nothing yet, and whoever waits does not lend.
+        borrowed_units: Of the limit, what it has by loans in force.
     """
 
     project_id: UUID
@@ -48,6 +49,7 @@ class Purse:
     promised_units: int = 0
     ceiling_units: int | None = None
     may_lend: bool = True
+    borrowed_units: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,13 +94,18 @@ def missing_units(purse: Purse, wait: Wait) -> int:
     return max(0, short)
 
 
+def may_borrow_units(purse: Purse, *, band: LoanBand) -> int:
+    """Return how many more units a project may borrow; loans in force count."""
+    return max(0, band.max_units - purse.borrowed_units)
+
+
 def match_offers(
     purses: Iterable[Purse], waits: Iterable[Wait], *, band: LoanBand
 ) -> tuple[Offer, ...]:
     """Return who could lend whom how many, the largest need first, from whoever spares most.
 
-    A project that waits lends nothing. One loan never exceeds the band; what one lender cannot
-    give, the next may.
+    A project that waits lends nothing. What one lender cannot give, the next may; what a project
+    borrows from all of them, loans in force included, never exceeds the band.
 
     Args:
         purses: The limits of one organization's projects, all of one selector.
@@ -118,16 +125,15 @@ def match_offers(
     }
     offers: list[Offer] = []
     for borrower_id, need in sorted(needs.items(), key=lambda item: (-item[1], str(item[0]))):
-        offers += _offers_to(borrower_id, need, spares, max_units=band.max_units)
+        most = may_borrow_units(by_project[borrower_id], band=band)
+        offers += _offers_to(borrower_id, min(need, most), spares)
     return tuple(offers[:OFFERS_MAX])
 
 
-def _offers_to(
-    borrower_id: UUID, need: int, spares: dict[UUID, int], *, max_units: int
-) -> list[Offer]:
+def _offers_to(borrower_id: UUID, need: int, spares: dict[UUID, int]) -> list[Offer]:
     offers = []
     for lender_id in sorted(spares, key=lambda one: (-spares[one], str(one))):
-        units = min(need, spares[lender_id], max_units)
+        units = min(need, spares[lender_id])
         if units <= 0:
             break
         offers.append(Offer(lender_id, borrower_id, units))

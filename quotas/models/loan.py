@@ -119,7 +119,7 @@ class LoanPolicy(models.Model):
     )
     mode = models.CharField(max_length=16, choices=LoanMode.choices, default=LoanMode.PROPOSE)
     max_units = models.PositiveIntegerField(default=8)
-    """The most one loan lends."""
+    """The most one project borrows of one size in one place, by all its loans together."""
     max_days = models.PositiveIntegerField(default=7)
     """How long a loan lasts."""
     keep_free_percent = models.PositiveIntegerField(default=20)

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+from django.db.models import Q
+
 from metering.domain.gpu_sizes import GPUSize
 from metering.domain.waste_rules import WasteThresholds
 from metering.selectors.use_peaks import peak_units
@@ -86,7 +88,7 @@ def due_loan_ids(*, at: datetime) -> list[UUID]:
 
 
 def market_facts(
-    organization_id: UUID, *, terms: LendingTerms, at: datetime
+    organization_id: UUID, *, terms: LendingTerms, at: datetime, counts_requests: bool = True
 ) -> dict[Market, MarketFacts]:
     """Return the facts of every market of an organization; nine statements.
 
@@ -94,6 +96,8 @@ def market_facts(
         organization_id: Whose projects.
         terms: What settings say.
         at: Now, UTC.
+        counts_requests: Whether who has only asked for more waits too; False where no person looks:
+            anybody can ask, while a refused pod is a need that was seen.
     """
     limits = limits_in_force(at=at, organization_ids=[organization_id])
     tally = Tally(
@@ -107,7 +111,8 @@ def market_facts(
     settled = _settled_limits(organization_id, terms=terms, at=at)
     borrowing = _borrowing(organization_id)
     own = [limit for limit in limits if _is_lendable(limit)]
-    wanted = _wanted(organization_id, own, tally, at=at)
+    asked = _asked(organization_id, at=at) if counts_requests else {}
+    wanted = _wanted(organization_id, own, tally, asked=asked, at=at)
     found = {}
     for market in {_market(limit) for limit in own}:
         here = [limit for limit in own if _market(limit) == market]
@@ -118,8 +123,8 @@ def market_facts(
                     limits,
                     tally=tally,
                     peak=peaks.get((_project(limit), limit.size), 0),
-                    may_lend=limit.limit_id in settled
-                    and (_project(limit), market) not in borrowing,
+                    may_lend=limit.limit_id in settled,
+                    borrowed=borrowing[_project(limit), market],
                 )
                 for limit in here
             },
@@ -159,12 +164,13 @@ def _settled_limits(organization_id: UUID, *, terms: LendingTerms, at: datetime)
     return set(rows.values_list("pk", flat=True))
 
 
-def _borrowing(organization_id: UUID) -> set[tuple[UUID, Market]]:
+def _borrowing(organization_id: UUID) -> Counter[tuple[UUID, Market]]:
+    """Return what each project has by loans in force."""
     rows = QuotaLoan.objects.filter(organization_id=organization_id, state=LoanState.ACTIVE)
-    return {
-        (borrower_id, (GPUSize(size), cluster_id))
-        for borrower_id, size, cluster_id in rows.values_list("borrower_id", "size", "cluster_id")
-    }
+    borrowed: Counter[tuple[UUID, Market]] = Counter()
+    for loan in rows:
+        borrowed[loan.borrower_id, (GPUSize(loan.size), loan.cluster_id)] += loan.units
+    return borrowed
 
 
 def _purse(
@@ -174,6 +180,7 @@ def _purse(
     tally: Tally,
     peak: int,
     may_lend: bool,
+    borrowed: int,
 ) -> Purse:
     taken = tally.taken(tally_key(limit))
     above = [
@@ -193,7 +200,9 @@ def _purse(
         peak_units=peak,
         promised_units=_promised(limit, users),
         ceiling_units=min(above, default=None),
-        may_lend=may_lend,
+        # Nobody passes on what is borrowed.
+        may_lend=may_lend and not borrowed,
+        borrowed_units=borrowed,
     )
 
 
@@ -217,8 +226,37 @@ def _promised(limit: LimitInForce, users: Iterable[LimitInForce]) -> int:
     return max(largest, -(-100 * alike // limit.overcommit_percent))
 
 
+Asked = tuple[UUID, str, UUID | None]
+"""Project, size and cluster of a request."""
+
+
+def _asked(organization_id: UUID, *, at: datetime) -> Mapping[Asked, int]:
+    """Return the totals that submitted requests ask for now; of several the largest.
+
+    What is asked for a later time, or for one that is over, is not waited for now.
+    """
+    requests = QuotaRequest.objects.filter(
+        Q(begin_at=None) | Q(begin_at__lte=at),
+        Q(end_at=None) | Q(end_at__gt=at),
+        organization_id=organization_id,
+        state=RequestState.SUBMITTED,
+        user=None,
+        model_group="",
+    )
+    asked: dict[Asked, int] = {}
+    for request in requests:
+        key = request.project_id, request.size, request.cluster_id
+        asked[key] = max(asked.get(key, 0), request.requested_units)
+    return asked
+
+
 def _wanted(
-    organization_id: UUID, own: Iterable[LimitInForce], tally: Tally, *, at: datetime
+    organization_id: UUID,
+    own: Iterable[LimitInForce],
+    tally: Tally,
+    *,
+    asked: Mapping[Asked, int],
+    at: datetime,
 ) -> Counter[UUID]:
     """Return how many more units each limit's project wants: refused lately, or asked for."""
     wanted: Counter[UUID] = Counter()
@@ -227,15 +265,6 @@ def _wanted(
         for one in refused_lately(at=at, organization_ids=[organization_id])
         if one.is_for_room and one.last_at > at - STILL_WAITING
     ]
-    requests = QuotaRequest.objects.filter(
-        organization_id=organization_id,
-        state=RequestState.SUBMITTED,
-        user=None,
-        model_group="",
-    ).values_list("project_id", "size", "cluster_id", "requested_units")
-    asked: dict[tuple[UUID, str, UUID | None], int] = {
-        (project, size, cluster): units for project, size, cluster, units in requests
-    }
     for limit in own:
         taken = tally.taken(tally_key(limit))
         refused = sum(

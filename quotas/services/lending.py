@@ -63,7 +63,7 @@ def refresh_loans(
     """
     lock_limit_paths(organization_id=organization_id, project_ids=[], user_ids=[])
     policy = loan_policy(organization_id)
-    facts = {} if policy.mode == LoanMode.OFF else market_facts(organization_id, terms=terms, at=at)
+    facts = _facts(policy, terms=terms, at=at)
     band = band_of(policy)
     offers = [
         (market, offer)
@@ -133,6 +133,20 @@ def set_loan_policy(  # noqa: PLR0913 - A record's columns; all are keyword only
         facts={"before": before, "after": wanted},
     )
     return policy
+
+
+def _facts(
+    policy: LoanPolicy, *, terms: LendingTerms, at: datetime
+) -> Mapping[Market, MarketFacts]:
+    """Return the facts a policy goes by; none where it wants no loans."""
+    if policy.mode == LoanMode.OFF:
+        return {}
+    return market_facts(
+        policy.organization_id,
+        terms=terms,
+        at=at,
+        counts_requests=policy.mode == LoanMode.PROPOSE,
+    )
 
 
 def _terms(policy: LoanPolicy) -> dict[str, object]:

@@ -6,7 +6,7 @@ from uuid import UUID
 from django.db import transaction
 
 from quotas.domain.errors import QuotaLoanOutdatedError
-from quotas.domain.lending import spare_units
+from quotas.domain.lending import may_borrow_units, spare_units
 from quotas.domain.limit_input import note_problems, refuse_problems
 from quotas.domain.loan_state import LoanMove, next_loan_state
 from quotas.models import GrantReason, LoanState, QuotaGrant, QuotaLoan
@@ -43,7 +43,8 @@ def approve_loan(
         ForbiddenError: The actor may not write these limits.
         QuotaInputError: The note cannot be kept.
         QuotaLoanDecidedError: It was declined, has lapsed or is over.
-        QuotaLoanOutdatedError: The lender no longer holds so much idle, or a limit is gone.
+        QuotaLoanOutdatedError: The lender no longer holds so much idle, the borrower would borrow
+            more than was agreed, or a limit is gone.
         QuotaHierarchyBrokenError: The tree of limits would not hold; all is told.
     """
     loan = _locked(loan_id, note=note, actor=actor)
@@ -182,6 +183,12 @@ def _lendable_limits(loan: QuotaLoan, *, terms: LendingTerms, at: datetime) -> t
         raise QuotaLoanOutdatedError(
             f"The lender can spare {idle} now, not {loan.units}.",
             facts={"idle_units": idle, "units": loan.units},
+        )
+    more = may_borrow_units(market.purses[loan.borrower_id], band=band)
+    if more < loan.units:
+        raise QuotaLoanOutdatedError(
+            f"The borrower may borrow {more} more, not {loan.units}.",
+            facts={"may_borrow_units": more, "units": loan.units},
         )
     return market.limit_ids[loan.lender_id], market.limit_ids[loan.borrower_id]
 

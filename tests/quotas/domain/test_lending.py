@@ -30,6 +30,7 @@ purses_of_projects = st.lists(
         promised_units=counts,
         ceiling_units=st.none() | counts,
         may_lend=st.booleans(),
+        borrowed_units=counts,
     ),
     unique_by=lambda purse: purse.project_id,
 )
@@ -83,10 +84,22 @@ def test_the_largest_need_is_met_first_by_whoever_spares_most() -> None:
     assert offers == (Offer(A, C, 6), Offer(B, D, 3))
 
 
-def test_one_loan_stays_within_the_band_and_a_second_lender_helps() -> None:
-    purses = [Purse(A, 20, 0, 0), Purse(B, 10, 0, 0), Purse(C, 4, 4, 0)]
+def test_a_second_lender_helps_and_all_loans_together_stay_within_the_band() -> None:
+    purses = [Purse(A, 7, 0, 0), Purse(B, 10, 4, 0), Purse(C, 4, 4, 0)]
 
-    assert match_offers(purses, [Wait(C, 12)], band=BAND) == (Offer(A, C, 8), Offer(B, C, 4))
+    assert match_offers(purses, [Wait(C, 7)], band=BAND) == (Offer(A, C, 5), Offer(B, C, 2))
+    assert match_offers(purses, [Wait(C, 12)], band=BAND) == (Offer(A, C, 5), Offer(B, C, 3))
+
+
+def test_what_is_borrowed_already_counts() -> None:
+    lender = Purse(A, 40, 0, 0)
+
+    offers = [
+        match_offers([lender, Purse(C, 9, 9, 0, borrowed_units=borrowed)], [Wait(C, 12)], band=BAND)
+        for borrowed in (5, 8, 9)
+    ]
+
+    assert offers == [(Offer(A, C, 3),), (), ()]
 
 
 def test_whoever_waits_does_not_lend_and_strangers_get_nothing() -> None:
@@ -119,4 +132,5 @@ def test_loans_conserve_units_and_leave_every_project_what_it_needs(
         if borrowed[purse.project_id]:
             assert purse.ceiling_units is None or units <= purse.ceiling_units
             assert borrowed[purse.project_id] <= missing_units(purse, wanted[purse.project_id])
+            assert borrowed[purse.project_id] + purse.borrowed_units <= band.max_units
     assert after == sum(purse.limit_units for purse in purses)
