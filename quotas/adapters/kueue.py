@@ -16,7 +16,7 @@ from quotas.adapters.cluster_calls import (
     other_managers,
     unavailable,
 )
-from quotas.adapters.quota_objects import GENERATION, MANAGED_BY, generation_in
+from quotas.adapters.quota_objects import GENERATION, MANAGED_BY, generation_in, refuse_newer
 from quotas.domain.kueue import (
     QUEUE_NAME,
     cluster_queue_name,
@@ -31,7 +31,6 @@ from quotas.protocols import (
     DesiredQuota,
     EnforcementEndpoint,
     LiveQuota,
-    StaleGenerationError,
 )
 from tenants.domain.errors import SourceUnavailableError
 
@@ -56,7 +55,7 @@ class KueueQuotaEnforcer:
         """Make a namespace's queues say what is desired; see `QuotaEnforcer.apply`."""
         for _ in range(APPLY_TRIES):
             current = self._find(endpoint, desired.namespace)
-            _refuse_stale(current, desired)
+            refuse_newer(_generation_of(current), desired)
             if not self._patch(endpoint, _queue_path(desired.namespace), _queue(desired, current)):
                 continue
             path = _local_path(desired.namespace)
@@ -74,7 +73,7 @@ class KueueQuotaEnforcer:
         """Read until Kueue has seen what was written, or the tries are used up."""
         for tries_left in reversed(range(self._read_tries)):
             found = self._find(endpoint, desired.namespace)
-            _refuse_stale(found, desired)
+            refuse_newer(_generation_of(found), desired)
             live = _live_of(desired.namespace, found)
             if live.hard or not tries_left:
                 break
@@ -145,15 +144,6 @@ def _metadata(desired: DesiredQuota, name: str) -> JSON:
 
 def _generation_of(queue: JSON) -> int:
     return generation_in((queue.get("metadata") or {}).get("annotations") or {})
-
-
-def _refuse_stale(queue: JSON, desired: DesiredQuota) -> None:
-    generation = _generation_of(queue)
-    if generation > desired.generation:
-        raise StaleGenerationError(
-            f"The cluster has generation {generation}, newer than {desired.generation}.",
-            generation=generation,
-        )
 
 
 def _live_of(namespace: str, queue: JSON) -> LiveQuota:

@@ -15,7 +15,12 @@ from kubernetes.utils.quantity import parse_quantity
 
 from quotas.adapters.cluster_calls import JSON, other_managers
 from quotas.domain.resource_quota import CLAIM_SUFFIX, KEY_PREFIX, scoped_of, total_of
-from quotas.protocols import DesiredQuota, LiveQuota, StaleGenerationError
+from quotas.protocols import (
+    DesiredQuota,
+    LiveQuota,
+    QuotaConflictError,
+    StaleGenerationError,
+)
 from tenants.domain.errors import SourceUnavailableError
 
 OBJECT_NAME: Final = "gpu-ledger"
@@ -24,6 +29,9 @@ BURST_NAME: Final = "gpu-ledger-burst"
 OURS: Final = (OBJECT_NAME, NOMINAL_NAME, BURST_NAME)
 MANAGED_BY: Final = {"app.kubernetes.io/managed-by": "gpu-ledger"}
 GENERATION: Final = "gpu-ledger.io/generation"
+GENERATION_MAX: Final = 10**15
+"""So often nothing is ever written; what names more was written by somebody else."""
+_GENERATION_DIGITS_MAX: Final = 18
 
 
 @dataclass(frozen=True)
@@ -99,12 +107,9 @@ class NamespaceQuotas:
 
         Raises:
             StaleGenerationError: The cluster has one.
+            QuotaConflictError: It has one that nobody here ever wrote.
         """
-        if self.generation > desired.generation:
-            raise StaleGenerationError(
-                f"The cluster has generation {self.generation}, newer than {desired.generation}.",
-                generation=self.generation,
-            )
+        refuse_newer(self.generation, desired, managers=self._managers())
 
     def has(self, wall: Wall) -> bool:
         """Whether an object's status says what it should."""
@@ -171,10 +176,35 @@ def _generation_of(obj: Mapping[str, Any] | None) -> int:
     return generation_in(annotations)
 
 
+def refuse_newer(generation: int, desired: DesiredQuota, *, managers: tuple[str, ...] = ()) -> None:
+    """Refuse to write behind a generation that a cluster has.
+
+    Raises:
+        StaleGenerationError: It is newer than what is desired.
+        QuotaConflictError: It is so high that it cannot be ours, and nothing could follow it.
+    """
+    if generation > GENERATION_MAX:
+        raise QuotaConflictError(
+            f"The annotation {GENERATION} is none of ours, it is above {GENERATION_MAX}: have "
+            "whoever wrote it take it away.",
+            managers=managers,
+        )
+    if generation > desired.generation:
+        raise StaleGenerationError(
+            f"The cluster has generation {generation}, newer than {desired.generation}.",
+            generation=generation,
+        )
+
+
 def generation_in(annotations: Mapping[str, str]) -> int:
-    """Return the generation that annotations name; 0 when they do not."""
+    """Return the generation that annotations name; 0 when they do not.
+
+    Of a number too long to be one only that is told: it is above GENERATION_MAX.
+    """
     text = annotations.get(GENERATION, "")
-    return int(text) if text.isascii() and text.isdigit() else 0
+    if not text.isascii() or not text.isdigit():
+        return 0
+    return int(text) if len(text) <= _GENERATION_DIGITS_MAX else GENERATION_MAX + 1
 
 
 def _units_of(quantities: Mapping[str, str]) -> dict[str, int]:

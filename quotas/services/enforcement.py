@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
-from django.db import transaction
+from django.db import DataError, IntegrityError, transaction
 from django.db.models import F
 
 from quotas.domain.planning import ceiling_of
@@ -54,7 +54,7 @@ def apply_targets(
     """
     claims = [claim for pk in target_ids if (claim := _claim(pk, at=at)) is not None]
     states = [
-        _settled(answer, actor=actor, at=at)
+        _settled_alone(answer, actor=actor, at=at)
         for answer in ask_all(claims, lambda one: enforcer.apply(one.endpoint, one.desired))
     ]
     return states.count(EnforcementState.APPLIED)
@@ -70,6 +70,16 @@ def apply_target(
     """
     apply_targets(target_ids=[target_id], enforcer=enforcer, actor=actor, at=at)
     return EnforcementState(EnforcementTarget.objects.get(pk=target_id).state)
+
+
+def _settled_alone(answer: Answer[Claim], *, actor: Actor, at: datetime) -> EnforcementState:
+    """Write what became of a claim; what cannot be written keeps none of the others waiting."""
+    try:
+        with transaction.atomic():
+            return _settled(answer, actor=actor, at=at)
+    except (DataError, IntegrityError):
+        log.exception("quotas.enforcement.unwritable", target=answer.asked.target_id)
+        return EnforcementState.PENDING
 
 
 def _settled(answer: Answer[Claim], *, actor: Actor, at: datetime) -> EnforcementState:

@@ -177,6 +177,19 @@ def test_a_ledger_behind_its_cluster_counts_on_from_there(live: SimulatedCluster
     assert audit_actions()[-2:] == ["quotas:enforcement:overtake", "quotas:enforcement:apply"]
 
 
+@pytest.mark.usefixtures("hopper")
+def test_what_cannot_be_written_keeps_nobody_else_waiting(live: SimulatedCluster) -> None:
+    """A generation that no column holds is told by the cluster."""
+    refresh()
+    apply()
+    live.quotas["llm"].generation = 2**63 - 1
+    EnforcementTarget.objects.update(state="pending", applied_generation=0)
+
+    assert apply(at=LATER) == "pending"
+    assert target_of().desired_generation == 1
+    assert "quotas:enforcement:overtake" not in audit_actions()
+
+
 class CountingEnforcer(SimulatedQuotaEnforcer):
     """Lets a second worker try the same target while it is being applied."""
 
