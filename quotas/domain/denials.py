@@ -3,7 +3,7 @@
 They name whose limit it is, the limit, what is used, reserved and asked, and what can be done.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +13,18 @@ from quotas.domain.quantities import UNITS_MAX
 
 ALTERNATIVES_MAX: Final = 8
 """How many resources a refusal names; a person reads it."""
+
+
+OTHERWISE: Final[Mapping[VerdictCode, str]] = {
+    VerdictCode.REPLAYED_OTHERWISE: (
+        "This uid was let in before as another pod, or as one that is over: delete the pod and "
+        "create it anew."
+    ),
+    VerdictCode.DEMAND_TOO_LARGE: (
+        f"More than {UNITS_MAX} devices are counted of no pod: ask for what it needs."
+    ),
+}
+"""Refusals that name no limit."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +60,13 @@ class Place:
                 f"Project {self.project} of {self.organization} may start nothing new{why}: "
                 "what runs stays; ask an administrator of the organization."
             )
+        if verdict.code is VerdictCode.CLOSED:
+            return (
+                f"Project {self.project} is closed: nothing starts in it any more, nor in any "
+                f"other project if all of {self.organization} is; ask a platform administrator."
+            )
         if verdict.blocker is None:
-            return f"Refused ({verdict.code}): {self._ask_for_quota}."
+            return OTHERWISE.get(verdict.code, f"Refused ({verdict.code}): {self._ask_for_quota}.")
         return self._blocked(verdict.code, verdict.blocker)
 
     def _blocked(self, code: VerdictCode, blocker: Blocker) -> str:
@@ -66,7 +83,10 @@ class Place:
 
     def nearly_full(self, blocker: Blocker) -> str:
         """Return the warning that a limit is close."""
-        return f"{self._whose(blocker)} nears its {_name(blocker)} quota: {_numbers(blocker)}."
+        return (
+            f"{self._whose(blocker)} nears its {_name(blocker)} quota: {_numbers(blocker)}, and "
+            f"{blocker.asked_units} for this pod."
+        )
 
     def _whose(self, blocker: Blocker) -> str:
         if blocker.scope == "project":
@@ -136,6 +156,10 @@ OWNER_CHANGED: Final = (
     "The annotation gpu-ledger.io/owner of a pod cannot be changed: delete the pod and create it "
     "anew in the name of whom it shall belong to."
 )
+CLAIM_IS_NOMINAL: Final = (
+    "A resource claim has no priority class: it counts against nominal units, also where "
+    "preemptible pods use it."
+)
 FORGED_CLAIM: Final = (
     "The annotation resource.kubernetes.io/extended-resource-claim is forged: only the scheduler "
     "says that a claim was counted with its pod. Leave it out."
@@ -147,6 +171,14 @@ UNANSWERABLE: Final = (
     "The quota ledger cannot count what this asks for: ask for less, with shorter names."
 )
 NOT_IN_TIME: Final = "The quota service could not decide in time"
+
+
+def label_changed(label: str) -> str:
+    """Return the refusal of a changed label that says whose a pod is, or what it is for."""
+    return (
+        f"The label {label} of a pod that uses GPUs cannot be changed: delete the pod and create "
+        "it anew with the label it shall have."
+    )
 
 
 def undecided(*, is_allowed: bool) -> str:

@@ -8,8 +8,9 @@ person is known. What a person writes there of somebody else is overwritten, or 
 from dataclasses import dataclass
 from typing import Final
 
+from metering.domain.resource_names import sanitise
 from quotas.domain.admission_review import Requester
-from quotas.domain.pod_fields import JSON, mapping, objects
+from quotas.domain.pod_fields import JSON, mapping, objects, texts
 from quotas.domain.pod_review import OWNER_ANNOTATION, PodAsk
 from quotas.domain.workload_templates import KINDS, Template
 
@@ -93,6 +94,24 @@ def told_owner(obj: JSON) -> str:
     annotations = mapping(metadata.get("annotations"), "metadata.annotations")
     told = annotations.get(OWNER_ANNOTATION, "")
     return told if isinstance(told, str) else ""
+
+
+def labelled_owner(obj: JSON, label: str) -> str:
+    """Return whom the label of a cluster names, as the watch of its pods reads it.
+
+    Args:
+        obj: A pod.
+        label: As Kubernetes or as Prometheus spells it; "" for none.
+
+    Raises:
+        PodInvalidError: It is no pod.
+    """
+    metadata = mapping(obj.get("metadata"), "metadata")
+    labels = texts(metadata.get("labels"), "metadata.labels")
+    if not label or label in labels:
+        return labels.get(label, "")
+    wanted = sanitise(label)
+    return next((value for key, value in labels.items() if sanitise(key) == wanted), "")
 
 
 def new_owner(template: JSON, old: JSON | None, identity: Identity) -> str:

@@ -12,6 +12,8 @@ from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
+from django.db import OperationalError
+
 from metering.domain.catalogue import Catalogue, Sized, size_of
 from metering.domain.catalogue_rules import DEFAULT_RULES, DEFAULT_VERSION, Rule
 from metering.domain.gpu_sizes import GPUSize
@@ -27,6 +29,10 @@ from tenants.models.cluster import AdmissionMode, FailurePolicy
 from tenants.models.organization import LifecycleState
 
 KEPT_NANOSECONDS: Final = 2_000_000_000
+OLD_NANOSECONDS_MAX: Final = 10_000_000_000
+"""Facts older than this are given to nobody while newer ones can be read."""
+WAIT_SECONDS: Final = 1.5
+"""How long one who needs new facts waits for another who reads them."""
 CLUSTERS_MAX: Final = 1_000
 
 
@@ -53,6 +59,7 @@ class AdmissionFacts:
 
     Attributes:
         user_prefix: What its API server puts before a person's name.
+        user_label: Pod label that names the owner where no annotation does; "" for none.
         trusted: User names of operators that carry on what others asked for.
         offered: Every GPU resource name it offers.
         rules: The size catalogue in force.
@@ -68,6 +75,7 @@ class AdmissionFacts:
     mode: AdmissionMode
     on_failure: FailurePolicy
     user_prefix: str
+    user_label: str
     trusted: frozenset[str]
     offered: frozenset[str]
     rules: tuple[Rule, ...]
@@ -104,6 +112,7 @@ def admission_facts(slug: str, at: datetime) -> AdmissionFacts | None:
         mode=AdmissionMode(cluster.admission_mode),
         on_failure=FailurePolicy(cluster.admission_on_failure),
         user_prefix=cluster.kubernetes_user_prefix,
+        user_label=cluster.user_label,
         trusted=frozenset(cluster.trusted_controllers),
         offered=frozenset(cluster.offered_resources),
         rules=catalogue.rules,
@@ -187,16 +196,22 @@ class FactsCache:
     def facts(self, slug: str, *, at: datetime) -> AdmissionFacts | None:
         """Return facts at most two seconds old; None for an unknown cluster.
 
-        One thread reads at a time. Others meanwhile take what is there, if there is anything.
+        One thread reads at a time. Others meanwhile take what is there, if it is not older than
+        ten seconds, as after a pause; else they wait for what is read.
+
+        Raises:
+            OperationalError: Whoever reads does not come back.
         """
-        kept = self._fresh(slug)
+        kept = self._younger(slug, KEPT_NANOSECONDS)
         if kept is not None:
             return kept
-        old = self.last_known(slug)
-        if not self._reading.acquire(blocking=old is None):
+        old = self._younger(slug, OLD_NANOSECONDS_MAX)
+        if not self._reading.acquire(timeout=WAIT_SECONDS if old is None else 0):
+            if old is None:
+                raise OperationalError("The facts of admission could not be read in time.")
             return old
         try:
-            return self._fresh(slug) or self._renew(slug, at)
+            return self._younger(slug, KEPT_NANOSECONDS) or self._renew(slug, at)
         finally:
             self._reading.release()
 
@@ -209,9 +224,9 @@ class FactsCache:
         """Forget everything, as after a change that must be seen at once."""
         self._kept.clear()
 
-    def _fresh(self, slug: str) -> AdmissionFacts | None:
+    def _younger(self, slug: str, nanoseconds: int) -> AdmissionFacts | None:
         kept = self._kept.get(slug)
-        if kept is None or self._clock() - kept[0] >= KEPT_NANOSECONDS:
+        if kept is None or self._clock() - kept[0] >= nanoseconds:
             return None
         return kept[1]
 

@@ -8,8 +8,9 @@ from quotas.domain.pod_fields import JSON, PodInvalidError
 from quotas.domain.pod_review import pod_ask
 from quotas.domain.workload_templates import templates_of
 from quotas.selectors.admission_facts import AdmissionFacts
+from quotas.webhook.asks import POD
 from quotas.webhook.decisions import Decision, Terms, allowed, malformed
-from quotas.webhook.pods import POD, identity_for
+from quotas.webhook.pods import identity_for
 from tenants.models.cluster import AdmissionMode
 
 

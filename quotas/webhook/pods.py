@@ -7,28 +7,26 @@ from datetime import datetime
 from quotas.domain import denials
 from quotas.domain.admission import Demand, PodQuestion, Verdict
 from quotas.domain.admission_review import CREATE, UPDATE, Review
-from quotas.domain.claim_review import claimed_classes, is_for_extended_resource
 from quotas.domain.demands import UnknownDeviceError, demands_of
 from quotas.domain.isolation import IsolationProblem, find_isolation_problem
 from quotas.domain.node_fit import Placement
 from quotas.domain.ownership import (
-    SCHEDULER,
     Identity,
     controlling_kind,
     identity_of,
     is_forged,
     owner_of,
 )
-from quotas.domain.pod_fields import JSON, PodInvalidError
-from quotas.domain.pod_review import CLAIM_PREFIX, PodAsk, pod_ask, refuse_uncountable
+from quotas.domain.pod_fields import PodInvalidError
+from quotas.domain.pod_review import PodAsk
 from quotas.domain.resource_sizes import possible_sizes
 from quotas.selectors.admission_facts import AdmissionFacts
 from quotas.services.admission import admit
+from quotas.webhook.asks import CLAIM, POD, ask_of, is_forged_claim
+from quotas.webhook.changes import decide_change
 from quotas.webhook.decisions import Decision, Terms, allowed, malformed, refused
 from tenants.models.cluster import AdmissionMode
 
-POD = ("", "Pod")
-CLAIM = ("resource.k8s.io", "ResourceClaim")
 NO_UID = "metadata.uid is missing: this must be asked as a validating webhook."
 NO_PODS = "This door is for pods and resource claims: have the webhook's rules checked."
 
@@ -61,59 +59,10 @@ def _decided(review: Review, facts: AdmissionFacts, *, terms: Terms, at: datetim
         return allowed("nothing_to_decide")
     if review.obj is None or not review.namespace:
         return malformed("The review has no object, or no namespace.")
-    ask = _ask(review, review.obj, facts)
+    ask = ask_of(review, review.obj, facts)
     if review.operation == UPDATE:
-        return _decide_change(review, ask, facts)
+        return decide_change(review, ask, facts)
     return _Creation(review, ask, facts, terms).decide(at=at)
-
-
-def _ask(review: Review, obj: JSON, facts: AdmissionFacts) -> PodAsk:
-    ask = pod_ask(obj if review.kind == "Pod" else {**obj, "spec": {}}, offered=facts.offered)
-    if review.kind == "Pod":
-        return ask
-    if is_for_extended_resource(obj) and review.requester.username == SCHEDULER:
-        # It was counted with the pod that it is made for.
-        return ask
-    claimed = {f"{CLAIM_PREFIX}{name}": count for name, count in claimed_classes(obj).items()}
-    refuse_uncountable(claimed)
-    return _with_requests(ask, claimed)
-
-
-def _with_requests(ask: PodAsk, requests: Mapping[str, int]) -> PodAsk:
-    return PodAsk(**{**vars(ask), "requests": requests})
-
-
-def _is_forged_claim(review: Review, obj: JSON | None) -> bool:
-    """Whether a claim says it was counted with a pod, and not the scheduler says so."""
-    is_claim = (review.group, review.kind) == CLAIM and obj is not None
-    return is_claim and is_for_extended_resource(obj) and review.requester.username != SCHEDULER
-
-
-def _decide_change(review: Review, ask: PodAsk, facts: AdmissionFacts) -> Decision:
-    if review.old is None:
-        return malformed("The review of a change does not tell what was.")
-    old = _ask(review, review.old, facts)
-    if not any(one.concerns_gpus or one.has_claims for one in (ask, old)):
-        return allowed("no_gpus")
-    return _changed(ask, old) or _newly_forged(review) or allowed("unchanged")
-
-
-def _changed(ask: PodAsk, old: PodAsk) -> Decision | None:
-    """Return the refusal of a change of what a pod was let in by."""
-    if ask.owner != old.owner:
-        return refused("owner_changed", denials.OWNER_CHANGED)
-    if ask.requests != old.requests:
-        return refused("request_changed", denials.REQUEST_CHANGED)
-    known = {*old.hidden, *old.beside}
-    new_ways = tuple(way for way in (*ask.hidden, *ask.beside) if way not in known)
-    # An ephemeral container cannot request what it reaches.
-    return refused("hidden_gpus", denials.hidden_gpus(new_ways)) if new_ways else None
-
-
-def _newly_forged(review: Review) -> Decision | None:
-    if _is_forged_claim(review, review.obj) and not _is_forged_claim(review, review.old):
-        return refused("forged_claim", denials.FORGED_CLAIM)
-    return None
 
 
 @dataclass(frozen=True)
@@ -156,7 +105,7 @@ class _Creation:
         if is_forged(self.ask, self._identity):
             message = denials.forged_owner(self.ask.owner, self._identity.person)
             return refused("forged_owner", message)
-        if _is_forged_claim(self.review, self.review.obj):
+        if is_forged_claim(self.review, self.review.obj):
             return refused("forged_claim", denials.FORGED_CLAIM)
         if self.ask.hidden:
             return refused("hidden_gpus", denials.hidden_gpus(self.ask.hidden))
@@ -180,7 +129,10 @@ class _Creation:
         )
         place = place_of(self.review.namespace, self.facts, self.terms)
         if not verdict.is_allowed:
-            return refused(verdict.code.value, place.refusal(verdict))
+            told = place.refusal(verdict)
+            if (self.review.group, self.review.kind) == CLAIM:
+                told = f"{told} {denials.CLAIM_IS_NOMINAL}"
+            return refused(verdict.code.value, told)
         return allowed(verdict.code.value, warnings=self._warnings(verdict, place))
 
     def _warnings(self, verdict: Verdict, place: denials.Place) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ JSON = dict[str, Any]
 UID = "f0a1b2c3-1111-4222-8333-944455556666"
 REVIEW_UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
+FREE = {"resource.kubernetes.io/extended-resource-claim": "true"}
+"""Annotations of a claim that says it was counted with a pod."""
 
 
 def container(name: str = "main", **resources: str | int) -> JSON:
@@ -38,6 +40,23 @@ def job(gpus: int = 1, *, owner: str = "", parallelism: int = 1) -> JSON:
         "kind": "Job",
         "metadata": {"name": "train", "namespace": "team-llm"},
         "spec": {"parallelism": parallelism, "template": template},
+    }
+
+
+def claim(*counts: int, **metadata: object) -> JSON:
+    """Return a claim with one request for each number of devices."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "two", "namespace": "team-llm", "uid": "claim-uid", **metadata},
+        "spec": {
+            "devices": {
+                "requests": [
+                    {"name": "r", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": count}}
+                    for count in counts
+                ]
+            }
+        },
     }
 
 

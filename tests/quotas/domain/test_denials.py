@@ -66,6 +66,24 @@ def blocker(scope: str = "project", holder: str = "llm", **more: object) -> Bloc
             ),
         ),
         (
+            Verdict(VerdictCode.CLOSED),
+            (
+                "Project llm is closed: nothing starts in it any more, nor in any other project "
+                "if all of acme is; ask a platform administrator."
+            ),
+        ),
+        (
+            Verdict(VerdictCode.REPLAYED_OTHERWISE),
+            (
+                "This uid was let in before as another pod, or as one that is over: delete the "
+                "pod and create it anew."
+            ),
+        ),
+        (
+            Verdict(VerdictCode.DEMAND_TOO_LARGE),
+            "More than 1000000 devices are counted of no pod: ask for what it needs.",
+        ),
+        (
             Verdict(VerdictCode.NAMESPACE_UNBOUND),
             (
                 "Namespace team-llm of cluster hopper belongs to no project: "
@@ -73,7 +91,10 @@ def blocker(scope: str = "project", holder: str = "llm", **more: object) -> Bloc
             ),
         ),
     ],
-    ids=["project", "model", "user", "nothing", "allowance", "bare", "why", "suspended", "unbound"],
+    ids=[
+        *("project", "model", "user", "nothing", "allowance", "bare", "why", "suspended"),
+        *("closed", "replayed", "too_large", "unbound"),
+    ],
 )
 def test_a_refusal_names_whose_limit_the_numbers_and_the_remedy(
     verdict: Verdict, sentence: str
@@ -84,7 +105,10 @@ def test_a_refusal_names_whose_limit_the_numbers_and_the_remedy(
 def test_a_warning_tells_how_near_it_is() -> None:
     told = PLACE.nearly_full(blocker())
 
-    assert told == "Project llm of acme nears its Large quota: limit 8, used 6, reserved 1."
+    assert told == (
+        "Project llm of acme nears its Large quota: limit 8, used 6, reserved 1, "
+        "and 4 for this pod."
+    )
 
 
 def test_an_unknown_device_is_refused_with_what_there_is() -> None:
@@ -105,6 +129,7 @@ def test_other_refusals_say_what_to_do() -> None:
     assert "nobody vouches for bob" in denials.forged_owner("bob", "")
     assert "lets the pod in" in denials.undecided(is_allowed=True)
     assert "try again" in denials.undecided(is_allowed=False)
+    assert "The label team/user of a pod" in denials.label_changed("team/user")
     assert denials.never_fits("Job", GPUSize.LARGE, asked=9, ceiling=8) == (
         "One pod of this Job asks for 9 Large, and the limits in force would allow 8 if nothing "
         "else ran: it could never start. Ask for less, or for a larger quota."

@@ -1,9 +1,11 @@
 """What a cluster's pods are judged by, and for how long it is believed."""
 
+import threading
 from datetime import datetime
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from pytest_django import DjangoAssertNumQueries
 
 from metering.domain.gpu_sizes import GPUSize, SharingMode
@@ -11,6 +13,7 @@ from metering.models import NodeRecord
 from quotas.domain.isolation import Offer
 from quotas.selectors.admission_facts import (
     KEPT_NANOSECONDS,
+    OLD_NANOSECONDS_MAX,
     AdmissionFacts,
     FactsCache,
     admission_facts,
@@ -135,6 +138,58 @@ def test_old_facts_are_kept_for_when_new_ones_cannot_be_read() -> None:
     assert cache.last_known("hopper") == "first"
     cache.forget()
     assert cache.last_known("hopper") is None
+
+
+@pytest.mark.parametrize(
+    ("age", "told"), [(OLD_NANOSECONDS_MAX - 1, "first"), (OLD_NANOSECONDS_MAX, "second")]
+)
+def test_while_another_reads_only_facts_that_are_not_too_old_are_given(age: int, told: str) -> None:
+    reading = Reading("first")
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def read(slug: str, at: datetime) -> AdmissionFacts | None:
+        if threading.current_thread() is not threading.main_thread():
+            has_begun.set()
+            may_end.wait(10)
+        return reading(slug, at)
+
+    cache = FactsCache(read, lambda: reading.now)
+    cache.facts("hopper", at=AT)
+    reading.found, reading.now = "second", age
+    other = threading.Thread(target=cache.facts, args=("hopper",), kwargs={"at": AT})
+    other.start()
+    has_begun.wait(10)
+    threading.Timer(0.05, may_end.set).start()
+
+    found = cache.facts("hopper", at=AT)
+
+    may_end.set()
+    other.join()
+    assert found == told
+    assert reading.times == 2
+
+
+def test_who_waits_for_a_reader_that_does_not_come_back_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("quotas.selectors.admission_facts.WAIT_SECONDS", 0.01)
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def read(slug: str, at: datetime) -> AdmissionFacts | None:  # noqa: ARG001 - As it is called.
+        has_begun.set()
+        may_end.wait(10)
+        return None
+
+    cache = FactsCache(read, lambda: 0)
+    other = threading.Thread(target=cache.facts, args=("hopper",), kwargs={"at": AT})
+    other.start()
+    has_begun.wait(10)
+
+    with pytest.raises(OperationalError):
+        cache.facts("hopper", at=AT)
+
+    may_end.set()
+    other.join()
 
 
 def test_a_cluster_that_is_gone_is_forgotten() -> None:

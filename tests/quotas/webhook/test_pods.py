@@ -9,7 +9,17 @@ from quotas.models import AdmissionRefusal, Reservation
 from tenants.models import Cluster, Organization, Project
 from tests.builders import bind, make_organization, make_project
 from tests.quotas.builders import make_limit
-from tests.quotas.reviews import JOB_CONTROLLER, REVIEW_UID, UID, container, job, made_by, pod
+from tests.quotas.reviews import (
+    FREE,
+    JOB_CONTROLLER,
+    REVIEW_UID,
+    UID,
+    claim,
+    container,
+    job,
+    made_by,
+    pod,
+)
 from tests.quotas.webhook.conftest import Doors, make_node
 
 pytestmark = pytest.mark.django_db
@@ -25,32 +35,6 @@ def limit(acme: Organization, llm: Project) -> None:
     from tests.builders import AT  # noqa: PLC0415 - As above.
 
     open_counter(limit=make_limit(acme, llm, units=4), at=AT)
-
-
-def claim(*counts: int, **metadata: object) -> JSON:
-    """Return a claim with one request for each number of devices."""
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": "two", "namespace": "team-llm", "uid": "claim-uid", **metadata},
-        "spec": {
-            "devices": {
-                "requests": [
-                    {"name": "r", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": count}}
-                    for count in counts
-                ]
-            }
-        },
-    }
-
-
-FREE = {"resource.kubernetes.io/extended-resource-claim": "true"}
-
-
-def device_annotated(devices: str) -> JSON:
-    made = pod(1)
-    made["metadata"]["annotations"] = {"cdi.k8s.io/x": devices}
-    return made
 
 
 def reserved() -> list[tuple[str, str, int, str]]:
@@ -238,39 +222,15 @@ def test_a_forged_owner_is_refused(doors: Doors, user: str) -> None:
     assert reserved() == []
 
 
-@pytest.mark.usefixtures("llm")
-@pytest.mark.parametrize(
-    ("new", "old", "reason"),
-    [
-        (pod(1, owner="alice"), pod(1, owner="alice"), "unchanged"),
-        (pod(0), pod(0), "no_gpus"),
-        (pod(1, owner="bob"), pod(1, owner="alice"), "owner_changed"),
-        (pod(1), pod(1, owner="alice"), "owner_changed"),
-        (pod(2), pod(1), "request_changed"),
-        (pod(0, ephemeralContainers=[ALL]), pod(0), "hidden_gpus"),
-        (pod(1, ephemeralContainers=[ALL]), pod(1), "hidden_gpus"),
-        (
-            device_annotated("nvidia.com/gpu=all"),
-            device_annotated("nvidia.com/gpu=0"),
-            "hidden_gpus",
-        ),
-        (device_annotated("nvidia.com/gpu=0"), device_annotated("nvidia.com/gpu=0"), "unchanged"),
-        (claim(1, annotations=FREE), claim(1), "forged_claim"),
-        (claim(1, annotations=FREE), claim(1, annotations=FREE), "unchanged"),
-    ],
-    ids=[
-        *("same", "no_gpus", "another", "taken_away", "more", "ephemeral", "ephemeral_beside"),
-        *("devices", "same_devices", "claim", "same_claim"),
-    ],
-)
-def test_a_change_may_touch_neither_owner_nor_gpus(
-    doors: Doors, new: JSON, old: JSON, reason: str
-) -> None:
-    answer = doors.admit(new, operation="UPDATE", oldObject=old)
+@pytest.mark.usefixtures("limit")
+def test_a_claim_counts_as_nominal_and_its_refusal_says_so(doors: Doors) -> None:
+    answer = doors.admit(claim(5))
 
-    assert answer.reason == reason
-    assert answer.is_allowed is (reason in {"unchanged", "no_gpus"})
-    assert reserved() == []
+    assert answer.reason == "limit_reached"
+    assert answer.message.endswith(
+        "A resource claim has no priority class: it counts against "
+        "nominal units, also where preemptible pods use it."
+    )
 
 
 @pytest.mark.usefixtures("llm")
