@@ -82,14 +82,16 @@ class Wish:
     """What routing looks at.
 
     Attributes:
-        units: Nominal and burst units wanted in all.
+        units: Nominal and burst units wanted in all, or what the project then holds of the size.
         asked_by: The highest level the asking person holds; None for none.
+        is_lowering: Whether it takes something away from somebody, which is for people to decide.
     """
 
     size: GPUSize
     units: int
     cost: Cost = Cost()
     asked_by: RequestLevel | None = None
+    is_lowering: bool = False
 
 
 def route_of(rules: RoutingRules, wish: Wish) -> tuple[RequestLevel, ...]:
@@ -112,7 +114,7 @@ def route_of(rules: RoutingRules, wish: Wish) -> tuple[RequestLevel, ...]:
 def is_automatic(rules: RoutingRules, wish: Wish) -> bool:
     """Whether the policy itself approves a wish, if the tree of limits holds."""
     units_max = rules.automatic_units.get(wish.size)
-    if units_max is None or wish.units > units_max:
+    if wish.is_lowering or units_max is None or wish.units > units_max:
         return False
     return rules.automatic_cost is None or not _costs_more(
         wish.cost, rules.automatic_cost, currency=rules.currency

@@ -163,6 +163,21 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name="quotarequest",
+            name="burst_before",
+            field=models.PositiveIntegerField(blank=True, null=True),
+        ),
+        migrations.AddField(
+            model_name="quotarequest",
+            name="is_unlimited_before",
+            field=models.BooleanField(db_default=False, default=False),
+        ),
+        migrations.AddField(
+            model_name="quotarequest",
+            name="peak_units",
+            field=models.PositiveIntegerField(blank=True, null=True),
+        ),
+        migrations.AddField(
+            model_name="quotarequest",
             name="renews",
             field=models.ForeignKey(
                 blank=True,
@@ -229,6 +244,19 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="quota_request_decision_is_signed",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="quotarequest",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("state", "approved"), _negated=True),
+                    ("user__isnull", True),
+                    ("decided_by__isnull", True),
+                    models.Q(("decided_by", models.F("user")), _negated=True),
+                    _connector="OR",
+                ),
+                name="quota_request_nobody_approves_for_themselves",
             ),
         ),
         migrations.AddConstraint(

@@ -27,8 +27,8 @@ class RequestState(models.TextChoices):
 class QuotaRequest(models.Model):
     """A wish that a project, or a user in it, may hold `requested_units` in all.
 
-    Without times the limit itself becomes that number. With a begin or an end the difference to
-    what is in force then becomes a grant on top of the limit.
+    Without times the limit itself becomes that number. With a begin or an end what is missing to it
+    becomes grants on top of the limit, for as long as it is missing.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -55,6 +55,12 @@ class QuotaRequest(models.Model):
     """None is without end."""
     units_before = models.PositiveIntegerField(null=True, blank=True)
     """What was in force for the wanted time when it was asked; None when unset or unlimited."""
+    burst_before = models.PositiveIntegerField(null=True, blank=True)
+    """Burst units of the limit when it was asked; None when unset."""
+    is_unlimited_before = models.BooleanField(default=False, db_default=False)
+    """Whether `units_before` is None because the limit was unlimited, rather than unset."""
+    peak_units = models.PositiveIntegerField(null=True, blank=True)
+    """The most it comes to at any instant of its time, other grants included; None if unknown."""
     justification = models.TextField()
     renews = models.ForeignKey(
         "self", on_delete=models.PROTECT, related_name="renewals", null=True, blank=True
@@ -93,6 +99,13 @@ class QuotaRequest(models.Model):
             models.CheckConstraint(
                 condition=~Q(state=RequestState.APPROVED) | ~Q(decided_by=F("requested_by")),
                 name="quota_request_nobody_approves_their_own",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state=RequestState.APPROVED)
+                | Q(user__isnull=True)
+                | Q(decided_by__isnull=True)
+                | ~Q(decided_by=F("user")),
+                name="quota_request_nobody_approves_for_themselves",
             ),
             models.CheckConstraint(
                 condition=Q(begin_at__isnull=True)

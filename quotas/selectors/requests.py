@@ -20,7 +20,6 @@ from quotas.models import (
     RequestStep,
     StepOutcome,
 )
-from quotas.selectors.in_force import LimitInForce, limits_in_force
 
 REMIND_DAYS_MAX: Final = 90
 """No policy reminds earlier; keeps what a tick looks through short."""
@@ -51,20 +50,6 @@ def policy_of(organization_id: UUID) -> PolicyInForce:
 def policies_of() -> dict[UUID | None, PolicyInForce]:
     """Return every policy by organization; None is the platform's own; one statement."""
     return {row.organization_id: _in_force(row) for row in RequestPolicy.objects.all()}
-
-
-def limit_at(request: QuotaRequest, *, at: datetime) -> LimitInForce | None:
-    """Return the very limit a request asks to change, as it binds at a time; None when unset."""
-    found = limits_in_force(
-        at=at, organization_ids=[request.organization_id], size=GPUSize(request.size)
-    )
-    for limit in found:
-        if (limit.project_id, limit.user_id) == (request.project_id, request.user_id) and (
-            limit.model_group,
-            limit.cluster_id,
-        ) == (request.model_group, request.cluster_id):
-            return limit
-    return None
 
 
 def expired_request_ids(*, at: datetime, limit: int) -> list[UUID]:

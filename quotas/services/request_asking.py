@@ -1,25 +1,25 @@
 """Asking for quota: once, or for longer."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from metering.domain.gpu_sizes import GPUSize
 from quotas.domain.errors import QuotaRequestNotRenewableError
 from quotas.domain.limit_input import refuse_problems
 from quotas.domain.request_input import RequestInput
 from quotas.domain.request_state import RequestMove
-from quotas.domain.routing import Cost, Wish, is_automatic, route_of
+from quotas.domain.routing import is_automatic, route_of
 from quotas.models import QuotaRequest, RequestState
-from quotas.protocols.costs import CostEstimate, CostEstimator, sum_of
+from quotas.protocols.costs import CostEstimator
 from quotas.selectors.locks import lock_limit_path, lock_request
 from quotas.selectors.requests import PolicyInForce, policy_of
-from quotas.services.request_granting import grant_request, refuse_impossible, units_without
-from quotas.services.request_steps import highest_level, make_steps
+from quotas.services.request_granting import Before, before, grant_request, note_before
+from quotas.services.request_steps import make_steps
 from quotas.services.request_trail import finish, moves, person_of, record_request
+from quotas.services.request_wish import estimate_cost, told_cost, wish_of
 from tenants.access import require_capability
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import DomainError, NotFoundError
@@ -81,7 +81,7 @@ def make_request(
         QuotaRequestDecidedError: The request this one stands for is decided.
         NotFoundError: It is none of the project.
     """
-    request = prepare_request(draft, actor=actor, at=at)
+    request, found = prepare_request(draft, actor=actor, at=at)
     policy = policy_of(request.organization_id)
     cost = estimate_cost(request, estimator, at=at)
     request.cost = told_cost(cost)
@@ -90,7 +90,7 @@ def make_request(
     record_request(request, "submit", actor=actor, at=at)
     if draft.supersedes is not None:
         _supersede(draft.supersedes, request, actor=actor, at=at)
-    wish = wish_of(request, cost, actor=actor)
+    wish = wish_of(request, found, cost, estimator=estimator, actor=actor, at=at)
     if is_automatic(policy.rules, wish) and _approve_by_policy(request, at=at):
         return request
     levels = route_of(policy.rules, wish)
@@ -141,17 +141,10 @@ def renew_request(  # noqa: PLR0913 - What is said anew; all are keyword only.
     return make_request(draft=draft, estimator=estimator, actor=actor, at=at)
 
 
-def told_cost(cost: CostEstimate) -> dict[str, Any]:
-    """Return an estimate as JSON: amounts as text, None where nobody knows."""
-    document = asdict(cost)
-    for name in ("at_full_use", "at_last_use"):
-        amount = document[name]
-        document[name] = None if amount is None else str(amount)
-    return document
-
-
-def prepare_request(draft: RequestDraft, *, actor: Actor, at: datetime) -> QuotaRequest:
-    """Return a request that could be saved, with its project locked.
+def prepare_request(
+    draft: RequestDraft, *, actor: Actor, at: datetime
+) -> tuple[QuotaRequest, Before]:
+    """Return a request that could be saved, and what holds without it; its project is locked.
 
     Raises:
         DomainError: As `make_request`.
@@ -181,9 +174,9 @@ def prepare_request(draft: RequestDraft, *, actor: Actor, at: datetime) -> Quota
         requested_by_id=person_id,
         created_at=at,
     )
-    refuse_impossible(request, at=at)
-    request.units_before = units_without(request, at=at)
-    return request
+    found = before(request, at=at)
+    note_before(request, found)
+    return request, found
 
 
 def _refuse_input(draft: RequestDraft, *, at: datetime) -> None:
@@ -205,45 +198,6 @@ def _refuse_closed(draft: RequestDraft) -> None:
         raise ProjectClosedError(f"{project.name} is closed.", field="project")
     if draft.cluster is not None and draft.cluster.state == LifecycleState.CLOSED:
         raise ClusterClosedError(f"{draft.cluster.name} is closed.", field="cluster")
-
-
-def estimate_cost(
-    request: QuotaRequest, estimator: CostEstimator | None, *, at: datetime
-) -> CostEstimate:
-    """Return what the wanted total would cost in a month: nominal units, or burst ones alone."""
-    if estimator is None:
-        return CostEstimate("", None, None, note="Nobody here knows prices.")
-    nominal = estimator.estimate(
-        organization_id=request.organization_id,
-        project_id=request.project_id,
-        size=GPUSize(request.size),
-        model_group=request.model_group,
-        units=request.requested_units,
-        is_burst=False,
-        at=at,
-    )
-    if not request.burst_units:
-        return nominal
-    burst = estimator.estimate(
-        organization_id=request.organization_id,
-        project_id=request.project_id,
-        size=GPUSize(request.size),
-        model_group=request.model_group,
-        units=request.burst_units,
-        is_burst=True,
-        at=at,
-    )
-    return sum_of(nominal, burst)
-
-
-def wish_of(request: QuotaRequest, cost: CostEstimate, *, actor: Actor) -> Wish:
-    """Return what routing looks at."""
-    return Wish(
-        size=GPUSize(request.size),
-        units=request.requested_units + (request.burst_units or 0),
-        cost=Cost(cost.at_full_use, cost.currency),
-        asked_by=highest_level(actor=actor, request=request),
-    )
 
 
 def _expiry(request: QuotaRequest, policy: PolicyInForce, *, at: datetime) -> datetime:

@@ -13,13 +13,11 @@ from quotas.selectors.requests import policy_of
 from quotas.services.request_asking import (
     POLICY,
     RequestDraft,
-    estimate_cost,
     prepare_request,
-    told_cost,
-    wish_of,
 )
 from quotas.services.request_bulk import problems_of
 from quotas.services.request_granting import grant_request
+from quotas.services.request_wish import estimate_cost, told_cost, wish_of
 from tenants.access import require_capability
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, FieldProblem
@@ -58,10 +56,10 @@ def preview_request(
     Raises:
         DomainError: As `make_request`.
     """
-    request = prepare_request(draft, actor=actor, at=at)
+    request, found = prepare_request(draft, actor=actor, at=at)
     cost = estimate_cost(request, estimator, at=at)
     rules = policy_of(request.organization_id).rules
-    wish = wish_of(request, cost, actor=actor)
+    wish = wish_of(request, found, cost, estimator=estimator, actor=actor, at=at)
     problems = _tried_problems(request, at=at)
     is_by_itself = is_automatic(rules, wish) and not problems
     return Preview(

@@ -96,7 +96,7 @@ def approve_request(
         NotFoundError: There is no such request.
         QuotaInputError: The note cannot be kept.
         ForbiddenError: It is not the actor's turn to decide.
-        OwnQuotaRequestError: The actor made the request.
+        OwnQuotaRequestError: The actor made the request, or it is for them.
         QuotaRequestDecidedTwiceError: The actor decided an earlier step.
         QuotaRequestDecidedError: It was rejected, withdrawn, or has expired.
         QuotaRequestOutdatedError: The limit has changed since it was asked.
@@ -129,7 +129,7 @@ def reject_request(*, request_id: UUID, note: str = "", actor: Actor, at: dateti
         NotFoundError: There is no such request.
         QuotaInputError: The note cannot be kept.
         ForbiddenError: It is not the actor's turn to decide.
-        OwnQuotaRequestError: The actor made the request.
+        OwnQuotaRequestError: The actor made the request, or it is for them.
         QuotaRequestDecidedTwiceError: The actor decided an earlier step.
         QuotaRequestDecidedError: It was approved, withdrawn, or has expired.
     """
@@ -181,6 +181,9 @@ def _locked_for_decision(request_id: UUID, *, note: str, actor: Actor) -> QuotaR
     refuse_problems(note_problems(note))
     request = _locked(request_id)
     require_turn(request, open_step(request), actor=actor)
-    if request.requested_by_id == person_of(actor=actor):
+    person_id = person_of(actor=actor)
+    if request.requested_by_id == person_id:
         raise OwnQuotaRequestError("You made this request, so somebody else decides it.")
+    if request.user_id == person_id:
+        raise OwnQuotaRequestError("This request is for you, so somebody else decides it.")
     return request

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import IntegrityError
 
 from quotas.domain.errors import (
     OwnQuotaRequestError,
@@ -257,3 +258,24 @@ def test_a_request_that_is_not_there_and_a_note_that_cannot_be_kept_are_refused(
 
     assert QuotaRequest.objects.get().state == "submitted"
     assert AuditEntry.objects.count() == 1
+
+
+def test_nobody_decides_what_is_for_themselves(cast: Cast) -> None:
+    request = submit(cast, user=cast.alice)
+
+    for decide in (approve_request, reject_request):
+        with pytest.raises(OwnQuotaRequestError, match="is for you"):
+            decide(request_id=request.pk, actor=actor_of(cast.alice), at=AT)
+
+    request.refresh_from_db()
+    assert request.state == "submitted"
+    assert not QuotaLimit.objects.exists()
+
+
+def test_the_database_keeps_people_from_approving_what_is_for_themselves(cast: Cast) -> None:
+    request = submit(cast, user=cast.alice)
+
+    with pytest.raises(IntegrityError, match="nobody_approves_for_themselves"):
+        QuotaRequest.objects.filter(pk=request.pk).update(
+            state="approved", decided_by=cast.alice, decided_at=AT
+        )

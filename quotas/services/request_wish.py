@@ -1,0 +1,108 @@
+"""What routing looks at: how much a request comes to, and what that costs."""
+
+from dataclasses import asdict, replace
+from datetime import datetime
+from typing import Any
+
+from metering.domain.gpu_sizes import GPUSize
+from quotas.domain.routing import Cost, Wish
+from quotas.models import QuotaRequest
+from quotas.protocols.costs import CostEstimate, CostEstimator, sum_of
+from quotas.services.request_granting import Before
+from quotas.services.request_steps import highest_level
+from tenants.domain.actors import Actor
+
+
+def told_cost(cost: CostEstimate) -> dict[str, Any]:
+    """Return an estimate as JSON: amounts as text, None where nobody knows."""
+    document = asdict(cost)
+    for name in ("at_full_use", "at_last_use"):
+        amount = document[name]
+        document[name] = None if amount is None else str(amount)
+    return document
+
+
+def estimate_cost(
+    request: QuotaRequest, estimator: CostEstimator | None, *, at: datetime
+) -> CostEstimate:
+    """Return what the wanted total would cost in a month: nominal units, and burst ones."""
+    cost = _cost_of(
+        request,
+        estimator,
+        model_group=request.model_group,
+        units=request.requested_units,
+        burst_units=request.burst_units or 0,
+        at=at,
+    )
+    return _with_note_on_use(cost, request)
+
+
+def wish_of(
+    request: QuotaRequest,
+    found: Before,
+    cost: CostEstimate,
+    *,
+    estimator: CostEstimator | None,
+    actor: Actor,
+    at: datetime,
+) -> Wish:
+    """Return what routing looks at: the wanted total, or what the project then holds with it.
+
+    Several requests for models, clusters or users count as the one that they come to together.
+    """
+    own_units = request.requested_units + (request.burst_units or 0)
+    if found.reach.units > own_units:
+        cost = _cost_of(
+            request,
+            estimator,
+            model_group="",
+            units=found.reach.nominal_units,
+            burst_units=found.reach.burst_units,
+            at=at,
+        )
+    return Wish(
+        size=GPUSize(request.size),
+        units=max(own_units, found.reach.units),
+        cost=Cost(cost.at_full_use, cost.currency),
+        asked_by=highest_level(actor=actor, request=request),
+        is_lowering=found.is_lowering,
+    )
+
+
+def _cost_of(
+    request: QuotaRequest,
+    estimator: CostEstimator | None,
+    *,
+    model_group: str,
+    units: int,
+    burst_units: int,
+    at: datetime,
+) -> CostEstimate:
+    if estimator is None:
+        return CostEstimate("", None, None, note="Nobody here knows prices.")
+    lots = [
+        estimator.estimate(
+            organization_id=request.organization_id,
+            project_id=request.project_id,
+            size=GPUSize(request.size),
+            model_group=model_group,
+            units=count,
+            is_burst=is_burst,
+            at=at,
+        )
+        for count, is_burst in ((units, False), (burst_units, True))
+        if count or not is_burst
+    ]
+    return lots[0] if len(lots) == 1 else sum_of(*lots)
+
+
+def _with_note_on_use(cost: CostEstimate, request: QuotaRequest) -> CostEstimate:
+    """Say that the use is the whole project's where less than that is asked for."""
+    parts = [] if request.user is None else [request.user.username]
+    parts += [] if request.cluster is None else [f"on {request.cluster.slug}"]
+    if not parts or cost.at_last_use is None:
+        return cost
+    note = f"The use is the whole project's, not only that of {' '.join(parts)}."
+    if request.user is None:
+        note = f"The use is the whole project's, not only that {parts[0]}."
+    return replace(cost, note=f"{cost.note} {note}".strip())
