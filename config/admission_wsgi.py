@@ -1,12 +1,14 @@
 """The admission server's way in: Django with the admission doors alone, and without middleware.
 
 Every API server that asks shows a client certificate; gunicorn has verified who signed it. Here
-its common name is looked at, where the environment names those that may ask.
+its common name is looked at, where the environment names those that may ask for a cluster.
 """
 
 import os
+import re
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
 import django
@@ -16,6 +18,10 @@ from django.core.handlers.wsgi import WSGIHandler
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
 Application = Callable[[Environ, StartResponse], Iterable[bytes]]
+CLUSTER_PATH = re.compile(r"/(?:admit|stamp|warn)/([-\w]+)(?:/.*)?", re.ASCII)
+"""Where a cluster's doors are."""
+COMMON_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
+"""What tells nothing of a cluster's own: every signed certificate may look."""
 CONNECT_SECONDS = 2
 """The least that libpq honours."""
 LOCK_MILLISECONDS = 1_000
@@ -54,23 +60,39 @@ def only_admission(databases: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def checking_names(inner: Application, names: frozenset[str]) -> Application:
-    """Return an application that only certificates with one of these common names may ask.
+def checking_names(inner: Application, names: Mapping[str, Sequence[str]]) -> Application:
+    """Return an application in which a certificate asks only for its own clusters.
 
     Args:
         inner: What answers them.
-        names: Allowed common names; empty allows every certificate the authority signed.
+        names: Allowed common names by cluster; empty allows every certificate the authority
+            signed to ask for every cluster, and else nobody may ask for one that is not named.
     """
     if not names:
         return inner
 
     def check(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        if common_name(environ) in names:
+        path = str(environ.get("PATH_INFO", ""))
+        if path in COMMON_PATHS:
             return inner(environ, start_response)
-        start_response("403 Forbidden", [("Content-Type", "text/plain"), ("Content-Length", "0")])
-        return [b""]
+        found = CLUSTER_PATH.fullmatch(path)
+        cluster, name = "" if found is None else found[1], common_name(environ)
+        if name and name in names.get(cluster, ()):
+            return inner(environ, start_response)
+        return _forbidden(start_response, name, cluster)
 
     return check
+
+
+def _forbidden(start_response: StartResponse, name: str, cluster: str) -> Iterable[bytes]:
+    told = f"The certificate of {name!r} may not ask for cluster {cluster!r}.".encode()
+    status = HTTPStatus.FORBIDDEN
+    headers = [
+        ("Content-Type", "text/plain; charset=utf-8"),
+        ("Content-Length", str(len(told))),
+    ]
+    start_response(f"{status.value} {status.phrase}", headers)
+    return [told]
 
 
 def common_name(environ: Environ) -> str:
@@ -89,4 +111,4 @@ def make_application() -> Application:
     for name, value in only_admission(settings.DATABASES).items():
         setattr(settings, name, value)
     django.setup(set_prefix=False)
-    return checking_names(WSGIHandler(), frozenset(settings.ADMISSION_CLIENT_NAMES))
+    return checking_names(WSGIHandler(), settings.ADMISSION_CLIENT_NAMES)

@@ -82,8 +82,11 @@ class Environment(BaseSettings):
     QUOTA_UNBOUND_NAMESPACES: Literal["deny", "allow"] = "deny"
     ADMISSION_DEADLINE_SECONDS: int = Field(default=2, ge=1, le=9)
     """How long one question of an API server may take; below its webhook's own timeout."""
-    ADMISSION_CLIENT_NAMES: Annotated[tuple[str, ...], NoDecode] = ()
-    """Common names of the certificates API servers may show; empty allows every signed one."""
+    ADMISSION_CLIENT_NAMES: Annotated[dict[str, tuple[str, ...]], NoDecode] = Field(
+        default_factory=dict
+    )
+    """By cluster, common names of the certificates its API servers may show, as JSON or as
+    `cluster=name|name,...`; empty allows every signed one to ask for every cluster."""
     COST_ESTIMATOR: Literal["billing", "none"] = "billing"
     """Who tells what a quota request would cost."""
     NOTIFICATIONS: Literal["send", "simulated"] = "send"
@@ -119,7 +122,6 @@ class Environment(BaseSettings):
     STATIC_ROOT: Path = Path("staticfiles")
 
     @field_validator(
-        "ADMISSION_CLIENT_NAMES",
         "ALLOWED_HOSTS",
         "BURST_PRIORITY_CLASSES",
         "WEBHOOK_ALLOWED_NETWORKS",
@@ -139,6 +141,15 @@ class Environment(BaseSettings):
     def _read_json(cls, value: object) -> object:
         """Read JSON here: what cannot be decoded outside hides every other wrong variable."""
         return json.loads(value, parse_float=Decimal) if isinstance(value, str) else value
+
+    @field_validator("ADMISSION_CLIENT_NAMES", mode="before")
+    @classmethod
+    def _split_clients(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        if value.lstrip().startswith("{"):
+            return json.loads(value)
+        return dict(_clients(part) for part in value.split(",") if part.strip())
 
     @field_validator("RECHECK_SECONDS", mode="before")
     @classmethod
@@ -176,6 +187,15 @@ class Environment(BaseSettings):
             return cls(**given)
         except ValidationError as error:
             raise EnvironmentInvalidError(_sentences(error)) from None
+
+
+def _clients(part: str) -> tuple[str, tuple[str, ...]]:
+    """Return a cluster and the names of `cluster=name|name`."""
+    cluster, _, told = part.strip().partition("=")
+    names = tuple(name.strip() for name in told.split("|") if name.strip())
+    if not cluster or not names:
+        raise ValueError(f"{part.strip()} is not cluster=name or cluster=name|name.")
+    return cluster.strip(), names
 
 
 def read_secret_files() -> None:

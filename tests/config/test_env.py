@@ -36,6 +36,10 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
         ("WATCH_LEASE_SECONDS", "9"),
         ("WATCH_RELIST_SECONDS", "59"),
         ("QUOTA_ENFORCER", "hope"),
+        ("ADMISSION_CLIENT_NAMES", "apiserver"),
+        ("ADMISSION_CLIENT_NAMES", "hopper="),
+        ("ADMISSION_CLIENT_NAMES", "=apiserver"),
+        ("ADMISSION_CLIENT_NAMES", '{"hopper": '),
         ("WINDOW_LATENESS_SECONDS", "5"),
         ("MINIMUM_COVERAGE", "1.01"),
         ("RECHECK_SECONDS", "0"),
@@ -105,3 +109,20 @@ def test_a_socket_is_a_broker_too() -> None:
     url = "redis+socket://:x@localhost/run/valkey.sock"
 
     assert str(Environment.read(**{**GIVEN, "REDIS_URL": url}).REDIS_URL) == url
+
+
+@pytest.mark.parametrize(
+    ("told", "names"),
+    [
+        ("", {}),
+        ("hopper=api", {"hopper": ("api",)}),
+        (" hopper=api|api-2 , ampere=cn=x,", {"hopper": ("api", "api-2"), "ampere": ("cn=x",)}),
+        ('{"hopper": ["a,b", "c"]}', {"hopper": ("a,b", "c")}),
+    ],
+)
+def test_certificates_are_named_by_cluster(
+    monkeypatch: pytest.MonkeyPatch, told: str, names: dict[str, tuple[str, ...]]
+) -> None:
+    monkeypatch.setenv("ADMISSION_CLIENT_NAMES", told)
+
+    assert names == Environment.read(**GIVEN).ADMISSION_CLIENT_NAMES

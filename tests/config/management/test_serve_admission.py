@@ -33,7 +33,7 @@ class Running:
     port: int
     identity: Identity
 
-    def status(self, *, is_proven: bool) -> int:
+    def answer(self, path: str, *, is_proven: bool) -> tuple[int, str]:
         tls = ssl.create_default_context(cadata=self.identity.authority_pem)
         if is_proven:
             tls.load_cert_chain(
@@ -41,8 +41,9 @@ class Running:
             )
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=tls, timeout=20)
         try:
-            connection.request("GET", "/healthz")
-            return connection.getresponse().status
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
         finally:
             connection.close()
 
@@ -66,7 +67,7 @@ def identity(tmp_path_factory: pytest.TempPathFactory) -> Identity:
     return made
 
 
-@pytest.fixture(params=["", CLIENT_NAME, "another"])
+@pytest.fixture(params=["", f"hopper=x|{CLIENT_NAME},ampere=another"])
 def running(request: pytest.FixtureRequest, identity: Identity) -> Iterator[Running]:
     """Run the real server for API servers of some common names."""
     server = Running(free_port(), identity)
@@ -82,21 +83,26 @@ def running(request: pytest.FixtureRequest, identity: Identity) -> Iterator[Runn
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline:
         with suppress(OSError):
-            server.status(is_proven=True)
+            server.answer("/healthz", is_proven=True)
             break
     yield server
     process.terminate()
     process.wait()
 
 
-def test_only_a_certificate_of_the_authority_and_of_an_allowed_name_may_ask(
+def test_a_certificate_of_the_authority_asks_for_the_clusters_it_is_named_for(
     running: Running, request: pytest.FixtureRequest
 ) -> None:
-    expected = 403 if "another" in request.node.callspec.id else 200
+    is_narrow = "another" in request.node.callspec.id
 
-    assert running.status(is_proven=True) == expected
+    assert running.answer("/healthz", is_proven=True)[0] == 200
+    assert running.answer("/admit/hopper/pods", is_proven=True)[0] == 405
+    status, told = running.answer("/admit/ampere/pods", is_proven=True)
+    assert status == (403 if is_narrow else 405)
+    if is_narrow:
+        assert told == f"The certificate of '{CLIENT_NAME}' may not ask for cluster 'ampere'."
     with pytest.raises((OSError, http.client.HTTPException)):
-        running.status(is_proven=False)
+        running.answer("/healthz", is_proven=False)
 
 
 def test_the_command_line_requires_a_client_certificate(identity: Identity) -> None:
@@ -153,9 +159,39 @@ def test_a_connection_waits_shorter_than_an_api_server() -> None:
     assert default["OPTIONS"]["options"] == "-c lock_timeout=9"
 
 
-def test_without_names_every_certificate_may_ask() -> None:
-    def inner(environ: object, start_response: object) -> list[bytes]:  # noqa: ARG001 - WSGI's own.
-        return [b""]
+def inner(environ: object, start_response: object) -> list[bytes]:  # noqa: ARG001 - WSGI's own.
+    return [b"inner"]
 
-    assert checking_names(inner, frozenset()) is inner
+
+def test_without_names_every_certificate_may_ask() -> None:
+    assert checking_names(inner, {}) is inner
     assert common_name({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "is_let_through"),
+    [
+        ("/healthz", True),
+        ("/readyz", True),
+        ("/metrics", True),
+        ("/admit/hopper/pods", False),
+        ("/stamp/hopper", False),
+        ("/warn/hopper", False),
+        ("/admit/other/pods", False),
+        ("/healthz/", False),
+        ("//healthz", False),
+        ("/", False),
+        ("", False),
+    ],
+)
+def test_who_shows_no_name_asks_for_no_cluster(
+    path: str,
+    is_let_through: bool,  # noqa: FBT001 - A table.
+) -> None:
+    said: list[str] = []
+    application = checking_names(inner, {"hopper": ("", CLIENT_NAME)})
+
+    answered = application({"PATH_INFO": path}, lambda status, _: said.append(status))
+
+    assert (list(answered) == [b"inner"]) is is_let_through
+    assert said == ([] if is_let_through else ["403 Forbidden"])
