@@ -18,7 +18,6 @@ from kombu.exceptions import OperationalError
 
 from metering.domain.waste_rules import thresholds_of
 from quotas.adapters import quota_enforcer, workload_evictor
-from quotas.models import PreemptionMode
 from quotas.selectors.enforcement import due_target_ids, unread_target_ids
 from quotas.selectors.lending import LendingTerms, due_loan_ids, lending_organization_ids
 from quotas.selectors.preemption import due_plan_ids
@@ -107,8 +106,10 @@ def preempt(
     done = preemption_running.expire_plans(at=at, actor=actor)
     over_for = timedelta(seconds=settings.PREEMPTION_AFTER_SECONDS)
     due = preemption_sweep.note_overage(over_for=over_for, actor=actor, at=at)
-    for organization_id, mode in due:
-        done += _alone(_propose, organization_id, mode=mode, actor=actor, at=at)
+    for organization_id, _ in due:
+        done += _alone(_propose, organization_id, actor=actor, at=at)
+    for plan_id in preemption_sweep.unexecuted_plan_ids(actor=actor, at=at):
+        done += _alone(_execute, plan_id, actor=actor, at=at)
     evictor = workload_evictor(settings.WORKLOAD_EVICTOR)
     until_ns = clock_ns() + PREEMPTING_SECONDS_MAX * 1_000_000_000
     for plan_id in due_plan_ids(at=at):
@@ -123,13 +124,15 @@ def _step(plan_id: UUID, **given: Any) -> None:  # noqa: ANN401 - Passed on.
     preemption_stepping.step_plan(plan_id=plan_id, **given)
 
 
-def _propose(organization_id: UUID, *, mode: PreemptionMode, actor: Actor, at: datetime) -> None:
-    """Plan for one organization; execute the plan only where its policy says so."""
-    grace = timedelta(seconds=settings.PREEMPTION_GRACE_SECONDS)
-    preemption_sweep.propose(
-        organization_id=organization_id,
-        mode=mode,
-        grace=grace,
+def _propose(organization_id: UUID, **given: Any) -> None:  # noqa: ANN401 - Passed on.
+    preemption_sweep.propose(organization_id=organization_id, **given)
+
+
+def _execute(plan_id: UUID, *, actor: Actor, at: datetime) -> None:
+    """Execute one plan, with what settings say."""
+    preemption_sweep.execute_own_plan(
+        plan_id=plan_id,
+        grace=timedelta(seconds=settings.PREEMPTION_GRACE_SECONDS),
         burst_classes=tuple(settings.BURST_PRIORITY_CLASSES),
         actor=actor,
         at=at,

@@ -9,7 +9,7 @@ import structlog
 from django.db import transaction
 
 from quotas.domain.errors import QuotaNotAppliedError
-from quotas.domain.preemption_state import OPEN_PLANS
+from quotas.domain.preemption_state import OPEN_PLANS, PlanState
 from quotas.models import PreemptionMode, PreemptionPlan, PreemptionPolicy
 from quotas.selectors.preemption import overages_everywhere
 from quotas.services.preemption_planning import plan_preemption
@@ -56,18 +56,9 @@ def note_overage(
     return _due(over, before=at - over_for)
 
 
-def propose(
-    *,
-    organization_id: UUID,
-    mode: PreemptionMode,
-    grace: timedelta,
-    burst_classes: tuple[str, ...],
-    actor: Actor,
-    at: datetime,
-) -> PreemptionPlan:
-    """Plan for an organization, and tell its administrators; execute where the policy says so.
-
-    While its lowered quota is not in every cluster the plan stays a proposal.
+@transaction.atomic
+def propose(*, organization_id: UUID, actor: Actor, at: datetime) -> PreemptionPlan:
+    """Plan for an organization, and tell its administrators: both, or nothing.
 
     Raises:
         PreemptionNotNeededError: It fits by now.
@@ -76,18 +67,40 @@ def propose(
     organization = Organization.objects.get(pk=organization_id)
     plan = plan_preemption(organization=organization, actor=actor, at=at)
     _tell_proposal(plan, at=at)
-    if mode != PreemptionMode.EXECUTE:
-        return plan
+    return plan
+
+
+def unexecuted_plan_ids(*, actor: Actor, at: datetime) -> list[UUID]:
+    """Return the service's own plans that a policy wants executed, oldest first; one statement."""
+    rows = PreemptionPlan.objects.filter(
+        state=PlanState.PLANNED.value,
+        planned_by=actor.label,
+        expires_at__gt=at,
+        organization__preemption_policy__mode=PreemptionMode.EXECUTE,
+        organization__preemption_policy__over_since__isnull=False,
+        organization__state=LifecycleState.ACTIVE,
+    )
+    return list(rows.order_by("created_at", "pk").values_list("pk", flat=True))
+
+
+def execute_own_plan(
+    *,
+    plan_id: UUID,
+    grace: timedelta,
+    burst_classes: tuple[str, ...],
+    actor: Actor,
+    at: datetime,
+) -> None:
+    """Execute a plan of the service where the policy says so.
+
+    While its lowered quota is not in every cluster it stays planned, and the next tick tries again.
+    """
     try:
-        return execute_plan(
-            plan_id=plan.pk, grace=grace, burst_classes=burst_classes, actor=actor, at=at
-        )
+        execute_plan(plan_id=plan_id, grace=grace, burst_classes=burst_classes, actor=actor, at=at)
     except QuotaNotAppliedError as error:
-        log.warning("quotas.preemption.unapplied", plan=str(plan.pk), reason=str(error))
-        return plan
+        log.warning("quotas.preemption.unapplied", plan=str(plan_id), reason=str(error))
 
 
-@transaction.atomic
 def _tell_proposal(plan: PreemptionPlan, *, at: datetime) -> None:
     over = "; ".join(one["sentence"] for one in plan.overage)
     notify(
@@ -97,9 +110,19 @@ def _tell_proposal(plan: PreemptionPlan, *, at: datetime) -> None:
         text=f"Over: {over}. A plan says who would go; nothing has been done.",
         facts={"plan": str(plan.pk)},
         roles=[Role.ORGANIZATION_ADMIN, Role.PLATFORM_ADMIN],
-        key=f"preemption:{plan.pk}:proposed",
+        key=f"preemption:{plan.organization_id}:{_over_since(plan)}:proposed",
         at=at,
     )
+
+
+def _over_since(plan: PreemptionPlan) -> str:
+    """Return what tells one time over the limits from the next: it is told once, not every hour."""
+    since = (
+        PreemptionPolicy.objects.filter(organization_id=plan.organization_id)
+        .values_list("over_since", flat=True)
+        .first()
+    )
+    return (since or plan.created_at).isoformat()
 
 
 def _due(

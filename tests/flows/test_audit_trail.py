@@ -66,6 +66,7 @@ SWEEPS = {
     "quotas.preemption_running.expire_plans",
     "quotas.preemption_stepping.step_plan",
     "quotas.preemption_sweep.note_overage",
+    "quotas.preemption_sweep.execute_own_plan",
     "quotas.preemption_sweep.propose",
     "quotas.allowances.refresh_allowances",
     "quotas.live_use.repair_counters",

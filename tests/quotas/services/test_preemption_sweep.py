@@ -14,6 +14,8 @@ from quotas.models import (
     PreemptionPolicy,
     Reservation,
 )
+from quotas.services import preemption_sweep
+from quotas.services.preemption_planning import plan_preemption
 from quotas.services.preemption_stepping import step_plan
 from quotas.services.preemption_sweep import note_overage, set_policy
 from tenants.domain.errors import ForbiddenError
@@ -108,7 +110,9 @@ def test_where_the_policy_says_so_the_plan_is_executed(cast: Cast) -> None:
     assert tasks.preempt(AT + AFTER + grace) == 0
 
 
-def test_while_a_quota_is_not_applied_it_stays_a_proposal(cast: Cast, cluster: Cluster) -> None:
+def test_while_a_quota_is_not_applied_it_stays_a_proposal_and_is_tried_again(
+    cast: Cast, cluster: Cluster
+) -> None:
     Cluster.objects.update(credential_reference="in-cluster")
     PreemptionPolicy.objects.create(organization=cast.acme, mode="execute", over_since=AT)
     EnforcementTarget.objects.create(
@@ -116,8 +120,52 @@ def test_while_a_quota_is_not_applied_it_stays_a_proposal(cast: Cast, cluster: C
     )
 
     tasks.preempt(AT + AFTER)
+    first = PreemptionPlan.objects.get().state
+    EnforcementTarget.objects.all().delete()
+    Cluster.objects.update(credential_reference="")
+    tasks.preempt(AT + AFTER + timedelta(minutes=1))
+
+    (plan,) = PreemptionPlan.objects.all()
+    assert (first, plan.state, plan.executed_by) == ("planned", "running", "quotas.tick")
+    assert plan.notified_at == AT + AFTER + timedelta(minutes=1)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_plan_of_a_person_is_not_executed_by_a_policy(cast: Cast) -> None:
+    PreemptionPolicy.objects.create(organization=cast.acme, mode="execute", over_since=AT)
+    plan_preemption(organization=cast.acme, actor=actor_of(cast.frank), at=AT + AFTER)
+
+    tasks.preempt(AT + AFTER)
 
     assert PreemptionPlan.objects.get().state == "planned"
+
+
+@pytest.mark.usefixtures("cluster")
+def test_one_time_over_the_limits_is_told_once_and_the_next_again(cast: Cast) -> None:
+    tasks.preempt(AT)
+    for hour in range(1, 5):
+        tasks.preempt(AT + timedelta(hours=hour, minutes=hour))
+    once = Notification.objects.filter(event="quotas:preemption:proposed").count()
+    PreemptionPolicy.objects.filter(organization=cast.acme).update(over_since=AT + 5 * AFTER)
+    tasks.preempt(AT + timedelta(hours=9))
+
+    assert PreemptionPlan.objects.count() >= 4
+    assert once == 1
+    assert Notification.objects.filter(event="quotas:preemption:proposed").count() == 2
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_plan_that_cannot_be_told_is_not_made(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: object) -> None:
+        raise RuntimeError("Planted.")
+
+    monkeypatch.setattr(preemption_sweep, "notify", fail)
+    PreemptionPolicy.objects.create(organization=cast.acme, mode="propose", over_since=AT)
+
+    assert tasks.preempt(AT + AFTER) == 0
+    assert not PreemptionPlan.objects.exists()
 
 
 @pytest.mark.usefixtures("cluster")
