@@ -11,6 +11,8 @@ import socket
 import ssl
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from threading import Thread
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -70,7 +72,7 @@ class GuardedPoster:
         Args:
             allowed_networks: Ranges such as "10.1.0.0/16" that may be reached although private.
             clear_text_hosts: Hosts that may be reached over http.
-            timeout_seconds: For connecting, sending and the status together.
+            timeout_seconds: For resolving, connecting, sending and the status together.
             authority_file: Certificates to trust beside the system's; "" for none.
         """
         self.allowed: tuple[Network, ...] = tuple(map(ipaddress.ip_network, allowed_networks))
@@ -108,7 +110,7 @@ class GuardedPoster:
         if parts.scheme != "https" and not is_clear_text:
             raise SourceUnavailableError("Only https is spoken here.", reason="not_https")
         port = parts.port or (80 if is_clear_text else 443)
-        address = self._checked_address(host, port)
+        address = self._checked_address(host, port, deadline=deadline)
         plain = socket.create_connection((address, port), timeout=_left(deadline))
         if is_clear_text:
             return plain
@@ -119,10 +121,9 @@ class GuardedPoster:
             plain.close()
             raise
 
-    def _checked_address(self, host: str, port: int) -> str:
+    def _checked_address(self, host: str, port: int, *, deadline: float) -> str:
         """Return an address of a host, all of whose addresses may be reached."""
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        addresses = [str(entry[4][0]).split("%", 1)[0] for entry in found]
+        addresses = _resolve(host, port, deadline=deadline)
         for address in addresses:
             if not self.may_reach(address):
                 raise SourceUnavailableError(
@@ -153,6 +154,26 @@ def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
         return False
     is_special = any(address in network for network in _SPECIAL)
     return address.is_global and not address.is_multicast and not is_special
+
+
+def _resolve(host: str, port: int, *, deadline: float) -> list[str]:
+    """Return the addresses of a host.
+
+    The system's resolver takes no time limit, so that it is asked in a thread of its own, which is
+    left to end by itself.
+    """
+    answer: Future[list[str]] = Future()
+
+    def ask() -> None:
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, ValueError) as error:
+            answer.set_exception(error)
+        else:
+            answer.set_result([str(entry[4][0]).split("%", 1)[0] for entry in found])
+
+    Thread(target=ask, daemon=True).start()
+    return answer.result(timeout=_left(deadline))
 
 
 def _left(deadline: float) -> float:

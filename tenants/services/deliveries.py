@@ -5,7 +5,7 @@ tick after the lease; the receiver then hears the same event id twice. An attemp
 it begins: who dies at one delivery uses up no attempt of those behind it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -78,25 +78,40 @@ def send_claimed(
     *,
     claimed: Sequence[ClaimedDelivery],
     senders: Mapping[str, NotificationSender],
+    has_time: Callable[[], bool] = lambda: True,
     at: datetime,
 ) -> int:
     """Send what was claimed, one after another, and mark each; return how many failed.
 
-    Whatever goes wrong with one of them, the others are sent.
+    Whatever goes wrong with one of them, the others are sent. When there is no more time, the
+    claims that are left are given back.
 
     Args:
         claimed: By `claim_deliveries`, in a transaction that is over.
         senders: By kind; a kind without a sender is skipped for good.
+        has_time: Asked before each, whether another may begin.
         at: When it was claimed, UTC.
     """
     failed = 0
-    for one in claimed:
+    for position, one in enumerate(claimed):
+        if not has_time():
+            _give_back(claimed[position:], at=at)
+            break
         sender = senders.get(one.kind)
         if sender is None:
             _skip(one)
         elif _begin(one) and not _is_sent(one, sender, at=at):
             failed += 1
     return failed
+
+
+def _give_back(claimed: Sequence[ClaimedDelivery], *, at: datetime) -> None:
+    NotificationDelivery.objects.filter(
+        pk__in=[one.delivery_id for one in claimed],
+        state=DeliveryState.PENDING,
+        next_at=claimed[0].claimed_until,
+    ).update(next_at=at)
+    log.warning("tenants.notifications.out_of_time", deliveries=len(claimed))
 
 
 def _begin(one: ClaimedDelivery) -> bool:

@@ -2,6 +2,7 @@
 
 import ipaddress
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -265,6 +266,25 @@ def test_a_name_that_nobody_knows_is_unreachable(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
 
     assert refused(GuardedPoster(), "https://nowhere.example.com/") == "unreachable"
+
+
+def test_who_resolves_names_slowly_is_left_after_the_time_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    released = threading.Event()
+
+    def resolve(*_: object, **__: object) -> list[object]:
+        released.wait(timeout=10)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    begin = time.monotonic()
+
+    reason = refused(GuardedPoster(timeout_seconds=1), "https://slow.example.com/")
+
+    assert reason == "timeout"
+    assert time.monotonic() - begin < 3
+    released.set()
 
 
 def test_who_does_not_answer_is_left_after_the_time_limit(receiver: Receiver) -> None:

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection, connections, transaction
 from structlog.testing import capture_logs
 
+from config.celery import TASK_SOFT_TIME_LIMIT_SECONDS
 from tenants import tasks
 from tenants.adapters.notification_simulated import SimulatedSender
 from tenants.domain.actors import system_actor
@@ -252,6 +253,54 @@ def test_a_tick_sends_batch_after_batch() -> None:
 
     assert tried == len(SimulatedSender.sent) == tasks.DELIVERIES_PER_BATCH + 3
     assert tasks.tick(AT) == 0
+
+
+@pytest.mark.django_db
+def test_what_the_time_does_not_suffice_for_is_left_to_the_next_tick() -> None:
+    make_hooks(3)
+    answers = iter([True, False, False])
+
+    failed = send_claimed(
+        claimed=claim(),
+        senders={"webhook": SimulatedSender()},
+        has_time=lambda: next(answers),
+        at=AT,
+    )
+
+    left = NotificationDelivery.objects.filter(state="pending")
+    assert failed == 0
+    assert len(SimulatedSender.sent) == 1
+    assert [(row.attempts, row.next_at) for row in left] == [(0, AT), (0, AT)]
+    assert len(claim()) == 2
+
+
+@pytest.mark.django_db
+def test_what_is_left_and_was_claimed_by_others_stays_theirs() -> None:
+    make_hooks()
+    late = claim()
+    later = claim(seconds=int(LEASE.total_seconds()))
+
+    send_claimed(claimed=late, senders={}, has_time=lambda: False, at=AT)
+
+    assert NotificationDelivery.objects.get().next_at == later[0].claimed_until
+
+
+@pytest.mark.django_db
+def test_a_tick_stops_sending_before_the_time_limit_of_its_task() -> None:
+    make_hooks(3)
+    moments = iter([0, 0, 0, *[tasks.SENDING_SECONDS] * 9])
+
+    tasks.tick(AT, clock=lambda: next(moments))
+
+    assert len(SimulatedSender.sent) == 1
+    assert NotificationDelivery.objects.filter(state="pending", next_at=AT).count() == 2
+
+
+def test_a_tick_ends_within_its_limit_and_its_leases() -> None:
+    last_end = tasks.SENDING_SECONDS + tasks.DELIVERY_SECONDS_MAX
+
+    assert last_end <= TASK_SOFT_TIME_LIMIT_SECONDS
+    assert LEASE.total_seconds() > TASK_SOFT_TIME_LIMIT_SECONDS
 
 
 @pytest.mark.django_db
