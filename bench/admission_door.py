@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +18,8 @@ import psycopg
 from bench import admission_stage
 from bench.harness import ROOT
 
-WORKERS, THREADS = 2, 4
+WORKERS, THREADS = 2, 8
+"""As `serve_admission` has them unless told otherwise."""
 READY_SECONDS: Final = 30
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 APPLICATION: Final = "config.admission_wsgi:make_application()"
@@ -63,7 +63,7 @@ class Stage:
 
 def build(*, organizations: int) -> Stage:
     """Make a cluster that denies what is not decided, with tenants that have plenty."""
-    from metering.models import ClusterWatch, NodeRecord  # noqa: PLC0415 - Django is set up by now.
+    from metering.models import NodeRecord  # noqa: PLC0415 - Django is set up by now.
     from quotas.models import QuotaLimit  # noqa: PLC0415 - As above.
     from tenants.models import Cluster  # noqa: PLC0415 - As above.
 
@@ -72,9 +72,6 @@ def build(*, organizations: int) -> Stage:
     cluster = Cluster.objects.get(pk=places[0].cluster_id)
     cluster.admission_on_failure = "deny"
     cluster.save()
-    # The watch has eyes as long as the bench runs: what was let in may expire.
-    healthy_at = datetime.now(UTC) + timedelta(days=1)
-    ClusterWatch.objects.create(cluster=cluster, healthy_at=healthy_at)
     for number in range(8):
         NodeRecord.objects.create(
             cluster=cluster,

@@ -51,8 +51,11 @@ class Told:
         return len(self.milliseconds) / self.seconds
 
     def share(self, percent: int) -> float:
-        """Return the milliseconds within which so many percent were answered."""
-        ordered = sorted(self.milliseconds)
+        """Return the milliseconds within which so many percent were answered.
+
+        Where the ledger decided nothing, the longest wait there is.
+        """
+        ordered = sorted(self.milliseconds) or [SILENCE_SECONDS * 1_000.0]
         return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
 
 
