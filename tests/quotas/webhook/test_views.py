@@ -57,6 +57,12 @@ def test_it_lives_and_is_ready(doors: Doors) -> None:
     assert doors.get("/readyz").body == {"status": "ready"}
 
 
+def test_answers_tell_their_length_so_that_they_go_out_whole() -> None:
+    answer = views.healthz(RequestFactory().get("/healthz"))
+
+    assert answer.headers["Content-Length"] == str(len(answer.content))
+
+
 @pytest.mark.usefixtures("llm")
 def test_answers_are_counted(doors: Doors) -> None:
     labels = {"cluster": "hopper", "door": "admit", "reason": "no_gpus"}
