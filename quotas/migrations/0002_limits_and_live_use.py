@@ -418,6 +418,14 @@ class Migration(migrations.Migration):
                 name="reservation_expiring",
             ),
         ),
+        migrations.AddIndex(
+            model_name="reservation",
+            index=models.Index(
+                condition=models.Q(("resource__startswith", "claim/")),
+                fields=["cluster", "namespace", "pod_name"],
+                name="reservation_claims",
+            ),
+        ),
         migrations.AddConstraint(
             model_name="reservation",
             constraint=models.UniqueConstraint(

@@ -3,7 +3,15 @@ from typing import Any
 import django.db.models.deletion
 from django.db import migrations, models
 
-from quotas.migrations._admission import LOCK_KEY, OPEN_COUNTERS, OVER, REFUSE, SETTLE, VIEW
+from quotas.migrations._admission import (
+    LOCK_KEY,
+    OPEN_COUNTERS,
+    OVER,
+    PLACE,
+    REFUSE,
+    SETTLE,
+    VIEW,
+)
 from quotas.migrations._admitting import ADMIT, RESERVE, TELL
 from quotas.migrations._live_use import COUNT_MONTHS, DRIFT, REPAIR, SWEEP, WANTED
 
@@ -54,6 +62,7 @@ class Migration(migrations.Migration):
         migrations.RunSQL(SETTLE, "DROP FUNCTION quotas_settle;"),
         migrations.RunSQL(TELL, "DROP FUNCTION quotas_tell;"),
         migrations.RunSQL(RESERVE, "DROP FUNCTION quotas_reserve;"),
+        migrations.RunSQL(PLACE, "DROP FUNCTION quotas_place;"),
         migrations.RunSQL(REFUSE, "DROP FUNCTION quotas_refuse;"),
         migrations.RunSQL(ADMIT, "DROP FUNCTION quotas_admit;"),
         migrations.RunSQL(WANTED, "DROP FUNCTION quotas_wanted;"),

@@ -93,7 +93,25 @@ END $$;
 
 # What no longer counts, and why. A pod the watch has seen waiting does not expire. Nor does one the
 # watch could not have seen: only a heartbeat after its time proves that it is not there. Where no
-# watch is wanted any more, none will ever come, and time alone decides.
+# watch is wanted any more, none will ever come, and time alone decides. The watch is told of device
+# claims only once they are allocated: until then one lives as long as a pod that uses it.
+def claimed_in_vain(reservation: str, *, pod: str) -> str:
+    """Return the condition under which a pod waits for a device claim that is not allocated.
+
+    Args:
+        reservation: Alias of the claim's.
+        pod: Alias of a queued pod.
+    """
+    return (
+        f"{reservation}.resource LIKE 'claim/%' AND {pod}.gone_at IS NULL"
+        f" AND {pod}.cluster_id = {reservation}.cluster_id"
+        f" AND {pod}.namespace = {reservation}.namespace"
+        f" AND {pod}.requests ? ('claim/' || {reservation}.pod_name)"
+        " AND NOT EXISTS (SELECT FROM metering_podallocation x"
+        f" WHERE x.cluster_id = {reservation}.cluster_id AND x.pod_uid = {reservation}.pod_uid)"
+    )
+
+
 def unseen_too_long(reservation: str) -> str:
     """Return the condition under which a reserved pod that nobody has seen expires at `moment`.
 
@@ -106,6 +124,8 @@ def unseen_too_long(reservation: str) -> str:
         " LEFT JOIN metering_clusterwatch w ON w.cluster_id = k.id"
         f" WHERE k.id = {reservation}.cluster_id AND k.is_watched"
         f" AND (w.healthy_at IS NULL OR w.healthy_at < {reservation}.expires_at))"
+        " AND NOT EXISTS (SELECT FROM metering_queuedpod u"
+        f" WHERE {claimed_in_vain(reservation, pod='u')})"
     )
 
 
@@ -195,4 +215,28 @@ RETURNS void LANGUAGE sql {PINNED} AS $$
          last_at = greatest(quotas_admissionrefusal.last_at, excluded.last_at)
 $$;
 {only_runtime("quotas_refuse(jsonb, uuid, uuid, text, jsonb)")}
+"""
+
+# Whose a namespace is. It is found, too, where project or organization are closed: that is nobody's
+# namespace only if no project has it.
+PLACE = f"""
+CREATE FUNCTION quotas_place(question jsonb, moment timestamptz)
+RETURNS TABLE (
+  organization_id uuid, project_id uuid, is_open boolean, is_lenient boolean, person text,
+  person_id integer)
+LANGUAGE sql STABLE AS $$
+  SELECT p.organization_id, p.id, p.state = 'active' AND o.state = 'active',
+         k.admission_mode = 'warn',
+         coalesce(nullif(question->>'owner', ''), u.username, ''),
+         CASE WHEN coalesce(question->>'owner', '') = '' THEN u.id
+              ELSE (SELECT w.id FROM auth_user w WHERE w.username = question->>'owner') END
+    FROM tenants_namespacebinding b
+    JOIN tenants_project p ON p.id = b.project_id
+    JOIN tenants_organization o ON o.id = p.organization_id
+    JOIN tenants_cluster k ON k.id = b.cluster_id
+    LEFT JOIN auth_user u ON u.id = b.default_owner_id
+   WHERE b.cluster_id = (question->>'cluster_id')::uuid
+     AND b.namespace = question->>'namespace' AND b.valid @> moment
+$$;
+{only_runtime("quotas_place(jsonb, timestamptz)")}
 """

@@ -41,23 +41,32 @@ DECLARE
   cap bigint;
   counter_ids uuid[] := '{{}}';
   counter_units bigint[] := '{{}}';
+  known integer;
+  same integer;
   limits integer;
   counters integer;
   written integer;
 BEGIN
-  -- What this pod has been let in for already is not asked again; only what expired is.
   SELECT array_agg(d.resource), array_agg(d.size), array_agg(d.units),
          array_agg(d.model_groups::text)
     INTO resources, sizes, units, groups
     FROM jsonb_to_recordset(question->'demands')
-         AS d(resource text, size text, units bigint, model_groups text[])
-   WHERE NOT EXISTS (
-     SELECT FROM quotas_reservation r
-      WHERE r.cluster_id = cluster AND r.pod_uid = question->>'pod_uid'
-        AND r.resource = d.resource
-        AND NOT (r.state = 'released' AND r.release_reason = 'expired'));
-  IF resources IS NULL THEN
-    RETURN jsonb_build_object('code', 'allowed_before');
+         AS d(resource text, size text, units bigint, model_groups text[]);
+
+  -- A uid is one pod's. What it has been let in for is not asked again, and nobody else comes in by
+  -- it, nor it once more after its end; only what expired unseen asks anew.
+  SELECT count(*), count(*) FILTER (
+           WHERE r.state <> 'released' AND r.namespace = question->>'namespace'
+             AND question->'demands' @> jsonb_build_array(jsonb_build_object(
+                   'resource', r.resource, 'size', r.size, 'units', r.units)))
+    INTO known, same
+    FROM quotas_reservation r
+   WHERE r.cluster_id = cluster AND r.pod_uid = question->>'pod_uid'
+     AND NOT (r.state = 'released' AND r.release_reason = 'expired');
+  IF known > 0 THEN
+    RETURN jsonb_build_object('code', CASE
+      WHEN known = same AND same = cardinality(resources) THEN 'allowed_before'
+      ELSE 'replayed_otherwise' END);
   END IF;
 
   SELECT count(*), count(c.limit_id),
@@ -135,7 +144,8 @@ BEGIN
   LOOP
     counter_ids := counter_ids || met.limit_id;
     counter_units := counter_units || met.asked_units;
-    cap := CASE WHEN met.limit_units IS NULL THEN NULL WHEN burst THEN met.burst_units
+    -- Burst has a bound of its own, also where nominal units have none.
+    cap := CASE WHEN burst THEN met.burst_units WHEN met.limit_units IS NULL THEN NULL
                 ELSE greatest(0, met.limit_units + met.granted_units) END;
     taken := CASE WHEN burst THEN met.burst_held_units + met.burst_reserved_units
                   ELSE met.held_units + met.reserved_units END;
@@ -207,42 +217,44 @@ END $$;
 {only_runtime("quotas_reserve(jsonb, uuid, uuid, text, integer, boolean)")}
 """
 
+# A closed tenant starts nothing; where the cluster only warns, what is let in counts all the same.
+_WEIGH = """verdict := CASE
+        WHEN place.organization_id IS NULL THEN NULL
+        WHEN place.is_open OR place.is_lenient THEN
+          quotas_reserve(question, place.organization_id, place.project_id, place.person,
+                         place.person_id, place.is_lenient)
+          || CASE WHEN place.is_open THEN '{}' ELSE '{"code": "closed"}' END::jsonb
+        ELSE '{"code": "closed"}' END;"""
+
 # SQLSTATE GL000 takes a dry run back; a row lock or advisory lock taken inside ends with it.
 ADMIT = f"""
 CREATE FUNCTION quotas_admit(question jsonb) RETURNS jsonb LANGUAGE plpgsql {BY_INDEX} AS $$
 DECLARE
   moment timestamptz := (question->>'at')::timestamptz;
   dry boolean := (question->>'is_dry_run')::boolean;
+  theirs uuid;
   place record;
   verdict jsonb;
   is_stale boolean := false;
   kept text;
 BEGIN
   kept := set_config('synchronous_commit', 'off', true);
-  SELECT b.project_id, p.organization_id, k.admission_mode = 'warn' AS is_lenient,
-         coalesce(nullif(question->>'owner', ''), u.username, '') AS person,
-         CASE WHEN coalesce(question->>'owner', '') = '' THEN u.id
-              ELSE (SELECT w.id FROM auth_user w WHERE w.username = question->>'owner')
-         END AS person_id
-    INTO place
-    FROM tenants_namespacebinding b
-    JOIN tenants_project p ON p.id = b.project_id AND p.state = 'active'
-    JOIN tenants_organization o ON o.id = p.organization_id AND o.state = 'active'
-    JOIN tenants_cluster k ON k.id = b.cluster_id
-    LEFT JOIN auth_user u ON u.id = b.default_owner_id
+  -- Whose the namespace is, is read again under the lock, which somebody may have been waited for.
+  SELECT p.organization_id INTO theirs
+    FROM tenants_namespacebinding b JOIN tenants_project p ON p.id = b.project_id
    WHERE b.cluster_id = (question->>'cluster_id')::uuid
      AND b.namespace = question->>'namespace' AND b.valid @> moment;
-  IF NOT FOUND THEN
-    verdict := jsonb_build_object('code', CASE question->>'unbound'
-      WHEN 'allow' THEN 'allowed_ungoverned' ELSE 'namespace_unbound' END);
-  ELSE
+  IF FOUND THEN
     BEGIN
-      PERFORM pg_advisory_xact_lock_shared(quotas_lock_key(place.organization_id));
-      verdict := quotas_reserve(question, place.organization_id, place.project_id, place.person,
-                                place.person_id, place.is_lenient);
+      PERFORM pg_advisory_xact_lock_shared(quotas_lock_key(theirs));
+      SELECT * INTO place FROM quotas_place(question, moment);
+      IF place.organization_id IS DISTINCT FROM theirs THEN
+        RAISE SQLSTATE 'GL001' USING MESSAGE = 'the namespace has moved';
+      END IF;
+      {_WEIGH}
       -- Looked for only where somebody was refused: it reads every live reservation of a tenant.
       IF verdict->>'code' NOT LIKE 'allowed%' THEN
-        PERFORM FROM quotas_over(place.organization_id, moment) LIMIT 1;
+        PERFORM FROM quotas_over(theirs, moment) LIMIT 1;
         IF FOUND THEN
           RAISE SQLSTATE 'GL001';
         END IF;
@@ -256,9 +268,14 @@ BEGIN
     END;
     IF is_stale THEN
       BEGIN
-        PERFORM quotas_settle(place.organization_id, moment);
-        verdict := quotas_reserve(question, place.organization_id, place.project_id,
-                                  place.person, place.person_id, place.is_lenient);
+        theirs := NULL;
+        LOOP
+          SELECT * INTO place FROM quotas_place(question, moment);
+          EXIT WHEN place.organization_id IS NOT DISTINCT FROM theirs;
+          theirs := place.organization_id;
+          PERFORM quotas_settle(theirs, moment);
+        END LOOP;
+        {_WEIGH}
         IF dry THEN
           RAISE SQLSTATE 'GL000';
         END IF;
@@ -266,6 +283,12 @@ BEGIN
         WHEN SQLSTATE 'GL000' THEN NULL;
       END;
     END IF;
+  ELSE
+    SELECT * INTO place FROM quotas_place(question, moment);
+  END IF;
+  IF verdict IS NULL THEN
+    verdict := jsonb_build_object('code', CASE question->>'unbound'
+      WHEN 'allow' THEN 'allowed_ungoverned' ELSE 'namespace_unbound' END);
   END IF;
   IF NOT (dry OR verdict->>'code' LIKE 'allowed%' OR coalesce(place.is_lenient, false)) THEN
     PERFORM quotas_refuse(question, place.organization_id, place.project_id,

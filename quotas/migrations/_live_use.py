@@ -1,6 +1,12 @@
 """SQL of live use: what the watch has told of pods since, and counters beside their truth."""
 
-from quotas.migrations._admission import PINNED, holds, only_runtime, unseen_too_long
+from quotas.migrations._admission import (
+    PINNED,
+    claimed_in_vain,
+    holds,
+    only_runtime,
+    unseen_too_long,
+)
 
 CLASSES = "timestamptz, text[]"
 
@@ -13,7 +19,7 @@ RETURNS TABLE (
   reservation_id bigint, cluster_id uuid, pod_uid text, resource text, namespace text,
   pod_name text, controller text, organization_id uuid, project_id uuid, owner text, username text,
   size text, units integer, model_groups varchar[], is_burst boolean, state text,
-  release_reason text, origin text, is_seen boolean, organization_before uuid)
+  release_reason text, origin text, is_seen boolean, is_bypass boolean, organization_before uuid)
 LANGUAGE sql STABLE {PINNED} AS $$
 WITH keys AS (
   SELECT r.cluster_id, r.pod_uid, r.resource
@@ -31,7 +37,16 @@ WITH keys AS (
      AND r.state = 'released' AND r.release_reason IN ('expired', 'unbound')
      AND NOT EXISTS (SELECT FROM metering_podallocation a
                       WHERE a.cluster_id = r.cluster_id AND a.pod_uid = r.pod_uid
-                        AND a.resource = r.resource)),
+                        AND a.resource = r.resource)
+  UNION ALL
+  SELECT DISTINCT r.cluster_id, r.pod_uid, r.resource
+    FROM metering_queuedpod q
+   CROSS JOIN LATERAL jsonb_object_keys(q.requests) c(name)
+    JOIN quotas_reservation r ON r.cluster_id = q.cluster_id
+     AND r.namespace = q.namespace AND r.pod_name = substr(c.name, 7)
+   WHERE q.bound_at IS NULL AND c.name LIKE 'claim/%'
+     AND r.state = 'released' AND r.release_reason IN ('expired', 'unbound')
+     AND {claimed_in_vain("r", pod="q")}),
 facts AS (
   SELECT r.id, k.cluster_id, k.pod_uid, k.resource,
          coalesce(r.namespace, a.namespace) AS namespace,
@@ -59,7 +74,9 @@ facts AS (
               WHEN p.id IS NULL THEN 'unbound'
               ELSE '' END AS over,
          CASE WHEN a.id IS NULL THEN 'reserved' ELSE 'held' END AS alive,
-         coalesce(r.origin, CASE WHEN h.is_admitted THEN 'admission' ELSE 'found' END) AS origin,
+         CASE WHEN r.state = 'released' AND r.release_reason = 'expired' THEN 'found'
+              ELSE coalesce(r.origin, CASE WHEN h.is_admitted THEN 'admission' ELSE 'found' END)
+         END AS origin,
          a.id IS NOT NULL OR q.id IS NOT NULL AS is_seen,
          r.organization_id AS organization_before, r.state AS state_before,
          r.release_reason AS reason_before, r.expires_at,
@@ -83,7 +100,9 @@ facts AS (
       HAVING count(*) > 0) h ON r.id IS NULL AND k.resource LIKE 'claim/%')
 SELECT id, cluster_id, pod_uid, resource, namespace, pod_name, controller, organization_id,
        project_id, owner, username, size, units, model_groups, is_burst,
-       CASE over WHEN '' THEN alive ELSE 'released' END, over, origin, is_seen, organization_before
+       CASE over WHEN '' THEN alive ELSE 'released' END, over, origin, is_seen,
+       over = '' AND origin = 'found' AND coalesce(state_before, 'released') = 'released'
+         AND coalesce(reason_before, 'expired') = 'expired', organization_before
   FROM facts f
  WHERE CASE WHEN id IS NULL THEN over = '' AND size <> ''
             WHEN over <> '' THEN state_before <> 'released'
@@ -107,8 +126,8 @@ _KEPT = (
 )
 _KEPT_OF = "{0}." + _KEPT.replace(", ", ", {0}.")
 
-# A first look finds out whose lock is needed, a second one under the locks decides. Organizations
-# are locked by their id; one that comes up only then has its turn at the next tick.
+# A first look finds out whose lock is needed, a second one under the locks decides, by their ids.
+# An organization that comes up only then has its turn at the next tick.
 SWEEP = f"""
 CREATE FUNCTION quotas_sweep(moment timestamptz, burst_classes text[]) RETURNS jsonb
 LANGUAGE plpgsql {PINNED} AS $$
@@ -142,7 +161,8 @@ BEGIN
     UPDATE quotas_reservation r
        SET organization_id = w.organization_id, project_id = w.project_id,
            username = w.username, size = w.size, units = w.units, model_groups = w.model_groups,
-           is_burst = w.is_burst, state = w.state, released_at = NULL, release_reason = '',
+           is_burst = w.is_burst, state = w.state, origin = w.origin, released_at = NULL,
+           release_reason = '',
            expires_at = CASE WHEN w.is_seen THEN NULL ELSE r.expires_at END,
            held_at = CASE WHEN w.state = 'held' THEN coalesce(r.held_at, moment) END
       FROM wanted w WHERE w.reservation_id = r.id AND w.state <> 'released'
@@ -185,8 +205,8 @@ BEGIN
            'bypasses', (SELECT coalesce(jsonb_agg(f), '[]') FROM (
               SELECT k.slug AS cluster, d.namespace, d.size, count(*) AS pods,
                      sum(d.units) AS units
-                FROM added d JOIN tenants_cluster k ON k.id = d.cluster_id
-               WHERE d.origin = 'found' AND k.admission_mode <> 'off'
+                FROM wanted d JOIN tenants_cluster k ON k.id = d.cluster_id
+               WHERE d.is_bypass AND k.admission_mode <> 'off'
                GROUP BY k.slug, d.namespace, d.size
                ORDER BY k.slug, d.namespace, d.size) f))
     INTO swept;

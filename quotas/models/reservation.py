@@ -118,6 +118,11 @@ class Reservation(models.Model):
                 condition=Q(state=ReservationState.RESERVED),
                 name="reservation_expiring",
             ),
+            models.Index(
+                fields=["cluster", "namespace", "pod_name"],
+                condition=Q(resource__startswith="claim/"),
+                name="reservation_claims",
+            ),
         ]
 
     def __str__(self) -> str:

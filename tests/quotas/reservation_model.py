@@ -35,10 +35,12 @@ class Limit:
         )
 
     def in_force(self, at: datetime, *, burst: bool) -> int | None:
+        if burst:
+            return self.burst
         if self.units is None:
             return None
         granted = sum(units for units, end in self.grants if at < end)
-        return self.burst if burst else max(0, self.units + granted)
+        return max(0, self.units + granted)
 
 
 @dataclass(frozen=True)
@@ -103,25 +105,39 @@ class Model:
         rows = {
             key: replace(row, expires_at=at + timedelta(seconds=TTL_SECONDS))
             for key, row in placed.items()
-            if row is not None and not self._was_let_in(key)
+            if row is not None
         }
-        if not rows:
-            return "allowed_before"
         before = dict(self.rows)
-        code = self._weigh(list(rows.values()), at)
+        code = self._replayed(rows) or self._weigh(list(rows.values()), at)
         if not code.startswith("allowed"):
             organization = next(iter(rows.values())).organization
             self._settle(organization, at)
-            code = self._weigh(list(rows.values()), at)
+            code = self._replayed(rows) or self._weigh(list(rows.values()), at)
+        if code == "allowed_before":
+            rows = {}
         if code.startswith("allowed"):
             self.rows |= rows
         if dry:
             self.rows = before
         return code
 
-    def _was_let_in(self, key: tuple[str, str]) -> bool:
-        row = self.rows.get(key)
-        return row is not None and (row.state, row.reason) != ("released", "expired")
+    def _replayed(self, rows: dict[tuple[str, str], Row]) -> str:
+        """Answer a uid that was let in before; "" for one that was not, or expired unseen."""
+        ((uid, _), *_) = rows
+        known = {
+            key: row
+            for key, row in self.rows.items()
+            if key[0] == uid and (row.state, row.reason) != ("released", "expired")
+        }
+        if not known:
+            return ""
+        is_same = known.keys() == rows.keys() and all(
+            row.state != "released"
+            and (row.namespace, row.size, row.units)
+            == (rows[key].namespace, rows[key].size, rows[key].units)
+            for key, row in known.items()
+        )
+        return "allowed_before" if is_same else "replayed_otherwise"
 
     def _placed(self, row: Row) -> Row | None:
         found = self.bindings.get((row.cluster, row.namespace))

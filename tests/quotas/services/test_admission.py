@@ -312,15 +312,6 @@ def test_a_namespace_of_nobody_is_refused_unless_the_platform_lets_it_in(cluster
     )
 
 
-@pytest.mark.parametrize("table", ["organization", "project"])
-def test_a_closed_tenant_has_no_namespace(cast: Cast, cluster: Cluster, table: str) -> None:
-    closed = {"organization": cast.acme, "project": cast.llm}[table]
-    closed.state = "closed"
-    closed.save()
-
-    assert ask(cluster).code is VerdictCode.NAMESPACE_UNBOUND
-
-
 def test_asking_again_counts_nothing_again(cast: Cast, cluster: Cluster) -> None:
     limit = make_limit(cast.acme, units=1)
 
@@ -369,22 +360,3 @@ def test_a_cluster_that_only_warns_counts_what_it_would_refuse(
     assert verdict.code is VerdictCode.LIMIT_REACHED
     assert counted(limit) == (0, 2, 0, 0)
     assert not AdmissionRefusal.objects.exists()
-
-
-def test_what_no_pod_has_is_refused_without_asking_the_ledger(cast: Cast, cluster: Cluster) -> None:
-    limit = make_limit(cast.acme, units=None)
-
-    codes = [ask(cluster, "llm", "pod-1", demand(units)).code for units in (1_000_001, 2**63)]
-    largest = ask(cluster, "llm", "pod-1", demand(1_000_000)).code
-
-    assert codes == [VerdictCode.DEMAND_TOO_LARGE] * 2
-    assert largest is VerdictCode.ALLOWED
-    assert counted(limit) == (0, 1_000_000, 0, 0)
-    assert not AdmissionRefusal.objects.exists()
-
-
-def test_a_device_class_of_any_name_is_counted(cast: Cast, cluster: Cluster) -> None:
-    limit = make_limit(cast.acme, units=1)
-
-    assert ask(cluster, "llm", "c", demand(resource=f"claim/{'x' * 253}")).is_allowed
-    assert counted(limit) == (0, 1, 0, 0)

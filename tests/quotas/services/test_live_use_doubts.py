@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from metering.models import ClaimConsumer
-from quotas.domain.live_use import Sweep
+from quotas.domain.live_use import Bypass, Sweep
 from quotas.models import QuotaCounter, QuotaLimit, Reservation
 from quotas.services.counters import open_counter
 from quotas.services.live_use import repair_counters
@@ -103,3 +103,73 @@ def test_units_beyond_32_bits_are_counted_and_stop_nobody(cast: Cast, cluster: C
     assert repair.drift_units == total
     assert counted(whole) == (total, 0, 0, 0)
     assert drifted() == []
+
+
+def claim(cluster: Cluster, uid: str = "claim-1", units: int = 8) -> None:
+    assert ask(cluster, "llm", uid, demand(units, resource=CLAIM)).is_allowed
+
+
+def test_a_claim_does_not_expire_while_a_pod_waits_for_it(
+    cluster: Cluster, limit: QuotaLimit
+) -> None:
+    claim(cluster)
+    see(cluster, "pod-1", requests={"claim/claim-1": 1})
+    late = LATER + timedelta(days=1)
+    beat(cluster, late)
+
+    waiting = sweep(late), ask(cluster, uid="pod-2", at=late).code, counted(limit)
+    start(cluster, "claim-1", resource=CLAIM, units=8)
+    bound = sweep(late)
+
+    assert waiting == (Sweep(), "limit_reached", (0, 8, 0, 0))
+    assert bound == Sweep(changed=1)
+    assert counted(limit) == (8, 0, 0, 0)
+    assert Reservation.objects.get(pod_uid="claim-1").origin == "admission"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"requests": {"claim/other": 1}},
+        {"requests": {"claim/claim-1": 1}, "namespace": "other"},
+        {"requests": {"claim/claim-1": 1}, "gone_at": AT},
+    ],
+)
+def test_a_claim_that_nobody_waits_for_expires(
+    cluster: Cluster, limit: QuotaLimit, fields: dict[str, object]
+) -> None:
+    claim(cluster)
+    see(cluster, "pod-1", **fields)
+    beat(cluster, LATER)
+
+    assert sweep() == Sweep(released=1)
+    assert state("claim-1") == ("released", "expired")
+    assert counted(limit) == (0, 0, 0, 0)
+
+
+def test_what_a_claim_did_not_get_of_its_alternatives_expires(
+    cluster: Cluster, limit: QuotaLimit
+) -> None:
+    ask(cluster, "llm", "claim-1", demand(resource=CLAIM), demand(resource="claim/other"))
+    see(cluster, "pod-1", requests={"claim/claim-1": 1})
+    start(cluster, "claim-1", resource=CLAIM)
+    beat(cluster, LATER)
+
+    assert sweep() == Sweep(released=1, changed=1)
+    assert counted(limit) == (1, 0, 0, 0)
+
+
+def test_a_claim_that_expired_counts_again_as_a_bypass_once_a_pod_waits_for_it(
+    cluster: Cluster, limit: QuotaLimit
+) -> None:
+    claim(cluster)
+    beat(cluster, LATER)
+    sweep()
+    see(cluster, "pod-1", requests={"claim/claim-1": 1})
+
+    swept, again = sweep(), sweep()
+
+    assert swept == Sweep(changed=1, bypasses=(Bypass("hopper", "llm", "large", 1, 8),))
+    assert again == Sweep()
+    assert counted(limit) == (0, 8, 0, 0)
+    assert Reservation.objects.get().origin == "found"
