@@ -41,21 +41,20 @@ def record_loan(loan: QuotaLoan, verb: str, *, actor: Actor, at: datetime) -> No
 
 
 def tell_loan(loan: QuotaLoan, *, at: datetime) -> None:
-    """Tell the organization's administrators and both projects' leads what became of a loan."""
+    """Tell administrators of the organization and leads of both projects, each once, of a loan."""
     words = WORDS.get(LoanState(loan.state))
     if words is None:
         return
     line = f"{loan.lender.name} {words} {loan.units} {loan.size} ({loan.borrower.name})"
     until = f"Until {loan.end_at:%Y-%m-%d %H:%M} UTC." if loan.state == LoanState.ACTIVE else ""
-    for project in (loan.lender, loan.borrower):
-        notify(
-            event=f"quotas:loan:{loan.state}",
-            organization_id=loan.organization_id,
-            subject=line,
-            text="\n".join(filter(None, [f"{line}.", until, loan.note])),
-            facts={"loan": str(loan.pk), "units": loan.units, "size": loan.size},
-            roles=(Role.PROJECT_LEAD, Role.ORGANIZATION_ADMIN),
-            project_id=project.pk,
-            key=f"quotas:loan:{loan.pk}:{loan.state}:{project.pk}",
-            at=at,
-        )
+    notify(
+        event=f"quotas:loan:{loan.state}",
+        organization_id=loan.organization_id,
+        subject=line,
+        text="\n".join(filter(None, [f"{line}.", until, loan.note])),
+        facts={"loan": str(loan.pk), "units": loan.units, "size": loan.size},
+        roles=(Role.PROJECT_LEAD, Role.ORGANIZATION_ADMIN),
+        project_ids=(loan.lender_id, loan.borrower_id),
+        key=f"quotas:loan:{loan.pk}:{loan.state}",
+        at=at,
+    )

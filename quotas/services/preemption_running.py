@@ -1,5 +1,6 @@
 """Executing, stopping and expiring preemption plans: the decisions; the steps are elsewhere."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -23,7 +24,7 @@ from tenants.domain.roles import Role
 from tenants.models import Organization
 from tenants.selectors.locks import lock_rows
 from tenants.services.audit import record
-from tenants.services.notifications import notify
+from tenants.services.notifications import PersonalNews, notify, notify_each
 
 WRITE: Final = "quotas:preemption:write"
 RUN_FOR: Final = timedelta(hours=24)
@@ -162,28 +163,45 @@ def _place(target: EnforcementTarget) -> str:
 
 
 def _announce(plan: PreemptionPlan, *, at: datetime) -> None:
-    """Tell everybody whose pods will go, and who looks after the organization."""
-    steps = list(
-        PreemptionAction.objects.filter(plan=plan).values_list(
-            "namespace", "pod_name", "username", "why"
-        )
-    )
-    first = (
-        f"From {plan.not_before:%Y-%m-%d %H:%M} UTC on these pods are ended, one workload after "
-        "another. Jobs are suspended and can be resumed."
-    )
-    lines = [f"{namespace}/{name}: {why}" for namespace, name, _, why in steps]
+    """Tell everybody which of their own pods will go, and administrators all of them."""
+    steps = list(PreemptionAction.objects.filter(plan=plan))
+    by_username: dict[str, list[PreemptionAction]] = {}
+    for step in steps:
+        by_username.setdefault(step.username, []).append(step)
+    by_username.pop("", None)
     notify(
         event="quotas:preemption:announced",
         organization_id=plan.organization_id,
         subject=f"{len(steps)} pods will be ended to fit the limits",
-        text="\n".join([first, *lines]),
+        text=_notice(plan, steps),
         facts={"plan": str(plan.pk), "pods": len(steps)},
-        usernames=sorted({username for _, _, username, _ in steps if username}),
-        roles=[Role.ORGANIZATION_ADMIN],
+        roles=[Role.ORGANIZATION_ADMIN, Role.PLATFORM_ADMIN],
         key=f"preemption:{plan.pk}:announced",
         at=at,
     )
+    notify_each(
+        event="quotas:preemption:announced",
+        organization_id=plan.organization_id,
+        news=[
+            PersonalNews(
+                username=username,
+                subject=f"{len(own)} of your pods will be ended to fit the limits",
+                text=_notice(plan, own),
+                facts={"plan": str(plan.pk), "pods": len(own)},
+            )
+            for username, own in sorted(by_username.items())
+        ],
+        key=f"preemption:{plan.pk}:announced",
+        at=at,
+    )
+
+
+def _notice(plan: PreemptionPlan, steps: Sequence[PreemptionAction]) -> str:
+    first = (
+        f"From {plan.not_before:%Y-%m-%d %H:%M} UTC on these pods are ended, one workload after "
+        "another. Jobs are suspended and can be resumed."
+    )
+    return "\n".join([first, *(f"{step.namespace}/{step.pod_name}: {step.why}" for step in steps)])
 
 
 def _record(plan: PreemptionPlan, verb: str, *, actor: Actor, at: datetime) -> None:

@@ -106,7 +106,7 @@ def tell_ending(grant: QuotaGrant, request: QuotaRequest, *, at: datetime) -> bo
         text="\n".join(lines),
         facts={"request": str(request.pk), "grant": str(grant.pk), "units": grant.units},
         usernames=[request.requested_by.username],
-        project_id=request.project_id,
+        project_ids=[request.project_id],
         key=f"quotas:grant:ending:{grant.pk}:{grant.valid.upper.isoformat()}",
         at=at,
     )
@@ -136,7 +136,7 @@ def _tell(
         },
         usernames=[] if verb in {"submitted", "escalated"} else [request.requested_by.username],
         roles=roles or (),
-        project_id=request.project_id,
+        project_ids=[request.project_id],
         at=at,
     )
 

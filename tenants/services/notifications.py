@@ -2,14 +2,15 @@
 
     notify(
         event="quotas:request:approved", organization_id=..., subject="...", text="...",
-        facts={...}, usernames=["bob"], roles=[Role.PROJECT_LEAD], project_id=..., at=at,
+        facts={...}, usernames=["bob"], roles=[Role.PROJECT_LEAD], project_ids=[...], at=at,
     )
 
 Nothing is sent here. `tenants.tick_notifications` sends what is due, at least once; receivers know
 a repeated event by its id.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -21,9 +22,19 @@ from tenants.domain.notification_rules import EndpointKind, is_event, wants
 from tenants.domain.roles import ROLE_SCOPES, Role, RoleScope
 from tenants.models import Membership, Notification, NotificationDelivery, NotificationEndpoint
 from tenants.models.organization import LifecycleState
-from tenants.selectors.people import mail_addresses
+from tenants.selectors.people import mail_addresses, people_of
 
 SUBJECT_LENGTH_MAX: Final = 200
+
+
+@dataclass(frozen=True)
+class PersonalNews:
+    """What one person is told, who must not learn what the others are."""
+
+    username: str
+    subject: str
+    text: str
+    facts: Mapping[str, Any]
 
 
 def notify(  # noqa: PLR0913 - What is told, and to whom; all are keyword only.
@@ -35,7 +46,7 @@ def notify(  # noqa: PLR0913 - What is told, and to whom; all are keyword only.
     facts: Mapping[str, Any] | None = None,
     usernames: Iterable[str] = (),
     roles: Iterable[Role] = (),
-    project_id: UUID | None = None,
+    project_ids: Iterable[UUID] = (),
     key: str | None = None,
     at: datetime,
 ) -> UUID | None:
@@ -51,9 +62,10 @@ def notify(  # noqa: PLR0913 - What is told, and to whom; all are keyword only.
         subject: One line, without a full stop; longer ones are cut.
         text: Plain text that a person understands without looking anything up.
         facts: JSON values for programs; never a secret.
-        usernames: People who are told whatever their role.
+        usernames: People who are told whatever their role, as long as it is one in the
+            organization, in one of its projects or on the platform.
         roles: Everybody active who holds one of them is told.
-        project_id: Whose leads and members `roles` means; None for no project.
+        project_ids: Whose leads and members `roles` means.
         key: What is told once only: a second notification with the key is not written.
         at: When it happened, UTC.
 
@@ -64,20 +76,17 @@ def notify(  # noqa: PLR0913 - What is told, and to whom; all are keyword only.
         RuntimeError: Called outside a transaction, where it could outlive what it tells.
         ValueError: The event's name is none.
     """
-    if not transaction.get_connection().in_atomic_block:
-        raise RuntimeError("A notification is written in the transaction of what it tells.")
-    if not is_event(event):
-        raise ValueError(f"{event!r} is no event's name")
+    _require_sense(event)
     notification = Notification(
         event=event,
         organization_id=organization_id,
-        subject=" ".join(subject.split())[:SUBJECT_LENGTH_MAX],
+        subject=_one_line(subject),
         text=text,
         facts=dict(facts or {}),
         key=key,
         occurred_at=at,
     )
-    if not _is_new(notification):
+    if not _new_of([notification]):
         return None
     NotificationDelivery.objects.bulk_create(
         [
@@ -85,7 +94,7 @@ def notify(  # noqa: PLR0913 - What is told, and to whom; all are keyword only.
             *_to_people(
                 notification,
                 usernames=usernames,
-                holders=_holders(roles, organization_id=organization_id, project_id=project_id),
+                holders=_holders(roles, organization_id=organization_id, project_ids=project_ids),
             ),
         ],
         ignore_conflicts=True,
@@ -93,10 +102,72 @@ def notify(  # noqa: PLR0913 - What is told, and to whom; all are keyword only.
     return notification.pk
 
 
-def _is_new(notification: Notification) -> bool:
-    """Write a notification; False when its key was there before, even a moment ago."""
-    Notification.objects.bulk_create([notification], ignore_conflicts=True)
-    return notification.key is None or Notification.objects.filter(pk=notification.pk).exists()
+def notify_each(
+    *,
+    event: str,
+    organization_id: UUID | None,
+    news: Iterable[PersonalNews],
+    key: str,
+    at: datetime,
+) -> int:
+    """Tell each person their own by mail, once for a key; return how many are told now.
+
+    No endpoint is told: what concerns the organization as a whole is told by `notify`. The number
+    of statements does not grow with the people.
+
+    Args:
+        event: As for `notify`.
+        organization_id: Whose matter it is; others' people are told nothing.
+        news: What is told to whom, one for each person.
+        key: What is told to each once only.
+        at: When it happened, UTC.
+
+    Raises:
+        RuntimeError: Called outside a transaction.
+        ValueError: The event's name is none.
+    """
+    _require_sense(event)
+    own = {one.username: one for one in news}
+    people = people_of(organization_id, usernames=own).exclude(email="").order_by("username")
+    addresses: dict[UUID, str] = {}
+    written = []
+    for person in people:
+        one = own[person.username]
+        notification = Notification(
+            event=event,
+            organization_id=organization_id,
+            subject=_one_line(one.subject),
+            text=one.text,
+            facts=dict(one.facts),
+            key=f"{key}:{person.pk}",
+            occurred_at=at,
+        )
+        addresses[notification.pk] = person.email
+        written.append(notification)
+    new = _new_of(written)
+    NotificationDelivery.objects.bulk_create(
+        _delivery(one, kind=EndpointKind.MAIL.value, address=addresses[one.pk]) for one in new
+    )
+    return len(new)
+
+
+def _require_sense(event: str) -> None:
+    if not transaction.get_connection().in_atomic_block:
+        raise RuntimeError("A notification is written in the transaction of what it tells.")
+    if not is_event(event):
+        raise ValueError(f"{event!r} is no event's name")
+
+
+def _one_line(subject: str) -> str:
+    return " ".join(subject.split())[:SUBJECT_LENGTH_MAX]
+
+
+def _new_of(notifications: Sequence[Notification]) -> list[Notification]:
+    """Write notifications; return those whose key was not there before, even a moment ago."""
+    Notification.objects.bulk_create(notifications, ignore_conflicts=True)
+    keyed = [one.pk for one in notifications if one.key is not None]
+    there = set(Notification.objects.filter(pk__in=keyed).values_list("pk", flat=True))
+    return [one for one in notifications if one.key is None or one.pk in there]
 
 
 def _to_endpoints(notification: Notification) -> list[NotificationDelivery]:
@@ -114,19 +185,25 @@ def _to_endpoints(notification: Notification) -> list[NotificationDelivery]:
 def _to_people(
     notification: Notification, *, usernames: Iterable[str], holders: Q
 ) -> list[NotificationDelivery]:
-    addresses = mail_addresses(usernames=usernames, memberships=Membership.objects.filter(holders))
+    addresses = mail_addresses(
+        usernames=usernames,
+        organization_id=notification.organization_id,
+        memberships=Membership.objects.filter(holders),
+    )
     return [
         _delivery(notification, kind=EndpointKind.MAIL.value, address=address)
         for address in addresses
     ]
 
 
-def _holders(roles: Iterable[Role], *, organization_id: UUID | None, project_id: UUID | None) -> Q:
+def _holders(
+    roles: Iterable[Role], *, organization_id: UUID | None, project_ids: Iterable[UUID]
+) -> Q:
     """Return which memberships hold one of the roles over what the notification is about."""
     reach = {
         RoleScope.PLATFORM: Q(),
         RoleScope.ORGANIZATION: Q(organization=organization_id, organization__isnull=False),
-        RoleScope.PROJECT: Q(project=project_id, project__isnull=False),
+        RoleScope.PROJECT: Q(project__in=list(project_ids)),
     }
     held = Q(pk__in=[])
     for role in roles:

@@ -13,8 +13,9 @@ from quotas.models import AdmissionRefusal, LoanMode, QuotaGrant, QuotaLimit, Qu
 from quotas.services.lending import LendingDone, set_loan_policy
 from quotas.services.loans import approve_loan, decline_loan, end_loan, recall_loan
 from tenants.domain.errors import ForbiddenError, NotFoundError
-from tenants.models import Notification
-from tests.builders import AT, make_organization
+from tenants.domain.roles import Role
+from tenants.models import Notification, NotificationDelivery, NotificationEndpoint
+from tests.builders import AT, grant, make_organization, make_user
 from tests.cast import Cast
 from tests.quotas.builders import actor_of, audit_actions, make_limit
 from tests.quotas.fair_use import DAY, HOUR, refuse, reserve, suspend
@@ -239,13 +240,28 @@ def test_a_note_that_cannot_be_kept_is_refused(world: LendingWorld) -> None:
     assert loan().state == "proposed"
 
 
-def test_leads_and_administrators_are_told(world: LendingWorld) -> None:
+def test_leads_of_both_and_administrators_are_told_once(world: LendingWorld) -> None:
+    acme = world.cast.acme
+    grant(make_user("vera"), Role.PROJECT_LEAD, project=world.cast.vision)
+    NotificationEndpoint.objects.create(
+        organization=acme, kind="mail", address="gpu@acme.test", events=["*"], created_at=AT
+    )
     world.refresh()
     approve(world)
 
-    events = set(Notification.objects.values_list("event", flat=True))
-
-    assert {"quotas:loan:proposed", "quotas:loan:active"} <= events
+    rows = NotificationDelivery.objects.order_by("notification__occurred_at", "pk")
+    told = rows.values_list("notification__event", "address")
+    assert sorted(told) == [
+        ("quotas:loan:active", "alice@example.test"),
+        ("quotas:loan:active", "bob@example.test"),
+        ("quotas:loan:active", "gpu@acme.test"),
+        ("quotas:loan:active", "vera@example.test"),
+        ("quotas:loan:proposed", "alice@example.test"),
+        ("quotas:loan:proposed", "bob@example.test"),
+        ("quotas:loan:proposed", "gpu@acme.test"),
+        ("quotas:loan:proposed", "vera@example.test"),
+    ]
+    assert Notification.objects.count() == 2
 
 
 def test_a_policy_is_set_once_and_changed_with_an_entry(cast: Cast) -> None:

@@ -48,16 +48,37 @@ def test_an_executed_plan_begins_after_its_grace(cast: Cast, plan: PreemptionPla
     assert EVICTOR.cluster("hopper").asked == []
 
 
-def test_whom_it_is_about_is_told(cast: Cast, plan: PreemptionPlan) -> None:
-    execute(plan)
+def test_everybody_is_told_of_their_own_pods_and_administrators_of_all(
+    cast: Cast, cluster: Cluster
+) -> None:
+    admit(cluster, cast.llm, "b", username="bob")
+    admit(cluster, cast.vision, "c", username="bob")
+    admit(cluster, cast.vision, "m", username="mallory")
+    admit(cluster, cast.vision, "n", username="")
+    execute(plan_preemption(organization=cast.acme, actor=TICK, at=AT))
 
-    told = Notification.objects.get(event="quotas:preemption:announced")
-    assert told.organization_id == cast.acme.pk
-    assert told.subject == "1 pods will be ended to fit the limits"
-    assert "From 2026-11-02 09:05 UTC on" in told.text
-    assert "llm/a: Within its project's limit, priority 0" in told.text
-    addresses = NotificationDelivery.objects.filter(notification=told).values_list("address")
-    assert {address for (address,) in addresses} == {"alice@example.test", "carol@example.test"}
+    rows = NotificationDelivery.objects.select_related("notification")
+    texts = {row.address.split("@")[0]: row.notification.text for row in rows}
+    pods = {
+        name: sorted(line.split(":")[0] for line in text.splitlines()[1:])
+        for name, text in texts.items()
+    }
+    everything = ["llm/a", "llm/b", "vision/c", "vision/m", "vision/n"]
+    assert pods == {
+        "alice": everything,
+        "frank": everything,
+        "bob": ["llm/b", "vision/c"],
+        "carol": ["llm/a"],
+    }
+    assert all(text.startswith("From 2026-11-02 09:05 UTC on") for text in texts.values())
+    assert "llm/a: Within its project's limit, priority 0" in texts["carol"]
+    assert {row.notification.organization_id for row in rows} == {cast.acme.pk}
+    assert {row.notification.event for row in rows} == {"quotas:preemption:announced"}
+    assert sorted(set(rows.values_list("notification__subject", flat=True))) == [
+        "1 of your pods will be ended to fit the limits",
+        "2 of your pods will be ended to fit the limits",
+        "5 pods will be ended to fit the limits",
+    ]
 
 
 def test_executing_again_changes_nothing(plan: PreemptionPlan) -> None:
@@ -65,7 +86,7 @@ def test_executing_again_changes_nothing(plan: PreemptionPlan) -> None:
     again = execute(plan, at=AT + timedelta(minutes=1))
 
     assert (again.not_before, again.version) == (AT + GRACE, 2)
-    assert Notification.objects.count() == 1
+    assert Notification.objects.count() == 2
     assert AuditEntry.objects.filter(action="quotas:preemption:execute").count() == 1
 
 

@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from tenants.domain.roles import Role
 from tenants.models import Notification, NotificationDelivery, NotificationEndpoint, Organization
-from tenants.services.notifications import notify
+from tenants.services.notifications import PersonalNews, notify, notify_each
 from tests.builders import AT, grant, make_user
 from tests.cast import Cast, make_cast
 
@@ -103,14 +103,14 @@ def test_a_matter_of_the_platform_is_told_to_no_organization(cast: Cast) -> None
 def test_people_are_told_by_the_roles_they_hold_over_the_matter(
     cast: Cast, roles: list[Role], names: list[str]
 ) -> None:
-    tell(organization_id=cast.acme.pk, project_id=cast.llm.pk, roles=roles)
+    tell(organization_id=cast.acme.pk, project_ids=[cast.llm.pk], roles=roles)
 
     assert told() == [("mail", f"{name}@example.test") for name in names]
 
 
 def test_leads_of_a_project_are_told_only_where_it_is_about_one(cast: Cast) -> None:
     tell(organization_id=cast.acme.pk, roles=[Role.PROJECT_LEAD, Role.MEMBER])
-    tell(organization_id=cast.acme.pk, project_id=cast.vision.pk, roles=[Role.PROJECT_LEAD])
+    tell(organization_id=cast.acme.pk, project_ids=[cast.vision.pk], roles=[Role.PROJECT_LEAD])
 
     assert told() == []
 
@@ -123,7 +123,7 @@ def test_nobody_is_told_twice(cast: Cast) -> None:
 
     tell(
         organization_id=cast.acme.pk,
-        project_id=cast.llm.pk,
+        project_ids=[cast.llm.pk],
         usernames=["bob", "dora"],
         roles=[Role.PROJECT_LEAD, Role.ORGANIZATION_ADMIN],
     )
@@ -137,16 +137,80 @@ def test_who_left_or_has_no_address_is_not_told(cast: Cast) -> None:
     cast.carol.email = ""
     cast.carol.save()
 
-    tell(usernames=["bob", "carol", "nobody"])
+    tell(organization_id=cast.acme.pk, usernames=["bob", "carol", "nobody"])
 
     assert Notification.objects.count() == 1
     assert told() == []
 
 
-@pytest.mark.usefixtures("cast")
-def test_what_has_a_key_is_told_once() -> None:
-    first = tell(key="reminder:1", usernames=["bob"])
-    second = tell(key="reminder:1", usernames=["bob", "carol"])
+def test_who_is_named_is_told_only_with_a_role_there_or_on_the_platform(cast: Cast) -> None:
+    everybody = ["alice", "bob", "carol", "dora", "frank", "ann", "mallory"]
+    make_user("stranger")
+
+    tell(organization_id=cast.acme.pk, usernames=[*everybody, "stranger"])
+    of_acme = told()
+    NotificationDelivery.objects.all().delete()
+    tell(usernames=everybody)
+
+    assert of_acme == [
+        ("mail", f"{name}@example.test")
+        for name in ("alice", "ann", "bob", "carol", "dora", "frank")
+    ]
+    assert told() == [("mail", f"{name}@example.test") for name in ("ann", "dora", "frank")]
+
+
+def test_each_is_told_their_own_and_no_endpoint_is(cast: Cast) -> None:
+    endpoint(cast.acme, "https://acme.test/all")
+    own = [
+        PersonalNews(username=name, subject=f"For {name}", text=f"{name}'s", facts={"pods": 1})
+        for name in ("bob", "carol", "mallory", "nobody")
+    ]
+
+    counts = [
+        notify_each(
+            event="quotas:preemption:announced",
+            organization_id=cast.acme.pk,
+            news=own,
+            key="plan",
+            at=AT,
+        )
+        for _ in range(2)
+    ]
+
+    assert counts == [2, 0]
+    rows = NotificationDelivery.objects.order_by("address")
+    assert list(rows.values_list("address", "notification__subject", "notification__text")) == [
+        ("bob@example.test", "For bob", "bob's"),
+        ("carol@example.test", "For carol", "carol's"),
+    ]
+    assert Notification.objects.count() == 2
+
+
+def test_telling_each_their_own_takes_as_many_statements_for_many(cast: Cast) -> None:
+    def count(names: list[str], key: str) -> int:
+        with CaptureQueriesContext(connection) as queries:
+            notify_each(
+                event="quotas:preemption:announced",
+                organization_id=cast.acme.pk,
+                news=[PersonalNews(name, "s", "t", {}) for name in names],
+                key=key,
+                at=AT,
+            )
+        return len(queries)
+
+    few = count(["bob"], "few")
+    names = [f"member-{number}" for number in range(20)]
+    for name in names:
+        grant(make_user(name), Role.MEMBER, project=cast.llm)
+
+    assert count(names, "many") == few
+    assert NotificationDelivery.objects.count() == 21
+
+
+def test_what_has_a_key_is_told_once(cast: Cast) -> None:
+    acme = {"organization_id": cast.acme.pk}
+    first = tell(key="reminder:1", usernames=["bob"], **acme)
+    second = tell(key="reminder:1", usernames=["bob", "carol"], **acme)
     other = tell(key="reminder:2")
 
     assert first is not None
@@ -156,10 +220,9 @@ def test_what_has_a_key_is_told_once() -> None:
     assert told() == [("mail", "bob@example.test")]
 
 
-@pytest.mark.usefixtures("cast")
-def test_what_has_no_key_is_told_each_time() -> None:
-    tell(usernames=["bob"])
-    tell(usernames=["bob"])
+def test_what_has_no_key_is_told_each_time(cast: Cast) -> None:
+    tell(organization_id=cast.acme.pk, usernames=["bob"])
+    tell(organization_id=cast.acme.pk, usernames=["bob"])
 
     assert Notification.objects.count() == 2
     assert told() == [("mail", "bob@example.test")] * 2
@@ -176,12 +239,12 @@ def test_a_subject_is_one_line_that_fits() -> None:
 
 def test_statements_do_not_grow_with_those_who_are_told(cast: Cast) -> None:
     with CaptureQueriesContext(connection) as few:
-        tell(organization_id=cast.acme.pk, roles=[Role.PROJECT_LEAD], project_id=cast.llm.pk)
+        tell(organization_id=cast.acme.pk, roles=[Role.PROJECT_LEAD], project_ids=[cast.llm.pk])
     for number in range(20):
         grant(make_user(f"lead-{number}"), Role.PROJECT_LEAD, project=cast.llm)
         endpoint(cast.acme, f"https://acme.test/{number}")
     with CaptureQueriesContext(connection) as many:
-        tell(organization_id=cast.acme.pk, roles=[Role.PROJECT_LEAD], project_id=cast.llm.pk)
+        tell(organization_id=cast.acme.pk, roles=[Role.PROJECT_LEAD], project_ids=[cast.llm.pk])
 
     assert len(many) == len(few)
     assert NotificationDelivery.objects.count() == 1 + 41
