@@ -1,6 +1,7 @@
 """Whoever is let in after a change of what is in force was committed was let in under it."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -13,7 +14,7 @@ from quotas.services.grants import grant_units
 from quotas.services.limits import set_limit
 from quotas.services.suspensions import suspend_tenant
 from tenants.domain.actors import system_actor
-from tenants.models import Cluster
+from tenants.models import Cluster, NamespaceBinding
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast, make_cast
 from tests.quotas.admitting import ask, counted, demand, drifted
@@ -96,3 +97,28 @@ def test_once_a_lowered_limit_is_committed_nothing_above_it_is_let_in() -> None:
 
     assert counted(limit)[1] <= max(10, at_lowering[0])
     assert drifted() == []
+
+
+def test_a_namespace_that_moves_while_a_pod_waits_counts_where_it_is() -> None:
+    cast, cluster, limit = stage()
+    other = make_limit(cast.umbrella, units=8)
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            lock_counters(organization_id=cast.acme.pk)
+            asked = pool.submit(at_once, lambda: ask(cluster).code.value)
+            while not waiting():
+                pass
+            NamespaceBinding.objects.filter(namespace="llm").update(project=cast.virus)
+        (told,) = asked.result(timeout=60)
+
+    assert told == "allowed"
+    assert (counted(limit), counted(other)) == ((0, 0, 0, 0), (0, 1, 0, 0))
+
+
+def waiting() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"
+        )
+        return bool(cursor.fetchone()[0])
