@@ -13,25 +13,11 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Final
 
-from quotas.domain.overage import Holding, Overage, OverageKind, counts
+from quotas.domain.gangs import Candidate, GangKey, gangs_of
+from quotas.domain.overage import Overage, OverageKind, counts
 
 SYSTEM_PRIORITY_MIN: Final = 2_000_000_000
 """From here on PriorityClasses are the system's. Source: Kubernetes, "Pod Priority"."""
-GANG_KINDS: Final = frozenset(
-    {
-        "Job",
-        "JobSet",
-        "LeaderWorkerSet",
-        "MPIJob",
-        "PodGroup",
-        "PyTorchJob",
-        "RayJob",
-        "ResourceClaim",
-        "TFJob",
-    }
-)
-"""Controllers whose pods are worth nothing without one another; a claim that several pods share is
-free when all of them are gone."""
 
 
 class Tier(IntEnum):
@@ -47,35 +33,6 @@ _TIERS = {
     Tier.BORROWED: "over the limit of its own project or user",
     Tier.NOMINAL: "within its project's limit",
 }
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One pod that holds units, or waits for them beside others of its gang.
-
-    Attributes:
-        controller: "Kind/name"; "" without one.
-        priority: The value of its PriorityClass; 0 when none is known.
-        holdings: What it holds; empty while it is not bound to a node.
-        is_ending: Its deletion has been asked for: what it holds is as good as free.
-        protection: Why it may not go now; "" when it may.
-        project: Whose it is.
-        username: Whom it counts for.
-    """
-
-    cluster: str
-    namespace: str
-    pod_name: str
-    pod_uid: str
-    controller: str
-    priority_class: str
-    priority: int
-    began_at: datetime
-    holdings: tuple[Holding, ...]
-    is_ending: bool = False
-    protection: str = ""
-    project: str = ""
-    username: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,14 +70,14 @@ class Choice:
 
 @dataclass(frozen=True)
 class _Gang:
-    key: tuple[str, str, str]
+    key: GangKey
     pods: tuple[Candidate, ...]
     freed: tuple[int, ...]
     tier: Tier
     spared: str
 
     @property
-    def rank(self) -> tuple[int, int, int, tuple[str, str, str]]:
+    def rank(self) -> tuple[int, int, int, GangKey]:
         """Return who goes first: the smaller."""
         priority = max(pod.priority for pod in self.pods)
         began_at = min(pod.began_at for pod in self.pods)
@@ -166,13 +123,6 @@ def are_settled(overages: Iterable[Overage], everybody: Iterable[Candidate]) -> 
     return all(one.units <= _ending(one, pods) for one in overages)
 
 
-def gang_of(pod: Candidate) -> tuple[str, str, str]:
-    """Return what goes together: the pods of one gang controller, else the pod alone."""
-    kind = pod.controller.partition("/")[0]
-    name = pod.controller if kind in GANG_KINDS else f"Pod/{pod.pod_name}/{pod.pod_uid}"
-    return pod.cluster, pod.namespace, name
-
-
 def spared_because(pod: Candidate) -> str:
     """Return why a pod may not go; "" when it may."""
     if pod.priority >= SYSTEM_PRIORITY_MIN or pod.priority_class.startswith("system-"):
@@ -181,10 +131,7 @@ def spared_because(pod: Candidate) -> str:
 
 
 def _gangs(overages: Sequence[Overage], pods: Sequence[Candidate]) -> Iterable[_Gang]:
-    grouped: dict[tuple[str, str, str], list[Candidate]] = {}
-    for pod in pods:
-        grouped.setdefault(gang_of(pod), []).append(pod)
-    for key, members in grouped.items():
+    for key, members in gangs_of(pods).items():
         left = tuple(
             sorted((one for one in members if not one.is_ending), key=lambda one: one.pod_name)
         )

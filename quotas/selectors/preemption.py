@@ -14,8 +14,8 @@ from django.db.models import Sum
 
 from metering.domain.gpu_sizes import GPUSize
 from metering.selectors.held_pods import ClaimUser, HeldPod, claim_users, held_pods
+from quotas.domain.gangs import Candidate
 from quotas.domain.overage import Allowance, Holding, Overage, Selector, overages_of
-from quotas.domain.preemption import Candidate
 from quotas.domain.preemption_state import PlanState, StepState
 from quotas.models import (
     EnforcementTarget,
@@ -183,13 +183,15 @@ def _candidates(organization_id: UUID, *, at: datetime) -> tuple[Candidate, ...]
         .order_by("cluster_id", "namespace", "pod_name", "pk")
         .values()
     )
-    known = held_pods({row["pod_uid"] for row in rows})
     users = claim_users({row["pod_uid"] for row in rows if _is_claim(row)})
+    using = {user.pod_uid for found in users.values() for user in found}
+    known = held_pods({row["pod_uid"] for row in rows} | using)
+    makers = _makers(using)
     windows = _windows(organization_id, at=at)
     ending = _ending_uids(organization_id, at=at)
     pods: dict[tuple[UUID, str], Candidate] = {}
     for row in rows:
-        for candidate in _candidates_of_row(row, known=known, users=users):
+        for candidate in _candidates_of_row(row, known=known, users=users, makers=makers):
             key = row["cluster_id"], candidate.pod_uid
             before = pods.get(key)
             together = candidate if before is None else _merged(before, candidate)
@@ -205,7 +207,22 @@ def _merged(before: Candidate, other: Candidate) -> Candidate:
         before,
         holdings=(*before.holdings, *other.holdings),
         controller=before.controller or other.controller,
+        claims=before.claims | other.claims,
     )
+
+
+def _makers(uids: Iterable[str]) -> Mapping[tuple[UUID, str], str]:
+    """Return the controllers of pods as admission saw them, also of what was handed over since.
+
+    A pod that uses only device claims has no allocation that could tell its controller.
+    """
+    rows = Reservation.objects.filter(pod_uid__in=list(uids)).exclude(controller="").order_by("pk")
+    return {
+        (cluster_id, pod_uid): controller
+        for cluster_id, pod_uid, controller in rows.values_list(
+            "cluster_id", "pod_uid", "controller"
+        )
+    }
 
 
 def _is_claim(row: Mapping[str, Any]) -> bool:
@@ -218,18 +235,28 @@ def _candidates_of_row(
     *,
     known: Mapping[tuple[UUID, str], HeldPod],
     users: Mapping[tuple[UUID, str], tuple[ClaimUser, ...]],
+    makers: Mapping[tuple[UUID, str], str],
 ) -> Iterable[Candidate]:
-    """Return the pod of a reservation; of a device claim the pods that use it: a gang."""
+    """Return the pod of a reservation; of a device claim the pods that use it.
+
+    Each of them keeps its own controller, priority and end; the claim joins them.
+    """
     pod = _candidate(row, known.get((row["cluster_id"], row["pod_uid"])))
     if not _is_claim(row):
         yield pod
         return
     for place, user in enumerate(users.get((row["cluster_id"], row["pod_uid"]), ())):
+        key = row["cluster_id"], user.pod_uid
+        fact = known.get(key)
         yield replace(
             pod,
             pod_uid=user.pod_uid,
             pod_name=user.pod_name,
-            controller=f"ResourceClaim/{row['pod_name']}",
+            controller=makers.get(key, "") or (fact.controller if fact else ""),
+            priority_class=fact.priority_class if fact else "",
+            priority=(fact.priority if fact else None) or 0,
+            is_ending=fact is not None and fact.is_ending,
+            claims=frozenset({row["pod_name"]}),
             # The claim is held once, however many pods share it.
             holdings=pod.holdings if place == 0 else (),
         )

@@ -18,11 +18,10 @@ from django.db import transaction
 from django.db.models import F
 
 from metering.domain.crashpoints import crashpoint
+from quotas.domain.gangs import Candidate, gangs_of
 from quotas.domain.overage import Overage, OverageKind
 from quotas.domain.preemption import (
-    Candidate,
     are_settled,
-    gang_of,
     is_needed,
     spared_because,
 )
@@ -230,9 +229,12 @@ def _next_victim(look: _Look, *, at: datetime) -> list[PreemptionAction]:
 def _pods_of(steps: Sequence[PreemptionAction], candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return the pods of a gang as they are now, with those that joined it since."""
     known = {(str(step.cluster_id), step.pod_uid) for step in steps}
-    pods = list(candidates)
-    gangs = {gang_of(pod) for pod in pods if (pod.cluster, pod.pod_uid) in known}
-    return [pod for pod in pods if gang_of(pod) in gangs]
+    return [
+        pod
+        for gang in gangs_of(candidates).values()
+        if any((one.cluster, one.pod_uid) in known for one in gang)
+        for pod in gang
+    ]
 
 
 def _has_begun(look: _Look, steps: Sequence[PreemptionAction]) -> bool:

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 from metering.domain.gpu_sizes import GPUSize
+from quotas.domain.gangs import Candidate
 from quotas.domain.overage import Allowance, Holding, Overage, OverageKind, Selector
-from quotas.domain.preemption import Candidate
 
 NOON = datetime(2026, 11, 2, 12, 0, tzinfo=UTC)
 

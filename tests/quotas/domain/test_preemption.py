@@ -7,15 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metering.domain.gpu_sizes import GPUSize
+from quotas.domain.gangs import Candidate, gang_of
 from quotas.domain.overage import Overage, OverageKind
 from quotas.domain.preemption import (
     NOBODY_KNOWN,
-    Candidate,
     Choice,
     Tier,
     are_settled,
     choose_victims,
-    gang_of,
     is_needed,
 )
 from tests.quotas.domain.preempting import over, pod

@@ -252,7 +252,7 @@ def test_pods_that_share_a_claim_go_together(cast: Cast) -> None:
         ("uid-a", {"large": 1}, 0),
         ("uid-b", {}, 0),
     ]
-    assert {(row.controller, row.step) for row in rows} == {("ResourceClaim/shared", "evict")}
+    assert {(row.controller, row.step) for row in rows} == {("", "evict")}
 
 
 def test_burst_yields_what_is_asked_and_nominal_stays(cast: Cast) -> None:
