@@ -73,9 +73,9 @@ class PriceBookEstimator:
         return CostEstimate(
             currency=currency,
             at_full_use=_amount(full_seconds, priced, currency=currency),
-            at_last_use=_amount(last_seconds, priced, currency=currency) if used_seconds else None,
+            at_last_use=_amount(last_seconds, priced, currency=currency),
             price_group=priced.price_group,
-            note="" if used_seconds else "The project used none in the last 30 days.",
+            note="" if used_seconds else _unused(size, is_burst=is_burst),
         )
 
 
@@ -124,3 +124,8 @@ def _amount(unit_seconds: int, priced: _Priced, *, currency: str) -> Decimal:
 def _unpriced(size: GPUSize, model_group: str) -> str:
     of = f" of {model_group}" if model_group else ""
     return f"The price book has no price for {size.value}{of} today."
+
+
+def _unused(size: GPUSize, *, is_burst: bool) -> str:
+    kind = "burst" if is_burst else "nominal"
+    return f"The project used no {kind} units of {size.value} in the last 30 days."

@@ -21,7 +21,8 @@ class CostEstimate:
         at_full_use: Every unit held for all 730 hours of a month, at today's prices; None when
             no price is known for what may be held.
         at_last_use: With as many unit-hours in a month as the project really used in the last 30
-            days, up to full use; None when it used none, or no price is known.
+            days, up to full use; 0 when it used none, which the note says; None when no price is
+            known.
         price_group: Whose price was taken, such as "H100/whole"; the dearest one that may serve.
         note: What the reader has to know, in a sentence; "" for nothing.
     """

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import CharField, Exists, F, Func, OuterRef, Q, Value
+from django.db.models.functions import Cast, Concat
 
 from metering.domain.gpu_sizes import GPUSize
 from quotas.domain.routing import RequestLevel, RoutingRules, StepRule
@@ -20,9 +21,20 @@ from quotas.models import (
     RequestStep,
     StepOutcome,
 )
+from tenants.models import Notification
 
-REMIND_DAYS_MAX: Final = 90
-"""No policy reminds earlier; keeps what a tick looks through short."""
+ENDING: Final = "quotas:grant:ending"
+_KEY: Final = Concat(
+    Value(f"{ENDING}:"),
+    Cast("pk", CharField()),
+    Value(":"),
+    Func(
+        F("valid__endswith"),
+        function="to_char",
+        template="to_char(%(expressions)s AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US')",
+        output_field=CharField(),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -69,30 +81,51 @@ def silent_request_ids(*, at: datetime, limit: int) -> list[UUID]:
 def ending_grants(*, at: datetime, limit: int) -> list[tuple[QuotaGrant, QuotaRequest]]:
     """Return grants of requests that end within their policy's days, with the request, by end.
 
-    Those that somebody asked to renew are left out. Three statements.
+    Left out is what was told before, what somebody asked to renew, and all but the last grant of a
+    request. Three statements.
     """
-    policies = policies_of()
-    default = policies.get(None) or PolicyInForce()
-    grants = QuotaGrant.objects.filter(
-        Q(valid__endswith__gt=at, valid__endswith__lte=at + timedelta(days=REMIND_DAYS_MAX)),
+    renewed = QuotaRequest.objects.filter(
+        renews__isnull=False, state__in=[RequestState.SUBMITTED, RequestState.APPROVED]
+    ).values(reference=Cast("renews_id", CharField()))
+    following = QuotaGrant.objects.filter(
         reason=GrantReason.REQUEST,
-    ).order_by("valid__endswith", "pk")[:limit]
-    due = [
-        grant
-        for grant in grants
-        if grant.valid.upper - at <= (policies.get(grant.organization_id) or default).remind_before
-    ]
+        reference=OuterRef("reference"),
+        valid__startswith__gte=OuterRef("valid__endswith"),
+    )
+    grants = (
+        QuotaGrant.objects.filter(_ends_soon(at), reason=GrantReason.REQUEST)
+        .annotate(told_key=_KEY)
+        .exclude(told_key__in=Notification.objects.filter(event=ENDING).values("key"))
+        .exclude(reference__in=renewed)
+        .exclude(Exists(following))
+        .order_by("valid__endswith", "pk")[:limit]
+    )
+    due = list(grants)
     requests = (
         QuotaRequest.objects.filter(pk__in=[grant.reference for grant in due])
-        .exclude(renewals__state__in=[RequestState.SUBMITTED, RequestState.APPROVED])
         .select_related("project", "user", "cluster", "requested_by")
         .in_bulk()
     )
-    return [
-        (grant, requests[UUID(grant.reference)])
-        for grant in due
-        if UUID(grant.reference) in requests
-    ]
+    return [(grant, requests[UUID(grant.reference)]) for grant in due]
+
+
+def ending_key(grant: QuotaGrant) -> str:
+    """Return the key of the news that a grant ends then; the same as the database makes it."""
+    end = grant.valid.upper.astimezone(UTC)
+    return f"{ENDING}:{grant.pk}:{end:%Y-%m-%dT%H:%M:%S.%f}"
+
+
+def _ends_soon(at: datetime) -> Q:
+    """Return which grants end within the days of their organization's policy."""
+    policies = policies_of()
+    default = policies.pop(None, PolicyInForce())
+    own: dict[timedelta, list[UUID | None]] = {}
+    for organization_id, policy in policies.items():
+        own.setdefault(policy.remind_before, []).append(organization_id)
+    soon = ~Q(organization__in=list(policies)) & Q(valid__endswith__lte=at + default.remind_before)
+    for before, organization_ids in own.items():
+        soon |= Q(organization__in=organization_ids, valid__endswith__lte=at + before)
+    return soon & Q(valid__endswith__gt=at)
 
 
 def _in_force(row: RequestPolicy) -> PolicyInForce:

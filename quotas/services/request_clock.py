@@ -1,9 +1,11 @@
 """What time does to requests: they move up, they expire, and grants are about to end."""
 
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+import structlog
 from django.db import transaction
 
 from quotas.domain.request_state import RequestMove
@@ -20,20 +22,21 @@ from quotas.services.request_steps import open_step, raise_step
 from quotas.services.request_trail import finish, record_request
 from tenants.domain.actors import Actor
 
-REQUESTS_PER_TICK: Final = 500
+log = structlog.get_logger(__name__)
+PER_TICK: Final = 500
 """More than a platform gets in a day; what is left is found by the next tick."""
 
 
 def expire_requests(*, actor: Actor, at: datetime) -> int:
     """Expire the requests that nobody decided in time; return how many."""
-    due = expired_request_ids(at=at, limit=REQUESTS_PER_TICK)
-    return sum(expire_request(request_id=one, actor=actor, at=at) for one in due)
+    due = expired_request_ids(at=at, limit=PER_TICK)
+    return _each(due, lambda one: expire_request(request_id=one, actor=actor, at=at))
 
 
 def escalate_requests(*, actor: Actor, at: datetime) -> int:
     """Give the turn to the next level where nobody answered in time; return how many moved."""
-    due = silent_request_ids(at=at, limit=REQUESTS_PER_TICK)
-    return sum(escalate_request(request_id=one, actor=actor, at=at) for one in due)
+    due = silent_request_ids(at=at, limit=PER_TICK)
+    return _each(due, lambda one: escalate_request(request_id=one, actor=actor, at=at))
 
 
 @transaction.atomic
@@ -66,7 +69,6 @@ def escalate_request(*, request_id: UUID, actor: Actor, at: datetime) -> bool:
     return True
 
 
-@transaction.atomic
 def remind_of_ends(*, actor: Actor, at: datetime) -> int:
     """Tell who asked that a grant ends within the policy's days, once; return how many were told.
 
@@ -74,9 +76,29 @@ def remind_of_ends(*, actor: Actor, at: datetime) -> int:
         actor: Who tells.
         at: When, UTC.
     """
-    told = 0
-    for grant, request in ending_grants(at=at, limit=REQUESTS_PER_TICK):
-        if tell_ending(grant, request, at=at):
+    due = {grant.pk: (grant, request) for grant, request in ending_grants(at=at, limit=PER_TICK)}
+
+    @transaction.atomic
+    def remind(grant_id: UUID) -> bool:
+        grant, request = due[grant_id]
+        is_told = tell_ending(grant, request, at=at)
+        if is_told:
             record_request(request, "remind", actor=actor, at=at)
-            told += 1
-    return told
+        return is_told
+
+    return _each(due, remind)
+
+
+def _each(keys: Iterable[UUID], deed: Callable[[UUID], bool]) -> int:
+    """Do something for each, in a transaction of its own; return how often there was something.
+
+    A fault with one is told, and the others have their turn: the next tick tries again.
+    """
+    done = 0
+    for key in keys:
+        try:
+            done += deed(key)
+        except Exception:
+            # One broken row must not keep everybody else's requests from moving.
+            log.exception("quotas.requests.crashed", key=str(key))
+    return done

@@ -6,7 +6,14 @@ from typing import Final
 
 from quotas.domain.request_words import WishWords, told
 from quotas.domain.routing import RequestLevel
-from quotas.models import QuotaGrant, QuotaRequest, RequestStep
+from quotas.models import (
+    PreemptionMode,
+    PreemptionPolicy,
+    QuotaGrant,
+    QuotaRequest,
+    RequestStep,
+)
+from quotas.selectors.requests import ENDING, ending_key
 from tenants.domain.roles import Role
 from tenants.services.notifications import notify
 
@@ -94,23 +101,40 @@ def tell_ending(grant: QuotaGrant, request: QuotaRequest, *, at: datetime) -> bo
     end = told(grant.valid.upper)
     lines = [
         f"{words.holder} holds {grant.units} more {words.what} than its limit until {end}.",
-        "After that pods that are running keep running, and new ones wait.",
+        _what_follows(request),
         "",
         "To keep the units, ask to renew them:",
         f'POST /api/v1/quota-requests/renew/ with {{"renews": "{request.pk}"}}',
     ]
     event_id = notify(
-        event="quotas:grant:ending",
+        event=ENDING,
         organization_id=request.organization_id,
         subject=f"{grant.units} {words.what} for {words.holder} end on {end}",
         text="\n".join(lines),
         facts={"request": str(request.pk), "grant": str(grant.pk), "units": grant.units},
         usernames=[request.requested_by.username],
         project_ids=[request.project_id],
-        key=f"quotas:grant:ending:{grant.pk}:{grant.valid.upper.isoformat()}",
+        key=ending_key(grant),
         at=at,
     )
     return event_id is not None
+
+
+def _what_follows(request: QuotaRequest) -> str:
+    """Say what becomes of pods that hold the units then: as the organization's policy has it."""
+    policy = PreemptionPolicy.objects.filter(organization_id=request.organization_id).first()
+    mode = PreemptionMode.PROPOSE if policy is None else policy.mode
+    if mode == PreemptionMode.EXECUTE:
+        return (
+            "After that new pods wait, and running ones that are over the limit are ended after a "
+            "time of grace."
+        )
+    if mode == PreemptionMode.PROPOSE:
+        return (
+            "After that new pods wait. Running ones keep running until an administrator ends those "
+            "that are over the limit."
+        )
+    return "After that pods that are running keep running, and new ones wait."
 
 
 def _tell(

@@ -47,9 +47,9 @@ def test_full_use_is_every_unit_for_all_hours_of_a_month(ledger: Ledger) -> None
     assert estimate(ledger) == CostEstimate(
         currency="EUR",
         at_full_use=Decimal("5840.00"),
-        at_last_use=None,
+        at_last_use=Decimal("0.00"),
         price_group="*",
-        note="The project used none in the last 30 days.",
+        note="The project used no nominal units of small in the last 30 days.",
     )
 
 
@@ -156,3 +156,13 @@ def test_two_lots_add_up_only_where_both_are_known_in_one_currency() -> None:
     assert sum_of(one, one) == CostEstimate("EUR", Decimal(4), Decimal(2), "A", "x")
     foreign = sum_of(one, CostEstimate("USD", Decimal(3), Decimal(1)))
     assert (foreign.currency, foreign.at_full_use, foreign.at_last_use) == ("", None, None)
+
+
+def test_a_half_that_was_never_used_counts_as_nothing_and_is_named(ledger: Ledger) -> None:
+    make_price(ledger.book, "0.50", price_group="*/burst")
+    use(ledger, Use(ledger.llm, unit_seconds=72 * 3600, units=72))
+
+    both = sum_of(estimate(ledger), estimate(ledger, is_burst=True))
+
+    assert (both.at_full_use, both.at_last_use) == (Decimal("7300.00"), Decimal("146.00"))
+    assert both.note == "The project used no burst units of small in the last 30 days."

@@ -312,3 +312,17 @@ def test_only_what_was_approved_until_a_time_is_renewed(cast: Cast) -> None:
             )
 
     assert QuotaRequest.objects.count() == 2
+
+
+def test_the_use_of_a_whole_project_is_called_that_where_less_is_asked_for(cast: Cast) -> None:
+    hopper = make_cluster("hopper")
+
+    for_carol = ask(cast, user=cast.carol, estimator=FixedEstimator())
+    for_both = ask(cast, user=cast.carol, cluster=hopper, estimator=FixedEstimator())
+    there = ask(cast, cluster=hopper, estimator=FixedEstimator())
+
+    assert [one.cost["note"] for one in (for_carol, for_both, there)] == [
+        "The use is the whole project's, not only that of carol.",
+        "The use is the whole project's, not only that of carol on hopper.",
+        "The use is the whole project's, not only that on hopper.",
+    ]
