@@ -161,7 +161,7 @@ class KubernetesWorkloadEvictor:
     ) -> Any:  # noqa: ANN401 - The client is untyped here.
         """Return one page of the pods a selector picks; "" begins with the first."""
         # The server refuses an empty token, so none is sent for the first page.
-        more = {"_continue": following} if following else {}
+        more: dict[str, Any] = {"_continue": following} if following else {}
         try:
             return self._call(
                 endpoint,
