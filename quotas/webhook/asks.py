@@ -36,5 +36,6 @@ def _with_requests(ask: PodAsk, requests: Mapping[str, int]) -> PodAsk:
 
 def is_forged_claim(review: Review, obj: JSON | None) -> bool:
     """Whether a claim says it was counted with a pod, and not the scheduler says so."""
-    is_claim = (review.group, review.kind) == CLAIM and obj is not None
-    return is_claim and is_for_extended_resource(obj) and review.requester.username != SCHEDULER
+    if obj is None or (review.group, review.kind) != CLAIM:
+        return False
+    return is_for_extended_resource(obj) and review.requester.username != SCHEDULER

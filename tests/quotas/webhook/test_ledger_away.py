@@ -8,9 +8,10 @@ from django.db import connections
 
 from quotas.models import Reservation
 from quotas.webhook import views
+from quotas.webhook.decisions import Decision, allowed
 from tenants.models import Cluster
 from tests.builders import bind, make_cluster, make_organization, make_project
-from tests.quotas.reviews import container, pod
+from tests.quotas.reviews import pod
 from tests.quotas.webhook.conftest import Doors
 
 pytestmark = pytest.mark.usefixtures("committed_db")
@@ -94,12 +95,17 @@ def test_it_decides_again_once_the_ledger_is_back(
 def test_what_the_ledger_itself_cannot_count_is_refused_under_every_policy(
     doors: Doors, hopper: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without our own look before, the database refuses an integer that is out of range."""
-    monkeypatch.setattr("quotas.domain.pod_review.UNITS_MAX", 10**12)
-    monkeypatch.setattr("quotas.domain.quantities.UNITS_MAX", 10**12)
+    """Beyond what is looked at before, the database may refuse to count what a question says."""
     assert hopper.admission_on_failure == "allow"
 
-    answer = doors.admit(pod(0, containers=[container(gpu=10**11)]))
+    def too_large(*_: object, **__: object) -> Decision:
+        with connections["default"].cursor() as cursor:
+            cursor.execute("SELECT 2147483647::int * 8")
+        return allowed("never")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(views, "decide_pod", too_large)
+        answer = doors.admit(pod(1))
 
     assert (answer.is_allowed, answer.reason) == (False, "unanswerable")
     assert doors.admit(pod(1)).reason == "allowed_ungoverned"
