@@ -152,9 +152,10 @@ def _drafts(request: QuotaRequest, *, at: datetime) -> Iterator[GrantDraft]:
     held = limits_around(request, at=at).get(key_asked(request))
     missing = _missing(request, held, at=at)
     row = find_limit(_place(request))
-    for span in missing if row is not None else ():
+    limit_ids = [] if row is None else [row.pk] * len(missing)
+    for limit_id, span in zip(limit_ids, missing, strict=False):
         yield GrantDraft(
-            limit_id=row.pk,
+            limit_id=limit_id,
             units=span.units,
             begin_at=span.begin_at,
             end_at=span.end_at,
