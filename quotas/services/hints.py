@@ -4,6 +4,7 @@ A hint carries an organization's id and no fact. One that is lost costs the seco
 tick, and nothing else.
 """
 
+from threading import Lock, Thread
 from typing import Final
 from uuid import UUID
 
@@ -24,12 +25,53 @@ def hint_changed(organization_id: UUID) -> None:
     Nothing is sent when it rolls back. A broker that is away is logged and no error: the tick
     finds the same work.
     """
-    transaction.on_commit(lambda: _ring(organization_id))
+    transaction.on_commit(lambda: BELL.ring(organization_id))
 
 
-def _ring(organization_id: UUID) -> None:
+class Bell:
+    """Rings beside: whoever changed a limit does not wait for a broker that is away.
+
+    A client of the broker takes seconds to give up. One hint is enough for each organization, and
+    what is not rung when the process ends is left to the tick.
+    """
+
+    def __init__(self) -> None:
+        """Nobody waits."""
+        self._lock = Lock()
+        self._waiting: dict[UUID, None] = {}
+        self._thread: Thread | None = None
+
+    def ring(self, organization_id: UUID) -> None:
+        """Have one organization's hint sent soon."""
+        with self._lock:
+            self._waiting[organization_id] = None
+            # A thread does not outlive a fork of its process; then another is begun.
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = Thread(target=self._ring_all, name="quota-hints", daemon=True)
+                self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until every hint so far was sent or given up."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _ring_all(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                organization_id = next(iter(self._waiting))
+                del self._waiting[organization_id]
+            _send(organization_id)
+
+
+BELL: Final = Bell()
+
+
+def _send(organization_id: UUID) -> None:
     try:
-        # Not tried again: whoever changed the limit waits for this answer.
         current_app.send_task(TASK_NAME, args=[str(organization_id)], retry=False)
     except OperationalError:
         log.warning("quotas.enforcement.unhinted", organization=str(organization_id))

@@ -1,16 +1,12 @@
 """Our own door behind an API server: what it lets in, refuses, stamps and leaves unwritten."""
 
 import base64
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import psycopg
 import pytest
-from django.db import connections, transaction
-from django.http import HttpResponse
-from django.test import RequestFactory
-from django.urls import resolve
+from django.db import transaction
 
 from metering.models import NodeRecord
 from quotas.domain.webhook_configuration import Registration, configurations
@@ -20,10 +16,11 @@ from quotas.webhook import views
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster, make_organization, make_project
 from tests.contract.kubernetes.conftest import GPU, new_name, pod_body
+from tests.contract.kubernetes.door import Door
 from tests.contract.kubernetes.registering import GROUP, HOOK, MUTATING, OWN, POD_RULE, Hooks
 from tests.contract.kubernetes.server import WEBHOOKS, Server
 from tests.contract.kubernetes.test_mutating_webhooks import job_body
-from tests.contract.kubernetes.webhook_server import Body, WebhookServer
+from tests.contract.kubernetes.webhook_server import WebhookServer
 from tests.contract.kubernetes.wire import Wire
 from tests.quotas.builders import make_limit
 
@@ -32,33 +29,6 @@ OWNER = "gpu-ledger.io/owner"
 WHOLE = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.replicas": "1"}
 DENIED = f'admission webhook "{HOOK}" denied the request: '
 JOB_RULE = {**POD_RULE, "apiGroups": ["batch"], "resources": ["jobs"]}
-
-
-class Door:
-    """One of our doors as a rule of a webhook server, and who was seen to ask."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.users: list[str] = []
-
-    def __call__(self, request: Body) -> Body:
-        self.users.append(request["userInfo"]["username"])
-        review = {
-            "apiVersion": "admission.k8s.io/v1",
-            "kind": "AdmissionReview",
-            "request": request,
-        }
-        asked = RequestFactory().post(
-            self.path, data=json.dumps(review).encode(), content_type="application/json"
-        )
-        match = resolve(self.path, urlconf="config.admission_urls")
-        try:
-            answer: HttpResponse = match.func(asked, *match.args, **match.kwargs)
-            response: Body = json.loads(answer.content)["response"]
-            return response
-        finally:
-            # This thread ends with the API server's connection.
-            connections.close_all()
 
 
 @pytest.fixture

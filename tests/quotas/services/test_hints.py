@@ -10,7 +10,7 @@ from django.db import transaction
 from kombu.exceptions import OperationalError
 from structlog.testing import capture_logs
 
-from quotas.services.hints import hint_changed
+from quotas.services.hints import BELL, hint_changed
 from quotas.tasks import enforce_organization
 
 Capture = Callable[..., AbstractContextManager[list[Callable[[], object]]]]
@@ -39,6 +39,7 @@ def test_a_hint_is_sent_after_the_commit_and_names_the_organization(
     with django_capture_on_commit_callbacks(execute=True):
         hint_changed(ACME)
         before = list(sent)
+    BELL.wait()
 
     assert before == []
     assert sent == [(enforce_organization.name, [str(ACME)], False)]
@@ -55,6 +56,7 @@ def test_what_rolls_back_hints_nobody(
 
     with django_capture_on_commit_callbacks(execute=True), pytest.raises(RefusedError):
         change_and_fail()
+    BELL.wait()
 
     assert sent == []
 
@@ -68,8 +70,10 @@ def test_a_broker_that_is_away_is_logged_and_no_error(
 
     monkeypatch.setattr(current_app, "send_task", refuse)
 
-    with capture_logs() as logs, django_capture_on_commit_callbacks(execute=True):
-        hint_changed(ACME)
+    with capture_logs() as logs:
+        with django_capture_on_commit_callbacks(execute=True):
+            hint_changed(ACME)
+        BELL.wait()
 
     assert [(line["event"], line["organization"]) for line in logs] == [
         ("quotas.enforcement.unhinted", str(ACME))
