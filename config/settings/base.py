@@ -252,5 +252,17 @@ SPECTACULAR_SETTINGS = {
         "SizeEnum": "quotas.models.limit.SIZE_CHOICES",
         "WorkKindEnum": "quotas.models.isolation.WORK_KIND_CHOICES",
         "ServingModeEnum": "quotas.models.isolation.SERVING_MODE_CHOICES",
+        "PreemptionPlanStateEnum": [
+            ("planned", "Planned"),
+            ("running", "Running"),
+            ("done", "Done"),
+            ("stopped", "Stopped"),
+            ("expired", "Expired"),
+        ],
+        "PreemptionReasonEnum": [
+            ("over_limit", "Over a limit"),
+            ("burst_yield", "Burst must yield"),
+        ],
+        "NotificationKindEnum": [("mail", "Mail"), ("webhook", "Webhook")],
     },
 }

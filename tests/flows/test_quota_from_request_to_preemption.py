@@ -131,9 +131,9 @@ class Site:
         tick(datetime.now(UTC))
 
     def goes_on_with(self, plan_id: str) -> str:
-        """Let everybody work once more, and return how far a preemption has come."""
+        """Let everybody work in its next cycle, and return how far a preemption has come."""
         self.work()
-        preempt(datetime.now(UTC))
+        preempt(datetime.now(UTC) + timedelta(minutes=2))
         return str(self.ask("frank", "get", f"preemption-plans/{plan_id}/")["state"])
 
     def run_pod(self, name: str, gpus: int) -> str:
