@@ -162,9 +162,7 @@ def _rows(
         "quota-limits": _limits(organization, project),
         "quota-grants": _grant(organization, project),
         "suspensions": _suspension(organization, project),
-        "reservations": make_reservation(
-            cluster, project, owner.username, namespace=project.slug
-        ).pk,
+        "reservations": make_reservation(cluster, project, namespace=project.slug).pk,
         "admission-refusals": make_refusal(cluster, project).pk,
         "preemption-plans": make_plan(organization, expires_at=FAR).pk,
         "protected-windows": protect(organization, project, end_at=FAR).pk,
