@@ -37,6 +37,8 @@ NOT_DEEDS = {
     "quotas.request_preview.problems_in_the_way",
     "quotas.request_trail.finish",
     "quotas.request_trail.record_request",
+    "quotas.request_wish.wish_of",
+    "quotas.preemption_sweep.unexecuted_plan_ids",
     "quotas.settling.settle_applied",
     "quotas.settling.settle_conflict",
     "quotas.settling.settle_overtaken",
