@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management.base import CommandError
@@ -146,7 +147,10 @@ def test_without_files_nothing_is_served(identity: Identity, tmp_path: Path) -> 
 
 
 def test_a_connection_waits_shorter_than_an_api_server() -> None:
-    default = {"ENGINE": "x", "OPTIONS": {"options": "-c lock_timeout=9", "sslmode": "require"}}
+    default: dict[str, Any] = {
+        "ENGINE": "x",
+        "OPTIONS": {"options": "-c lock_timeout=9", "sslmode": "require"},
+    }
 
     told = only_admission({"default": default, "owner": {}})
 

@@ -49,7 +49,7 @@ def walled(kubeconfig: str, namespace: str, burst_class: str) -> str:
     return namespace
 
 
-def used(core: Core, namespace: str) -> dict[str, str]:
+def used(core: Core, namespace: str) -> dict[str, str | None]:
     quotas = core.list_namespaced_resource_quota(namespace).items
     return {one.metadata.name: (one.status.used or {}).get(GPU_KEY) for one in quotas}
 

@@ -34,13 +34,13 @@ def cast() -> Cast:
     return people
 
 
-def ask(user: User, path: str = "", **query: object) -> Any:  # noqa: ANN401 - The test client's answer.
+def ask(user: User, path: str = "", **query: Any) -> Any:  # noqa: ANN401 - The test client's answer.
     client = APIClient()
     client.force_login(user)
     return client.get(f"{URL}{path}", {**DAY, **query})
 
 
-def sides(user: User, **query: object) -> set[tuple[str, str]]:
+def sides(user: User, **query: Any) -> set[tuple[str, str]]:  # noqa: ANN401 - Fields of a query.
     answer = ask(user, **query)
     assert answer.status_code == 200, answer.content
     return {

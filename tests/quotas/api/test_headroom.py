@@ -1,6 +1,7 @@
 """/api/v1/headroom/ and /api/v1/quota-forecasts/ through HTTP."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -26,7 +27,7 @@ def hopper(cast: Cast) -> Cluster:
     return cluster
 
 
-def asked(cast: Cast, **more: object) -> dict[str, object]:
+def asked(cast: Cast, **more: object) -> dict[str, Any]:
     return {"project": str(cast.llm.pk), "size": "large", "units": 1, **more}
 
 
@@ -106,7 +107,7 @@ def test_quota_that_no_node_has_room_for_is_hinted(
     ],
 )
 def test_a_wrong_question_is_refused_with_its_field(
-    cast: Cast, caller: Caller, wrong: dict[str, object], field: str
+    cast: Cast, caller: Caller, wrong: dict[str, Any], field: str
 ) -> None:
     answer = caller("carol").get(URL, asked(cast, **wrong))
 

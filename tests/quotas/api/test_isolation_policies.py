@@ -1,5 +1,7 @@
 """/api/v1/isolation-policies/ through HTTP."""
 
+from typing import Any
+
 import pytest
 from rest_framework.test import APIClient
 
@@ -72,7 +74,9 @@ def test_a_policy_of_the_organization_for_any_work_needs_neither_project_nor_kin
 def test_what_can_be_no_policy_is_refused_by_field(
     cast: Cast, caller: Caller, field: str, value: object
 ) -> None:
-    answer = post(caller("alice"), cast, **{field: value})
+    wrong: dict[str, Any] = {field: value}
+
+    answer = post(caller("alice"), cast, **wrong)
 
     assert answer.status_code in {400, 422}
     fields = {problem["field"].split(".")[0] for problem in answer.json()["problems"]}

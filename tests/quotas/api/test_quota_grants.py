@@ -1,6 +1,7 @@
 """/api/v1/quota-grants/ through HTTP."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
@@ -91,7 +92,9 @@ def test_what_cannot_be_a_grant_is_refused_by_field_with_a_remedy(
 ) -> None:
     limit = make_limit(cast.acme, cast.llm, units=8)
 
-    answer = post(caller("alice"), limit, **{field: value})
+    wrong: dict[str, Any] = {field: value}
+
+    answer = post(caller("alice"), limit, **wrong)
 
     assert answer.status_code in {400, 422}
     told_of = {p["field"]: p["message"] for p in answer.json()["problems"]}
@@ -174,7 +177,7 @@ def test_a_grant_to_come_is_cancelled(cast: Cast, caller: Caller) -> None:
     ],
 )
 def test_an_end_that_cannot_be_is_refused_and_the_grant_stays(
-    cast: Cast, caller: Caller, reason: str, body: dict[str, object], code: tuple[int, str]
+    cast: Cast, caller: Caller, reason: str, body: dict[str, Any], code: tuple[int, str]
 ) -> None:
     grant = make_grant(make_limit(cast.acme, cast.llm), 1, AT, NOW + 2 * DAY, reason=reason)
 

@@ -320,7 +320,9 @@ def test_terms_that_cannot_be_are_refused_by_field(
 ) -> None:
     bind(make_cluster("ada"), "virus", cast.virus)
 
-    answer = post(caller("alice"), cast, **{field: value})
+    wrong: dict[str, Any] = {field: value}
+
+    answer = post(caller("alice"), cast, **wrong)
 
     assert answer.status_code in {400, 404, 422}
     body = answer.json()

@@ -1,5 +1,7 @@
 """/api/v1/suspensions/ through HTTP."""
 
+from typing import Any
+
 import pytest
 from rest_framework.test import APIClient
 
@@ -85,7 +87,9 @@ def test_a_suspension_is_resumed_at_its_version(cast: Cast, caller: Caller) -> N
 def test_what_cannot_be_a_suspension_is_refused_by_field(
     cast: Cast, caller: Caller, field: str, value: object
 ) -> None:
-    answer = post(caller("frank"), cast, **{field: value})
+    wrong: dict[str, Any] = {field: value}
+
+    answer = post(caller("frank"), cast, **wrong)
 
     assert answer.status_code in {400, 422}
     assert field in {p["field"] for p in answer.json()["problems"]}

@@ -105,8 +105,9 @@ def test_no_bytes_make_it_fail_otherwise(sent: bytes) -> None:
 
 @given(st.sampled_from(list(review(pod())["request"])), json_values)
 def test_no_field_makes_it_fail_otherwise(field: str, value: object) -> None:
+    changes: dict[str, Any] = {field: value}
     try:
-        told = read_review(body(pod(), **{field: value}))
+        told = read_review(body(pod(), **changes))
     except NoReviewError:
         return
 

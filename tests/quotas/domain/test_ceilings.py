@@ -40,7 +40,7 @@ def test_the_least_limit_that_binds_counts() -> None:
     ],
     ids=str,
 )
-def test_what_does_not_bind_counts_for_nothing(other: Limit) -> None:
+def test_what_does_not_bind_counts_for_nothing(other: CeilingLimit) -> None:
     assert ceiling(other) is None
     assert ceiling(other, Limit()) == 8
 
@@ -54,7 +54,7 @@ def test_what_does_not_bind_counts_for_nothing(other: Limit) -> None:
     ],
     ids=str,
 )
-def test_what_is_narrower_binds_too(one: Limit) -> None:
+def test_what_is_narrower_binds_too(one: CeilingLimit) -> None:
     assert ceiling(Limit(), one) == 1
 
 

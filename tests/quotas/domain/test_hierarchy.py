@@ -316,7 +316,7 @@ SPANS = st.builds(
 )
 LIMITS = st.builds(
     lambda place, selector, units, percent, grants: TreeLimit(
-        LimitKey(*place, selector), units, percent, tuple(grants)
+        LimitKey(place[0], place[1], selector), units, percent, tuple(grants)
     ),
     PLACES,
     SELECTORS,
@@ -377,7 +377,7 @@ def test_a_tree_without_violations_is_one_in_which_every_rule_holds_at_every_hou
     assert (find_violations(tree, from_at=AT) == ()) is holds
 
 
-@given(tree=TREES, key=st.builds(lambda p, s: LimitKey(*p, s), PLACES, SELECTORS))
+@given(tree=TREES, key=st.builds(lambda p, s: LimitKey(p[0], p[1], s), PLACES, SELECTORS))
 def test_taking_a_limit_away_never_brings_a_violation(tree: Tree, key: LimitKey) -> None:
     fewer = {k: one for k, one in tree.items() if k != key}
 

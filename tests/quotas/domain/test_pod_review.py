@@ -42,7 +42,8 @@ def test_a_pod_without_gpus_concerns_nobody() -> None:
 
 
 def test_containers_add_up_and_resources_are_told_apart() -> None:
-    one = {"containers": [container(gpu="1"), container(gpu="2", **{"nvidia.com/mig-1g.10gb": 3})]}
+    slices: dict[str, Any] = {"nvidia.com/mig-1g.10gb": 3}
+    one = {"containers": [container(gpu="1"), container(gpu="2", **slices)]}
 
     assert asked(**one) == {GPU: 3, "nvidia.com/mig-1g.10gb": 3}
 

@@ -63,7 +63,7 @@ def test_everything_a_pod_is_judged_by_is_read_together(
 
     assert facts is not None
     assert (facts.mode, facts.on_failure) == (AdmissionMode.ENFORCE, FailurePolicy.DENY)
-    assert (facts.user_prefix, facts.trusted) == ("oidc:", {"operator"})
+    assert (facts.user_prefix, facts.trusted) == ("oidc:", frozenset({"operator"}))
     assert facts.offered == {GPU}
     assert facts.seen == {GPU: {GPUSize.LARGE}}
     assert {offer.nodes for offer in facts.offers} == {
@@ -117,11 +117,11 @@ def test_facts_are_read_anew_after_two_seconds_and_not_before() -> None:
     reading = Reading("first")
     cache = FactsCache(reading, lambda: reading.now)
 
-    assert cache.facts("hopper", at=AT) == "first"
+    assert cache.facts("hopper", at=AT) == "first"  # type: ignore[comparison-overlap] # Stand-in facts.
     reading.found, reading.now = "second", KEPT_NANOSECONDS - 1
-    assert cache.facts("hopper", at=AT) == "first"
+    assert cache.facts("hopper", at=AT) == "first"  # type: ignore[comparison-overlap] # Stand-in facts.
     reading.now = KEPT_NANOSECONDS
-    assert cache.facts("hopper", at=AT) == "second"
+    assert cache.facts("hopper", at=AT) == "second"  # type: ignore[comparison-overlap] # Stand-in facts.
     assert reading.times == 2
 
 
@@ -135,7 +135,7 @@ def test_old_facts_are_kept_for_when_new_ones_cannot_be_read() -> None:
     with pytest.raises(RuntimeError):
         cache.facts("hopper", at=AT)
 
-    assert cache.last_known("hopper") == "first"
+    assert cache.last_known("hopper") == "first"  # type: ignore[comparison-overlap] # Stand-in facts.
     cache.forget()
     assert cache.last_known("hopper") is None
 
@@ -165,7 +165,7 @@ def test_while_another_reads_only_facts_that_are_not_too_old_are_given(age: int,
 
     may_end.set()
     other.join()
-    assert found == told
+    assert found == told  # type: ignore[comparison-overlap] # Stand-in facts.
     assert reading.times == 2
 
 

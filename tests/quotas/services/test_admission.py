@@ -305,7 +305,7 @@ def test_a_namespace_of_nobody_is_refused_unless_the_platform_lets_it_in(cluster
     assert denied.code is VerdictCode.NAMESPACE_UNBOUND
     assert allowed.code is VerdictCode.ALLOWED_UNGOVERNED
     assert not Reservation.objects.exists()
-    assert AdmissionRefusal.objects.values_list("code", "organization", "units").get() == (
+    assert AdmissionRefusal.objects.values_list("code", "organization", "units").get() == (  # type: ignore[comparison-overlap] # Nobody's.
         "namespace_unbound",
         None,
         1,

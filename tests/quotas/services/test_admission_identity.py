@@ -4,7 +4,7 @@ import pytest
 
 from quotas.domain.admission import VerdictCode
 from quotas.models import AdmissionRefusal, QuotaLimit, Reservation
-from tenants.models import Cluster
+from tenants.models import Cluster, Organization, Project
 from tests.builders import bind, make_cluster
 from tests.cast import Cast
 from tests.quotas.admitting import (
@@ -92,7 +92,8 @@ def test_a_closed_tenant_starts_nothing_whatever_nobodys_namespaces_may(
     cast: Cast, cluster: Cluster, table: str, unbound: str
 ) -> None:
     limit = make_limit(cast.acme, units=8)
-    closed = {"organization": cast.acme, "project": cast.llm}[table]
+    tenants: dict[str, Organization | Project] = {"organization": cast.acme, "project": cast.llm}
+    closed = tenants[table]
     closed.state = "closed"
     closed.save()
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import ClassVar
+from typing import Any, ClassVar
 from uuid import UUID
 
 import pytest
@@ -157,7 +157,9 @@ class LimitTreeMachine(RuleBasedStateMachine):
         rows = QuotaLimit.objects.values_list(
             "pk", "generation", "limit_units", "overcommit_percent"
         )
-        assert {pk: (generation, ModelLimit(*said)) for pk, generation, *said in rows} == {
+        assert {
+            pk: (generation, ModelLimit(units, percent)) for pk, generation, units, percent in rows
+        } == {
             self.rows[key]: (self.generations[key], limit)
             for key, limit in self.tree.limits.items()
         }
@@ -268,7 +270,7 @@ class LimitTreeMachine(RuleBasedStateMachine):
         else:
             end_together(grant_ids=pks, **when)  # type: ignore[arg-type]
 
-    def tenant(self, project: str) -> dict[str, object]:
+    def tenant(self, project: str) -> dict[str, Any]:
         named = getattr(self.cast, project) if project else None
         return {
             "organization": self.cast.acme,

@@ -14,7 +14,7 @@ from quotas.models import (
     PreemptionPolicy,
     Reservation,
 )
-from quotas.services import preemption_sweep
+from quotas.services import preemption_stepping, preemption_sweep
 from quotas.services.preemption_planning import plan_preemption
 from quotas.services.preemption_stepping import step_plan
 from quotas.services.preemption_sweep import note_overage, set_policy
@@ -178,7 +178,7 @@ def test_a_tenant_that_crashes_does_not_keep_the_others_from_their_turn(
             raise RuntimeError("Planted.")
         return step_plan(plan_id=plan_id, **given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(tasks.preemption_stepping, "step_plan", crash_for_acme)
+    monkeypatch.setattr(preemption_stepping, "step_plan", crash_for_acme)
     for organization in (cast.acme, cast.umbrella):
         PreemptionPlan.objects.create(
             organization=organization,

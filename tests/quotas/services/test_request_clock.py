@@ -1,6 +1,7 @@
 """What time does to requests: one after the other, each alone, and told once."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -21,7 +22,7 @@ TICK = system_actor("tests")
 SOON = FRIDAY - timedelta(days=1)
 
 
-def granted(cast: Cast, **wish: object) -> QuotaRequest:
+def granted(cast: Cast, **wish: Any) -> QuotaRequest:  # noqa: ANN401 - Fields of a body.
     request = ask(cast, **{"end_at": FRIDAY, **wish})
     return approve_request(request_id=request.pk, actor=actor_of(cast.alice), at=AT)
 

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -189,7 +190,11 @@ def test_the_organizations_own_policy_goes_before_the_platforms(cast: Cast) -> N
 
 def test_what_is_within_the_band_is_approved_by_the_policy_itself(cast: Cast) -> None:
     make_limit(cast.acme, units=8)
-    policy = {"automatic_units": {"large": 4}, "automatic_cost": Decimal(500), "currency": "EUR"}
+    policy: dict[str, Any] = {
+        "automatic_units": {"large": 4},
+        "automatic_cost": Decimal(500),
+        "currency": "EUR",
+    }
     make_policy(**policy)
 
     request = ask(cast, requested_units=4, estimator=FixedEstimator())
@@ -213,7 +218,11 @@ def test_what_is_within_the_band_is_approved_by_the_policy_itself(cast: Cast) ->
 def test_what_is_beyond_the_band_is_left_to_people(
     cast: Cast, units: int, price: str | None
 ) -> None:
-    policy = {"automatic_units": {"large": 4}, "automatic_cost": Decimal(500), "currency": "EUR"}
+    policy: dict[str, Any] = {
+        "automatic_units": {"large": 4},
+        "automatic_cost": Decimal(500),
+        "currency": "EUR",
+    }
     make_policy(**policy)
 
     request = ask(cast, requested_units=units, estimator=FixedEstimator(price))

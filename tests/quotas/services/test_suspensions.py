@@ -140,7 +140,7 @@ def test_a_tenant_can_be_suspended_once_more(cast: Cast) -> None:
 
 def test_one_suspension_is_resumed_by_its_id_at_its_version(cast: Cast) -> None:
     suspension = suspend(cast)
-    known = {"suspension_id": suspension.pk, "actor": BILLING}
+    known: dict[str, Any] = {"suspension_id": suspension.pk, "actor": BILLING}
 
     with pytest.raises(StaleVersionError) as refusal:
         resume_suspension(**known, expected_version=2, at=LATER)

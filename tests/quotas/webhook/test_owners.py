@@ -122,7 +122,7 @@ def test_a_kind_nobody_knows_and_a_deletion_are_left_alone(doors: Doors) -> None
 
 def test_every_template_of_a_kind_is_stamped(doors: Doors) -> None:
     template = {"spec": {"containers": [container(gpu="1")]}}
-    cluster = {
+    cluster: JSON = {
         "apiVersion": "ray.io/v1",
         "kind": "RayCluster",
         "metadata": {"name": "ray"},

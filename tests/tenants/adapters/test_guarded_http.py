@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,10 @@ from tenants.adapters.guarded_http import GuardedPoster
 from tenants.domain.errors import SourceUnavailableError
 from tests.tenants.adapters.receivers import Receiver, make_certificate, receiving
 
-LOCAL = {"allowed_networks": ("127.0.0.0/8", "::1/128"), "clear_text_hosts": ("127.0.0.1",)}
+LOCAL: dict[str, Any] = {
+    "allowed_networks": ("127.0.0.0/8", "::1/128"),
+    "clear_text_hosts": ("127.0.0.1",),
+}
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def receiver() -> Iterator[Receiver]:
 def mails(settings: Settings) -> Iterator[MailServer]:
     with mailbox() as made:
         settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-        settings.EMAIL_HOST, settings.EMAIL_PORT = made.server_address
+        settings.EMAIL_HOST, settings.EMAIL_PORT = made.server_address[:2]
         settings.EMAIL_TIMEOUT = 5
         yield made
 
@@ -88,7 +88,7 @@ def kind(request: pytest.FixtureRequest, settings: Settings) -> Iterator[Kind]:
                 server = stack.enter_context(mailbox())
                 server.answer = b"250 ok" if answer == "taken" else b"451 later"
                 settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-                settings.EMAIL_HOST, settings.EMAIL_PORT = server.server_address
+                settings.EMAIL_HOST, settings.EMAIL_PORT = server.server_address[:2]
                 return (*mail(), lambda: len(server.mails))
             SimulatedSender.forget()
             SimulatedSender.failing.update(("x@example.test",) if answer == "refused" else ())
@@ -147,7 +147,7 @@ def test_a_signature_is_what_others_compute() -> None:
 
 
 def test_the_same_event_is_the_same_body() -> None:
-    turned = replace(TOLD, facts=dict(reversed(TOLD.facts.items())))
+    turned = replace(TOLD, facts=dict(reversed(list(TOLD.facts.items()))))
 
     assert body_of(turned) == body_of(TOLD)
     assert json.loads(body_of(replace(TOLD, organization="")))["organization"] is None
