@@ -201,9 +201,10 @@ class LimitTreeMachine(RuleBasedStateMachine):
             kept.remove(one)
             shorter += [replace(one, end=until)] if one.begin < until else []
         after = replace(self.tree, grants=(*kept, *shorter))
-        refusal = "" if after.holds_from(self.hour) else "quota_hierarchy_broken"
-        if any(one.end <= until for one in ended):
-            refusal = "quota_grant_over"
+        # What is over may be about a limit that is gone since: nothing else is asked of it.
+        is_over = any(one.end <= until for one in ended)
+        holds = is_over or after.holds_from(self.hour)
+        refusal = "quota_grant_over" if is_over else "" if holds else "quota_hierarchy_broken"
         call = lambda: self.end(*pks, until)  # noqa: E731 - Called once.
         if self.does(call, refusal=refusal):
             self.tree = after
