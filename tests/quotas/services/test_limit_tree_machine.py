@@ -98,7 +98,11 @@ class LimitTreeMachine(RuleBasedStateMachine):
         call = lambda: remove_limit(limit_id=self.rows[key], actor=SYSTEM, at=self.at)  # noqa: E731 - Called once.
         if self.does(call, refusal=refusal):
             self.tree = self.tree.without(key)
-            self.grants = {pk: one for pk, one in self.grants.items() if one.key != key}
+            gone = {pk for pk, one in self.grants.items() if one.key == key}
+            # A loan of which one half is gone is over, and its other half is left alone.
+            gone |= {pk for loan in self.loans if set(loan) & gone for pk in loan}
+            self.grants = {pk: one for pk, one in self.grants.items() if pk not in gone}
+            self.loans = [loan for loan in self.loans if not set(loan) & gone]
             del self.rows[key], self.generations[key]
             self.entries += 1
 
