@@ -54,6 +54,18 @@ _OF_CLOUD_HOSTS: Final = frozenset(
     )
 )
 """Where clouds tell a machine its credentials: reached in no case, whatever range is allowed."""
+_CARRIERS: Final = tuple(
+    map(
+        ipaddress.IPv6Network,
+        (
+            "::/96",  # Compatible with IPv4, as RFC 4291 first had it.
+            "::ffff:0:0:0/96",  # Translated, RFC 2765.
+            "64:ff9b::/96",  # NAT64, RFC 6052.
+            "64:ff9b:1::/48",  # NAT64 of a site, RFC 8215.
+        ),
+    )
+)
+"""A gateway takes the last 32 bits of these for an IPv4 address."""
 
 
 class GuardedPoster:
@@ -141,11 +153,23 @@ class GuardedPoster:
         if isinstance(address, ipaddress.IPv6Address):
             # The kernel takes this form for the IPv4 address in it.
             address = address.ipv4_mapped or address
-        if address in _OF_CLOUD_HOSTS:
+        if not _OF_CLOUD_HOSTS.isdisjoint({address, *_carried(address)}):
             return False
         if any(address in network for network in self.allowed):
             return True
         return _is_public(address)
+
+
+def _carried(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> set[ipaddress.IPv4Address]:
+    """Return the IPv4 addresses to which a gateway may carry what is sent to an address."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return set()
+    forms = [address.sixtofour, *(address.teredo or ())]
+    if any(address in network for network in _CARRIERS):
+        forms.append(ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF))
+    return {form for form in forms if form is not None}
 
 
 def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:

@@ -78,6 +78,12 @@ class EndpointKnownError(ConflictError):
     remedy = "Change its events under its own address, or close it first."
 
 
+class EndpointClosedError(ConflictError):
+    """The notification endpoint is closed; it is told nothing any more."""
+
+    code = "notification_endpoint_closed"
+
+
 class ClusterClosedError(ConflictError):
     """A closed cluster takes nothing new."""
 

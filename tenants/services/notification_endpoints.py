@@ -14,7 +14,7 @@ from tenants.domain.notification_rules import (
     pattern_problems,
     secret_problems,
 )
-from tenants.domain.refusals import EndpointKnownError
+from tenants.domain.refusals import EndpointClosedError, EndpointKnownError
 from tenants.models import NotificationDelivery, NotificationEndpoint, Organization
 from tenants.models.organization import LifecycleState
 from tenants.selectors.locks import lock_rows
@@ -107,11 +107,14 @@ def change_endpoint(
         ForbiddenError: The actor may not write it.
         ValueError: A field is not editable.
         StaleVersionError: It was changed in the meantime.
+        EndpointClosedError: It is closed; the address is registered again instead.
         InvalidInputError: The events cannot be used; every problem is told.
     """
     if not set(changes) <= {"events"}:
         raise ValueError("A field is not editable.")
     row = _locked(endpoint, expected_version=expected_version, actor=actor)
+    if row.state != LifecycleState.ACTIVE:
+        raise EndpointClosedError("This endpoint is closed. Register its address again.")
     return change_row(
         row=row,
         changes=changes,

@@ -167,7 +167,21 @@ def test_an_address_that_is_not_public_is_never_connected_to(
 
 
 @pytest.mark.parametrize(
-    "host", ["168.63.129.16", "169.254.169.254", "100.100.100.200", "[fd00:ec2::254]"]
+    "host",
+    [
+        "168.63.129.16",
+        "169.254.169.254",
+        "100.100.100.200",
+        "[fd00:ec2::254]",
+        "[::ffff:169.254.169.254]",
+        "[::169.254.169.254]",
+        "[::ffff:0:169.254.169.254]",
+        "[64:ff9b::a9fe:a9fe]",
+        "[64:ff9b:1::a9fe:a9fe]",
+        "[2002:a9fe:a9fe::1]",
+        "[2001:0:a9fe:a9fe::1]",
+        "[2001::5601:5601]",
+    ],
 )
 def test_what_a_cloud_tells_its_machines_is_reached_by_nobody(
     host: str, monkeypatch: pytest.MonkeyPatch
@@ -188,6 +202,7 @@ def test_what_a_cloud_tells_its_machines_is_reached_by_nobody(
         ("10.1.2.3", ("10.1.0.0/16",)),
         ("[::ffff:10.1.2.3]", ("10.1.0.0/16",)),
         ("[fd12::1]", ("fd12::/16",)),
+        ("[64:ff9b::a00:1]", ("64:ff9b::/96",)),
     ],
 )
 def test_what_is_public_or_allowed_is_connected_to(

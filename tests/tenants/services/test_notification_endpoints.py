@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tenants.domain.errors import ForbiddenError, InvalidInputError
-from tenants.domain.refusals import EndpointKnownError, StaleVersionError
+from tenants.domain.refusals import EndpointClosedError, EndpointKnownError, StaleVersionError
 from tenants.models import AuditEntry, NotificationDelivery, NotificationEndpoint
 from tenants.selectors.actors import actor_of_user
 from tenants.selectors.notifications import (
@@ -151,6 +151,20 @@ def test_events_change_at_a_known_version_and_nothing_else_does(cast: Cast) -> N
         change_endpoint(endpoint=mail, changes={"address": "x@y.z"}, actor=alice, at=AT)
     with pytest.raises(ForbiddenError):
         close_endpoint(endpoint=mail, actor=actor_of_user(cast.mallory), at=AT)
+
+
+def test_a_closed_endpoint_changes_no_more_and_its_address_is_registered_again(cast: Cast) -> None:
+    mail, alice = register(cast), actor_of_user(cast.alice)
+    close_endpoint(endpoint=mail, actor=alice, at=AT)
+
+    with pytest.raises(EndpointClosedError) as refusal:
+        change_endpoint(endpoint=mail, changes={"events": ["*"]}, actor=alice, at=AT)
+    again = register(cast, events=["*"])
+
+    mail.refresh_from_db()
+    assert refusal.value.code == "notification_endpoint_closed"
+    assert (mail.state, mail.events, mail.version) == ("closed", ["quotas:request:*"], 2)
+    assert (again.state, again.events, again.address) == ("active", ["*"], mail.address)
 
 
 def test_an_organization_sees_its_own_and_no_address_of_the_platforms_people(cast: Cast) -> None:
