@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +26,6 @@ TICKS: Final = os.sysconf("SC_CLK_TCK")
 APPLICATION: Final = "config.admission_wsgi:make_application()"
 BARE: Final = "bench.bare:make_application()"
 GPU: Final = {"nvidia.com/gpu": "1", "cpu": "8", "memory": "64Gi"}
-BURST_CLASSES: Final = ["gpu-ledger-burst"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Stage:
                 " AND admitted_at <= clock_timestamp() - make_interval(secs => %s)",
                 [older_than_seconds],
             )
-            connection.execute("SELECT quotas_sweep(clock_timestamp(), %s)", [BURST_CLASSES])
+        admission_stage.sweep(datetime.now(tz=UTC))
 
     def forget_pods(self) -> None:
         """Delete every pod, and the trail of it."""

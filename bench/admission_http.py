@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
+from django.db import connections
+
 from bench import admission_door as door
 from bench.admission_load import Told, bare_reason, play, reason_of, request
 from bench.admission_stage import Place
@@ -136,8 +138,11 @@ def _swept(stage: door.Stage) -> Iterator[None]:
     ended = threading.Event()
 
     def work() -> None:
-        while not ended.wait(SWEEP_SECONDS):
-            stage.sweep(older_than_seconds=SWEEP_SECONDS)
+        try:
+            while not ended.wait(SWEEP_SECONDS):
+                stage.sweep(older_than_seconds=SWEEP_SECONDS)
+        finally:
+            connections.close_all()
 
     thread = threading.Thread(target=work)
     thread.start()

@@ -89,7 +89,7 @@ def _random_steps(url: str) -> Iterator[Figure]:
 
 def _tick(connection: psycopg.Connection[Any], at: datetime) -> int:
     """Sweep and compare; return the drift, which there should never be."""
-    connection.execute("SELECT quotas_sweep(%s, %s)", [at, ["gpu-ledger-burst"]])
+    stage.sweep(at)
     (repairs,) = connection.execute("SELECT quotas_repair(%s)", [at]).fetchone() or ([],)
     return sum(repair["drift_units"] for repair in repairs)
 

@@ -29,6 +29,7 @@ ORGANIZATION_UNITS: Final = 60
 """As many that a quarter of the requests is refused: nobody's limit stays far away."""
 PROJECT_UNITS_MAX: Final = 30
 USER_UNITS: Final = 10
+BURST_CLASSES: Final = ["gpu-ledger-burst"]
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,14 @@ def build(*, organizations: int) -> list[Place]:
                 with transaction.atomic():
                     open_counter(limit=limit, at=BEGIN)
     return places
+
+
+def sweep(at: datetime) -> None:
+    """Sweep live use, as the tick does: in turns, on a connection that the calling thread keeps."""
+    from quotas.services.live_use import sweep_live_use  # noqa: PLC0415 - Django is set up by now.
+    from tenants.domain.actors import system_actor  # noqa: PLC0415 - As above.
+
+    sweep_live_use(burst_classes=BURST_CLASSES, actor=system_actor("bench"), at=at)
 
 
 def ledger_time(begin: float) -> datetime:

@@ -1,7 +1,7 @@
 """What sweeps of live use and repairs of counters have done, as values."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +12,7 @@ class Bypass:
 
     Attributes:
         cluster: Slug.
+        size: "" while nobody knows it: such pods are told, and counted nowhere.
         units: Of all these pods together.
     """
 
@@ -31,12 +32,14 @@ class Sweep:
         changed: Seen, bound, moved or counted again.
         found: Made for open allocations that had none.
         bypasses: Those found in clusters that admit, by cluster, namespace and size.
+        turns_left: Turns whose organizations somebody else had locked; the next sweep has them.
     """
 
     released: int = 0
     changed: int = 0
     found: int = 0
     bypasses: tuple[Bypass, ...] = ()
+    turns_left: int = 0
 
     @property
     def touched(self) -> int:
@@ -54,13 +57,30 @@ class Repair:
 
 
 def sweep_of(answer: Mapping[str, Any]) -> Sweep:
-    """Return what the ledger's answer to a sweep says; an empty answer is an idle sweep."""
+    """Return what the ledger's answer to a turn says; an empty answer is an idle one."""
     bypasses = tuple(Bypass(**told) for told in answer.get("bypasses", ()))
     return Sweep(
         released=answer.get("released", 0),
         changed=answer.get("changed", 0),
         found=answer.get("found", 0),
         bypasses=bypasses,
+    )
+
+
+def together(turns: Iterable[Sweep]) -> Sweep:
+    """Return what the turns of one sweep have done together."""
+    done = tuple(turns)
+    bypasses: dict[tuple[str, str, str], Bypass] = {}
+    for told in (bypass for turn in done for bypass in turn.bypasses):
+        key = told.cluster, told.namespace, told.size
+        known = bypasses.get(key, replace(told, pods=0, units=0))
+        bypasses[key] = replace(known, pods=known.pods + told.pods, units=known.units + told.units)
+    return Sweep(
+        released=sum(turn.released for turn in done),
+        changed=sum(turn.changed for turn in done),
+        found=sum(turn.found for turn in done),
+        bypasses=tuple(bypasses[key] for key in sorted(bypasses)),
+        turns_left=sum(turn.turns_left for turn in done),
     )
 
 

@@ -13,7 +13,8 @@ from quotas.migrations._admission import (
     VIEW,
 )
 from quotas.migrations._admitting import ADMIT, RESERVE, TELL
-from quotas.migrations._live_use import COUNT_MONTHS, DRIFT, REPAIR, SWEEP, WANTED
+from quotas.migrations._live_use import COUNT_MONTHS, DRIFT, REPAIR, SWEEP
+from quotas.migrations._wanted import WANTED
 
 RELEASE_REASONS = [
     ("ended", "Ended"),

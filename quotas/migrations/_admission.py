@@ -71,12 +71,19 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN
 {only_runtime("quotas_lock_key(uuid)")}
 """
 
+# Whose counters are all open is told apart first: adding up reads every live reservation.
 OPEN_COUNTERS = f"""
 CREATE FUNCTION quotas_open_counters(organization uuid) RETURNS integer
 LANGUAGE plpgsql {PINNED} AS $$
 DECLARE made integer;
 BEGIN
   PERFORM pg_advisory_xact_lock(quotas_lock_key(organization));
+  PERFORM FROM quotas_quotalimit l
+    WHERE l.organization_id = organization
+      AND NOT EXISTS (SELECT FROM quotas_quotacounter c WHERE c.limit_id = l.id) LIMIT 1;
+  IF NOT FOUND THEN
+    RETURN 0;
+  END IF;
   INSERT INTO quotas_quotacounter
     (limit_id, held_units, reserved_units, burst_held_units, burst_reserved_units)
   SELECT n.limit_id, n.held_units, n.reserved_units, n.burst_held_units, n.burst_reserved_units

@@ -1,118 +1,7 @@
 """SQL of live use: what the watch has told of pods since, and counters beside their truth."""
 
-from quotas.migrations._admission import (
-    PINNED,
-    claimed_in_vain,
-    holds,
-    only_runtime,
-    unseen_too_long,
-)
-
-CLASSES = "timestamptz, text[]"
-
-# Every reservation as it should stand now, and every open allocation that has none: one row for
-# what has to change. Reservations of device claims are handed over to the claim's own row, which
-# counts once for all pods that share it.
-WANTED = f"""
-CREATE FUNCTION quotas_wanted(moment timestamptz, burst_classes text[])
-RETURNS TABLE (
-  reservation_id bigint, cluster_id uuid, pod_uid text, resource text, namespace text,
-  pod_name text, controller text, organization_id uuid, project_id uuid, owner text, username text,
-  size text, units integer, model_groups varchar[], is_burst boolean, state text,
-  release_reason text, origin text, is_seen boolean, is_bypass boolean, organization_before uuid)
-LANGUAGE sql STABLE {PINNED} AS $$
-WITH keys AS (
-  SELECT r.cluster_id, r.pod_uid, r.resource
-    FROM quotas_reservation r WHERE r.state <> 'released'
-  UNION ALL
-  SELECT a.cluster_id, a.pod_uid, a.resource
-    FROM metering_podallocation a
-    LEFT JOIN quotas_reservation r USING (cluster_id, pod_uid, resource)
-   WHERE a.end_at IS NULL AND (r.id IS NULL OR r.state = 'released')
-  UNION ALL
-  SELECT r.cluster_id, r.pod_uid, r.resource
-    FROM metering_queuedpod q
-    JOIN quotas_reservation r USING (cluster_id, pod_uid)
-   WHERE q.bound_at IS NULL AND q.gone_at IS NULL
-     AND r.state = 'released' AND r.release_reason IN ('expired', 'unbound')
-     AND NOT EXISTS (SELECT FROM metering_podallocation a
-                      WHERE a.cluster_id = r.cluster_id AND a.pod_uid = r.pod_uid
-                        AND a.resource = r.resource)
-  UNION ALL
-  SELECT DISTINCT r.cluster_id, r.pod_uid, r.resource
-    FROM metering_queuedpod q
-   CROSS JOIN LATERAL jsonb_object_keys(q.requests) c(name)
-    JOIN quotas_reservation r ON r.cluster_id = q.cluster_id
-     AND r.namespace = q.namespace AND r.pod_name = substr(c.name, 7)
-   WHERE q.bound_at IS NULL AND c.name LIKE 'claim/%'
-     AND r.state = 'released' AND r.release_reason IN ('expired', 'unbound')
-     AND {claimed_in_vain("r", pod="q")}),
-facts AS (
-  SELECT r.id, k.cluster_id, k.pod_uid, k.resource,
-         coalesce(r.namespace, a.namespace) AS namespace,
-         coalesce(r.pod_name, a.pod_name) AS pod_name,
-         coalesce(r.controller, a.controller) AS controller,
-         p.organization_id, p.id AS project_id,
-         coalesce(r.owner, h.owner, '') AS owner,
-         coalesce(nullif(a.owner, ''), nullif(q.owner, ''), nullif(r.owner, ''),
-                  nullif(h.owner, ''), u.username, '') AS username,
-         coalesce(nullif(a.size, ''), r.size, '') AS size,
-         coalesce(a.units, r.units) AS units,
-         CASE WHEN coalesce(a.price_group, '') = '' THEN coalesce(r.model_groups, '{{}}')
-              ELSE ARRAY[split_part(a.price_group, '/', 1)]::varchar[] END AS model_groups,
-         CASE WHEN coalesce(a.priority_class, '') <> '' THEN a.priority_class = ANY (burst_classes)
-              ELSE coalesce(r.is_burst, h.is_burst, false) END AS is_burst,
-         CASE WHEN k.resource LIKE 'claim/%' AND EXISTS (
-                SELECT FROM metering_claimconsumer m
-                  JOIN metering_podallocation o
-                    ON o.cluster_id = m.cluster_id AND o.pod_uid = m.claim_uid
-                   AND o.resource = k.resource
-                 WHERE m.cluster_id = k.cluster_id AND m.pod_uid = k.pod_uid) THEN 'handed_over'
-              WHEN a.end_at IS NOT NULL THEN 'ended'
-              WHEN a.id IS NULL AND q.gone_at IS NOT NULL THEN 'gone'
-              WHEN a.id IS NULL AND q.id IS NULL AND {unseen_too_long("r")} THEN 'expired'
-              WHEN p.id IS NULL THEN 'unbound'
-              ELSE '' END AS over,
-         CASE WHEN a.id IS NULL THEN 'reserved' ELSE 'held' END AS alive,
-         CASE WHEN r.state = 'released' AND r.release_reason = 'expired' THEN 'found'
-              ELSE coalesce(r.origin, CASE WHEN h.is_admitted THEN 'admission' ELSE 'found' END)
-         END AS origin,
-         a.id IS NOT NULL OR q.id IS NOT NULL AS is_seen,
-         r.organization_id AS organization_before, r.state AS state_before,
-         r.release_reason AS reason_before, r.expires_at,
-         (r.organization_id, r.project_id, r.username, r.size, r.units, r.model_groups,
-          r.is_burst) AS before
-    FROM keys k
-    LEFT JOIN quotas_reservation r USING (cluster_id, pod_uid, resource)
-    LEFT JOIN metering_podallocation a USING (cluster_id, pod_uid, resource)
-    LEFT JOIN metering_queuedpod q USING (cluster_id, pod_uid)
-    LEFT JOIN tenants_namespacebinding b
-      ON b.cluster_id = k.cluster_id AND b.namespace = coalesce(r.namespace, a.namespace)
-     AND b.valid @> moment
-    LEFT JOIN tenants_project p ON p.id = b.project_id
-    LEFT JOIN auth_user u ON u.id = b.default_owner_id
-    LEFT JOIN LATERAL (
-      SELECT bool_or(w.is_burst) AS is_burst, max(w.owner) AS owner, true AS is_admitted
-        FROM metering_claimconsumer m
-        JOIN quotas_reservation w
-          ON w.cluster_id = m.cluster_id AND w.pod_uid = m.pod_uid AND w.resource = k.resource
-       WHERE m.cluster_id = k.cluster_id AND m.claim_uid = k.pod_uid
-      HAVING count(*) > 0) h ON r.id IS NULL AND k.resource LIKE 'claim/%')
-SELECT id, cluster_id, pod_uid, resource, namespace, pod_name, controller, organization_id,
-       project_id, owner, username, size, units, model_groups, is_burst,
-       CASE over WHEN '' THEN alive ELSE 'released' END, over, origin, is_seen,
-       over = '' AND origin = 'found' AND coalesce(state_before, 'released') = 'released'
-         AND coalesce(reason_before, 'expired') = 'expired', organization_before
-  FROM facts f
- WHERE CASE WHEN id IS NULL THEN over = '' AND size <> ''
-            WHEN over <> '' THEN state_before <> 'released'
-            ELSE state_before <> alive OR (is_seen AND expires_at IS NOT NULL)
-              OR before IS DISTINCT FROM (f.organization_id, f.project_id, f.username::varchar,
-                                          f.size::varchar, f.units, f.model_groups, f.is_burst)
-       END
-$$;
-{only_runtime(f"quotas_wanted({CLASSES})")}
-"""
+from quotas.migrations._admission import PINNED, holds, only_runtime
+from quotas.migrations._wanted import CLASSES
 
 _SIGNED = """
            sum(x.sign * x.units) FILTER (WHERE x.state = 'held' AND NOT x.is_burst) AS held,
@@ -121,32 +10,30 @@ _SIGNED = """
            sum(x.sign * x.units) FILTER (WHERE x.state = 'held' AND x.is_burst) AS burst_held,
            sum(x.sign * x.units) FILTER (WHERE x.state = 'reserved' AND x.is_burst)
              AS burst_reserved"""
-_KEPT = (
-    "organization_id, project_id, username, cluster_id, size, model_groups, units, is_burst, state"
-)
+_ALIKE = "organization_id, project_id, username, cluster_id, size, model_groups"
+_KEPT = f"{_ALIKE}, units, is_burst, state"
 _KEPT_OF = "{0}." + _KEPT.replace(", ", ", {0}.")
 
-# A first look finds out whose lock is needed, a second one under the locks decides, by their ids.
-# An organization that comes up only then has its turn at the next tick.
+# One turn: the keys of a few organizations, looked at again under their locks. What belongs to an
+# organization that comes up only then has its turn at the next tick. Who waits for a pod waits
+# longer than this one does, and what a crash takes back is found again, with what it told.
 SWEEP = f"""
-CREATE FUNCTION quotas_sweep(moment timestamptz, burst_classes text[]) RETURNS jsonb
-LANGUAGE plpgsql {PINNED} AS $$
+CREATE FUNCTION quotas_sweep(moment timestamptz, burst_classes text[], keys jsonb) RETURNS jsonb
+LANGUAGE plpgsql {PINNED} SET lock_timeout = '500ms' AS $$
 DECLARE
+  kept text := set_config('synchronous_commit', 'off', true);
   theirs uuid[];
   swept jsonb;
 BEGIN
   SELECT array_agg(DISTINCT o.id ORDER BY o.id) INTO theirs
-    FROM quotas_wanted(moment, burst_classes) w
-   CROSS JOIN LATERAL (VALUES (w.organization_id), (w.organization_before)) o(id)
+    FROM jsonb_to_recordset(keys) AS k(organization_id uuid, organization_before uuid)
+   CROSS JOIN LATERAL (VALUES (k.organization_id), (k.organization_before)) o(id)
    WHERE o.id IS NOT NULL;
-  IF theirs IS NULL THEN
-    RETURN '{{}}';
-  END IF;
   PERFORM pg_advisory_xact_lock(quotas_lock_key(o.id)) FROM unnest(theirs) o(id);
   PERFORM quotas_open_counters(o.id) FROM unnest(theirs) o(id);
 
   WITH wanted AS MATERIALIZED (
-    SELECT * FROM quotas_wanted(moment, burst_classes) w
+    SELECT * FROM quotas_wanted_of(moment, burst_classes, keys) w
      WHERE (w.organization_id IS NULL OR w.organization_id = ANY (theirs))
        AND (w.organization_before IS NULL OR w.organization_before = ANY (theirs))),
   before AS MATERIALIZED (
@@ -171,10 +58,12 @@ BEGIN
     INSERT INTO quotas_reservation (
       cluster_id, pod_uid, resource, namespace, pod_name, controller, organization_id, project_id,
       owner, username, size, units, model_groups, is_burst, state, origin, admitted_at, held_at,
-      release_reason)
+      released_at, release_reason)
     SELECT w.cluster_id, w.pod_uid, w.resource, w.namespace, w.pod_name, w.controller,
            w.organization_id, w.project_id, w.owner, w.username, w.size, w.units, w.model_groups,
-           w.is_burst, w.state, w.origin, moment, moment, ''
+           w.is_burst, w.state, w.origin, moment,
+           CASE WHEN w.state = 'held' THEN moment END,
+           CASE WHEN w.state = 'released' THEN moment END, w.release_reason
       FROM wanted w WHERE w.reservation_id IS NULL
      ORDER BY w.cluster_id, w.pod_uid, w.resource
     ON CONFLICT (cluster_id, pod_uid, resource) DO NOTHING
@@ -182,10 +71,15 @@ BEGIN
   signed AS (
     SELECT -1 AS sign, {_KEPT_OF.format("b")} FROM before b
     UNION ALL SELECT 1, {_KEPT_OF.format("c")} FROM changed c
-    UNION ALL SELECT 1, {_KEPT_OF.format("d")} FROM added d),
-  delta AS (
-    SELECT l.id,{_SIGNED}
+    UNION ALL SELECT 1, {_KEPT_OF.format("d")} FROM added d WHERE d.state <> 'released'),
+  added_up AS (
+    SELECT {_ALIKE},{_SIGNED}
       FROM signed x
+     GROUP BY {_ALIKE}),
+  delta AS (
+    SELECT l.id, sum(x.held) AS held, sum(x.reserved) AS reserved,
+           sum(x.burst_held) AS burst_held, sum(x.burst_reserved) AS burst_reserved
+      FROM added_up x
       JOIN quotas_quotalimit l ON l.organization_id = x.organization_id AND l.size = x.size
       LEFT JOIN auth_user l_user ON l_user.id = l.user_id
      WHERE {holds("l", of="x")}
@@ -212,7 +106,7 @@ BEGIN
     INTO swept;
   RETURN swept;
 END $$;
-{only_runtime(f"quotas_sweep({CLASSES})")}
+{only_runtime(f"quotas_sweep({CLASSES}, jsonb)")}
 """
 
 # Both sides come from one snapshot, so nobody has to wait for the comparison.

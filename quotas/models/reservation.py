@@ -37,6 +37,8 @@ class ReleaseReason(models.TextChoices):
     """Its device claim is bound and counts by itself, once for all pods that share it."""
     UNBOUND = "unbound"
     """Its namespace belongs to no project any more; it counts again once it does."""
+    UNSIZED = "unsized"
+    """It was found, and nobody knows its size: it counts nowhere until somebody does."""
 
 
 class Reservation(models.Model):
@@ -78,7 +80,8 @@ class Reservation(models.Model):
     """Whom the pod itself named when it was let in; "" when nobody."""
     username = models.CharField(max_length=150, blank=True, default="", db_default="")
     """Whom it counts for: its owner, else its namespace's default owner of now."""
-    size = models.CharField(max_length=16, choices=SIZE_CHOICES)
+    size = models.CharField(max_length=16, choices=SIZE_CHOICES, blank=True)
+    """"" only of what nobody knows the size of, which is never among what counts."""
     units = models.PositiveIntegerField()
     model_groups = ArrayField(models.CharField(max_length=32), default=list)
     """Every model group it may land on; its own once it is bound; empty counts for all."""

@@ -2,57 +2,87 @@
 
 A reserved pod that was seen no longer expires; a bound one holds what it really got; one that is
 gone gives its units back; a bound one that nobody let in is found. Namespaces that moved and owners
-that changed are followed. Every function is a fixed number of statements.
+that changed are followed. A sweep takes a few statements a turn, and as many turns as what changed
+needs, whoever it belongs to.
 """
 
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from django.db import connection, transaction
+import structlog
+from django.db import OperationalError, connection, transaction
+from psycopg.errors import LockNotAvailable
 
-from quotas.domain.live_use import Repair, Sweep, repairs_of, sweep_of
+from quotas.domain.live_use import Bypass, Repair, Sweep, repairs_of, sweep_of, together
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
 
-NAMESPACES_TOLD = 50
+NAMESPACES_TOLD: Final = 50
 """So many namespaces with bypasses an audit entry names; the rest are in the ledger."""
+KEYS_PER_TURN: Final = 250
+"""So few that a turn locks its organizations for some milliseconds."""
+
+log = structlog.get_logger(__name__)
 
 
-@transaction.atomic
 def sweep_live_use(*, burst_classes: Sequence[str], actor: Actor, at: datetime) -> Sweep:
     """Bring every reservation and counter to what the allocation ledger says now.
 
-    Only organizations where something changes are kept from admitting meanwhile. Pods that went
-    around admission leave one audit entry a sweep.
+    One look, which locks nothing, makes short turns; each is a transaction of its own and keeps
+    only its own organizations from admitting meanwhile. A turn whose organizations somebody else
+    has locked too long is left to the next sweep. Pods that went around admission are told in the
+    audit trail with the turn that finds them, so that nothing is lost between two turns.
 
     Args:
         burst_classes: PriorityClasses whose pods count as burst.
         actor: Who sweeps.
         at: When, UTC: decides whose a namespace is, and what has expired.
-
-    Raises:
-        django.db.OperationalError: A lock was held longer than `lock_timeout`; nothing changed.
     """
-    swept = sweep_of(_answer("SELECT quotas_sweep(%s, %s)", at, list(burst_classes)))
-    if swept.bypasses:
-        record(
-            actor=actor,
-            at=at,
-            action="quotas:admission:bypassed",
-            object_kind="reservation",
-            object_id=at.isoformat(),
-            facts={
-                "pods": sum(bypass.pods for bypass in swept.bypasses),
-                "units": sum(bypass.units for bypass in swept.bypasses),
-                "namespaces": [
-                    f"{bypass.cluster}/{bypass.namespace}"
-                    for bypass in swept.bypasses[:NAMESPACES_TOLD]
-                ],
-            },
-        )
+    given = at, list(burst_classes)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT keys::text FROM quotas_turns(%s, %s, %s)", [*given, KEYS_PER_TURN])
+        turns = [keys for (keys,) in cursor.fetchall()]
+    return together([_turn(*given, keys, actor=actor) for keys in turns])
+
+
+def _turn(at: datetime, burst_classes: list[str], keys: str, *, actor: Actor) -> Sweep:
+    """Sweep some keys, and tell what went around admission with them."""
+    try:
+        with transaction.atomic():
+            statement = "SELECT quotas_sweep(%s, %s, %s::jsonb)"
+            swept = sweep_of(_answer(statement, at, burst_classes, keys))
+            _tell(swept.bypasses, actor=actor, at=at)
+    except OperationalError as error:
+        if not isinstance(error.__cause__, LockNotAvailable):
+            raise
+        log.warning("quotas.live_use.turn_left", reason=str(error).strip())
+        return Sweep(turns_left=1)
     return swept
+
+
+def _tell(bypasses: Sequence[Bypass], *, actor: Actor, at: datetime) -> None:
+    """Leave one audit entry of what one turn found; units of nobody knows which size are no sum."""
+    if not bypasses:
+        return
+    facts: dict[str, Any] = {
+        "pods": sum(bypass.pods for bypass in bypasses),
+        "units": sum(bypass.units for bypass in bypasses if bypass.size),
+        "namespaces": list(
+            dict.fromkeys(f"{bypass.cluster}/{bypass.namespace}" for bypass in bypasses)
+        )[:NAMESPACES_TOLD],
+    }
+    if unsized := sum(bypass.pods for bypass in bypasses if not bypass.size):
+        facts["pods_of_unknown_size"] = unsized
+    record(
+        actor=actor,
+        at=at,
+        action="quotas:admission:bypassed",
+        object_kind="reservation",
+        object_id=at.isoformat(),
+        facts=facts,
+    )
 
 
 @transaction.atomic
@@ -85,7 +115,7 @@ def repair_counters(*, actor: Actor, at: datetime) -> tuple[Repair, ...]:
     return repairs
 
 
-def _answer(statement: str, *given: datetime | list[str]) -> Any:  # noqa: ANN401 - JSON of the ledger.
+def _answer(statement: str, *given: datetime | list[str] | str) -> Any:  # noqa: ANN401 - JSON of the ledger.
     with connection.cursor() as cursor:
         cursor.execute(statement, given)
         (answer,) = cursor.fetchone()
