@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
@@ -14,13 +13,10 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 from unfold.decorators import display
 
-from quotas.access import READ_REQUEST, access_request
+from quotas.admin.request_page import request_page
 from quotas.models import QuotaRequest, RequestPolicy
-from quotas.selectors.request_standing import standing_of
 from quotas.services.request_comments import comment_request
-from quotas.services.request_news import words_of
 from quotas.services.request_policies import DEFAULTS, change_policy, make_policy
-from quotas.services.request_preview import problems_in_the_way
 from quotas.services.requests import approve_request, reject_request
 from tenants.admin.base import LedgerAdmin, ServiceAdmin, actor_of_request
 from tenants.domain.actors import Actor
@@ -116,23 +112,20 @@ class QuotaRequestAdmin(LedgerAdmin):
     ) -> HttpResponse:
         """Return the page of a request, with everything that is needed to decide it."""
         shown = self.get_object(request, object_id)
-        context = {} if shown is None else self._context(request, shown)
+        actor, at = actor_of_request(request), timezone.now()
+        context = {} if shown is None else request_page(shown, actor=actor, at=at)
         answer: HttpResponse = super().change_view(
             request, object_id, form_url, {**context, **(extra_context or {})}
         )
         return answer
 
-    def _context(self, request: HttpRequest, shown: QuotaRequest) -> dict[str, Any]:
-        actor, at = actor_of_request(request), timezone.now()
-        found = access_request(actor, shown.pk, READ_REQUEST)
-        is_open = found.state == "submitted"
-        return {
-            "asked": found,
-            "words": words_of(found),
-            "standing": standing_of(found, at=at, burst_classes=settings.BURST_PRIORITY_CLASSES),
-            "in_the_way": problems_in_the_way(request=found, actor=actor, at=at) if is_open else (),
-            "is_open": is_open,
-        }
+    def get_fieldsets(
+        self,
+        request: HttpRequest,  # noqa: ARG002 - Django's signature.
+        obj: QuotaRequest | None = None,  # noqa: ARG002 - As above.
+    ) -> list[Any]:
+        """Return none: the page tells every column in its place, in words."""
+        return []
 
     @admin.action(description="Approve", permissions=["write"])
     def approve_requests(self, request: HttpRequest, rows: QuerySet[QuotaRequest]) -> None:

@@ -2,6 +2,22 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
+from typing import Final
+
+DEEDS: Final = {
+    "submit": "asked",
+    "approve_step": "approved a step",
+    "approve": "approved",
+    "reject": "rejected",
+    "cancel": "withdrew it",
+    "expire": "let it expire",
+    "escalate": "gave the turn to the level above",
+    "remind": "reminded of its end",
+    "comment": "commented",
+}
+"""What was done to a request, by the last word of its audit action."""
+_GENERAL_PRICES: Final = {"*": "general price", "*/burst": "general burst price"}
 
 
 @dataclass(frozen=True)
@@ -14,6 +30,7 @@ class WishWords:
         units: The wanted total.
         units_before: What holds without it; None when unset or unlimited.
         burst_units: The wanted total of burst units; None leaves them as they are.
+        is_unlimited_before: Whether `units_before` is None because the limit is unlimited.
     """
 
     holder: str
@@ -23,6 +40,7 @@ class WishWords:
     burst_units: int | None = None
     begin_at: datetime | None = None
     end_at: datetime | None = None
+    is_unlimited_before: bool = False
 
     @property
     def total(self) -> str:
@@ -33,8 +51,13 @@ class WishWords:
     @property
     def sentence(self) -> str:
         """Who may hold how much in all, how much it is without, and when."""
-        before = "no number is set" if self.units_before is None else f"now {self.units_before}"
-        return f"{self.holder} may hold {self.total} in all ({before}), {self.span}."
+        return f"{self.holder} may hold {self.total} in all ({self._before}), {self.span}."
+
+    @property
+    def _before(self) -> str:
+        if self.is_unlimited_before:
+            return "now unlimited"
+        return "no number is set" if self.units_before is None else f"now {self.units_before}"
 
     @property
     def span(self) -> str:
@@ -47,3 +70,28 @@ class WishWords:
 def told(moment: datetime) -> str:
     """Return a time in words, in UTC."""
     return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+
+
+def money_words(amount: Decimal | str | None, currency: str, *, is_change: bool = False) -> str:
+    """Return an amount as a person reads it, such as "5,840.00 EUR"; "unknown" for None.
+
+    Args:
+        amount: Exact, of as many digits as its currency has.
+        currency: ISO 4217.
+        is_change: Whether its sign is told too, such as "+5,840.00 EUR".
+    """
+    if amount is None:
+        return "unknown"
+    exact = Decimal(amount)
+    told_amount = f"{exact:+,}" if is_change and exact else f"{exact:,}"
+    return f"{told_amount} {currency}"
+
+
+def price_words(price_group: str) -> str:
+    """Return whose price was taken, in words; the price for any group has no name of its own."""
+    return " and ".join(_GENERAL_PRICES.get(part, part) for part in price_group.split(" and "))
+
+
+def deed_words(action: str) -> str:
+    """Return what an audit action did to a request; an action of another kind stays as it is."""
+    return DEEDS.get(action.rpartition(":")[2], action)

@@ -77,5 +77,22 @@ def sum_of(one: CostEstimate, other: CostEstimate) -> CostEstimate:
     )
 
 
+def difference_of(one: CostEstimate, other: CostEstimate) -> CostEstimate:
+    """Return how much more one lot of units costs than another; None where one is not known.
+
+    Amounts in two currencies are never taken from each other.
+    """
+    is_same = one.currency == other.currency
+    return CostEstimate(
+        currency=one.currency if is_same else "",
+        at_full_use=_difference(one.at_full_use, other.at_full_use) if is_same else None,
+        at_last_use=_difference(one.at_last_use, other.at_last_use) if is_same else None,
+    )
+
+
+def _difference(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+    return None if one is None or other is None else one - other
+
+
 def _sum(one: Decimal | None, other: Decimal | None) -> Decimal | None:
     return None if one is None or other is None else one + other

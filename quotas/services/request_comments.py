@@ -6,7 +6,7 @@ from uuid import UUID
 from django.db import transaction
 
 from quotas.domain.limit_input import NOTE_LENGTH_MAX, refuse_problems, text_problems
-from quotas.models import RequestComment
+from quotas.models import QuotaRequest, RequestComment
 from quotas.selectors.locks import lock_request
 from quotas.services.request_asking import SUBMIT
 from quotas.services.request_news import tell_comment
@@ -31,12 +31,21 @@ def comment_request(*, request_id: UUID, text: str, actor: Actor, at: datetime) 
     request = lock_request(request_id)
     if request is None:
         raise NotFoundError("There is no such quota request.")
-    place = {"organization_id": request.organization_id, "project_id": request.project_id}
-    if not any(actor.may(capability, **place) for capability in (REVIEW, DECIDE, FUND)):
-        require_capability(actor, SUBMIT, **place)
+    if not may_comment(request, actor=actor):
+        require_capability(actor, SUBMIT, **_place(request))
     comment = RequestComment.objects.create(
         request=request, author_id=person_of(actor=actor), text=text, created_at=at
     )
     record_request(request, "comment", actor=actor, at=at)
     tell_comment(request, author=comment.author.username, text=text, at=at)
     return comment
+
+
+def may_comment(request: QuotaRequest, *, actor: Actor) -> bool:
+    """Whether an actor may ask for the request's project, or decides there at some level."""
+    place = _place(request)
+    return any(actor.may(held, **place) for held in (REVIEW, DECIDE, FUND, SUBMIT))
+
+
+def _place(request: QuotaRequest) -> dict[str, UUID]:
+    return {"organization_id": request.organization_id, "project_id": request.project_id}

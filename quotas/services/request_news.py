@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from quotas.domain.request_words import WishWords, told
+from quotas.domain.request_words import WishWords, money_words, told
 from quotas.domain.routing import RequestLevel
 from quotas.models import (
     PreemptionMode,
@@ -38,6 +38,7 @@ def words_of(request: QuotaRequest) -> WishWords:
         burst_units=request.burst_units,
         begin_at=request.begin_at,
         end_at=request.end_at,
+        is_unlimited_before=request.is_unlimited_before,
     )
 
 
@@ -176,5 +177,6 @@ def _cost_lines(request: QuotaRequest) -> list[str]:
     if full is None:
         return [f"Cost: {request.cost['note']}"] if request.cost.get("note") else []
     currency = request.cost["currency"]
-    used = "" if last is None else f", {last} {currency} at the use of the last 30 days"
-    return [f"Cost a month: {full} {currency} at full use{used}."]
+    told_last = money_words(last, currency)
+    used = "" if last is None else f", {told_last} at the use of the last 30 days"
+    return [f"Cost a month: {money_words(full, currency)} at full use{used}."]

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from quotas.domain.errors import QuotaRequestDecidedTwiceError
 from quotas.domain.routing import LADDER, RequestLevel, raised
-from quotas.models import QuotaRequest, RequestStep, StepOutcome
+from quotas.models import QuotaRequest, RequestState, RequestStep, StepOutcome
 from quotas.services.request_news import tell_turn
 from tenants.access import require_capability
-from tenants.domain.actors import Actor
+from tenants.domain.actors import Actor, ActorKind
 
 DECIDE: Final = "quotas:request:decide"
 FUND: Final = "quotas:request:fund"
@@ -74,6 +74,19 @@ def require_turn(request: QuotaRequest, step: RequestStep | None, *, actor: Acto
 def stands_at(level: RequestLevel, *, actor: Actor, request: QuotaRequest) -> bool:
     """Whether an actor may decide a step of a level."""
     return actor.may(**_duty(level, request=request))
+
+
+def may_decide(request: QuotaRequest, *, actor: Actor) -> bool:
+    """Whether it is an actor's turn: nobody decides their own, what is for them, or twice."""
+    if request.state != RequestState.SUBMITTED or actor.kind is not ActorKind.PERSON:
+        return False
+    person_id = int(actor.id)
+    if person_id in {request.requested_by_id, request.user_id}:
+        return False
+    step = open_step(request)
+    level = RequestLevel.ORGANIZATION_ADMIN if step is None else RequestLevel(step.level)
+    has_decided = RequestStep.objects.filter(request=request, decided_by_id=person_id)
+    return stands_at(level, actor=actor, request=request) and not has_decided.exists()
 
 
 def highest_level(*, actor: Actor, request: QuotaRequest) -> RequestLevel | None:

@@ -1,7 +1,8 @@
 """What routing looks at: how much a request comes to, and what that costs."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import reduce
 from typing import Any
 
 from metering.domain.gpu_sizes import GPUSize
@@ -11,6 +12,15 @@ from quotas.protocols.costs import CostEstimate, CostEstimator, sum_of
 from quotas.services.request_granting import Before
 from quotas.services.request_steps import highest_level
 from tenants.domain.actors import Actor
+
+
+@dataclass(frozen=True)
+class CostLot:
+    """Units that are priced alike, and what they would cost in a month."""
+
+    units: int
+    is_burst: bool
+    cost: CostEstimate
 
 
 def told_cost(cost: CostEstimate) -> dict[str, Any]:
@@ -34,7 +44,7 @@ def estimate_cost(
         burst_units=request.burst_units or 0,
         at=at,
     )
-    return _with_note_on_use(cost, request)
+    return note_on_use(cost, request)
 
 
 def wish_of(
@@ -80,24 +90,46 @@ def _cost_of(
 ) -> CostEstimate:
     if estimator is None:
         return CostEstimate("", None, None, note="Nobody here knows prices.")
-    lots = [
-        estimator.estimate(
-            organization_id=request.organization_id,
-            project_id=request.project_id,
-            size=GPUSize(request.size),
-            model_group=model_group,
+    lots = price_lots(
+        request, estimator, model_group=model_group, units=units, burst_units=burst_units, at=at
+    )
+    return reduce(sum_of, [lot.cost for lot in lots])
+
+
+def price_lots(
+    request: QuotaRequest,
+    estimator: CostEstimator,
+    *,
+    model_group: str,
+    units: int,
+    burst_units: int,
+    at: datetime,
+) -> tuple[CostLot, ...]:
+    """Return what units of a request's size would cost its project: nominal ones, then burst.
+
+    Nominal units are priced even where there are none; burst ones only where there are some.
+    """
+    return tuple(
+        CostLot(
             units=count,
             is_burst=is_burst,
-            at=at,
+            cost=estimator.estimate(
+                organization_id=request.organization_id,
+                project_id=request.project_id,
+                size=GPUSize(request.size),
+                model_group=model_group,
+                units=count,
+                is_burst=is_burst,
+                at=at,
+            ),
         )
         for count, is_burst in ((units, False), (burst_units, True))
         if count or not is_burst
-    ]
-    return lots[0] if len(lots) == 1 else sum_of(*lots)
+    )
 
 
-def _with_note_on_use(cost: CostEstimate, request: QuotaRequest) -> CostEstimate:
-    """Say that the use is the whole project's where less than that is asked for."""
+def note_on_use(cost: CostEstimate, request: QuotaRequest) -> CostEstimate:
+    """Return an estimate that says whose use it looks at where less than a project asks."""
     parts = [] if request.user is None else [request.user.username]
     parts += [] if request.cluster is None else [f"on {request.cluster.slug}"]
     if not parts or cost.at_last_use is None:

@@ -1,5 +1,7 @@
 """The admin as a person sees it: signed in by the form, read on the page, worked by buttons."""
 
+import pytest
+
 from tests.browser.conftest import Site, Visit
 
 OCTOBER = "/admin/?month=2026-10"
@@ -62,6 +64,22 @@ def test_an_exception_is_resolved_with_a_button_and_a_reason(visit: Visit, site:
     assert site.fetch("SELECT state, resolution FROM metering_meteringexception") == [
         ("resolved", "A test of the platform team.")
     ]
+
+
+@pytest.mark.parametrize("width", [1440, 900])
+def test_a_request_tells_money_in_words_and_fits_the_window(visit: Visit, width: int) -> None:
+    visit.sign_in("dora")
+    visit.page.set_viewport_size({"width": width, "height": 900})
+    visit.go("/admin/quotas/quotarequest/")
+    with visit.page.expect_navigation():
+        visit.page.locator("#result_list tbody th a").first.click()
+
+    # Six units at 2.50 for 730 hours.
+    assert visit.page.get_by_role("cell", name="10,950.00 EUR", exact=True).first.is_visible()
+    assert visit.page.get_by_text("A bigger model.").is_visible()
+    assert "at_full_use" not in visit.page.content()
+    assert visit.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert visit.errors == []
 
 
 def test_a_quota_request_is_approved_with_a_button(visit: Visit, site: Site) -> None:

@@ -3,6 +3,7 @@
 from django.contrib.auth.models import User
 
 from billing.models import Invoice
+from billing.selectors.cost_estimate import PriceBookEstimator
 from billing.services.invoicing import draft_invoice
 from metering.domain.exceptions import ExceptionKind
 from metering.models import CapacityRecord, MeteringException, MeteringWindow
@@ -10,7 +11,7 @@ from quotas.models import QuotaRequest
 from quotas.services.requests import submit_request
 from tenants.domain.actors import system_actor
 from tests.billing.api.office import Office, make_office
-from tests.billing.ledger import make_window
+from tests.billing.ledger import make_price, make_window
 from tests.builders import AT, make_cluster
 from tests.quotas.builders import actor_of, make_limit
 
@@ -35,11 +36,13 @@ def draft_invoice_of(office: Office) -> Invoice:
 def ask_for_units(office: Office) -> QuotaRequest:
     """Return what the lead of LLM asks for: six large units, of the eight that Acme may hold."""
     make_limit(office.cast.acme, units=8)
+    make_price(office.book, "2.50", size="large", price_group="H100/whole")
     return submit_request(
         project=office.cast.llm,
         size="large",
         requested_units=6,
         justification="A bigger model.",
+        estimator=PriceBookEstimator(),
         actor=actor_of(office.cast.bob),
         at=AT,
     )

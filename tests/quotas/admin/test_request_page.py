@@ -7,9 +7,11 @@ from django.contrib.auth.models import User
 from django.test import Client, override_settings
 
 from quotas.models import QuotaLimit, QuotaRequest, RequestPolicy
+from tenants.domain.roles import Role
+from tests.builders import grant
 from tests.cast import Cast
 from tests.quotas.builders import make_limit
-from tests.quotas.services.asking import FixedEstimator, ask, steps_of
+from tests.quotas.services.asking import FixedEstimator, ask, make_policy, steps_of
 
 PAGE = "/admin/quotas/quotarequest/"
 
@@ -45,8 +47,8 @@ def test_the_page_shows_everything_that_decides(cast: Cast) -> None:
     page = enter(cast.frank).get(f"{PAGE}{request.pk}/change/").content.decode()
 
     assert "LLM may hold 8 large in all (now 5), from the approval on, without end." in page
-    assert "800.00 EUR" in page
-    assert "400.00 EUR" in page
+    assert '<td class="number">800.00 EUR</td>' in page
+    assert '<td class="number">400.00 EUR</td>' in page
     assert "8 free after approval" in page
     assert "limit is 6" in page
     assert QuotaLimit.objects.get(project=cast.llm).limit_units == 5
@@ -76,6 +78,67 @@ def test_a_refusal_is_told_and_changes_nothing(cast: Cast) -> None:
     assert "limit is 6" in page
     assert "Your role does not allow this here." in stranger
     assert steps_of(request) == [("organization_admin", "open")]
+
+
+def test_the_page_tells_money_in_words_and_shows_no_column_as_it_is_stored(cast: Cast) -> None:
+    request = ask(cast, estimator=FixedEstimator("1000.00"), requested_units=8)
+
+    page = enter(cast.dora).get(f"{PAGE}{request.pk}/change/").content.decode()
+
+    assert "8,000.00 EUR" in page
+    assert "at_full_use" not in page
+    assert "{&quot;" not in page
+    assert 'class="readonly"' not in page
+    assert "<dt>Renews</dt>" not in page
+    assert "The organization has no price book today." in page
+
+
+def test_the_page_tells_burst_times_and_what_was_done(cast: Cast) -> None:
+    make_limit(cast.acme, cast.llm, units=5, burst_units=1)
+    QuotaLimit.objects.filter(project=cast.llm).update(limit_units=None)
+    request = ask(cast, burst_units=4, model_group="", estimator=FixedEstimator())
+    client = enter(cast.frank)
+    press(client, request, "comment", "How long?")
+
+    page = press(client, request, "reject", "Not now.")
+
+    assert "LLM may hold 8 large and 4 burst in all (now unlimited)" in page
+    assert "and 4 burst" in page
+    for deed in ("asked", "commented", "rejected"):
+        assert f"<td>{deed}</td>" in page
+    assert page.index("<td>rejected</td>") < page.index("<td>asked</td>")
+    assert "as told when it was asked" in page
+    assert "In force without it" not in page
+    assert "Approve" not in page
+
+
+def test_buttons_are_offered_to_those_whose_turn_it_is(cast: Cast) -> None:
+    make_policy(cast.acme, steps=[{"level": "finance"}])
+    request = ask(cast)
+
+    pages = {
+        name: enter(getattr(cast, name)).get(f"{PAGE}{request.pk}/change/").content.decode()
+        for name in ("dora", "frank", "ann")
+    }
+
+    assert {name for name, page in pages.items() if "/approve/" in page} == {"dora"}
+    assert {name for name, page in pages.items() if "/comment/" in page} == {"dora", "frank"}
+    assert "You do not decide this" in pages["frank"]
+
+
+def test_nobody_is_offered_to_decide_their_own_or_twice(cast: Cast) -> None:
+    make_policy(cast.acme, steps=[{"level": "organization_admin"}, {"level": "platform"}])
+    request = ask(cast)
+    grant(cast.bob, Role.PLATFORM_ADMIN)
+    page = f"{PAGE}{request.pk}/change/"
+
+    own = enter(cast.bob).get(page).content.decode()
+    press(enter(cast.frank), request, "approve")
+    twice = enter(cast.frank).get(page).content.decode()
+
+    assert "/approve/" not in own
+    assert "/approve/" not in twice
+    assert steps_of(request) == [("organization_admin", "approved"), ("platform", "open")]
 
 
 def test_following_a_link_decides_nothing(cast: Cast) -> None:
