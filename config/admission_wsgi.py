@@ -24,23 +24,28 @@ COMMON_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 """What tells nothing of a cluster's own: every signed certificate may look."""
 CONNECT_SECONDS = 2
 """The least that libpq honours."""
-LOCK_MILLISECONDS = 1_000
-STATEMENT_MILLISECONDS = 1_500
+CHECK_MILLISECONDS = 100
+"""How often a statement that runs looks whether its connection was cut: it then undoes its work."""
 
 
-def only_admission(databases: dict[str, Any]) -> dict[str, Any]:
+def only_admission(databases: dict[str, Any], deadline_seconds: int) -> dict[str, Any]:
     """Return the settings that differ here: own URLs, no middleware, and short patience.
 
-    A connection is not asked whether it lives before every question: that would be a round trip
-    each. One that died is replaced, and the question asked again.
+    The ledger gives up by itself before the deadline, so what is answered as undecided is not
+    counted afterwards. A connection is not asked whether it lives before every question: that
+    would be a round trip each. One that died is replaced, and the question asked again.
 
     Args:
         databases: Django's setting, as every other process has it.
+        deadline_seconds: How long one question may take.
     """
     default = databases["default"]
+    deadline_milliseconds = 1_000 * deadline_seconds
     options = (
-        f"-c lock_timeout={LOCK_MILLISECONDS} -c statement_timeout={STATEMENT_MILLISECONDS} "
-        f"-c idle_in_transaction_session_timeout={2 * STATEMENT_MILLISECONDS}"
+        f"-c lock_timeout={deadline_milliseconds // 2}"
+        f" -c statement_timeout={deadline_milliseconds * 3 // 4}"
+        f" -c client_connection_check_interval={CHECK_MILLISECONDS}"
+        f" -c idle_in_transaction_session_timeout={deadline_milliseconds * 3 // 2}"
     )
     admission = {
         **default,
@@ -108,7 +113,8 @@ def common_name(environ: Environ) -> str:
 def make_application() -> Application:
     """Return the application with Django set up for it; called once, as the process begins."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.production")
-    for name, value in only_admission(settings.DATABASES).items():
+    told = only_admission(settings.DATABASES, settings.ADMISSION_DEADLINE_SECONDS)
+    for name, value in told.items():
         setattr(settings, name, value)
     django.setup(set_prefix=False)
     return checking_names(WSGIHandler(), settings.ADMISSION_CLIENT_NAMES)

@@ -23,6 +23,7 @@ from tests.contract.kubernetes.test_mutating_webhooks import job_body
 from tests.contract.kubernetes.webhook_server import WebhookServer
 from tests.contract.kubernetes.wire import Wire
 from tests.quotas.builders import make_limit
+from tests.quotas.webhook.connecting import connected_as_admission, is_given_up
 
 pytestmark = pytest.mark.needs(WEBHOOKS)
 OWNER = "gpu-ledger.io/owner"
@@ -247,12 +248,15 @@ def test_a_ledger_that_does_not_answer_in_time_leaves_it_to_the_clusters_policy(
     settings.ADMISSION_DEADLINE_SECONDS = 1
     hooks.start()
 
-    with psycopg.connect(superuser_url) as holding:
+    with connected_as_admission(1), psycopg.connect(superuser_url) as holding:
         holding.execute("LOCK TABLE quotas_quotacounter IN ACCESS EXCLUSIVE MODE")
         answered = hooks.wire.post(hooks.pods, pod_body("trainer", gpus=1))
+        # A question that still waited would be counted as soon as the lock is gone.
+        has_ended = is_given_up(superuser_url)
         holding.rollback()
 
-    assert answered.code == code
+    assert (answered.code, has_ended) == (code, True)
+    assert names(hooks) == (["trainer"] if policy == "allow" else [])
     if policy == "deny":
         assert answered.message.startswith(f"{DENIED}The quota service could not decide in time")
     assert reserved() == []
