@@ -1,6 +1,7 @@
 """How the admin looks and what its sidebar offers, for people who look rather than read."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from django.apps import apps
@@ -11,7 +12,34 @@ from django.urls import reverse_lazy
 
 
 def _entry(title: str, icon: str, target: str) -> dict[str, Any]:
-    return {"title": title, "icon": icon, "link": reverse_lazy(target)}
+    link = reverse_lazy(target)
+    return {"title": title, "icon": icon, "link": link, "active": _is_current(link)}
+
+
+def _is_current(link: object) -> Callable[[HttpRequest], bool]:
+    """Return whether a page belongs to an entry: to the one whose link is nearest above it.
+
+    Some pages hang below a table's and have an entry of their own, such as the quota board.
+    """
+
+    def is_current(request: HttpRequest) -> bool:
+        return str(link) == _nearest_link(request.path)
+
+    return is_current
+
+
+def _nearest_link(path: str) -> str:
+    """Return the longest link of the sidebar that a path is below; the dashboard is only itself."""
+    dashboard, *links = _links()
+    above = [link for link in links if path.startswith(link)]
+    return path if path == dashboard else max(above, key=len, default="")
+
+
+@cache
+def _links() -> tuple[str, ...]:
+    """Return the links of the sidebar in its order; the dashboard comes first."""
+    groups = UNFOLD["SIDEBAR"]["navigation"]
+    return tuple(str(entry["link"]) for group in groups for entry in group["items"])
 
 
 def _group(title: str, *entries: dict[str, Any]) -> dict[str, Any]:
@@ -32,12 +60,6 @@ def _may_see(model: str) -> Callable[[HttpRequest], bool]:
         return page.has_view_permission(request)
 
     return may_see
-
-
-def _is_charges(request: HttpRequest) -> bool:
-    """Whether a page of charges is open; the page of waste hangs below them, and has an entry."""
-    path = request.path
-    return "/billing/charge/" in path and not path.endswith("/waste/")
 
 
 UNFOLD: dict[str, Any] = {
@@ -81,7 +103,7 @@ UNFOLD: dict[str, Any] = {
                 "Billing",
                 _table("Invoices", "receipt_long", "billing_invoice"),
                 _table("Billing periods", "calendar_month", "billing_billingperiod"),
-                {**_table("Charges", "payments", "billing_charge"), "active": _is_charges},
+                _table("Charges", "payments", "billing_charge"),
                 _table("Unpriced usage", "money_off", "billing_accrualexception"),
                 {
                     **_entry("Waste", "savings", "admin:billing_charge_waste"),
