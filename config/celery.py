@@ -6,8 +6,8 @@ Two beats may run; every tick is idempotent.
 
 import os
 
-from celery import Celery
-from celery.signals import worker_process_init
+from celery import Celery, Task
+from celery.signals import task_failure, worker_process_init
 from kombu.entity import Queue
 
 from config.collector import calm_collector
@@ -77,6 +77,16 @@ def read_settings(sender: Celery, **_: object) -> None:
     from django.conf import settings  # noqa: PLC0415 - Settings are read when the app is configured.
 
     sender.conf.broker_url = settings.REDIS_URL
+
+
+@task_failure.connect
+def count_failure(sender: Task, exception: BaseException, **_: object) -> None:
+    """Count a task that failed as a whole, as sweeps count their turns; Celery has logged it."""
+    from django.utils import timezone  # noqa: PLC0415 - Models are ready once tasks run.
+
+    from tenants.services.turns import count_crash  # noqa: PLC0415 - As above.
+
+    count_crash(exception, event=f"{sender.name}.failed", key="", at=timezone.now())
 
 
 @worker_process_init.connect

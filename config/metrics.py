@@ -28,6 +28,7 @@ from quotas.selectors.live_gauges import (
     refusals_by_code,
     reservations_by_state,
 )
+from tenants.selectors.crashes import crashes_by_event
 from tenants.selectors.notifications import deliveries_given_up, oldest_undelivered_age
 
 PREFIX = "gpu_ledger"
@@ -106,6 +107,7 @@ class LedgerCollector(Collector):
         )
         yield from _enforcement()
         yield from _admission()
+        yield _crashes()
         yield _by_label(
             "notifications_given_up",
             "Notifications that did not arrive after the last attempt.",
@@ -128,6 +130,17 @@ class LedgerCollector(Collector):
             "Posted usage corrections that are not charged in full.",
             value=count_unaccrued_corrections(),
         )
+
+
+def _crashes() -> Metric:
+    family = CounterMetricFamily(
+        f"{PREFIX}_sweep_crashes",
+        "Turns of sweeps, and tasks, that ended in a fault nobody foresaw.",
+        labels=("event",),
+    )
+    for event, count in crashes_by_event().items():
+        family.add_metric((event,), count)
+    return family
 
 
 def _enforcement() -> Iterator[Metric]:

@@ -7,7 +7,8 @@ does all of it without Celery.
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from typing import Any, Final
+from itertools import takewhile
+from typing import Final
 from uuid import UUID
 
 import structlog
@@ -35,6 +36,7 @@ from quotas.services import (
 )
 from quotas.services.hints import TASK_NAME
 from tenants.domain.actors import Actor, system_actor
+from tenants.services.turns import take_turns
 
 TARGETS_PER_TICK: Final = 1_000
 """As many namespaces as a minute's work can bring from nothing to applied."""
@@ -44,6 +46,8 @@ ROUNDS_MAX: Final = 4
 """Lower, read back, raise; and once more for what another worker lowered meanwhile."""
 PREEMPTING_SECONDS_MAX: Final = 45
 """With the longest turn after it, a tick still ends before Celery's soft limit of 200 s."""
+PREEMPTION_CRASHED: Final = "quotas.preemption.crashed"
+LOANS_CRASHED: Final = "quotas.loans.crashed"
 ACTOR: Final = system_actor("quotas.tick")
 
 log = structlog.get_logger(__name__)
@@ -103,29 +107,30 @@ def preempt(
         actor: Who ticks.
         clock_ns: Nanoseconds that only grow: a tick begins no turn after a while.
     """
+
+    def propose(organization_id: UUID) -> int:
+        preemption_sweep.propose(organization_id=organization_id, actor=actor, at=at)
+        return 1
+
+    def execute(plan_id: UUID) -> int:
+        _execute(plan_id, actor=actor, at=at)
+        return 1
+
+    def step(plan_id: UUID) -> int:
+        preemption_stepping.step_plan(plan_id=plan_id, evictor=evictor, actor=actor, at=at)
+        return 1
+
     done = preemption_running.expire_plans(at=at, actor=actor)
     over_for = timedelta(seconds=settings.PREEMPTION_AFTER_SECONDS)
     due = preemption_sweep.note_overage(over_for=over_for, actor=actor, at=at)
-    for organization_id, _ in due:
-        done += _alone(_propose, organization_id, actor=actor, at=at)
-    for plan_id in preemption_sweep.unexecuted_plan_ids(actor=actor, at=at):
-        done += _alone(_execute, plan_id, actor=actor, at=at)
+    done += take_turns((owner for owner, _ in due), propose, event=PREEMPTION_CRASHED, at=at)
+    unexecuted = preemption_sweep.unexecuted_plan_ids(actor=actor, at=at)
+    done += take_turns(unexecuted, execute, event=PREEMPTION_CRASHED, at=at)
     evictor = workload_evictor(settings.WORKLOAD_EVICTOR)
     until_ns = clock_ns() + PREEMPTING_SECONDS_MAX * 1_000_000_000
-    for plan_id in due_plan_ids(at=at):
-        if clock_ns() >= until_ns:
-            # Those left have been due for longest at the next tick, so they come first.
-            break
-        done += _alone(_step, plan_id, evictor=evictor, actor=actor, at=at)
-    return done
-
-
-def _step(plan_id: UUID, **given: Any) -> None:  # noqa: ANN401 - Passed on.
-    preemption_stepping.step_plan(plan_id=plan_id, **given)
-
-
-def _propose(organization_id: UUID, **given: Any) -> None:  # noqa: ANN401 - Passed on.
-    preemption_sweep.propose(organization_id=organization_id, **given)
+    # Those left when time is up have been due for longest at the next tick, so they come first.
+    in_time = takewhile(lambda _: clock_ns() < until_ns, due_plan_ids(at=at))
+    return done + take_turns(in_time, step, event=PREEMPTION_CRASHED, at=at)
 
 
 def _execute(plan_id: UUID, *, actor: Actor, at: datetime) -> None:
@@ -139,17 +144,6 @@ def _execute(plan_id: UUID, *, actor: Actor, at: datetime) -> None:
     )
 
 
-def _alone(call: Callable[..., object], key: UUID, **given: Any) -> int:  # noqa: ANN401 - Passed on.
-    """Call for one tenant; a fault is told, and the others have their turn."""
-    try:
-        call(key, **given)
-    except Exception:
-        # The edge of the sweep: see above.
-        log.exception("quotas.preemption.crashed", key=str(key))
-        return 0
-    return 1
-
-
 def share_fairly(at: datetime, actor: Actor = ACTOR) -> int:
     """Close loans whose time is over and propose those that would help; return how many changed.
 
@@ -157,27 +151,23 @@ def share_fairly(at: datetime, actor: Actor = ACTOR) -> int:
         at: When, UTC.
         actor: Who ticks.
     """
-    done: list[int] = []
     terms = LendingTerms(
         burst_classes=settings.BURST_PRIORITY_CLASSES,
         thresholds=thresholds_of(settings.WASTE_THRESHOLDS),
     )
 
-    def end(loan_id: UUID) -> None:
+    def end(loan_id: UUID) -> int:
         loans.end_loan(loan_id=loan_id, actor=actor, at=at)
-        done.append(1)
+        return 1
 
-    def refresh(organization_id: UUID) -> None:
+    def refresh(organization_id: UUID) -> int:
         found = lending.refresh_loans(
             organization_id=organization_id, terms=terms, actor=actor, at=at
         )
-        done.append(found.proposed + found.lapsed)
+        return found.proposed + found.lapsed
 
-    for loan_id in due_loan_ids(at=at):
-        _alone(end, loan_id)
-    for organization_id in lending_organization_ids(at=at):
-        _alone(refresh, organization_id)
-    return sum(done)
+    ended = take_turns(due_loan_ids(at=at), end, event=LOANS_CRASHED, at=at)
+    return ended + take_turns(lending_organization_ids(at=at), refresh, event=LOANS_CRASHED, at=at)
 
 
 @shared_task(name="quotas.tick_fair_use")

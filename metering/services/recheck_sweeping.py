@@ -10,6 +10,7 @@ from metering.domain.errors import ClaimLostError
 from metering.services.rechecking import recheck_window
 from metering.services.rechecks import ClaimedRecheck, claim_rechecks, make_due_rechecks
 from metering.services.sweeping import Worker
+from tenants.services.turns import take_turn
 
 logger = structlog.get_logger(__name__)
 
@@ -69,7 +70,20 @@ def recheck_one(*, recheck_id: int, worker: Worker, at: datetime) -> RecheckSwee
 
 
 def recheck_claimed(*, claimed: ClaimedRecheck, worker: Worker, at: datetime) -> RecheckSweep:
-    """Do one claimed recheck; one bad window stops no other."""
+    """Do one claimed recheck; one bad window stops no other.
+
+    After a fault the lease runs out, and the recheck fails for good if it ends so again and again.
+    """
+    return take_turn(
+        lambda: _recheck(claimed=claimed, worker=worker, at=at),
+        otherwise=RecheckSweep(failed=1),
+        event="metering.recheck.failed",
+        key=claimed.id,
+        at=at,
+    )
+
+
+def _recheck(*, claimed: ClaimedRecheck, worker: Worker, at: datetime) -> RecheckSweep:
     try:
         outcome = recheck_window(
             claimed=claimed,
@@ -81,11 +95,6 @@ def recheck_claimed(*, claimed: ClaimedRecheck, worker: Worker, at: datetime) ->
     except ClaimLostError:
         logger.warning("metering.recheck.claim_lost", recheck_id=claimed.id)
         return RecheckSweep()
-    except Exception:
-        # The edge of a sweep's item: the lease runs out, and the recheck fails for good if it
-        # ends this way again and again.
-        logger.exception("metering.recheck.failed", recheck_id=claimed.id)
-        return RecheckSweep(failed=1)
     if outcome.state is RecheckState.DUE:
         return RecheckSweep(postponed=1)
     return RecheckSweep(done=1, corrections=outcome.corrections)

@@ -20,6 +20,7 @@ from metering.services.sealing import reconcile_windows, seal_window
 from metering.services.windows import ClaimedWindow, claim_windows, open_due_windows
 from tenants.domain.actors import Actor
 from tenants.domain.errors import ConflictError
+from tenants.services.turns import take_turn
 
 logger = structlog.get_logger(__name__)
 
@@ -95,7 +96,20 @@ def meter_one(*, window_id: int, worker: Worker, at: datetime) -> Sweep:
 
 
 def meter_window(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Sweep:
-    """Collect one claimed window and seal it if it adds up; one bad window stops no other."""
+    """Collect one claimed window and seal it if it adds up; one bad window stops no other.
+
+    After a fault the lease runs out, and the window is quarantined if it fails so again and again.
+    """
+    return take_turn(
+        lambda: _meter(claimed=claimed, worker=worker, at=at),
+        otherwise=Sweep(failed=1),
+        event="metering.window.failed",
+        key=claimed.id,
+        at=at,
+    )
+
+
+def _meter(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Sweep:
     try:
         collected = collect_window(
             claimed=claimed,
@@ -110,11 +124,6 @@ def meter_window(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Swe
     except ClaimLostError:
         logger.warning("metering.window.claim_lost", window_id=claimed.id)
         return Sweep()
-    except Exception:
-        # The edge of a sweep's item: the lease runs out, and the window is quarantined if it
-        # fails this way again and again.
-        logger.exception("metering.window.failed", window_id=claimed.id)
-        return Sweep(failed=1)
     return Sweep(sealed=1)
 
 

@@ -32,9 +32,11 @@ from quotas.services.settling import (
 )
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
+from tenants.services.turns import tell_crash
 
 CLAIM_FOR: Final = timedelta(seconds=60)
 """How long one worker has a target to itself; longer than every time limit of an enforcer."""
+CRASHED: Final = "quotas.enforcement.crashed"
 log = structlog.get_logger(__name__)
 
 
@@ -77,8 +79,8 @@ def _settled_alone(answer: Answer[Claim], *, actor: Actor, at: datetime) -> Enfo
     try:
         with transaction.atomic():
             return _settled(answer, actor=actor, at=at)
-    except (DataError, IntegrityError):
-        log.exception("quotas.enforcement.unwritable", target=answer.asked.target_id)
+    except (DataError, IntegrityError) as error:
+        tell_crash(error, event="quotas.enforcement.unwritable", key=answer.asked.target_id, at=at)
         return EnforcementState.PENDING
 
 
@@ -95,7 +97,8 @@ def _settled(answer: Answer[Claim], *, actor: Actor, at: datetime) -> Enforcemen
         return settle_overtaken(claim, error, actor=actor, at=at)
     if isinstance(error, SourceUnavailableError):
         return settle_failure(claim, f"{error.reason}: {error}", at=at)
-    log.error("quotas.enforcement.crashed", target=claim.target_id, exc_info=error)
+    assert error is not None  # noqa: S101 - Who has no answer has an error.
+    tell_crash(error, event=CRASHED, key=claim.target_id, at=at)
     return EnforcementState.PENDING
 
 
@@ -164,7 +167,8 @@ def _note_unread(
 ) -> None:
     error = answer.error
     if not isinstance(error, SourceUnavailableError):
-        log.error("quotas.enforcement.crashed", target=answer.asked.pk, exc_info=error)
+        assert error is not None  # noqa: S101 - As above.
+        tell_crash(error, event=CRASHED, key=answer.asked.pk, at=at)
         return
     write(checked_at=at, last_error=told_briefly(f"{error.reason}: {error}"))
     log.warning("quotas.enforcement.unread", target=answer.asked.pk, reason=error.reason)

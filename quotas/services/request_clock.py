@@ -1,11 +1,9 @@
 """What time does to requests: they move up, they expire, and grants are about to end."""
 
-from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-import structlog
 from django.db import transaction
 
 from quotas.domain.request_state import RequestMove
@@ -21,8 +19,9 @@ from quotas.services.request_news import tell_ending
 from quotas.services.request_steps import open_step, raise_step
 from quotas.services.request_trail import finish, record_request
 from tenants.domain.actors import Actor
+from tenants.services.turns import take_turns
 
-log = structlog.get_logger(__name__)
+CRASHED: Final = "quotas.requests.crashed"
 PER_TICK: Final = 500
 """More than a platform gets in a day; what is left is found by the next tick."""
 
@@ -30,13 +29,17 @@ PER_TICK: Final = 500
 def expire_requests(*, actor: Actor, at: datetime) -> int:
     """Expire the requests that nobody decided in time; return how many."""
     due = expired_request_ids(at=at, limit=PER_TICK)
-    return _each(due, lambda one: expire_request(request_id=one, actor=actor, at=at))
+    return take_turns(
+        due, lambda one: expire_request(request_id=one, actor=actor, at=at), event=CRASHED, at=at
+    )
 
 
 def escalate_requests(*, actor: Actor, at: datetime) -> int:
     """Give the turn to the next level where nobody answered in time; return how many moved."""
     due = silent_request_ids(at=at, limit=PER_TICK)
-    return _each(due, lambda one: escalate_request(request_id=one, actor=actor, at=at))
+    return take_turns(
+        due, lambda one: escalate_request(request_id=one, actor=actor, at=at), event=CRASHED, at=at
+    )
 
 
 @transaction.atomic
@@ -86,19 +89,4 @@ def remind_of_ends(*, actor: Actor, at: datetime) -> int:
             record_request(request, "remind", actor=actor, at=at)
         return is_told
 
-    return _each(due, remind)
-
-
-def _each(keys: Iterable[UUID], deed: Callable[[UUID], bool]) -> int:
-    """Do something for each, in a transaction of its own; return how often there was something.
-
-    A fault with one is told, and the others have their turn: the next tick tries again.
-    """
-    done = 0
-    for key in keys:
-        try:
-            done += deed(key)
-        except Exception:
-            # One broken row must not keep everybody else's requests from moving.
-            log.exception("quotas.requests.crashed", key=str(key))
-    return done
+    return take_turns(due, remind, event=CRASHED, at=at)

@@ -3,6 +3,7 @@
 from tenants.models.api_token import ApiToken, ServiceAccount
 from tenants.models.audit import AuditEntry
 from tenants.models.cluster import AdmissionMode, Cluster, FailurePolicy, QuotaTarget
+from tenants.models.crash import SweepCrash
 from tenants.models.idempotency import IdempotencyRecord
 from tenants.models.membership import Membership
 from tenants.models.namespace import NamespaceBinding
@@ -32,4 +33,5 @@ __all__ = [
     "Project",
     "QuotaTarget",
     "ServiceAccount",
+    "SweepCrash",
 ]

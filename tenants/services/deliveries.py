@@ -20,6 +20,7 @@ from tenants.domain.notification_rules import LEASE, wait_after
 from tenants.models import DeliveryState, NotificationDelivery
 from tenants.models.organization import LifecycleState
 from tenants.protocols import NotificationSender, OutgoingNotification
+from tenants.services.turns import tell_crash
 
 log = structlog.get_logger(__name__)
 
@@ -125,9 +126,8 @@ def _is_sent(one: ClaimedDelivery, sender: NotificationSender, *, at: datetime) 
     except SourceUnavailableError as error:
         _postpone(one, f"{error.reason}: {error}", reason=error.reason, at=at)
         return False
-    except Exception as error:
-        # A mistake at one address must stop no other.
-        log.exception("tenants.notifications.broken", delivery=str(one.delivery_id))
+    except Exception as error:  # noqa: BLE001 - A mistake at one address must stop no other.
+        tell_crash(error, event="tenants.notifications.broken", key=one.delivery_id, at=at)
         _postpone(one, f"unexpected: {type(error).__name__}", reason="unexpected", at=at)
         return False
     _mark(one, state=DeliveryState.SENT, sent_at=at, last_error="")

@@ -5,14 +5,17 @@ from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
 from django.conf import settings
 
+import quotas.tasks
 from config.celery import (
     TASK_SOFT_TIME_LIMIT_SECONDS,
     TASK_TIME_LIMIT_SECONDS,
     VISIBILITY_TIMEOUT_SECONDS,
     app,
 )
+from tenants.models import SweepCrash
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -77,3 +80,18 @@ def test_hours_wait_in_a_queue_of_their_own_that_every_worker_serves_too() -> No
     routes = app.amqp.router
     assert routes.route({}, "metering.collect_window")["queue"].name == "metering"
     assert routes.route({}, "quotas.tick_enforcement")["queue"].name == "celery"
+
+
+@pytest.mark.django_db
+def test_a_task_that_fails_as_a_whole_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(_: object) -> int:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(quotas.tasks, "share_fairly", crash)
+
+    ended = quotas.tasks.tick_fair_use.apply()
+
+    assert ended.state == "FAILURE"
+    row = SweepCrash.objects.get()
+    assert (row.event, row.count) == ("quotas.tick_fair_use.failed", 1)
+    assert (row.last_key, row.last_error) == ("", "ZeroDivisionError")

@@ -1,9 +1,11 @@
 """Ticks derive what is due and bring it into line, with Celery and without."""
 
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 from kombu.exceptions import OperationalError
+from structlog.testing import capture_logs
 
 from quotas import tasks
 from quotas.adapters import quota_enforcer
@@ -11,11 +13,18 @@ from quotas.adapters.kubernetes import KubernetesQuotaEnforcer
 from quotas.adapters.simulated import SimulatedQuotaEnforcer
 from quotas.models import EnforcementTarget
 from quotas.selectors.gauges import unapplied_targets
+from quotas.services import loans, preemption_stepping
+from tenants.selectors.crashes import crashes_by_event
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
 from tests.quotas.builders import make_limit
 
 GPU = "requests.nvidia.com/gpu"
+NOBODY = UUID(int=0)
+
+
+def crash(**_: object) -> None:
+    raise ZeroDivisionError
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +76,26 @@ def test_a_target_that_crashes_does_not_keep_the_others_from_their_turn(
 
     states = dict(EnforcementTarget.objects.values_list("namespace", "state"))
     assert states == {"llm": "pending", "vision": "applied"}
+    assert crashes_by_event() == {"quotas.enforcement.crashed": 1}
+
+
+def test_a_crash_is_told_by_the_name_of_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "due_loan_ids", lambda **_: [NOBODY])
+    monkeypatch.setattr(tasks, "due_plan_ids", lambda **_: [NOBODY, NOBODY])
+    monkeypatch.setattr(loans, "end_loan", crash)
+    monkeypatch.setattr(preemption_stepping, "step_plan", crash)
+
+    with capture_logs() as lines:
+        assert tasks.share_fairly(AT) == 0
+        assert tasks.preempt(AT) == 0
+
+    told = [(line["event"], line["key"]) for line in lines if line["log_level"] == "error"]
+    assert told == [
+        ("quotas.loans.crashed", str(NOBODY)),
+        ("quotas.preemption.crashed", str(NOBODY)),
+        ("quotas.preemption.crashed", str(NOBODY)),
+    ]
+    assert crashes_by_event() == {"quotas.loans.crashed": 1, "quotas.preemption.crashed": 2}
 
 
 def test_the_tasks_do_the_same_some_targets_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from metering.models import (
 )
 from metering.services.recheck_sweeping import RecheckSweep
 from tenants.models import AuditEntry, Project
+from tenants.selectors.crashes import crashes_by_event
 from tests.metering.rechecking import (
     FIRST,
     SECOND,
@@ -323,6 +324,7 @@ def test_an_answer_about_another_hour_fails_that_recheck_alone() -> None:
     source.seen[start] = wrong
 
     assert recheck(metering) == RecheckSweep(made=1, failed=1)
+    assert crashes_by_event() == {"metering.recheck.failed": 1}
 
     assert WindowRecheck.objects.get().state == "checking"
     assert sums() == {"a": 3600}

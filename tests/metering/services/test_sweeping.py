@@ -12,6 +12,7 @@ from metering.services import sweeping
 from metering.services.sealing import seal_window
 from metering.services.sweeping import Sweep, Worker, meter_due, meter_one, seal_settled
 from metering.services.windows import open_due_windows
+from tenants.selectors.crashes import crashes_by_event
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.seen import (
     ACTOR,
@@ -84,6 +85,7 @@ def test_an_hour_that_crashes_the_source_stops_no_other() -> None:
     sweep = meter_due(worker=broken, at=DUE + timedelta(hours=2))
 
     assert sweep == Sweep(opened=3, sealed=2, failed=1)
+    assert crashes_by_event() == {"metering.window.failed": 1}
     first = MeteringWindow.objects.get(start_at=HOUR)
     assert (first.state, first.attempt) == ("collecting", 1)
 

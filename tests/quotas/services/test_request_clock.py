@@ -13,6 +13,7 @@ from quotas.services.request_clock import escalate_requests, remind_of_ends
 from quotas.services.requests import approve_request
 from tenants.domain.actors import system_actor
 from tenants.models import Notification
+from tenants.selectors.crashes import crashes_by_event
 from tests.builders import AT
 from tests.cast import Cast
 from tests.quotas.builders import actor_of, make_grant, make_limit
@@ -35,6 +36,7 @@ def test_a_request_that_crashes_does_not_keep_the_others_from_moving(cast: Cast)
     moved = escalate_requests(actor=TICK, at=AT + timedelta(days=1))
 
     assert moved == 1
+    assert crashes_by_event() == {"quotas.requests.crashed": 1}
     assert steps_of(broken) == [("nobody", "open")]
     assert steps_of(sound) == [("platform", "open")]
 

@@ -160,8 +160,8 @@ def test_a_mistake_at_one_address_stops_no_other() -> None:
     assert sorted(breaking.sent) == [f"{HOOK}/1", f"{HOOK}/2"]
     assert NotificationDelivery.objects.filter(state="sent").count() == 2
     (told,) = [entry for entry in logs if entry["event"] == "tenants.notifications.broken"]
-    assert (told["log_level"], told["delivery"]) == ("error", str(broken.pk))
-    assert told["exc_info"] is True
+    assert (told["log_level"], told["key"]) == ("error", str(broken.pk))
+    assert told["exc_info"] is breaking.mistake
 
 
 @pytest.mark.django_db
