@@ -1,6 +1,6 @@
 """The demo's summary: what was billed, idle, held and excepted, and whether the oracle agrees."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -33,6 +33,8 @@ class Summary:
     unknowable: Sequence[Unknowable]
     steps: Mapping[str, Decimal]
     quota: Mapping[str, Any]
+    not_billed: Mapping[str, str] = field(default_factory=dict)
+    """Why an organization has no invoice of the month, by its slug."""
     notes: Sequence[str] = field(default_factory=tuple)
 
     @property
@@ -47,6 +49,7 @@ class Summary:
             "source": self.source,
             "windows": dict(self.windows),
             "organizations": {slug: dict(sizes) for slug, sizes in self.billed.items()},
+            "not_billed": dict(self.not_billed),
             "capacity": [dict(row) for row in self.capacity],
             "exceptions": [dict(row) for row in self.exceptions],
             "invoices": [
@@ -104,6 +107,21 @@ def billed_by_organization(label: str) -> dict[str, dict[str, int]]:
         )
         billed[period.organization.slug] = dict(rows)
     return billed
+
+
+def sandboxes_not_billed(
+    billed: Mapping[str, Mapping[str, int]], *, sandboxes: Collection[str]
+) -> dict[str, str]:
+    """Return the organizations that live in a sandbox and used nothing in the month, with why.
+
+    A tenant with an invoice is never among them: its zero is a finding.
+
+    Args:
+        billed: Unit-seconds by organization and size.
+        sandboxes: Slugs of those that are there to be played with and have no invoice.
+    """
+    idle = [slug for slug in billed if slug in sandboxes and not any(billed[slug].values())]
+    return dict.fromkeys(idle, "not billed: sandbox")
 
 
 def capacity_by_cluster(begin_at: datetime, end_at: datetime) -> list[dict[str, Any]]:
@@ -190,8 +208,12 @@ def _billed_table(summary: Summary) -> Table:
     table.add_column("Organization")
     for size in SIZES:
         table.add_column(size.capitalize(), justify="right")
+    if summary.not_billed:
+        table.add_column("")
     for slug, sizes in summary.billed.items():
-        table.add_row(slug, *(_hours(sizes.get(size, 0)) for size in SIZES))
+        why = summary.not_billed.get(slug)
+        hours = [_hours(sizes.get(size, 0)) for size in SIZES]
+        table.add_row(slug, *(hours if why is None else ("", "", "", why)))
     return table
 
 

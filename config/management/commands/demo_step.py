@@ -23,7 +23,7 @@ from config.demo.month import (
 )
 from config.demo.oracle import judge
 from config.demo.plan import FINANCE_ADMIN, PLATFORM_ADMIN, PRICE_BOOKS, QUOTA_REQUEST
-from config.demo.sandbox import SANDBOX
+from config.demo.sandbox import SANDBOX, TAILSPIN
 from config.demo.sandbox_seeding import seed_sandbox
 from config.demo.sandbox_webhooks import register_webhooks, write_environment
 from config.demo.seeding import seed
@@ -134,11 +134,14 @@ def _summarize(
     verdict = judge(scenario, PRICE_BOOKS, year=world.year, month=world.month, watched=WATCHED)
     span = (world.metered_from, world.metered_until)
     invoices: list[Invoice] = telling.invoices_of(world.label)
+    billed = telling.billed_by_organization(world.label)
+    uninvoiced = {TAILSPIN.slug} - {invoice.organization.slug for invoice in invoices}
     return telling.Summary(
         month=world.label,
         source="a real Prometheus" if world.source == "prometheus" else "the simulated source",
         windows=telling.windows_by_state(*span),
-        billed=telling.billed_by_organization(world.label),
+        billed=billed,
+        not_billed=telling.sandboxes_not_billed(billed, sandboxes=uninvoiced),
         capacity=telling.capacity_by_cluster(*span),
         exceptions=telling.exceptions_by_kind(*span),
         invoices=compare(verdict, invoices),
