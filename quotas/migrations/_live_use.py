@@ -1,6 +1,6 @@
 """SQL of live use: what the watch has told of pods since, and counters beside their truth."""
 
-from quotas.migrations._admission import PINNED, holds, only_runtime
+from quotas.migrations._admission import BY_INDEX, PINNED, holds, only_runtime
 from quotas.migrations._wanted import CLASSES
 
 _SIGNED = """
@@ -19,7 +19,7 @@ _KEPT_OF = "{0}." + _KEPT.replace(", ", ", {0}.")
 # longer than this one does, and what a crash takes back is found again, with what it told.
 SWEEP = f"""
 CREATE FUNCTION quotas_sweep(moment timestamptz, burst_classes text[], keys jsonb) RETURNS jsonb
-LANGUAGE plpgsql {PINNED} SET lock_timeout = '500ms' AS $$
+LANGUAGE plpgsql {BY_INDEX} SET lock_timeout = '500ms' AS $$
 DECLARE
   kept text := set_config('synchronous_commit', 'off', true);
   theirs uuid[];

@@ -77,7 +77,7 @@ WITH {"" if is_whole else given}keys AS (
    WHERE q.bound_at IS NULL AND c.name LIKE 'claim/%'
      AND r.state = 'released' AND r.release_reason IN ('expired', 'unbound')
      AND {claimed_in_vain("r", pod="q")}),
-facts AS (
+facts AS MATERIALIZED (
   SELECT r.id, k.cluster_id, k.pod_uid, k.resource,
          coalesce(r.namespace, a.namespace) AS namespace,
          coalesce(r.pod_name, a.pod_name) AS pod_name,
