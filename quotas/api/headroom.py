@@ -1,5 +1,6 @@
 """/api/v1/headroom/: may so many units start now, and if not, when."""
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django.conf import settings
@@ -8,24 +9,37 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from metering.access import READ_CAPACITY
 from metering.domain.gpu_sizes import GPUSize
 from metering.selectors.cluster_room import ClusterRoom
 from quotas.access import READ_LIMIT
 from quotas.api.fields import SizeField
 from quotas.domain.limit_input import LIMIT_UNITS_MAX, refuse_problems
-from quotas.domain.start_question import start_words
+from quotas.domain.start_question import LimitRoom, start_words, told_free_units
+from quotas.models import LimitScope
 from quotas.selectors.headroom import (
     StartAnswer,
     StartQuestion,
     answer_start,
     clusters_of_project,
 )
-from tenants.access import access_project
+from quotas.selectors.start_times import StartTime
+from tenants.access import access_project, is_platform_wide
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import LedgerViewSet
+from tenants.domain.actors import Actor
 from tenants.domain.errors import FieldProblem
 
 NAME_LENGTH_MAX: Final = 150
+LIMIT_FIGURES: Final = (
+    "id",
+    "limit_units",
+    "used_units",
+    "reserved_units",
+    "free_units",
+    "is_allowance_used",
+)
+CAPACITY_FIGURES: Final = ("offered_units", "held_units", "free_units")
 
 
 class HeadroomQuestionSerializer(StrictSerializer):
@@ -40,47 +54,105 @@ class HeadroomQuestionSerializer(StrictSerializer):
     burst = serializers.BooleanField(required=False, default=False)
 
 
-class LimitRoomSerializer(serializers.Serializer[Any]):
-    """One limit that binds, and what it leaves."""
+@dataclass(frozen=True)
+class Sight:
+    """Which figures the caller may read; whether and when it fits is told to everybody who asks.
 
-    id = serializers.UUIDField(source="limit_id")
+    Attributes:
+        hidden_scopes: Those of limits that the caller may not read.
+        is_capacity_told: Whether the caller may read what clusters offer to all tenants.
+    """
+
+    hidden_scopes: frozenset[str]
+    is_capacity_told: bool
+
+
+def sight_of(actor: Actor, question: StartQuestion) -> Sight:
+    """Return what an actor may read beside the project: its organization's limits, and capacity."""
+    organization_id = question.project.organization_id
+    reads_organization = actor.may(READ_LIMIT, organization_id=organization_id)
+    hidden = frozenset() if reads_organization else frozenset({LimitScope.ORGANIZATION.value})
+    return Sight(hidden, is_platform_wide(actor, READ_CAPACITY))
+
+
+class LimitRoomSerializer(serializers.Serializer[LimitRoom]):
+    """One limit that binds, and what it leaves.
+
+    Where `is_told` is false the caller may not read the limit: its scope and holder are named, and
+    `id` and every figure are null.
+    """
+
+    id = serializers.UUIDField(source="limit_id", allow_null=True)
     scope = serializers.CharField()
     holder = serializers.CharField()
     model_group = serializers.CharField()
     cluster = serializers.CharField()
-    limit_units = serializers.IntegerField(allow_null=True)
-    used_units = serializers.IntegerField()
-    reserved_units = serializers.IntegerField()
-    free_units = serializers.IntegerField(allow_null=True)
-    is_allowance_used = serializers.BooleanField()
+    is_told = serializers.SerializerMethodField()
+    limit_units = serializers.IntegerField(
+        allow_null=True, help_text="In force; null is unlimited, or not told."
+    )
+    used_units = serializers.IntegerField(allow_null=True)
+    reserved_units = serializers.IntegerField(allow_null=True)
+    free_units = serializers.IntegerField(
+        allow_null=True, help_text="Null when unlimited, or not told."
+    )
+    is_allowance_used = serializers.BooleanField(allow_null=True)
+
+    def get_is_told(self, limit: LimitRoom) -> bool:
+        """Return whether the caller may read its figures."""
+        return limit.scope not in _sight(self).hidden_scopes
+
+    def to_representation(self, instance: LimitRoom) -> dict[str, Any]:
+        """Return it as far as the caller may read it."""
+        told = super().to_representation(instance)
+        return told if told["is_told"] else {**told, **dict.fromkeys(LIMIT_FIGURES)}
 
 
-class StartTimeSerializer(serializers.Serializer[Any]):
+class StartTimeSerializer(serializers.Serializer[StartTime]):
     """When it would fit, as likely earlier as later (p50), and nine times in ten (p90)."""
 
     p50 = serializers.DateTimeField(source="median_at")
     p90 = serializers.DateTimeField(source="sure_at", allow_null=True)
     basis = serializers.CharField()
-    pods_without_estimate = serializers.IntegerField()
+    pods_without_estimate = serializers.IntegerField(
+        allow_null=True,
+        help_text="Of the whole organization; null to those who may not read its limits.",
+    )
+
+    def to_representation(self, instance: StartTime) -> dict[str, Any]:
+        """Return it without the organization's pods where its figures are hidden."""
+        told = super().to_representation(instance)
+        return {**told, "pods_without_estimate": None} if _sight(self).hidden_scopes else told
 
 
 class ClusterRoomSerializer(serializers.Serializer[ClusterRoom]):
-    """What the nodes of a cluster have left of the size, for all tenants together."""
+    """What the nodes of a cluster have left of the size, for all tenants together.
+
+    The figures are null to those who may not read capacity; `hint` tells everybody when it is full.
+    """
 
     cluster = serializers.CharField(source="slug")
     seen_at = serializers.DateTimeField(allow_null=True)
     offered_units = serializers.IntegerField(allow_null=True)
-    held_units = serializers.IntegerField()
+    held_units = serializers.IntegerField(allow_null=True)
     free_units = serializers.IntegerField(allow_null=True)
+
+    def to_representation(self, instance: ClusterRoom) -> dict[str, Any]:
+        """Return it as far as the caller may read capacity."""
+        told = super().to_representation(instance)
+        is_told = _sight(self).is_capacity_told
+        return told if is_told else {**told, **dict.fromkeys(CAPACITY_FIGURES)}
 
 
 class HeadroomSerializer(serializers.Serializer[StartAnswer]):
-    """The answer, with every limit's room."""
+    """The answer, with every limit's room as far as the caller may read it."""
 
     fits = serializers.BooleanField(source="verdict.fits")
     code = serializers.CharField(source="verdict.code.value")
     why = serializers.SerializerMethodField()
-    free_units = serializers.IntegerField(source="verdict.free_units", allow_null=True)
+    free_units = serializers.SerializerMethodField(
+        help_text="Null when nothing bounds them, or a limit does that the caller may not read."
+    )
     cluster = serializers.CharField()
     blocked_by = LimitRoomSerializer(source="verdict.blocker", allow_null=True)
     limits = LimitRoomSerializer(many=True)
@@ -91,7 +163,15 @@ class HeadroomSerializer(serializers.Serializer[StartAnswer]):
     def get_why(self, answer: StartAnswer) -> str:
         """Return the answer as a sentence."""
         asked = self.context["question"]
-        return start_words(answer.verdict, size=asked.size.value, units=asked.units)
+        hidden = _sight(self).hidden_scopes
+        return start_words(
+            answer.verdict, size=asked.size.value, units=asked.units, hidden_scopes=hidden
+        )
+
+    def get_free_units(self, answer: StartAnswer) -> int | None:
+        """Return the most that fit, as far as the caller may know it."""
+        hidden = _sight(self).hidden_scopes
+        return told_free_units(answer.verdict, answer.limits, hidden_scopes=hidden)
 
     def get_hint(self, answer: StartAnswer) -> str | None:
         """Return "cluster_full" where quota allows what no cluster has room for."""
@@ -102,6 +182,12 @@ class HeadroomSerializer(serializers.Serializer[StartAnswer]):
         return "cluster_full" if answer.verdict.fits and is_full and max(known) < asked else None
 
 
+def _sight(serializer: serializers.BaseSerializer[Any]) -> Sight:
+    """Return what the caller may read, as the view told it."""
+    sight: Sight = serializer.context["sight"]
+    return sight
+
+
 class HeadroomViewSet(LedgerViewSet):
     """Whether something may start. Nothing is reserved by asking."""
 
@@ -109,7 +195,11 @@ class HeadroomViewSet(LedgerViewSet):
 
     @extend_schema(parameters=[HeadroomQuestionSerializer], responses=HeadroomSerializer)
     def ask(self, request: Request) -> Response:
-        """Answer for now: cheap, and never kept by a cache."""
+        """Tell whether so many units may start now, and if not, when; no cache keeps the answer.
+
+        Whoever may read the project's limits is told whether and when, and the figures of the
+        limits they may read. A limit above their rights is named, without its figures.
+        """
         serializer = HeadroomQuestionSerializer(data=request.query_params.dict())
         serializer.is_valid(raise_exception=True)
         question = self._question(serializer.validated_data)
@@ -123,7 +213,8 @@ class HeadroomViewSet(LedgerViewSet):
             at=self.at,
             burst_classes=settings.BURST_PRIORITY_CLASSES,
         )
-        body = HeadroomSerializer(answer, context={"question": question}).data
+        context = {"question": question, "sight": sight_of(self.actor, question)}
+        body = HeadroomSerializer(answer, context=context).data
         return Response(body, headers={"Cache-Control": "no-store"})
 
     def _question(self, asked: dict[str, Any]) -> StartQuestion:

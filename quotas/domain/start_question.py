@@ -4,7 +4,7 @@ It follows admission's own rules, so that the answer is the one admission would 
 reserved by asking, and another pod may be faster.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
@@ -109,8 +109,30 @@ def judge_start(
     return StartVerdict(StartCode.LIMIT_REACHED, free if has_allowance else 0, blocker)
 
 
-def start_words(verdict: StartVerdict, *, size: str, units: int) -> str:
-    """Return the answer as one sentence for people."""
+def told_free_units(
+    verdict: StartVerdict, limits: Sequence[LimitRoom], *, hidden_scopes: Collection[str] = ()
+) -> int | None:
+    """Return the most that fit, as far as a caller may know it.
+
+    None when nothing bounds them, and when what a scope leaves does whose figures are not the
+    caller's to read.
+
+    Args:
+        verdict: What is answered.
+        limits: Those that bind the pod.
+        hidden_scopes: Scopes whose figures the caller may not read.
+    """
+    if verdict.code is not StartCode.FITS and verdict.code is not StartCode.LIMIT_REACHED:
+        return verdict.free_units
+    told = [limit.free_units for limit in limits if limit.scope not in hidden_scopes]
+    has_hidden = len(told) < len(limits)
+    return None if has_hidden and verdict.free_units not in told else verdict.free_units
+
+
+def start_words(
+    verdict: StartVerdict, *, size: str, units: int, hidden_scopes: Collection[str] = ()
+) -> str:
+    """Return the answer as one sentence for people, without the figures of hidden scopes."""
     asked = f"{units} {size.capitalize()}"
     if verdict.code is StartCode.FITS_UNGOVERNED:
         return f"{asked} may start: nobody has set a limit for this tenant."
@@ -120,11 +142,18 @@ def start_words(verdict: StartVerdict, *, size: str, units: int) -> str:
         return f"{asked} may not start: no limit grants this size here."
     if verdict.blocker is None:
         return f"{asked} may start now."
-    blocker = verdict.blocker
+    return f"{asked} may not start: {_blocked_words(verdict, verdict.blocker, hidden_scopes)}"
+
+
+def _blocked_words(
+    verdict: StartVerdict, blocker: LimitRoom, hidden_scopes: Collection[str]
+) -> str:
     who = f"the {blocker.scope} {blocker.holder}"
     if verdict.code is StartCode.ALLOWANCE_USED:
-        return f"{asked} may not start: {who} has used its unit-hours of this month."
+        return f"{who} has used its unit-hours of this month."
+    if blocker.scope in hidden_scopes:
+        return f"{who} has no room left for as many."
     return (
-        f"{asked} may not start: {who} holds {blocker.used_units} and was let in for "
-        f"{blocker.reserved_units} of {blocker.limit_units}."
+        f"{who} holds {blocker.used_units} and was let in for {blocker.reserved_units} of "
+        f"{blocker.limit_units}."
     )

@@ -31,6 +31,18 @@ def asked(cast: Cast, **more: object) -> dict[str, Any]:
     return {"project": str(cast.llm.pk), "size": "large", "units": 1, **more}
 
 
+def hopper_room(
+    seen_at: str, offered: int | None, held: int | None, free: int | None
+) -> dict[str, object]:
+    return {
+        "cluster": "hopper",
+        "seen_at": seen_at,
+        "offered_units": offered,
+        "held_units": held,
+        "free_units": free,
+    }
+
+
 def test_what_fits_may_start_now_and_no_cache_keeps_the_answer(
     hopper: Cluster, cast: Cast, caller: Caller
 ) -> None:
@@ -48,6 +60,7 @@ def test_what_fits_may_start_now_and_no_cache_keeps_the_answer(
             "holder": "llm",
             "model_group": "",
             "cluster": "",
+            "is_told": True,
             "limit_units": 4,
             "used_units": 3,
             "reserved_units": 0,
@@ -60,7 +73,7 @@ def test_what_fits_may_start_now_and_no_cache_keeps_the_answer(
             "cluster": hopper.slug,
             "seen_at": None,
             "offered_units": None,
-            "held_units": 0,
+            "held_units": None,
             "free_units": None,
         }
     ]
@@ -86,10 +99,15 @@ def test_quota_that_no_node_has_room_for_is_hinted(
     see_size(hopper, "nvidia_com_gpu", "large", at=timezone.now())
     run(hopper, cast.llm, units=8)
 
-    body = caller("carol").get(URL, asked(cast)).json()
+    bodies = {name: caller(name).get(URL, asked(cast)).json() for name in ("carol", "ann")}
 
-    assert (body["fits"], body["hint"]) == (True, "cluster_full")
-    assert body["clusters"][0]["free_units"] == 0
+    assert {(body["fits"], body["hint"]) for body in bodies.values()} == {(True, "cluster_full")}
+    told = {name: body["clusters"][0] for name, body in bodies.items()}
+    seen_at = told["ann"]["seen_at"]
+    assert told == {
+        "carol": hopper_room(seen_at, None, None, None),
+        "ann": hopper_room(seen_at, 8, 8, 0),
+    }
 
 
 @pytest.mark.usefixtures("hopper")
@@ -119,6 +137,90 @@ def test_a_wrong_question_is_refused_with_its_field(
 def test_another_tenants_project_does_not_exist(cast: Cast, caller: Caller) -> None:
     assert caller("mallory").get(URL, asked(cast)).status_code == 404
     assert caller("ann").get(URL, asked(cast)).status_code == 200
+
+
+READS_ORGANIZATION = ("alice", "dora", "frank", "ann")
+READS_PROJECT = ("carol", "bob")
+HIDDEN = {
+    "id": None,
+    "scope": "organization",
+    "holder": "acme",
+    "model_group": "",
+    "cluster": "",
+    "is_told": False,
+    "limit_units": None,
+    "used_units": None,
+    "reserved_units": None,
+    "free_units": None,
+    "is_allowance_used": None,
+}
+
+
+@pytest.mark.usefixtures("hopper")
+@pytest.mark.parametrize("name", READS_PROJECT)
+def test_who_reads_only_the_project_learns_which_scope_binds_and_not_its_figures(
+    cast: Cast, caller: Caller, name: str
+) -> None:
+    ceiling = make_limit(cast.acme, units=3)
+    QuotaLimit.objects.filter(project=cast.llm).update(limit_units=777)
+    give(ceiling, 2, begin_at=timezone.now() + timedelta(hours=5), end_at=None)
+
+    answer = caller(name).get(URL, asked(cast))
+
+    body = answer.json()
+    assert (body["fits"], body["code"], body["free_units"]) == (False, "limit_reached", None)
+    assert body["why"] == (
+        "1 Large may not start: the organization acme has no room left for as many."
+    )
+    assert body["blocked_by"] == HIDDEN
+    assert body["limits"][0] == HIDDEN
+    assert (body["limits"][1]["scope"], body["limits"][1]["free_units"]) == ("project", 774)
+    assert body["when"]["p50"] is not None
+    assert body["when"]["pods_without_estimate"] is None
+    assert str(ceiling.pk) not in answer.content.decode()
+
+
+@pytest.mark.usefixtures("hopper")
+@pytest.mark.parametrize("name", READS_ORGANIZATION)
+def test_who_reads_the_organization_is_told_its_figures(
+    cast: Cast, caller: Caller, name: str
+) -> None:
+    ceiling = make_limit(cast.acme, units=3)
+    give(ceiling, 2, begin_at=timezone.now() + timedelta(hours=5), end_at=None)
+
+    body = caller(name).get(URL, asked(cast)).json()
+
+    assert body["free_units"] == 0
+    assert body["why"] == (
+        "1 Large may not start: the organization acme holds 3 and was let in for 0 of 3."
+    )
+    assert body["blocked_by"] == {
+        **HIDDEN,
+        "id": str(ceiling.pk),
+        "is_told": True,
+        "limit_units": 3,
+        "used_units": 3,
+        "reserved_units": 0,
+        "free_units": 0,
+        "is_allowance_used": False,
+    }
+    assert body["when"]["pods_without_estimate"] == 1
+
+
+@pytest.mark.usefixtures("hopper")
+def test_free_units_are_told_as_far_as_ones_own_limits_bound_them(
+    cast: Cast, caller: Caller
+) -> None:
+    ceiling = make_limit(cast.acme, units=100)
+    wide = caller("carol").get(URL, asked(cast)).json()
+    QuotaLimit.objects.filter(project=cast.llm).update(limit_units=200)
+    tight = caller("carol").get(URL, asked(cast)).json()
+    QuotaLimit.objects.filter(pk=ceiling.pk).update(limit_units=None)
+    unlimited = caller("carol").get(URL, asked(cast)).json()
+
+    assert [body["fits"] for body in (wide, tight, unlimited)] == [True, True, True]
+    assert [body["free_units"] for body in (wide, tight, unlimited)] == [1, None, 197]
+    assert [body["limits"][0] for body in (wide, tight, unlimited)] == [HIDDEN, HIDDEN, HIDDEN]
 
 
 @pytest.mark.usefixtures("hopper")

@@ -13,6 +13,7 @@ from quotas.domain.start_question import (
     StartVerdict,
     judge_start,
     start_words,
+    told_free_units,
 )
 
 ROOM = LimitRoom(UUID(int=1), "project", "llm", "", "", 8, 4, 2)
@@ -102,3 +103,46 @@ def test_exactly_the_free_units_fit(limits: list[LimitRoom], units: int) -> None
 )
 def test_the_answer_is_told_in_a_sentence(verdict: StartVerdict, words: str) -> None:
     assert start_words(verdict, size="medium", units=2) == words
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        (FULL, "2 Medium may not start: the organization acme has no room left for as many."),
+        (
+            replace(FULL, limit_units=None, is_allowance_used=True),
+            "2 Medium may not start: the organization acme has used its unit-hours of this month.",
+        ),
+    ],
+)
+def test_a_hidden_scope_is_named_without_its_figures(limit: LimitRoom, words: str) -> None:
+    told = start_words(ask(limit), size="medium", units=2, hidden_scopes={"organization"})
+
+    assert told == words
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ((ROOM,), 2),
+        ((ROOM, FULL), None),
+        ((ROOM, replace(FULL, limit_units=99)), 2),
+        ((ROOM, replace(FULL, limit_units=None)), 2),
+        ((replace(ROOM, limit_units=None), replace(FULL, limit_units=None)), None),
+        ((ROOM, replace(FULL, limit_units=99, is_allowance_used=True)), 0),
+        ((), 0),
+    ],
+)
+def test_free_units_are_told_where_no_hidden_scope_decides_them(
+    limits: tuple[LimitRoom, ...], expected: int | None
+) -> None:
+    told = told_free_units(ask(*limits, units=1), limits, hidden_scopes={"organization"})
+
+    assert told == expected
+
+
+@given(limits=rooms, units=st.integers(min_value=1, max_value=20))
+def test_who_reads_every_scope_is_told_the_free_units(limits: list[LimitRoom], units: int) -> None:
+    verdict = ask(*limits, units=units)
+
+    assert told_free_units(verdict, limits) == verdict.free_units
