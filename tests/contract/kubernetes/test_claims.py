@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.kubernetes.conftest import LABELS, new_name
+from tests.contract.kubernetes.conftest import LABELS, new_name, pod_body
 from tests.contract.kubernetes.wire import Body, Wire
 
 pytestmark = pytest.mark.needs("resource.k8s.io/v1")
@@ -35,6 +35,11 @@ def claim_body(name: str = "training") -> Body:
 def allocate(wire: Wire, namespace: str, **status: object) -> int:
     body = {"status": {"allocation": ALLOCATION, **status}}
     return wire.patch(f"{claims(namespace)}/training/status", body).code
+
+
+def consumer(wire: Wire, namespace: str, name: str) -> Body:
+    made = wire.post(f"/api/v1/namespaces/{namespace}/pods", pod_body(name))
+    return {"resource": "pods", "name": name, "uid": made.body["metadata"]["uid"]}
 
 
 @pytest.fixture
@@ -101,10 +106,11 @@ def test_what_a_claim_asks_for_cannot_change(wire: Wire, claimed: str) -> None:
 
 
 def test_consumers_that_come_and_go_are_watched(wire: Wire, claimed: str) -> None:
+    # Pods there are: a controller takes away those that are gone.
+    first, second = (consumer(wire, claimed, name) for name in ("trainer", "helper"))
     version = wire.get(claims(claimed)).body["metadata"]["resourceVersion"]
-    second = {**CONSUMER, "name": "helper", "uid": "22222222-2222-4222-8222-222222222222"}
-    allocate(wire, claimed, reservedFor=[CONSUMER])
-    allocate(wire, claimed, reservedFor=[CONSUMER, second])
+    allocate(wire, claimed, reservedFor=[first])
+    allocate(wire, claimed, reservedFor=[first, second])
     allocate(wire, claimed, reservedFor=[])
     wire.delete(f"{claims(claimed)}/training")
 
@@ -115,7 +121,30 @@ def test_consumers_that_come_and_go_are_watched(wire: Wire, claimed: str) -> Non
     assert counts == [1, 2, 0, 0]
 
 
-def test_templates_are_kept_as_they_are(wire: Wire, namespace: str) -> None:
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [
+        ({}, {"allocationMode": "ExactCount", "count": 1}),
+        ({"count": 2}, {"allocationMode": "ExactCount", "count": 2}),
+        ({"allocationMode": "All"}, {"allocationMode": "All"}),
+    ],
+    ids=["nothing", "count", "all"],
+)
+def test_a_request_is_for_one_device_unless_told(
+    wire: Wire, namespace: str, asked: Body, kept: Body
+) -> None:
+    name = {"deviceClassName": "gpu.nvidia.com"}
+    choice = {"name": "b", "firstAvailable": [{"name": "c", **name, **asked}]}
+    spec = {"devices": {"requests": [{"name": "a", "exactly": {**name, **asked}}, choice]}}
+
+    made = wire.post(claims(namespace), {**claim_body(), "spec": spec})
+
+    first, second = made.body["spec"]["devices"]["requests"]
+    assert first["exactly"] == {**name, **kept}
+    assert second["firstAvailable"] == [{"name": "c", **name, **kept}]
+
+
+def test_templates_are_kept_with_what_they_left_open(wire: Wire, namespace: str) -> None:
     path = f"/apis/{API}/namespaces/{namespace}/resourceclaimtemplates"
     body = {
         "apiVersion": API,
@@ -125,8 +154,12 @@ def test_templates_are_kept_as_they_are(wire: Wire, namespace: str) -> None:
     }
 
     assert wire.post(path, body).code == 201
-    found = wire.get(f"{path}/one-gpu").body
-    assert found["spec"]["spec"]["devices"] == claim_spec()["devices"]
+    (request,) = wire.get(f"{path}/one-gpu").body["spec"]["spec"]["devices"]["requests"]
+    (asked,) = claim_spec()["devices"]["requests"]
+    assert request == {
+        "name": "gpu",
+        "exactly": {**asked["exactly"], "allocationMode": "ExactCount"},
+    }
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Final
 from metering.adapters.simulated_cluster.kubernetes_api.errors import JSON
 from metering.adapters.simulated_cluster.kubernetes_api.resources import (
     BUDGETS,
+    CLAIM_TEMPLATES,
     CLAIMS,
     JOBS,
     MUTATING_WEBHOOKS,
@@ -123,8 +124,20 @@ def _fill_priority_class(one: JSON) -> None:
 
 
 def _fill_claim(claim: JSON) -> None:
-    claim.setdefault("spec", {})
+    _fill_devices(claim.setdefault("spec", {}))
     claim["status"] = {}
+
+
+def _fill_claim_template(template: JSON) -> None:
+    _fill_devices(template.setdefault("spec", {}).setdefault("spec", {}))
+
+
+def _fill_devices(spec: JSON) -> None:
+    """Say how many devices each request is for, as the API server does: one, unless told."""
+    for request in (spec.get("devices") or {}).get("requests") or []:
+        for one in [request.get("exactly"), *(request.get("firstAvailable") or [])]:
+            if one and one.setdefault("allocationMode", "ExactCount") == "ExactCount":
+                one.setdefault("count", 1)
 
 
 def _fill_validating(configuration: JSON) -> None:
@@ -153,6 +166,7 @@ _FILLERS: Final[dict[str, Callable[[JSON], None]]] = {
     BUDGETS.plural: _fill_budget,
     PRIORITY_CLASSES.plural: _fill_priority_class,
     CLAIMS.plural: _fill_claim,
+    CLAIM_TEMPLATES.plural: _fill_claim_template,
     VALIDATING_WEBHOOKS.plural: _fill_validating,
     MUTATING_WEBHOOKS.plural: _fill_mutating,
 }
