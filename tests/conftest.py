@@ -89,6 +89,15 @@ def django_db_setup(postgres: EmbeddedPostgres) -> Iterator[None]:
     connections.close_all()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quiet_end() -> Iterator[None]:
+    """End the thread of hints with the session, as a process does, while there still is a log."""
+    yield
+    from quotas.services.hints import BELL  # noqa: PLC0415 - Settings are ready by now.
+
+    BELL.close()
+
+
 @pytest.fixture
 def committed_db(
     postgres: EmbeddedPostgres,

@@ -4,6 +4,8 @@ A hint carries an organization's id and no fact. One that is lost costs the seco
 tick, and nothing else.
 """
 
+import atexit
+import os
 from threading import Lock, Thread
 from typing import Final
 from uuid import UUID
@@ -15,6 +17,8 @@ from kombu.exceptions import OperationalError
 
 TASK_NAME: Final = "quotas.enforce_organization"
 """Sent by name: services know no task."""
+CLOSING_SECONDS_MAX: Final = 2.0
+"""A broker that is there takes a hint within milliseconds; no process waits longer for its end."""
 
 log = structlog.get_logger(__name__)
 
@@ -31,30 +35,64 @@ def hint_changed(organization_id: UUID) -> None:
 class Bell:
     """Rings beside: whoever changed a limit does not wait for a broker that is away.
 
-    A client of the broker takes seconds to give up. One hint is enough for each organization, and
-    what is not rung when the process ends is left to the tick.
+    A client of the broker takes seconds to give up. One hint is enough for each organization. Its
+    thread ends when nothing waits, and with `close`: what is not rung by then is left to the tick.
     """
 
     def __init__(self) -> None:
         """Nobody waits."""
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget everything: in a process that was forked no thread runs, and no lock is let go."""
         self._lock = Lock()
         self._waiting: dict[UUID, None] = {}
         self._thread: Thread | None = None
+        self._is_open = True
+        self._is_told = False
 
     def ring(self, organization_id: UUID) -> None:
-        """Have one organization's hint sent soon."""
+        """Have one organization's hint sent soon; after `close` it is left to the tick."""
         with self._lock:
-            self._waiting[organization_id] = None
-            # A thread does not outlive a fork of its process; then another is begun.
-            if self._thread is None or not self._thread.is_alive():
+            if self._is_open:
+                self._waiting[organization_id] = None
+            is_rung = self._thread is not None and self._thread.is_alive()
+            if self._is_open and not is_rung:
                 self._thread = Thread(target=self._ring_all, name="quota-hints", daemon=True)
                 self._thread.start()
+
+    @property
+    def is_ringing(self) -> bool:
+        """Whether its thread is at work."""
+        return self._thread is not None
 
     def wait(self) -> None:
         """Wait until every hint so far was sent or given up."""
         thread = self._thread
         if thread is not None:
             thread.join()
+
+    def close(self, *, seconds_max: float = CLOSING_SECONDS_MAX) -> None:
+        """Ring no more, and end the thread; what is left is told. Closing twice is nothing.
+
+        Args:
+            seconds_max: How long the hint that is being sent is waited for.
+        """
+        with self._lock:
+            if self._is_told:
+                return
+            self._is_open = False
+            left = len(self._waiting)
+            self._waiting.clear()
+            thread = self._thread
+        if thread is not None:
+            thread.join(timeout=seconds_max)
+        with self._lock:
+            # Whoever is still at it has no log to write to when the process is gone.
+            is_stuck = self._thread is not None
+            self._is_told = True
+        if left or is_stuck:
+            log.warning("quotas.enforcement.hints_left", hints=left + is_stuck)
 
     def _ring_all(self) -> None:
         while True:
@@ -64,14 +102,19 @@ class Bell:
                     return
                 organization_id = next(iter(self._waiting))
                 del self._waiting[organization_id]
-            _send(organization_id)
+            try:
+                current_app.send_task(TASK_NAME, args=[str(organization_id)], retry=False)
+            except OperationalError:
+                self._tell_unsent(organization_id)
+
+    def _tell_unsent(self, organization_id: UUID) -> None:
+        with self._lock:
+            if self._is_told:
+                return
+        log.warning("quotas.enforcement.unhinted", organization=str(organization_id))
 
 
 BELL: Final = Bell()
-
-
-def _send(organization_id: UUID) -> None:
-    try:
-        current_app.send_task(TASK_NAME, args=[str(organization_id)], retry=False)
-    except OperationalError:
-        log.warning("quotas.enforcement.unhinted", organization=str(organization_id))
+# Handlers of this kind run while threads and logs are still there.
+atexit.register(BELL.close)
+os.register_at_fork(after_in_child=BELL.begin_anew)
