@@ -211,6 +211,7 @@ class ClaimConsumer(models.Model):
                 fields=["cluster", "claim_uid", "pod_uid", "begin_at"], name="claim_consumer_unique"
             ),
         ]
+        indexes = [models.Index(fields=["cluster", "pod_uid"], name="claim_consumer_by_pod")]
 
     def __str__(self) -> str:
         """Return the pod."""
