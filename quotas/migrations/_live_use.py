@@ -29,6 +29,8 @@ BEGIN
     FROM jsonb_to_recordset(keys) AS k(organization_id uuid, organization_before uuid)
    CROSS JOIN LATERAL (VALUES (k.organization_id), (k.organization_before)) o(id)
    WHERE o.id IS NOT NULL;
+  -- A connection's first look takes longer to plan than to make: so nobody waits for that.
+  PERFORM FROM quotas_wanted_of(moment, burst_classes, '[]');
   PERFORM pg_advisory_xact_lock(quotas_lock_key(o.id)) FROM unnest(theirs) o(id);
   PERFORM quotas_open_counters(o.id) FROM unnest(theirs) o(id);
 
