@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from types import MappingProxyType
 from typing import Final
 from uuid import UUID
@@ -85,7 +86,7 @@ class AdmissionFacts:
     tenants: Mapping[str, Tenant]
     policies: tuple[Policy, ...]
 
-    @property
+    @cached_property
     def has_several_tenants(self) -> bool:
         """Whether more than one organization has namespaces here."""
         return len({tenant.organization for tenant in self.tenants.values()}) > 1

@@ -1,26 +1,33 @@
-"""Admission: one pod asks, one call to the database answers, and what is let in is counted.
+"""Admission: a pod asks, one call to the database answers, and what is let in is counted.
 
 The seam with the webhook is `admit` and the values of `quotas.domain.admission`; both are stable.
 Whether a limit binds, in which order counters are locked and how a dry run is taken back is told
-in docs/adr/0020. It leaves no audit entry: the reservations are the trail (docs/adr/0020).
+in docs/adr/0020, why pods that plainly fit are let in together in docs/adr/0027. It leaves no
+audit entry: the reservations are the trail (docs/adr/0020).
 """
 
 import json
+from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any
 
-from django.db import connection
+import structlog
+from django.db import Error, connection
 
 from quotas.domain.admission import PodQuestion, Verdict, VerdictCode, verdict_of
 from quotas.domain.quantities import UNITS_MAX
+from quotas.services.admission_turns import Turns
+
+logger = structlog.get_logger(__name__)
 
 
 def admit(*, question: PodQuestion, at: datetime, ttl_seconds: int, unbound: str) -> Verdict:
     """Let a pod in and count it, or say why not: all its demands or none, in one statement.
 
-    Asking again for the same pod counts nothing again. A dry run answers the same and writes
-    nothing. In a cluster that only warns, the pod is counted whatever the verdict says. What no pod
-    can have is refused before the database is asked, and never counted.
+    Pods that are asked at the same time in one process are asked together; one that does not
+    plainly fit is then asked by itself. Asking again for the same pod counts nothing again. A dry
+    run answers the same and writes nothing. In a cluster that only warns, the pod is counted
+    whatever the verdict says. What no pod can have is refused before the database is asked, and
+    never counted.
 
     Args:
         question: What the pod asks; it has at least one demand.
@@ -34,37 +41,58 @@ def admit(*, question: PodQuestion, at: datetime, ttl_seconds: int, unbound: str
     """
     if any(demand.units > UNITS_MAX for demand in question.demands):
         return Verdict(VerdictCode.DEMAND_TOO_LARGE)
+    asked = question_json(question, at=at, ttl_seconds=ttl_seconds, unbound=unbound)
+    if not question.is_dry_run and _TURNS.ask(asked):
+        return Verdict(VerdictCode.ALLOWED)
+    return _asked_alone(asked)
+
+
+def _asked_alone(asked: str) -> Verdict:
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT quotas_admit(%s::jsonb)",
-            [json.dumps(_asked(question, at=at, ttl_seconds=ttl_seconds, unbound=unbound))],
-        )
+        cursor.execute("SELECT quotas_admit(%s::jsonb)", [asked])
         (answer,) = cursor.fetchone()
     return verdict_of(json.loads(answer) if isinstance(answer, str) else answer)
 
 
-def _asked(
-    question: PodQuestion, *, at: datetime, ttl_seconds: int, unbound: str
-) -> dict[str, Any]:
-    return {
-        "at": at.isoformat(),
-        "ttl_seconds": ttl_seconds,
-        "unbound": unbound,
-        "cluster_id": str(question.cluster_id),
-        "namespace": question.namespace,
-        "pod_uid": question.pod_uid,
-        "pod_name": question.pod_name,
-        "controller": question.controller,
-        "owner": question.owner,
-        "is_burst": question.is_burst,
-        "is_dry_run": question.is_dry_run,
-        "demands": [
-            {
-                "resource": demand.resource,
-                "size": demand.size.value,
-                "units": demand.units,
-                "model_groups": list(demand.model_groups),
-            }
-            for demand in question.demands
-        ],
-    }
+def _asked_together(questions: Sequence[str]) -> Collection[int]:
+    """Return the numbers of the questions that plainly fit, from 1; the others are undecided."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT quotas_admit_many(%s::jsonb)", [f"[{','.join(questions)}]"])
+            (numbers,) = cursor.fetchone()
+    except Error as error:
+        # Each asks by itself now, and learns there what is the matter with it or with the ledger.
+        logger.info("admission.asked_apart", pods=len(questions), reason=type(error).__name__)
+        return ()
+    return frozenset(numbers)
+
+
+_TURNS = Turns(_asked_together)
+
+
+def question_json(question: PodQuestion, *, at: datetime, ttl_seconds: int, unbound: str) -> str:
+    """Return a question as the functions of the database take it; see `admit`."""
+    return json.dumps(
+        {
+            "at": at.isoformat(),
+            "ttl_seconds": ttl_seconds,
+            "unbound": unbound,
+            "cluster_id": str(question.cluster_id),
+            "namespace": question.namespace,
+            "pod_uid": question.pod_uid,
+            "pod_name": question.pod_name,
+            "controller": question.controller,
+            "owner": question.owner,
+            "is_burst": question.is_burst,
+            "is_dry_run": question.is_dry_run,
+            "demands": [
+                {
+                    "resource": demand.resource,
+                    "size": demand.size.value,
+                    "units": demand.units,
+                    "model_groups": list(demand.model_groups),
+                }
+                for demand in question.demands
+            ],
+        }
+    )

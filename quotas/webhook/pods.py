@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from quotas.domain import denials
 from quotas.domain.admission import Demand, PodQuestion, Verdict
@@ -111,7 +112,7 @@ class _Creation:
             return refused("hidden_gpus", denials.hidden_gpus(self.ask.hidden))
         return None
 
-    @property
+    @cached_property
     def _identity(self) -> Identity:
         return identity_for(self.review, self.facts)
 
