@@ -1,5 +1,6 @@
 """Live use: what pods hold now, by the open allocations."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -36,3 +37,15 @@ def held_units() -> tuple[HeldUnits, ...]:
         HeldUnits(cluster_id, namespace, owner, GPUSize(size), held)
         for cluster_id, namespace, owner, size, held in rows
     )
+
+
+def open_unsized(*, cluster_ids: Collection[UUID]) -> frozenset[tuple[UUID, str, str]]:
+    """Return what is held now and nobody knows the size of, as cluster, pod uid and resource.
+
+    Why each is unknown stands among the exceptions of the hours that were metered since.
+
+    Args:
+        cluster_ids: Of which clusters.
+    """
+    rows = PodAllocation.objects.filter(size="", end_at__isnull=True, cluster_id__in=cluster_ids)
+    return frozenset(rows.values_list("cluster_id", "pod_uid", "resource"))

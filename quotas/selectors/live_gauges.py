@@ -1,10 +1,14 @@
 """Gauges of admission: what `/metrics` tells of reservations, counters and refusals."""
 
+from collections import Counter
+
 from django.db.models import Count, Sum
 
+from metering.selectors.live_use import open_unsized
 from quotas.models import (
     AdmissionRefusal,
     QuotaCounter,
+    ReleaseReason,
     Reservation,
     ReservationOrigin,
     ReservationState,
@@ -38,18 +42,26 @@ def reservations_by_state() -> dict[tuple[str, str], int]:
 
 
 def live_bypasses() -> dict[str, int]:
-    """Return how many pods hold units that nobody let in, by slug of a cluster that admits."""
+    """Return how many pods hold units that nobody let in, by slug of a cluster that admits.
+
+    Those nobody knows the size of are among them, though they count against no limit.
+    """
     admitting = Cluster.objects.exclude(admission_mode=AdmissionMode.OFF)
-    found = dict.fromkeys(admitting.order_by("slug").values_list("slug", flat=True), 0)
-    rows = (
-        Reservation.objects.exclude(state=ReservationState.RELEASED)
-        .exclude(cluster__admission_mode=AdmissionMode.OFF)
-        .filter(origin=ReservationOrigin.FOUND)
-        .order_by()
-        .values_list("cluster__slug")
-        .annotate(count=Count("pk"))
+    slugs = dict(admitting.order_by("slug").values_list("pk", "slug"))
+    found = Counter(dict.fromkeys(slugs.values(), 0))
+    of_nobody = Reservation.objects.filter(
+        origin=ReservationOrigin.FOUND, cluster_id__in=slugs
+    ).order_by()
+    sized = of_nobody.exclude(state=ReservationState.RELEASED)
+    for cluster_id, count in sized.values_list("cluster_id").annotate(count=Count("pk")):
+        found[slugs[cluster_id]] += count
+    unsized = open_unsized(cluster_ids=slugs)
+    kept = of_nobody.filter(
+        release_reason=ReleaseReason.UNSIZED, pod_uid__in=[pod_uid for _, pod_uid, _ in unsized]
     )
-    return found | dict(rows)
+    for key in kept.values_list("cluster_id", "pod_uid", "resource"):
+        found[slugs[key[0]]] += key in unsized
+    return dict(found)
 
 
 def counter_drift() -> int:

@@ -1,14 +1,15 @@
 """What tests of admission share: pods that ask, and what the counters and their truth say."""
 
+import json
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.db import connection
 
 from metering.domain.gpu_sizes import GPUSize
-from metering.models import ClusterWatch, PodAllocation, QueuedPod
+from metering.models import ClaimConsumer, ClusterWatch, PodAllocation, QueuedPod
 from quotas.domain.admission import Demand, PodQuestion, Verdict
-from quotas.domain.live_use import Sweep
+from quotas.domain.live_use import Sweep, sweep_of
 from quotas.models import QuotaCounter, QuotaLimit, Reservation
 from quotas.services.admission import admit
 from quotas.services.live_use import sweep_live_use
@@ -71,6 +72,31 @@ def ask(
 def sweep(at: datetime = LATER) -> Sweep:
     """Bring reservations to what the watch has told."""
     return sweep_live_use(burst_classes=BURST_CLASSES, actor=system_actor("tests"), at=at)
+
+
+def turns(keys_max: int, at: datetime = LATER) -> list[str]:
+    """Return the turns a sweep would take, as the ledger tells them."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT keys::text FROM quotas_turns(%s, %s, %s)", [at, list(BURST_CLASSES), keys_max]
+        )
+        return [keys for (keys,) in cursor.fetchall()]
+
+
+def take(turn: str, at: datetime = LATER) -> Sweep:
+    """Take one turn of a sweep, and no more."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT quotas_sweep(%s, %s, %s::jsonb)", [at, list(BURST_CLASSES), turn])
+        (answer,) = cursor.fetchone()
+    return sweep_of(json.loads(answer))
+
+
+def share(cluster: Cluster, claim: str, uid: str) -> None:
+    """Let the watch see that a pod is bound, and which device claim it uses."""
+    see(cluster, uid, bound_at=AT)
+    ClaimConsumer.objects.create(
+        cluster=cluster, claim_uid=claim, pod_uid=uid, pod_name=uid, begin_at=AT
+    )
 
 
 def beat(cluster: Cluster, at: datetime = LATER) -> None:

@@ -2,7 +2,7 @@
 
 from uuid import uuid4
 
-from quotas.domain.live_use import Bypass, Repair, Sweep, repairs_of, sweep_of
+from quotas.domain.live_use import Bypass, Repair, Sweep, repairs_of, sweep_of, together
 
 
 def test_an_empty_answer_is_an_idle_sweep() -> None:
@@ -17,6 +17,21 @@ def test_a_sweep_tells_what_it_touched_and_who_went_around() -> None:
 
     assert swept == Sweep(1, 2, 3, (Bypass("hopper", "llm", "large", 2, 5),))
     assert swept.touched == 6
+
+
+def test_turns_together_are_one_sweep() -> None:
+    llm, vision = (Bypass("hopper", name, "large", 2, 5) for name in ("llm", "vision"))
+    small = Bypass("hopper", "llm", "", 1, 3)
+
+    swept = together(
+        [Sweep(1, 2, 3, (vision, llm)), Sweep(turns_left=1), Sweep(4, 5, 6, (llm, small))]
+    )
+
+    assert swept == Sweep(
+        5, 7, 9, (small, Bypass("hopper", "llm", "large", 4, 10), vision), turns_left=1
+    )
+    assert swept.touched == 21
+    assert together([]) == Sweep()
 
 
 def test_a_repair_names_the_limit_and_how_far_it_was_off() -> None:

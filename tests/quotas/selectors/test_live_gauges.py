@@ -13,7 +13,7 @@ from quotas.selectors.live_gauges import (
 from tenants.models import Cluster
 from tests.builders import bind, make_cluster
 from tests.cast import Cast
-from tests.quotas.admitting import ask, sweep
+from tests.quotas.admitting import ask, end, start, sweep
 from tests.quotas.builders import hold, make_limit
 
 
@@ -53,3 +53,18 @@ def test_reservations_bypasses_and_refusals_are_counted(cast: Cast, cluster: Clu
     assert live_bypasses() == {"hopper": 1}
     assert refusals_by_code() == {"limit_reached": 2}
     assert counter_drift() == 3
+
+
+def test_a_bypass_nobody_knows_the_size_of_is_told_until_it_ends(cluster: Cluster) -> None:
+    allocation = start(cluster, size="", price_group="", catalogue_version=None)
+    start(
+        cluster, "elsewhere", namespace="nobodys", size="", price_group="", catalogue_version=None
+    )
+    sweep()
+
+    unsized = live_bypasses(), reservations_by_state()["hopper", "held"]
+    end(allocation)
+    sweep()
+
+    assert unsized == ({"hopper": 1}, 0)
+    assert live_bypasses() == {"hopper": 0}

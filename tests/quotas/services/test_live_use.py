@@ -4,9 +4,7 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
-from django.test.utils import CaptureQueriesContext
 
 from metering.models import PodAllocation
 from quotas.domain.live_use import Bypass, Sweep
@@ -269,24 +267,6 @@ def test_a_new_default_owner_takes_over_what_no_label_claims(cast: Cast, cluster
 
 def own(user: User) -> None:
     NamespaceBinding.objects.update(default_owner=user)
-
-
-def test_a_sweep_takes_as_many_statements_for_many_tenants_as_for_one(
-    cast: Cast, cluster: Cluster, limit: QuotaLimit
-) -> None:
-    start(cluster, "pod-0")
-    with CaptureQueriesContext(
-        connection,
-    ) as one:
-        sweep()
-    bind(cluster, "virus", cast.virus)
-    for number in range(1, 20):
-        start(cluster, f"pod-{number}", namespace="virus" if number % 2 else "llm")
-    with CaptureQueriesContext(connection) as many:
-        sweep()
-
-    assert len(one) == len(many)
-    assert counted(limit) == (10, 0, 0, 0)
 
 
 def test_a_counter_that_is_off_is_repaired_and_told(

@@ -21,6 +21,7 @@ from metering.domain.gpu_sizes import GPUSize
 from metering.models import PodAllocation, QueuedPod
 from quotas.domain.admission import Demand
 from quotas.models import LimitScope, QuotaCounter, QuotaGrant, QuotaLimit, Reservation
+from quotas.services import live_use
 from quotas.services.counters import lock_counters, open_counter
 from quotas.services.live_use import repair_counters
 from tenants.domain.actors import system_actor
@@ -271,9 +272,11 @@ class ReservationMachine(RuleBasedStateMachine):
             default_owner=User.objects.filter(username=owner).first(),
         )
 
-    @rule()
-    def sweep(self) -> None:
-        sweep(self.now)
+    @rule(keys_per_turn=st.sampled_from([1, 2, 150]))
+    def sweep(self, keys_per_turn: int) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(live_use, "KEYS_PER_TURN", keys_per_turn)
+            sweep(self.now)
         self.model.sweep(self.now)
         assert sweep(self.now).touched == 0
 
