@@ -45,8 +45,10 @@ from quotas.access.limits import (
 from quotas.access.loans import access_loan, loan_policies_visible_to, loans_visible_to
 from quotas.access.preemption import (
     access_plan,
+    access_preemption_policy,
     access_window,
     plans_visible_to,
+    preemption_policies_visible_to,
     windows_visible_to,
 )
 from quotas.access.requests import (
@@ -81,6 +83,7 @@ __all__ = [
     "access_person",
     "access_plan",
     "access_policy",
+    "access_preemption_policy",
     "access_refusal",
     "access_request",
     "access_request_to_decide",
@@ -95,6 +98,7 @@ __all__ = [
     "organizations_with_limits",
     "plans_visible_to",
     "policies_visible_to",
+    "preemption_policies_visible_to",
     "refusals_visible_to",
     "request_policies_visible_to",
     "requests_visible_to",

@@ -1,11 +1,11 @@
-"""Preemption plans and protected windows: fetched with permission."""
+"""Preemption plans, policies and protected windows: fetched with permission."""
 
 from uuid import UUID
 
 from django.db.models import QuerySet
 
 from quotas.access.capabilities import READ_PREEMPTION
-from quotas.models import PreemptionPlan, ProtectedWindow
+from quotas.models import PreemptionPlan, PreemptionPolicy, ProtectedWindow
 from tenants.access import access_row, organizations_visible_to
 from tenants.domain.actors import Actor
 
@@ -22,6 +22,15 @@ def windows_visible_to(
 ) -> QuerySet[ProtectedWindow]:
     """Return the protected windows of organizations over which an actor holds a capability."""
     return ProtectedWindow.objects.select_related("organization", "project").filter(
+        organization__in=organizations_visible_to(actor, capability)
+    )
+
+
+def preemption_policies_visible_to(
+    actor: Actor, capability: str = READ_PREEMPTION
+) -> QuerySet[PreemptionPolicy]:
+    """Return the preemption policies of organizations over which an actor holds a capability."""
+    return PreemptionPolicy.objects.select_related("organization").filter(
         organization__in=organizations_visible_to(actor, capability)
     )
 
@@ -54,5 +63,23 @@ def access_window(actor: Actor, window_id: UUID, capability: str) -> ProtectedWi
         window_id,
         allowed=windows_visible_to(actor, capability),
         visible=windows_visible_to(actor),
+        capability=capability,
+    )
+
+
+def access_preemption_policy(
+    actor: Actor, organization_id: UUID, capability: str
+) -> PreemptionPolicy:
+    """Return the preemption policy of an organization over which an actor holds a capability.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it without holding the capability.
+    """
+    return access_row(
+        PreemptionPolicy.objects.select_related("organization"),
+        organization_id,
+        allowed=preemption_policies_visible_to(actor, capability),
+        visible=preemption_policies_visible_to(actor),
         capability=capability,
     )

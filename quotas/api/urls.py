@@ -7,6 +7,7 @@ from quotas.api.enforcement_targets import EnforcementTargetViewSet
 from quotas.api.headroom import HeadroomViewSet
 from quotas.api.isolation_policies import IsolationPolicyViewSet
 from quotas.api.preemption_plans import PreemptionPlanViewSet
+from quotas.api.preemption_policies import PreemptionPolicyViewSet
 from quotas.api.protected_windows import ProtectedWindowViewSet
 from quotas.api.quota_forecasts import QuotaForecastViewSet
 from quotas.api.quota_grants import QuotaGrantViewSet
@@ -31,6 +32,7 @@ router.register("loan-policies", LoanPolicyViewSet, basename="loan-policy")
 router.register("enforcement-targets", EnforcementTargetViewSet, basename="enforcement-target")
 router.register("isolation-policies", IsolationPolicyViewSet, basename="isolation-policy")
 router.register("preemption-plans", PreemptionPlanViewSet, basename="preemption-plan")
+router.register("preemption-policies", PreemptionPolicyViewSet, basename="preemption-policy")
 router.register("protected-windows", ProtectedWindowViewSet, basename="protected-window")
 router.register("reservations", ReservationViewSet, basename="reservation")
 router.register("admission-refusals", AdmissionRefusalViewSet, basename="admission-refusal")

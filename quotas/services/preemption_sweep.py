@@ -20,6 +20,7 @@ from tenants.domain.roles import Role
 from tenants.models import Organization
 from tenants.models.organization import LifecycleState
 from tenants.services.audit import record
+from tenants.services.changing import require_version
 from tenants.services.notifications import notify
 
 WRITE: Final = "quotas:preemption:write"
@@ -147,18 +148,32 @@ def _due(
 
 @transaction.atomic
 def set_policy(
-    *, organization: Organization, mode: PreemptionMode, actor: Actor, at: datetime
+    *,
+    organization: Organization,
+    mode: PreemptionMode,
+    expected_version: int | None = None,
+    actor: Actor,
+    at: datetime,
 ) -> PreemptionPolicy:
     """Say what the service does by itself when an organization stays over its limits.
 
+    Args:
+        organization: Which one.
+        mode: What it does; the mode it has changes nothing.
+        expected_version: The version the caller saw; None when it does not matter.
+        actor: Who says so.
+        at: When, UTC.
+
     Raises:
         ForbiddenError: The actor may not preempt.
+        StaleVersionError: It was changed in the meantime.
     """
     require_capability(actor, WRITE, organization_id=organization.pk)
     PreemptionPolicy.objects.bulk_create(
         [PreemptionPolicy(organization=organization)], ignore_conflicts=True
     )
     policy = PreemptionPolicy.objects.select_for_update(no_key=True).get(organization=organization)
+    require_version(row=policy, expected_version=expected_version, actor=actor)
     if policy.mode == mode:
         return policy
     before, policy.mode = policy.mode, mode

@@ -15,7 +15,7 @@ from metering.models import (
     MeteringException,
     MeteringWindow,
 )
-from quotas.models import EnforcementTarget, QuotaRequest, QuotaSuspension
+from quotas.models import EnforcementTarget, PreemptionPolicy, QuotaRequest, QuotaSuspension
 from tenants.domain.actors import system_actor
 from tenants.domain.roles import Role
 from tenants.services.service_accounts import create_service_account
@@ -141,6 +141,7 @@ def _make_quotas(ledger: Ledger, number: int) -> None:
     )
     make_asking(ledger.organization, ledger.llm, make_user(f"renewer-{number}"))
     make_plan(ledger.organization)
+    PreemptionPolicy.objects.create(organization=ledger.organization)
     protect(ledger.organization, ledger.llm)
     make_loan(ledger.organization, ledger.llm)
     EnforcementTarget.objects.create(

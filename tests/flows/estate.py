@@ -27,7 +27,7 @@ from metering.models import (
     MeteringWindow,
     UsageRecord,
 )
-from quotas.models import EnforcementTarget, QuotaRequest, QuotaSuspension
+from quotas.models import EnforcementTarget, PreemptionPolicy, QuotaRequest, QuotaSuspension
 from tenants.domain.actors import system_actor
 from tenants.domain.roles import Role
 from tenants.models import AuditEntry, Cluster, Membership, Organization, Project, ServiceAccount
@@ -165,6 +165,7 @@ def _rows(
         "reservations": make_reservation(cluster, project, namespace=project.slug).pk,
         "admission-refusals": make_refusal(cluster, project).pk,
         "preemption-plans": make_plan(organization, expires_at=FAR).pk,
+        "preemption-policies": PreemptionPolicy.objects.create(organization=organization).pk,
         "protected-windows": protect(organization, project, end_at=FAR).pk,
         "quota-loans": make_loan(organization, project),
         "quota-requests": _request(organization, project, owner),

@@ -33,6 +33,7 @@ FILTERS: Final = {
             "notification-endpoints",
             "notification-deliveries",
             "preemption-plans",
+            "preemption-policies",
             "protected-windows",
             "quota-usage",
             "quota-loans",
@@ -142,6 +143,8 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
         "organization": "{organizations}",
         "yields": [{"size": "small", "units": 1}],
     },
+    "POST preemption-policies/": {"organization": "{organizations}", "mode": "off"},
+    "PATCH preemption-policies/pk/": {"mode": "off"},
     "POST protected-windows/": {
         "organization": "{organizations}",
         "valid_from": HOUR_TEXT,
