@@ -30,6 +30,7 @@ class RequestStepSerializer(serializers.ModelSerializer[RequestStep]):
     class Meta:
         model = RequestStep
         fields = (
+            "position",
             "level",
             "outcome",
             "is_raised",
@@ -57,7 +58,12 @@ class QuotaCommentSerializer(serializers.ModelSerializer[RequestComment]):
 
 
 class QuotaRequestSerializer(serializers.ModelSerializer[QuotaRequest]):
-    """A request, who decides it, and what became of it. `requested_units` is the wanted total."""
+    """A request, who decides it, and what became of it. `requested_units` is the wanted total.
+
+    `units_before` and `burst_before` are what held without it when it was asked, null when unset;
+    `is_unlimited_before` tells a null of an unlimited limit from that. `peak_units` is the most
+    that it comes to at any instant of its time, with the grants that lie on top.
+    """
 
     organization = serializers.UUIDField(source="organization_id", read_only=True)
     project = serializers.UUIDField(source="project_id", read_only=True)
@@ -86,6 +92,9 @@ class QuotaRequestSerializer(serializers.ModelSerializer[QuotaRequest]):
             "begin_at",
             "end_at",
             "units_before",
+            "burst_before",
+            "is_unlimited_before",
+            "peak_units",
             "justification",
             "renews",
             "supersedes",
@@ -186,6 +195,13 @@ class PreviewSerializer(serializers.Serializer[object]):
     """What a request would mean; nothing was written."""
 
     units_before = serializers.IntegerField(read_only=True, allow_null=True)
+    burst_before = serializers.IntegerField(read_only=True, allow_null=True)
+    is_unlimited_before = serializers.BooleanField(read_only=True)
+    peak_units = serializers.IntegerField(
+        read_only=True,
+        allow_null=True,
+        help_text="The most it would come to at any instant of its time, other grants included.",
+    )
     cost = CostSerializer(read_only=True)
     decided_by = serializers.ListField(
         source="levels",

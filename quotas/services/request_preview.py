@@ -31,11 +31,17 @@ class Preview:
 
     Attributes:
         units_before: What holds without it; None when unset or unlimited.
+        burst_before: Burst units of the limit; None when unset.
+        is_unlimited_before: Whether `units_before` is None because the limit is unlimited.
+        peak_units: The most it would come to at any instant of its time, other grants included.
         levels: Who would decide it, in their order; none where the policy approves it itself.
         problems: Why it could not be granted as things stand; none when it could.
     """
 
     units_before: int | None
+    burst_before: int | None
+    is_unlimited_before: bool
+    peak_units: int | None
     cost: dict[str, Any]
     levels: tuple[RequestLevel, ...]
     problems: tuple[FieldProblem, ...]
@@ -64,6 +70,9 @@ def preview_request(
     is_by_itself = is_automatic(rules, wish) and not problems
     return Preview(
         units_before=request.units_before,
+        burst_before=request.burst_before,
+        is_unlimited_before=request.is_unlimited_before,
+        peak_units=request.peak_units,
         cost=told_cost(cost),
         levels=() if is_by_itself else route_of(rules, wish),
         problems=problems,

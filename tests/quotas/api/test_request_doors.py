@@ -8,11 +8,12 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from quotas.models import QuotaGrant, QuotaLimit, QuotaRequest, RequestPolicy
+from quotas.api.request_serializers import QuotaRequestSerializer, RequestStepSerializer
+from quotas.models import QuotaGrant, QuotaLimit, QuotaRequest, RequestPolicy, RequestStep
 from tests.builders import bind, make_cluster
 from tests.cast import Cast
 from tests.quotas.api.conftest import Answer, Caller
-from tests.quotas.builders import audit_actions, make_limit
+from tests.quotas.builders import audit_actions, make_grant, make_limit
 from tests.quotas.services.asking import make_policy
 
 URL = "/api/v1/quota-requests/"
@@ -50,6 +51,32 @@ def test_a_preview_is_told_and_nothing_is_written(cast: Cast, caller: Caller) ->
     assert [problem["field"] for problem in told.json()["problems"]] == ["requested_units"]
     assert not QuotaRequest.objects.exists()
     assert audit_actions() == []
+
+
+def test_what_held_before_and_the_most_it_comes_to_are_told(cast: Cast, caller: Caller) -> None:
+    limit = make_limit(cast.acme, cast.llm, units=4, burst_units=3)
+    make_grant(limit, 2, begin_at=timezone.now() + timedelta(days=1))
+    before = {"units_before": 4, "burst_before": 3, "is_unlimited_before": False, "peak_units": 10}
+
+    preview = post(caller("bob"), "preview/", wish(cast)).json()
+    asked = post(caller("bob"), "", wish(cast)).json()
+    QuotaLimit.objects.update(limit_units=None)
+    unlimited = post(caller("bob"), "", wish(cast)).json()
+    unset = post(caller("bob"), "preview/", wish(cast, size="small")).json()
+
+    assert {name: preview[name] for name in before} == before
+    assert {name: asked[name] for name in before} == before
+    assert (unlimited["units_before"], unlimited["is_unlimited_before"]) == (None, True)
+    assert [unset[name] for name in before] == [None, None, False, 8]
+    assert [step["position"] for step in asked["steps"]] == [0]
+
+
+def test_every_column_of_a_request_and_its_steps_is_told() -> None:
+    columns = {field.name for field in QuotaRequest._meta.fields}  # noqa: SLF001 - Model meta.
+    steps = {field.name for field in RequestStep._meta.fields}  # noqa: SLF001 - As above.
+
+    assert set(QuotaRequestSerializer().fields) == columns | {"steps", "comments"}
+    assert set(RequestStepSerializer().fields) == steps - {"id", "request"}
 
 
 def test_everything_a_request_can_name_comes_back(cast: Cast, caller: Caller) -> None:
