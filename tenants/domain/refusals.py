@@ -82,6 +82,7 @@ class EndpointClosedError(ConflictError):
     """The notification endpoint is closed; it is told nothing any more."""
 
     code = "notification_endpoint_closed"
+    remedy = "Register its address again."
 
 
 class ClusterClosedError(ConflictError):

@@ -114,7 +114,7 @@ def change_endpoint(
         raise ValueError("A field is not editable.")
     row = _locked(endpoint, expected_version=expected_version, actor=actor)
     if row.state != LifecycleState.ACTIVE:
-        raise EndpointClosedError("This endpoint is closed. Register its address again.")
+        raise EndpointClosedError("This endpoint is closed.")
     return change_row(
         row=row,
         changes=changes,
