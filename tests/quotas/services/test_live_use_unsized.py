@@ -1,5 +1,7 @@
 """What runs, was let in by nobody, and has a size that nobody knows: told once, counted nowhere."""
 
+from typing import Any, Final
+
 import pytest
 
 from metering.models import PodAllocation
@@ -21,7 +23,7 @@ from tests.quotas.admitting import (
 )
 from tests.quotas.builders import audit_actions, make_limit
 
-UNSIZED = {"size": "", "price_group": "", "catalogue_version": None}
+UNSIZED: Final[dict[str, Any]] = {"size": "", "price_group": "", "catalogue_version": None}
 
 
 @pytest.fixture
