@@ -49,6 +49,7 @@ app.conf.update(
     timezone="UTC",
     beat_schedule={
         "tenants.tick_notifications": {"task": "tenants.tick_notifications", "schedule": 15},
+        "tenants.tick_retention": {"task": "tenants.tick_retention", "schedule": 3600},
         "metering.tick_windows": {"task": "metering.tick_windows", "schedule": 60},
         "metering.tick_waste": {"task": "metering.tick_waste", "schedule": 300},
         "metering.tick_rechecks": {"task": "metering.tick_rechecks", "schedule": 300},
@@ -64,6 +65,7 @@ app.conf.update(
         "quotas.tick_fair_use": {"task": "quotas.tick_fair_use", "schedule": 3600},
         "quotas.tick_preemption": {"task": "quotas.tick_preemption", "schedule": 60},
         "quotas.tick_enforcement": {"task": "quotas.tick_enforcement", "schedule": 15},
+        "quotas.tick_retention": {"task": "quotas.tick_retention", "schedule": 3600},
         "billing.tick_accrual": {"task": "billing.tick_accrual", "schedule": 60},
         "billing.tick_periods": {"task": "billing.tick_periods", "schedule": 900},
     },

@@ -79,6 +79,10 @@ class Environment(BaseSettings):
     """Pods of these PriorityClasses are preemptible and count against burst units only."""
     RESERVATION_TTL_SECONDS: int = Field(default=120, ge=10, le=3_600)
     """How long an admitted pod may stay unseen by the watch before its units are free again."""
+    RESERVATION_KEPT_DAYS: int = Field(default=35, ge=7, le=3_650)
+    """How long a released reservation is kept; far longer than an API server may ask again."""
+    REFUSALS_KEPT_DAYS: int = Field(default=90, ge=7, le=3_650)
+    """How long a refusal is kept by itself after its last try."""
     QUOTA_UNBOUND_NAMESPACES: Literal["deny", "allow"] = "deny"
     ADMISSION_DEADLINE_SECONDS: int = Field(default=2, ge=1, le=9)
     """How long one question of an API server may take; below its webhook's own timeout."""
@@ -90,6 +94,8 @@ class Environment(BaseSettings):
     COST_ESTIMATOR: Literal["billing", "none"] = "billing"
     """Who tells what a quota request would cost."""
     NOTIFICATIONS: Literal["send", "simulated"] = "send"
+    NOTIFICATIONS_KEPT_DAYS: int = Field(default=90, ge=90, le=3_650)
+    """No less than the most days a grant's end may be told before: it would be told twice."""
     EMAIL_URL: str = Field(default="", pattern=MAIL_URL)
     """The mail server; without one no mail is sent."""
     EMAIL_FROM: str = "gpu-ledger@localhost"

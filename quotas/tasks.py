@@ -32,6 +32,7 @@ from quotas.services import (
     preemption_stepping,
     preemption_sweep,
     request_clock,
+    retention,
     target_plans,
 )
 from quotas.services.hints import TASK_NAME
@@ -46,6 +47,8 @@ ROUNDS_MAX: Final = 4
 """Lower, read back, raise; and once more for what another worker lowered meanwhile."""
 PREEMPTING_SECONDS_MAX: Final = 45
 """With the longest turn after it, a tick still ends before Celery's soft limit of 200 s."""
+FORGETTING_SECONDS_MAX: Final = 60
+"""No batch begins later; what is left is found by the next tick."""
 PREEMPTION_CRASHED: Final = "quotas.preemption.crashed"
 LOANS_CRASHED: Final = "quotas.loans.crashed"
 ACTOR: Final = system_actor("quotas.tick")
@@ -113,7 +116,13 @@ def preempt(
         return 1
 
     def execute(plan_id: UUID) -> int:
-        _execute(plan_id, actor=actor, at=at)
+        preemption_sweep.execute_own_plan(
+            plan_id=plan_id,
+            grace=timedelta(seconds=settings.PREEMPTION_GRACE_SECONDS),
+            burst_classes=tuple(settings.BURST_PRIORITY_CLASSES),
+            actor=actor,
+            at=at,
+        )
         return 1
 
     def step(plan_id: UUID) -> int:
@@ -131,17 +140,6 @@ def preempt(
     # Those left when time is up have been due for longest at the next tick, so they come first.
     in_time = takewhile(lambda _: clock_ns() < until_ns, due_plan_ids(at=at))
     return done + take_turns(in_time, step, event=PREEMPTION_CRASHED, at=at)
-
-
-def _execute(plan_id: UUID, *, actor: Actor, at: datetime) -> None:
-    """Execute one plan, with what settings say."""
-    preemption_sweep.execute_own_plan(
-        plan_id=plan_id,
-        grace=timedelta(seconds=settings.PREEMPTION_GRACE_SECONDS),
-        burst_classes=tuple(settings.BURST_PRIORITY_CLASSES),
-        actor=actor,
-        at=at,
-    )
 
 
 def share_fairly(at: datetime, actor: Actor = ACTOR) -> int:
@@ -200,6 +198,28 @@ def look_after_live_use(at: datetime, actor: Actor = ACTOR) -> int:
     repairs = live_use.repair_counters(actor=actor, at=at)
     read = allowances.refresh_allowances(actor=actor, at=at)
     return swept.touched + len(repairs) + read
+
+
+def forget(
+    at: datetime, actor: Actor = ACTOR, *, clock_ns: Callable[[], int] = time.monotonic_ns
+) -> int:
+    """Forget reservations released long ago, and add up old refusals; return how many."""
+    until_ns = clock_ns() + FORGETTING_SECONDS_MAX * 1_000_000_000
+
+    def has_time() -> bool:
+        return clock_ns() < until_ns
+
+    return retention.forget_reservations(
+        kept=timedelta(settings.RESERVATION_KEPT_DAYS), has_time=has_time, actor=actor, at=at
+    ) + retention.fold_refusals(
+        kept=timedelta(settings.REFUSALS_KEPT_DAYS), has_time=has_time, actor=actor, at=at
+    )
+
+
+@shared_task(name="quotas.tick_retention")
+def tick_retention() -> None:
+    """Forget what is over for long."""
+    forget(timezone.now())
 
 
 @shared_task(name="quotas.tick_live_use")

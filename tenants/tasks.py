@@ -1,11 +1,11 @@
-"""The Celery door of tenants: what is to be told is sent.
+"""The Celery door of tenants: what is to be told is sent, and what was told long ago forgotten.
 
 A tick that is lost loses nothing; the next one finds the same deliveries.
 """
 
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from celery import shared_task
@@ -14,7 +14,9 @@ from django.utils import timezone
 
 from tenants.adapters import notification_senders
 from tenants.domain.actors import Actor, system_actor
+from tenants.services import retention
 from tenants.services.deliveries import claim_deliveries, send_claimed
+from tenants.services.idempotency import forget_answers
 
 DELIVERIES_PER_BATCH: Final = 20
 """At 5 s each they fit into the time for sending even when nobody answers."""
@@ -24,6 +26,8 @@ SENDING_SECONDS: Final = 130
 """No delivery begins later; what was claimed and not begun is left to the next tick."""
 DELIVERY_SECONDS_MAX: Final = 70
 """A mail server may take 5 s for each of its ten answers, and its name has to be found."""
+FORGETTING_SECONDS_MAX: Final = 60
+"""No batch begins later; what is left is found by the next tick."""
 ACTOR: Final = system_actor("tenants.tick")
 
 
@@ -53,6 +57,32 @@ def tick(at: datetime, actor: Actor = ACTOR, *, clock: Callable[[], float] = tim
         if failed or len(claimed) < DELIVERIES_PER_BATCH:
             break
     return tried
+
+
+def forget(
+    at: datetime, actor: Actor = ACTOR, *, clock: Callable[[], float] = time.monotonic
+) -> int:
+    """Forget notifications and stored answers of long ago; return how many.
+
+    Args:
+        at: When, UTC.
+        actor: Who ticks.
+        clock: Seconds that only grow.
+    """
+    end = clock() + FORGETTING_SECONDS_MAX
+    notifications = retention.forget_notifications(
+        kept=timedelta(days=settings.NOTIFICATIONS_KEPT_DAYS),
+        has_time=lambda: clock() < end,
+        actor=actor,
+        at=at,
+    )
+    return notifications + forget_answers(actor=actor, at=at)
+
+
+@shared_task(name="tenants.tick_retention")
+def tick_retention() -> None:
+    """Forget what was told long ago."""
+    forget(timezone.now())
 
 
 @shared_task(name="tenants.tick_notifications")

@@ -24,6 +24,9 @@ QUOTA_ENFORCER: dict[str, Any]
 WORKLOAD_EVICTOR: dict[str, Any]
 BURST_PRIORITY_CLASSES: list[str]
 RESERVATION_TTL_SECONDS: int
+RESERVATION_KEPT_DAYS: int
+REFUSALS_KEPT_DAYS: int
+NOTIFICATIONS_KEPT_DAYS: int
 PREEMPTION_GRACE_SECONDS: int
 PREEMPTION_AFTER_SECONDS: int
 QUOTA_UNBOUND_NAMESPACES: str
@@ -107,6 +110,9 @@ def settings_from(env: Environment) -> dict[str, Any]:
         "PREEMPTION_AFTER_SECONDS": env.PREEMPTION_AFTER_SECONDS,
         "BURST_PRIORITY_CLASSES": list(env.BURST_PRIORITY_CLASSES),
         "RESERVATION_TTL_SECONDS": env.RESERVATION_TTL_SECONDS,
+        "RESERVATION_KEPT_DAYS": env.RESERVATION_KEPT_DAYS,
+        "REFUSALS_KEPT_DAYS": env.REFUSALS_KEPT_DAYS,
+        "NOTIFICATIONS_KEPT_DAYS": env.NOTIFICATIONS_KEPT_DAYS,
         "QUOTA_UNBOUND_NAMESPACES": env.QUOTA_UNBOUND_NAMESPACES,
         "ADMISSION_DEADLINE_SECONDS": env.ADMISSION_DEADLINE_SECONDS,
         "ADMISSION_CLIENT_NAMES": env.ADMISSION_CLIENT_NAMES,
@@ -263,6 +269,8 @@ SPECTACULAR_SETTINGS = {
             ("over_limit", "Over a limit"),
             ("burst_yield", "Burst must yield"),
         ],
+        "PreemptionModeEnum": "quotas.models.preemption.PreemptionMode",
+        "LoanModeEnum": "quotas.models.loan.LoanMode",
         "NotificationKindEnum": [("mail", "Mail"), ("webhook", "Webhook")],
     },
 }

@@ -126,6 +126,11 @@ class Reservation(models.Model):
                 condition=Q(resource__startswith="claim/"),
                 name="reservation_claims",
             ),
+            models.Index(
+                fields=["released_at"],
+                condition=Q(state=ReservationState.RELEASED),
+                name="reservation_released",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -174,7 +179,10 @@ class QuotaCounter(models.Model):
 
 
 class AdmissionRefusal(models.Model):
-    """What was refused to one workload for one reason: a row that counts, not one per try."""
+    """What was refused to one workload for one reason: a row that counts, not one per try.
+
+    Old ones are added up in a row without a namespace for each cluster, reason and size.
+    """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
     namespace = models.CharField(max_length=63)
@@ -207,7 +215,10 @@ class AdmissionRefusal(models.Model):
                 condition=Q(last_at__gte=F("first_at")), name="admission_refusal_forward"
             ),
         ]
-        indexes = [models.Index(fields=["project", "last_at"], name="admission_refusal_recent")]
+        indexes = [
+            models.Index(fields=["project", "last_at"], name="admission_refusal_recent"),
+            models.Index(fields=["last_at"], name="admission_refusal_last"),
+        ]
 
     def __str__(self) -> str:
         """Return who was refused what."""

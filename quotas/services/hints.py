@@ -17,7 +17,7 @@ from kombu.exceptions import OperationalError
 
 TASK_NAME: Final = "quotas.enforce_organization"
 """Sent by name: services know no task."""
-CLOSING_SECONDS_MAX: Final = 2.0
+CLOSING_SECONDS_MAX: Final = 2
 """A broker that is there takes a hint within milliseconds; no process waits longer for its end."""
 
 log = structlog.get_logger(__name__)
@@ -72,7 +72,7 @@ class Bell:
         if thread is not None:
             thread.join()
 
-    def close(self, *, seconds_max: float = CLOSING_SECONDS_MAX) -> None:
+    def close(self, *, seconds_max: int = CLOSING_SECONDS_MAX) -> None:
         """Ring no more, and end the thread; what is left is told. Closing twice is nothing.
 
         Args:

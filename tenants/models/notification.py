@@ -76,6 +76,7 @@ class Notification(models.Model):
 
     class Meta:
         ordering = ["-occurred_at", "id"]
+        indexes = [models.Index(fields=["occurred_at"], name="notification_occurred")]
 
     def __str__(self) -> str:
         """Return what it says."""
