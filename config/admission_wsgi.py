@@ -13,7 +13,9 @@ from typing import Any
 
 import django
 from django.conf import settings
-from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
+from django.core.handlers.base import BaseHandler
+from django.core.handlers.wsgi import WSGIRequest
+from django.http import HttpResponse
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
@@ -110,16 +112,27 @@ def common_name(environ: Environ) -> str:
     return next(found, "")
 
 
-class PlainHandler(WSGIHandler):
+class PlainHandler(BaseHandler):
     """Django's handler without what happens around requests elsewhere.
 
     Its signals close connections that are old or dead and caches that nobody opened, and cost as
     much as a quarter of a decision. Connections are kept here, and looked after by the guard.
     """
 
+    def __init__(self) -> None:
+        """Load what the settings name: no middleware, where they are those of admission."""
+        super().__init__()
+        self.load_middleware()
+
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer one request."""
+        """Answer one request; no door streams its answer.
+
+        Raises:
+            TypeError: One does.
+        """
         response = self.get_response(WSGIRequest(environ))
+        if not isinstance(response, HttpResponse):
+            raise TypeError("A door of admission answers at once.")
         status = f"{response.status_code} {response.reason_phrase}"
         start_response(status, list(response.items()))
         return [response.content]
