@@ -62,6 +62,7 @@ def only_admission(databases: dict[str, Any], deadline_seconds: int) -> dict[str
     }
     return {
         "DATABASES": {**databases, "default": admission},
+        "ADMISSION_TOGETHER": True,
         "MIDDLEWARE": [],
         "ROOT_URLCONF": "config.admission_urls",
     }

@@ -7,33 +7,39 @@ audit entry: the reservations are the trail (docs/adr/0020).
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
-import structlog
-from django.db import Error, connection
+from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from quotas.domain.admission import PodQuestion, Verdict, VerdictCode, verdict_of
 from quotas.domain.quantities import UNITS_MAX
-from quotas.services.admission_turns import Turns
 
-logger = structlog.get_logger(__name__)
+LetIn = Callable[[str], bool]
+"""Takes a question as JSON; whether it was let in with others. If not, nothing is decided."""
 
 
-def admit(*, question: PodQuestion, at: datetime, ttl_seconds: int, unbound: str) -> Verdict:
+def admit(
+    *,
+    question: PodQuestion,
+    at: datetime,
+    ttl_seconds: int,
+    unbound: str,
+    let_in: LetIn | None = None,
+) -> Verdict:
     """Let a pod in and count it, or say why not: all its demands or none, in one statement.
 
-    Pods that are asked at the same time in one process are asked together; one that does not
-    plainly fit is then asked by itself. Asking again for the same pod counts nothing again. A dry
-    run answers the same and writes nothing. In a cluster that only warns, the pod is counted
-    whatever the verdict says. What no pod can have is refused before the database is asked, and
-    never counted.
+    Asking again for the same pod counts nothing again. A dry run answers the same and writes
+    nothing. In a cluster that only warns, the pod is counted whatever the verdict says. What no pod
+    can have is refused before the database is asked, and never counted.
 
     Args:
         question: What the pod asks; it has at least one demand.
         at: When, UTC: decides which bindings, grants and suspensions hold.
         ttl_seconds: How long it is counted before the watch has seen the pod.
         unbound: "allow" lets a pod into a namespace that no project has; "deny" refuses it.
+        let_in: Asks with others who ask at the same time; what it leaves out asks by itself.
 
     Raises:
         django.db.OperationalError: The database is away, or a lock or the statement took longer
@@ -42,32 +48,31 @@ def admit(*, question: PodQuestion, at: datetime, ttl_seconds: int, unbound: str
     if any(demand.units > UNITS_MAX for demand in question.demands):
         return Verdict(VerdictCode.DEMAND_TOO_LARGE)
     asked = question_json(question, at=at, ttl_seconds=ttl_seconds, unbound=unbound)
-    if not question.is_dry_run and _TURNS.ask(asked):
+    if let_in is not None and not question.is_dry_run and let_in(asked):
         return Verdict(VerdictCode.ALLOWED)
-    return _asked_alone(asked)
-
-
-def _asked_alone(asked: str) -> Verdict:
     with connection.cursor() as cursor:
         cursor.execute("SELECT quotas_admit(%s::jsonb)", [asked])
         (answer,) = cursor.fetchone()
     return verdict_of(json.loads(answer) if isinstance(answer, str) else answer)
 
 
-def _asked_together(questions: Sequence[str]) -> Collection[int]:
-    """Return the numbers of the questions that plainly fit, from 1; the others are undecided."""
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT quotas_admit_many(%s::jsonb)", [f"[{','.join(questions)}]"])
-            (numbers,) = cursor.fetchone()
-    except Error as error:
-        # Each asks by itself now, and learns there what is the matter with it or with the ledger.
-        logger.info("admission.asked_apart", pods=len(questions), reason=type(error).__name__)
-        return ()
+def admit_together(*, questions: Sequence[str], using: BaseDatabaseWrapper) -> Collection[int]:
+    """Let the pods in that plainly fit, in one statement; see docs/adr/0027.
+
+    Args:
+        questions: As `question_json` returns them; none is a dry run.
+        using: The connection to ask on.
+
+    Returns:
+        The numbers of those that were let in and counted, from 1. The others are undecided.
+
+    Raises:
+        django.db.Error: Nothing was counted, unless the answer alone was lost.
+    """
+    with using.cursor() as cursor:
+        cursor.execute("SELECT quotas_admit_many(%s::jsonb)", [f"[{','.join(questions)}]"])
+        (numbers,) = cursor.fetchone()
     return frozenset(numbers)
-
-
-_TURNS = Turns(_asked_together)
 
 
 def question_json(question: PodQuestion, *, at: datetime, ttl_seconds: int, unbound: str) -> str:

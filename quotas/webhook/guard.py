@@ -79,7 +79,7 @@ class Watchdog:
     def __init__(self, clock: Callable[[], int]) -> None:
         """Watch nothing; the thread begins with the first question, after any fork."""
         self._clock = clock
-        self._deadlines: dict[int, tuple[int, BaseDatabaseWrapper]] = {}
+        self._deadlines: dict[object, tuple[int, BaseDatabaseWrapper]] = {}
         self._begun = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
@@ -88,7 +88,7 @@ class Watchdog:
     def within(self, nanoseconds: int, wrapper: BaseDatabaseWrapper) -> Iterator[None]:
         """Run a block; cut the connection when it takes longer."""
         self._begin()
-        key = threading.get_ident()
+        key = object()
         self._deadlines[key] = (self._clock() + nanoseconds, wrapper)
         try:
             yield
@@ -136,18 +136,30 @@ def _cut(wrapper: BaseDatabaseWrapper) -> None:
         copy.close()
 
 
+def own_connection() -> BaseDatabaseWrapper:
+    """Return the connection of this thread."""
+    return connections["default"]
+
+
 class Guard:
     """Asks the ledger within a time, once more where only an old connection was stale.
 
     Args:
         nanoseconds: The whole time of one question, without connecting.
         clock: Returns nanoseconds that only grow.
+        connection: Returns the connection that questions of this thread use.
     """
 
-    def __init__(self, nanoseconds: int, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        nanoseconds: int,
+        clock: Callable[[], int],
+        connection: Callable[[], BaseDatabaseWrapper] = own_connection,
+    ) -> None:
         """Know of no trouble."""
         self._nanoseconds = nanoseconds
         self._clock = clock
+        self._connection = connection
         self._breaker = Breaker(clock)
         self._watchdog = Watchdog(clock)
 
@@ -159,7 +171,7 @@ class Guard:
         """
         self._breaker.enter()
         begin = self._clock()
-        was_open = connections["default"].connection is not None
+        was_open = self._connection().connection is not None
         try:
             return self._once(question, begin)
         except Error as error:
@@ -179,7 +191,7 @@ class Guard:
         self._watchdog.stop()
 
     def _once(self, question: Callable[[], Answer], begin: int) -> Answer:
-        wrapper = connections["default"]
+        wrapper = self._connection()
         left = max(0, begin + self._nanoseconds - self._clock())
         try:
             with self._watchdog.within(left, wrapper):

@@ -26,6 +26,7 @@ from quotas.services.admission import admit
 from quotas.webhook.asks import CLAIM, POD, ask_of, is_forged_claim
 from quotas.webhook.changes import decide_change
 from quotas.webhook.decisions import Decision, Terms, allowed, malformed, refused
+from quotas.webhook.together import let_in
 from tenants.models.cluster import AdmissionMode
 
 NO_UID = "metadata.uid is missing: this must be asked as a validating webhook."
@@ -126,7 +127,11 @@ class _Creation:
             terms=self.terms,
         )
         verdict = admit(
-            question=question, at=at, ttl_seconds=self.terms.ttl_seconds, unbound=self.terms.unbound
+            question=question,
+            at=at,
+            ttl_seconds=self.terms.ttl_seconds,
+            unbound=self.terms.unbound,
+            let_in=let_in(),
         )
         place = place_of(self.review.namespace, self.facts, self.terms)
         if not verdict.is_allowed:

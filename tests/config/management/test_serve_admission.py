@@ -160,6 +160,7 @@ def test_a_connection_gives_up_before_the_deadline_of_a_question(
     told = only_admission({"default": default, "owner": {}}, deadline_seconds)
 
     assert told["MIDDLEWARE"] == []
+    assert told["ADMISSION_TOGETHER"] is True
     assert told["ROOT_URLCONF"] == "config.admission_urls"
     options = told["DATABASES"]["default"]["OPTIONS"]
     assert options["sslmode"] == "require"
