@@ -64,7 +64,8 @@ class PriceBookEstimator:
             assignment.price_book_id, size, model_group=model_group, is_burst=is_burst, at=at
         )
         if priced is None:
-            return CostEstimate(currency, None, None, note=_unpriced(size, model_group))
+            note = _unpriced(size, model_group, is_burst=is_burst)
+            return CostEstimate(currency, None, None, note=note)
         full_seconds = units * HOURS_PER_MONTH * SECONDS_PER_HOUR
         used_seconds = _used_seconds(
             project_id, size, model_group=model_group, is_burst=is_burst, at=at
@@ -121,9 +122,10 @@ def _amount(unit_seconds: int, priced: _Priced, *, currency: str) -> Decimal:
     return price_of(unit_seconds, unit_price=priced.unit_price, currency=currency).amount
 
 
-def _unpriced(size: GPUSize, model_group: str) -> str:
+def _unpriced(size: GPUSize, model_group: str, *, is_burst: bool) -> str:
     of = f" of {model_group}" if model_group else ""
-    return f"The price book has no price for {size.value}{of} today."
+    kind = "burst price" if is_burst else "price"
+    return f"The price book has no {kind} for {size.value}{of} today."
 
 
 def _unused(size: GPUSize, *, is_burst: bool) -> str:

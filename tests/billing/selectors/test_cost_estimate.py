@@ -85,6 +85,7 @@ def test_burst_units_have_prices_of_their_own(ledger: Ledger) -> None:
     make_price(ledger.book, "0.50", price_group="*/burst")
 
     assert (unknown.at_full_use, unknown.currency) == (None, "EUR")
+    assert unknown.note == "The price book has no burst price for small today."
     assert estimate(ledger, is_burst=True).at_full_use == Decimal("1460.00")
     assert estimate(ledger, is_burst=True, model_group="H100").price_group == "*/burst"
     assert estimate(ledger).price_group == "*"
