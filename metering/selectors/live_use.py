@@ -1,10 +1,9 @@
 """Live use: what pods hold now, by the open allocations."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 
 from metering.domain.gpu_sizes import GPUSize
 from metering.models import PodAllocation
@@ -39,13 +38,9 @@ def held_units() -> tuple[HeldUnits, ...]:
     )
 
 
-def open_unsized(*, cluster_ids: Collection[UUID]) -> frozenset[tuple[UUID, str, str]]:
-    """Return what is held now and nobody knows the size of, as cluster, pod uid and resource.
+def open_unsized() -> QuerySet[PodAllocation]:
+    """Return what is held now and nobody knows the size of, for whoever asks whether one is.
 
     Why each is unknown stands among the exceptions of the hours that were metered since.
-
-    Args:
-        cluster_ids: Of which clusters.
     """
-    rows = PodAllocation.objects.filter(size="", end_at__isnull=True, cluster_id__in=cluster_ids)
-    return frozenset(rows.values_list("cluster_id", "pod_uid", "resource"))
+    return PodAllocation.objects.filter(size="", end_at__isnull=True)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from django.db.models import Count, Sum
+from django.db.models import Count, Exists, OuterRef, Sum
 
 from metering.selectors.live_use import open_unsized
 from quotas.models import (
@@ -46,21 +46,24 @@ def live_bypasses() -> dict[str, int]:
 
     Those nobody knows the size of are among them, though they count against no limit.
     """
-    admitting = Cluster.objects.exclude(admission_mode=AdmissionMode.OFF)
-    slugs = dict(admitting.order_by("slug").values_list("pk", "slug"))
-    found = Counter(dict.fromkeys(slugs.values(), 0))
-    of_nobody = Reservation.objects.filter(
-        origin=ReservationOrigin.FOUND, cluster_id__in=slugs
-    ).order_by()
-    sized = of_nobody.exclude(state=ReservationState.RELEASED)
-    for cluster_id, count in sized.values_list("cluster_id").annotate(count=Count("pk")):
-        found[slugs[cluster_id]] += count
-    unsized = open_unsized(cluster_ids=slugs)
-    kept = of_nobody.filter(
-        release_reason=ReleaseReason.UNSIZED, pod_uid__in=[pod_uid for _, pod_uid, _ in unsized]
+    admitting = Cluster.objects.exclude(admission_mode=AdmissionMode.OFF).order_by("slug")
+    found = Counter(dict.fromkeys(admitting.values_list("slug", flat=True), 0))
+    of_nobody = (
+        Reservation.objects.filter(origin=ReservationOrigin.FOUND)
+        .exclude(cluster__admission_mode=AdmissionMode.OFF)
+        .order_by()
     )
-    for key in kept.values_list("cluster_id", "pod_uid", "resource"):
-        found[slugs[key[0]]] += key in unsized
+    sized = of_nobody.exclude(state=ReservationState.RELEASED)
+    for slug, count in sized.values_list("cluster__slug").annotate(count=Count("pk")):
+        found[slug] += count
+    still = open_unsized().filter(
+        cluster_id=OuterRef("cluster_id"),
+        pod_uid=OuterRef("pod_uid"),
+        resource=OuterRef("resource"),
+    )
+    unsized = of_nobody.filter(Exists(still), release_reason=ReleaseReason.UNSIZED)
+    for slug, count in unsized.values_list("cluster__slug").annotate(count=Count("pk")):
+        found[slug] += count
     return dict(found)
 
 

@@ -22,7 +22,7 @@ from tenants.services.audit import record
 NAMESPACES_TOLD: Final = 50
 """So many namespaces with bypasses an audit entry names; the rest are in the ledger."""
 KEYS_PER_TURN: Final = 150
-"""So few that a turn locks its organizations for some 5 ms; fewer take as long, one by one."""
+"""So few that a turn locks its organizations for some 5 ms; fewer would take hardly less."""
 
 log = structlog.get_logger(__name__)
 

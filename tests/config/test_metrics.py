@@ -15,7 +15,7 @@ from tenants.models import Cluster
 from tests.builders import MONTH_START, make_cluster, make_organization, make_project
 
 QUERIES = 21
-"""One for each gauge, one more for bypasses, and one for the clusters, whatever is in the tables."""
+"""One for each gauge, another for bypasses, and one for the clusters, whatever is in the tables."""
 
 Sample = tuple[str, tuple[tuple[str, str], ...]]
 
