@@ -76,7 +76,8 @@ def _mutating(registration: Registration) -> Iterator[JSON]:
         f"/stamp/{registration.cluster}",
         [_rule("", ["v1"], ["pods"], ["CREATE"])],
         conditions=_pod_conditions(registration),
-        # What another webhook adds to a pod, such as a sidecar with a GPU, is seen too.
+        # What another webhook changes of a pod with GPUs is seen too. One that gets its first GPU
+        # from a later webhook is only seen at the door, and belongs to the default owner.
         reinvocationPolicy="IfNeeded",
     )
     yield _webhook(
@@ -183,13 +184,10 @@ def gpu_expression(offered: tuple[str, ...] = ()) -> str:
     Args:
         offered: GPU resource names beside NVIDIA's.
     """
-    parts = [_container_expression(name, offered) for name in CONTAINER_LISTS]
+    # What is requested openly comes first: an API server stops at the first part that holds, and
+    # gives up on an expression that costs too much, as a pod with 200,000 variables makes it.
+    parts = [_some_container(name, _asks(offered)) for name in CONTAINER_LISTS]
     parts.append("has(object.spec.resourceClaims)")
-    # Whatever may lie in or above the folder of devices: more is asked about than is refused.
-    parts.append(
-        "(has(object.spec.volumes) && object.spec.volumes.exists(v, has(v.hostPath)"
-        " && (v.hostPath.path.contains('dev') || v.hostPath.path.matches('^[/.]*$'))))"
-    )
     parts.append(
         "(has(object.spec.runtimeClassName)"
         f" && object.spec.runtimeClassName.startsWith({_quoted(RUNTIME_PREFIX)}))"
@@ -198,10 +196,21 @@ def gpu_expression(offered: tuple[str, ...] = ()) -> str:
         "(has(object.metadata.annotations) && object.metadata.annotations.exists(k,"
         f" k == {_quoted(OWNER_ANNOTATION)} || k.startsWith('cdi.k8s.io/')))"
     )
+    # Whatever may lie in or above the folder of devices: more is asked about than is refused.
+    parts.append(
+        "(has(object.spec.volumes) && object.spec.volumes.exists(v, has(v.hostPath)"
+        " && (v.hostPath.path.contains('dev') || v.hostPath.path.matches('^[/.]*$'))))"
+    )
+    shows = f"has(c.env) && c.env.exists(e, e.name == {_quoted(VISIBLE_DEVICES)})"
+    parts += [_some_container(name, shows) for name in CONTAINER_LISTS]
     return " || ".join(parts)
 
 
-def _container_expression(name: str, offered: tuple[str, ...]) -> str:
+def _some_container(name: str, what: str) -> str:
+    return f"(has(object.spec.{name}) && object.spec.{name}.exists(c, {what}))"
+
+
+def _asks(offered: tuple[str, ...]) -> str:
     prefixes = [f"k.startsWith({_quoted(prefix)})" for prefix in (GPU_PREFIX, CLASS_PREFIX)]
     others = [f"k == {_quoted(one)}" for one in sorted(offered) if not one.startswith(GPU_PREFIX)]
     is_gpu = " || ".join([*prefixes, *others])
@@ -209,11 +218,7 @@ def _container_expression(name: str, offered: tuple[str, ...]) -> str:
         f"(has(c.resources.{part}) && c.resources.{part}.exists(k, {is_gpu}))"
         for part in ("limits", "requests")
     )
-    shows = f"(has(c.env) && c.env.exists(e, e.name == {_quoted(VISIBLE_DEVICES)}))"
-    return (
-        f"(has(object.spec.{name}) && object.spec.{name}.exists(c,"
-        f" (has(c.resources) && ({asks})) || {shows}))"
-    )
+    return f"has(c.resources) && ({asks})"
 
 
 def _quoted(text: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from metering.adapters.simulated_cluster.kubernetes_api import KubernetesAPI
+from tests.match_conditions import compile_condition
 
 
 @pytest.fixture(scope="session")
@@ -13,7 +14,9 @@ def fake_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesAPI
     """Run an empty simulated Kubernetes API for the whole session."""
     folder = tmp_path_factory.mktemp("kubernetes-api")
     tokens = {"contract-token": "contract-admin"}
-    with KubernetesAPI(folder, tokens=tokens, bookmark_seconds=0.3) as api:
+    with KubernetesAPI(
+        folder, tokens=tokens, bookmark_seconds=0.3, compile_condition=compile_condition
+    ) as api:
         yield api
 
 

@@ -17,7 +17,7 @@ class Server:
 
     Attributes:
         minor: 20 for Kubernetes 1.20.
-        group_versions: "v1", "policy/v1" and so on.
+        group_versions: "v1", "policy/v1" and so on, and the resources of v1, as in "pods/status".
         webhook_host: Where it reaches this machine; "" when that is not known.
     """
 
@@ -43,10 +43,11 @@ def discover(wire: Wire) -> Server:
     """Ask a server what it is."""
     version = wire.get("/version").body
     groups = wire.get("/apis").body["groups"]
+    core = wire.get("/api/v1").body["resources"]
     served = {one["groupVersion"] for group in groups for one in group["versions"]}
     return Server(
         minor=int(re.sub(r"\D", "", version["minor"])),
-        group_versions=frozenset({"v1", *served}),
+        group_versions=frozenset({"v1", *served, *(one["name"] for one in core)}),
         webhook_host=os.environ.get("CONTRACT_WEBHOOK_HOST", "") or _loopback(wire.url),
     )
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from metering.adapters.simulated_cluster.kubernetes_api.admission import Admission
+from metering.adapters.simulated_cluster.kubernetes_api.conditions import check_conditions
 from metering.adapters.simulated_cluster.kubernetes_api.defaults import finish_new, with_defaults
 from metering.adapters.simulated_cluster.kubernetes_api.errors import JSON, already_exists
 from metering.adapters.simulated_cluster.kubernetes_api.homes import (
@@ -87,6 +88,7 @@ class Creator:
         made = self._completed(resource, self._admission.mutate(review).obj or {})
         self._name(resource, made)
         check_new(resource, made)
+        check_conditions(self._store.compile_condition, resource, made)
         name = made["metadata"]["name"]
         self._admission.validate(replace(review, name=name, obj=made))
         with self._store.lock:

@@ -22,6 +22,8 @@ from metering.adapters.simulated_cluster.kubernetes_api.resources import (
 from metering.adapters.simulated_cluster.kubernetes_api.store import Key
 from metering.adapters.simulated_cluster.kubernetes_api.users import ADMIN, User
 
+EPHEMERAL: Final = "ephemeralContainers"
+"""Containers somebody puts into a running pod for a moment, through a subresource."""
 SYSTEM_METADATA: Final = (
     "uid",
     "creationTimestamp",
@@ -159,7 +161,8 @@ def merged_object(before: JSON, incoming: JSON, subresource: str, resource: Reso
     """Return what a write makes of an object.
 
     A write of the status leaves the spec alone, but changes labels and annotations of most kinds,
-    as on a real server. Every other write leaves the status.
+    as on a real server. A write of ephemeral containers changes nothing else, and every other
+    write leaves the status.
     """
     kept = {
         name: before["metadata"][name] for name in SYSTEM_METADATA if name in before["metadata"]
@@ -171,6 +174,9 @@ def merged_object(before: JSON, incoming: JSON, subresource: str, resource: Reso
     if subresource == "status":
         kept_metadata = before["metadata"] if resource.keeps_metadata else metadata
         return {**before, "metadata": kept_metadata, "status": incoming.get("status", {})}
+    if subresource == EPHEMERAL.lower():
+        added = (incoming.get("spec") or {}).get(EPHEMERAL, [])
+        return {**before, "spec": {**before["spec"], EPHEMERAL: added}}
     merged = {**incoming, "metadata": metadata}
     if "status" in before:
         merged["status"] = before["status"]

@@ -134,9 +134,6 @@ def _webhook_causes(webhook: JSON, field: str) -> Iterator[Cause]:
     if not 0 < seconds <= _TIMEOUT_SECONDS_MAX:
         told = "the timeout value must be between 1 and 30 seconds"
         yield INVALID, f"Invalid value: {seconds}: {told}", f"{field}.timeoutSeconds"
-    if webhook.get("matchConditions"):
-        told = "Forbidden: CEL is not simulated"
-        yield FORBIDDEN, told, f"{field}.matchConditions"
     yield from _client_causes(webhook.get("clientConfig") or {}, f"{field}.clientConfig")
 
 

@@ -1,10 +1,11 @@
-"""Which webhooks a write concerns: by rules, namespace labels and object labels.
+"""Which webhooks a write concerns: by rules, namespace labels, object labels and conditions.
 
 Source: kubernetes/apiserver, pkg/admission/plugin/webhook/predicates.
 """
 
 from typing import Final
 
+from metering.adapters.simulated_cluster.kubernetes_api.conditions import conditions_hold
 from metering.adapters.simulated_cluster.kubernetes_api.errors import JSON
 from metering.adapters.simulated_cluster.kubernetes_api.resources import (
     API_VERSION,
@@ -23,6 +24,9 @@ def concerns(store: ObjectStore, webhook: JSON, review: Review) -> bool:
     """Whether a webhook is asked about a write.
 
     Webhook configurations themselves concern no webhook, so that a broken one can be removed.
+
+    Raises:
+        StatusError: 403 for a match condition that has no answer.
     """
     if review.resource in {MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS}:
         return False
@@ -30,6 +34,7 @@ def concerns(store: ObjectStore, webhook: JSON, review: Review) -> bool:
         any(_fits(rule, review) for rule in webhook.get("rules") or [])
         and _fits_namespace(store, webhook.get("namespaceSelector") or {}, review)
         and _fits_object(webhook.get("objectSelector") or {}, review)
+        and conditions_hold(store.compile_condition, webhook, review)
     )
 
 

@@ -12,6 +12,7 @@ _MERGE_KEYS: Final = {
     "conditions": "type",
     "containers": "name",
     "initContainers": "name",
+    "ephemeralContainers": "name",
     "containerStatuses": "name",
     "ownerReferences": "uid",
 }

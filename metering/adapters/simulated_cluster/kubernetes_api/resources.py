@@ -77,7 +77,7 @@ PODS: Final = Resource(
     "pods",
     "Pod",
     is_namespaced=True,
-    subresources=("status", "binding", "eviction"),
+    subresources=("status", "binding", "eviction", "ephemeralcontainers"),
     short_names=("po",),
     fields=(
         "spec.nodeName",

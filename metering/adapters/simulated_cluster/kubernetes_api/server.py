@@ -9,6 +9,7 @@ from typing import Final, Self
 
 from metering.adapters.simulated_cluster.kubernetes_api.answering import Answerer, Workers
 from metering.adapters.simulated_cluster.kubernetes_api.budgets import BudgetController
+from metering.adapters.simulated_cluster.kubernetes_api.conditions import Compile
 from metering.adapters.simulated_cluster.kubernetes_api.controllers import ControllerThread
 from metering.adapters.simulated_cluster.kubernetes_api.handler import APIServer
 from metering.adapters.simulated_cluster.kubernetes_api.jobs import JobController
@@ -58,6 +59,7 @@ class KubernetesAPI:
         runs_pods: Whether pods are bound, run and end by themselves.
         first_version: Where its history begins; one that is started again begins later than it
             ended, so that nobody takes an old version, or the uid of an old object, for a new one.
+        compile_condition: Makes programs of CEL expressions; None refuses match conditions.
 
     Attributes:
         orders: Faults on order, for tests.
@@ -74,9 +76,11 @@ class KubernetesAPI:
         bookmark_seconds: float = BOOKMARK_SECONDS,
         runs_pods: bool = False,
         first_version: int = FIRST_VERSION,
+        compile_condition: Compile | None = None,
     ) -> None:
         """Make the certificate and bind the port; nothing is answered before `start`."""
         self.store = ObjectStore(version=first_version)
+        self.store.compile_condition = compile_condition
         self.identity = make_identity(folder)
         self.store.client_certificate = (
             self.identity.client_certificate_path,

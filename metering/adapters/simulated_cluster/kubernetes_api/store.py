@@ -6,7 +6,7 @@ stored object itself and copies before changing.
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -42,12 +42,14 @@ class ObjectStore:
     Attributes:
         client_certificate: Paths of the certificate and the key with which the server proves itself
             to its webhooks, as an AdmissionConfiguration's kubeConfigFile would; None for none.
+        compile_condition: Makes programs of CEL expressions; None refuses them.
     """
 
     def __init__(self, *, history_max: int = HISTORY_MAX, version: int = 1) -> None:
         """Begin empty, at a version from before which nothing is known."""
         self.lock = threading.Condition(threading.RLock())
         self.client_certificate: tuple[Path, Path] | None = None
+        self.compile_condition: Callable[[str], Callable[[JSON], bool]] | None = None
         self._objects: dict[str, dict[Key, JSON]] = {}
         self._events: deque[Event] = deque(maxlen=history_max)
         self._version = version

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from metering.adapters.simulated_cluster.kubernetes_api.admission import Admission
 from metering.adapters.simulated_cluster.kubernetes_api.apply import apply_intent
+from metering.adapters.simulated_cluster.kubernetes_api.conditions import check_conditions
 from metering.adapters.simulated_cluster.kubernetes_api.creating import Creator, Stamp
 from metering.adapters.simulated_cluster.kubernetes_api.errors import (
     JSON,
@@ -235,6 +236,7 @@ class Writer:
         )
         after = review.obj or after
         check_change(resource, before, after, how.subresource)
+        check_conditions(self._store.compile_condition, resource, after)
         self._admission.validate(review)
         with self._store.lock:
             if self._store.get(resource, key) is not before:
