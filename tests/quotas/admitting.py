@@ -83,6 +83,18 @@ def turns(keys_max: int, at: datetime = LATER) -> list[str]:
         return [keys for (keys,) in cursor.fetchall()]
 
 
+def looks_differ(at: datetime = LATER) -> list[tuple[object, ...]]:
+    """Return what only one of the two looks tells, when both are at the same keys."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "WITH whole AS (SELECT * FROM quotas_wanted(%s, %s)), some AS ("
+            "SELECT * FROM quotas_wanted_of(%s, %s, (SELECT jsonb_agg(w) FROM whole w)))"
+            " (TABLE whole EXCEPT TABLE some) UNION ALL (TABLE some EXCEPT TABLE whole)",
+            [at, list(BURST_CLASSES)] * 2,
+        )
+        return list(cursor.fetchall())
+
+
 def take(turn: str, at: datetime = LATER) -> Sweep:
     """Take one turn of a sweep, and no more."""
     with connection.cursor() as cursor:

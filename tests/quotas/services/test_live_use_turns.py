@@ -21,6 +21,7 @@ from tests.quotas.admitting import (
     demand,
     drifted,
     end,
+    looks_differ,
     see,
     share,
     start,
@@ -278,6 +279,7 @@ def test_between_two_turns_every_claim_counts_at_least_once(
             end(allocation)
         for number, pods in enumerate(claims):
             hand_over(cluster, f"claim-{number}", pods=pods)
+        assert looks_differ() == []
         least, used = len(claims), []
         for turn in turns(keys_max):
             take(turn)

@@ -28,7 +28,7 @@ from tenants.domain.actors import system_actor
 from tenants.models import Cluster, NamespaceBinding, Organization, Project
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
-from tests.quotas.admitting import ask, beat, sweep
+from tests.quotas.admitting import ask, beat, looks_differ, sweep
 from tests.quotas.reservation_model import Bound, Limit, Model, Row, Selector
 
 ACTOR = system_actor("tests")
@@ -274,6 +274,7 @@ class ReservationMachine(RuleBasedStateMachine):
 
     @rule(keys_per_turn=st.sampled_from([1, 2, 150]))
     def sweep(self, keys_per_turn: int) -> None:
+        assert looks_differ(self.now) == []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(live_use, "KEYS_PER_TURN", keys_per_turn)
             sweep(self.now)
