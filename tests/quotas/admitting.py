@@ -87,9 +87,9 @@ def looks_differ(at: datetime = LATER) -> list[tuple[object, ...]]:
     """Return what only one of the two looks tells, when both are at the same keys."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "WITH whole AS (SELECT * FROM quotas_wanted(%s, %s)), some AS ("
+            "WITH whole AS (SELECT * FROM quotas_wanted(%s, %s)), picked AS ("
             "SELECT * FROM quotas_wanted_of(%s, %s, (SELECT jsonb_agg(w) FROM whole w)))"
-            " (TABLE whole EXCEPT TABLE some) UNION ALL (TABLE some EXCEPT TABLE whole)",
+            " (TABLE whole EXCEPT TABLE picked) UNION ALL (TABLE picked EXCEPT TABLE whole)",
             [at, list(BURST_CLASSES)] * 2,
         )
         return list(cursor.fetchall())
