@@ -13,7 +13,18 @@ from quotas.services import live_use
 from tenants.models import AuditEntry, Cluster, Organization
 from tests.builders import bind, make_cluster
 from tests.cast import Cast, make_cast
-from tests.quotas.admitting import ask, beat, counted, demand, drifted, share, start, state, sweep
+from tests.quotas.admitting import (
+    LATER,
+    ask,
+    beat,
+    counted,
+    demand,
+    drifted,
+    share,
+    start,
+    state,
+    sweep,
+)
 from tests.quotas.builders import make_limit
 from tests.quotas.services.test_admission_concurrency import at_once
 
@@ -159,7 +170,9 @@ def test_sweeps_beside_pods_that_ask_release_what_expired_once() -> None:
     beat(cluster)
 
     def late(number: int) -> Callable[[], object]:
-        return lambda: all(ask(cluster, uid=f"late-{number}-{n}").is_allowed for n in range(5))
+        return lambda: all(
+            ask(cluster, uid=f"late-{number}-{n}", at=LATER).is_allowed for n in range(5)
+        )
 
     answers = at_once(sweep, *[late(number) for number in range(4)], sweep)
 
