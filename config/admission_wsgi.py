@@ -4,11 +4,13 @@ Every API server that asks shows a client certificate; gunicorn has verified who
 its common name is looked at, where the environment names those that may ask for a cluster.
 """
 
+import gc
 import os
 import re
 import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
+from importlib import import_module
 from typing import Any
 
 import django
@@ -146,4 +148,10 @@ def make_application() -> Application:
     for name, value in told.items():
         setattr(settings, name, value)
     django.setup(set_prefix=False)
-    return checking_names(PlainHandler(), settings.ADMISSION_CLIENT_NAMES)
+    handler = PlainHandler()
+    # The doors are loaded before the first pod asks.
+    import_module(settings.ROOT_URLCONF)
+    # What is there by now stays: to look through all of it for garbage would stop every question.
+    gc.collect()
+    gc.freeze()
+    return checking_names(handler, settings.ADMISSION_CLIENT_NAMES)

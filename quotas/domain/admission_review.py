@@ -83,14 +83,17 @@ def read_review(body: bytes) -> Review:
 
 def _decoded(body: bytes) -> object:
     try:
-        # A number with a point is kept exactly; NaN and Infinity are no JSON.
-        return json.loads(body, parse_float=Decimal, parse_constant=_refuse_constant)
+        return _DECODER.decode(body.decode())
     except (ValueError, RecursionError) as error:
         raise NoReviewError("The review is no JSON, or nested too deeply.") from error
 
 
 def _refuse_constant(name: str) -> object:
     raise ValueError(name)
+
+
+_DECODER: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant)
+"""A number with a point is kept exactly; NaN and Infinity are no JSON."""
 
 
 def _review(request: JSON) -> Review:
