@@ -1,8 +1,9 @@
 """Admission's ledger: the last unit, 100,000 random steps, and pods a second beside one UPDATE.
 
-Eight processes, each with a connection of its own, ask, delete and change limits at once, while
-the ledger is swept every second; then everything is added up anew from what each process did.
-Rates are told for one hot organization, where all pods meet one row, and for fifty.
+Eight processes, each with a connection of its own, ask for one pod and for several together,
+delete and change limits at once, while the ledger is swept every second; then everything is added
+up anew from what each process did. Rates are told for one hot organization, where all pods meet
+one row, and for fifty; of pods that ask one by one, and eight in a statement.
 """
 
 import time
@@ -83,6 +84,8 @@ def _random_steps(url: str) -> Iterator[Figure]:
     yield figure("random_steps_deadlocks", deadlocks, "deadlocks", Bound.AT_MOST, 0)
     admitted = sum(len(one.admitted) for one in told)
     yield figure("random_steps_admitted", admitted, "pods", Bound.AT_LEAST, STEPS // 20)
+    together = sum(one.together for one in told)
+    yield figure("random_steps_admitted_together", together, "pods", Bound.AT_LEAST, STEPS // 100)
     refused = sum(one.refused for one in told)
     yield figure("random_steps_refused", refused, "pods", Bound.AT_LEAST, STEPS // 20)
 
@@ -142,9 +145,11 @@ def _rates(url: str) -> Iterator[Figure]:
         yield figure(f"admissions_{name}_rate", rate, "1/s", Bound.AT_LEAST, 1_000)
         yield figure(f"admissions_{name}_p99", slow * 1_000, "ms", Bound.AT_MOST, 25)
         yield figure(f"one_row_update_{name}_rate", bound, "1/s", Bound.AT_LEAST, 1)
-        yield figure(
-            f"admissions_{name}_of_update", rate / bound, "ratio", Bound.AT_LEAST, HOT_RATIO_MIN
-        )
+        together, _ = _rate(stage.seconds_of_asking_together, url, places, RATE_QUESTIONS)
+        yield figure(f"together_{name}_rate", together, "1/s", Bound.AT_LEAST, 1_000)
+        for way, pods in (("admissions", rate), ("together", together)):
+            ratio = pods / bound
+            yield figure(f"{way}_{name}_of_update", ratio, "ratio", Bound.AT_LEAST, HOT_RATIO_MIN)
 
 
 def _make_room(url: str, places: list[stage.Place]) -> list[str]:
