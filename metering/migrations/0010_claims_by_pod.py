@@ -1,5 +1,6 @@
-from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
+
+from tenants.migrations._indexes import add_index
 
 
 class Migration(migrations.Migration):
@@ -7,9 +8,7 @@ class Migration(migrations.Migration):
     atomic = False
     dependencies = [("metering", "0009_burst")]
 
-    operations = [
-        AddIndexConcurrently(
-            model_name="claimconsumer",
-            index=models.Index(fields=["cluster", "pod_uid"], name="claim_consumer_by_pod"),
-        ),
-    ]
+    operations = add_index(
+        "claimconsumer",
+        models.Index(fields=["cluster", "pod_uid"], name="claim_consumer_by_pod"),
+    )

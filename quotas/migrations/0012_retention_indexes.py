@@ -1,5 +1,6 @@
-from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
+
+from tenants.migrations._indexes import add_index
 
 
 class Migration(migrations.Migration):
@@ -8,16 +9,16 @@ class Migration(migrations.Migration):
     dependencies = [("quotas", "0011_admit_many")]
 
     operations = [
-        AddIndexConcurrently(
-            model_name="reservation",
-            index=models.Index(
+        *add_index(
+            "reservation",
+            models.Index(
                 condition=models.Q(("state", "released")),
                 fields=["released_at"],
                 name="reservation_released",
             ),
         ),
-        AddIndexConcurrently(
-            model_name="admissionrefusal",
-            index=models.Index(fields=["last_at"], name="admission_refusal_last"),
+        *add_index(
+            "admissionrefusal",
+            models.Index(fields=["last_at"], name="admission_refusal_last"),
         ),
     ]

@@ -1,5 +1,6 @@
-from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
+
+from tenants.migrations._indexes import add_index
 
 
 class Migration(migrations.Migration):
@@ -7,9 +8,7 @@ class Migration(migrations.Migration):
     atomic = False
     dependencies = [("tenants", "0006_sweep_crashes")]
 
-    operations = [
-        AddIndexConcurrently(
-            model_name="notification",
-            index=models.Index(fields=["occurred_at"], name="notification_occurred"),
-        ),
-    ]
+    operations = add_index(
+        "notification",
+        models.Index(fields=["occurred_at"], name="notification_occurred"),
+    )
