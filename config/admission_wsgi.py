@@ -149,8 +149,10 @@ def make_application() -> Application:
         setattr(settings, name, value)
     django.setup(set_prefix=False)
     handler = PlainHandler()
-    # The doors are loaded before the first pod asks.
+    # The doors, and what they share, are there before the first pod asks.
     import_module(settings.ROOT_URLCONF)
+    import_module("quotas.webhook.views").guard()
+    import_module("quotas.webhook.together").let_in()
     # What is there by now stays: to look through all of it for garbage would stop every question.
     gc.collect()
     gc.freeze()

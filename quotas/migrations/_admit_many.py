@@ -8,16 +8,19 @@ from quotas.migrations._admission import BY_INDEX, only_runtime
 # suspended or without limits, sizes nobody granted, and limits that would be at 90 percent or more.
 #
 # Nobody waits here for an organization's lock: pods of one that is being changed are left out, too.
-# Counters are locked in the one order, one organization's after another's by their ids, and not
-# waited for long. A pod that is asked twice, here or by another connection, stops the whole
-# statement: then each is asked by itself.
+# Counters are locked in the one order, one organization's after another's by their ids, and hardly
+# waited for. A pod that is asked twice is left out; one that another connection asks meanwhile
+# stops the whole statement, and then each is asked by itself.
 ADMIT_MANY = f"""
 CREATE FUNCTION quotas_admit_many(questions jsonb) RETURNS integer[]
-LANGUAGE plpgsql {BY_INDEX} SET lock_timeout = '100ms' AS $$
+LANGUAGE plpgsql {BY_INDEX} SET lock_timeout = '25ms' AS $$
 DECLARE
   theirs uuid[];
-  -- One entry a pod and a limit that counts it.
+  -- One entry a pod and a limit that counts it, with whose the pod is.
   numbers integer[];
+  organizations uuid[];
+  projects uuid[];
+  usernames text[];
   limits uuid[];
   units bigint[];
   caps bigint[];
@@ -43,22 +46,28 @@ BEGIN
     RETURN '{{}}';
   END IF;
 
-  -- Whose a namespace is, is read again under the locks.
-  WITH asked AS MATERIALIZED (
-    SELECT q.*, p.organization_id, p.id AS project_id,
-           CASE WHEN q.owner = '' THEN b.default_owner_id
-                ELSE (SELECT w.id FROM auth_user w WHERE w.username = q.owner) END AS person_id
+  -- Whose a namespace is, is read again under the locks, for the last time.
+  WITH told AS (
+    SELECT q.*, count(*) OVER (PARTITION BY q.cluster_id, q.pod_uid) AS times
       FROM ROWS FROM (jsonb_to_recordset(questions)
              AS (cluster_id uuid, namespace text, pod_uid text, owner text, at timestamptz,
                  is_burst boolean, is_dry_run boolean, demands jsonb))
            WITH ORDINALITY
-             AS q(cluster_id, namespace, pod_uid, owner, at, is_burst, is_dry_run, demands, number)
+             AS q(cluster_id, namespace, pod_uid, owner, at, is_burst, is_dry_run, demands,
+                  number)),
+  asked AS MATERIALIZED (
+    SELECT q.*, p.organization_id, p.id AS project_id,
+           coalesce(nullif(q.owner, ''), u.username, '') AS username,
+           CASE WHEN q.owner = '' THEN u.id
+                ELSE (SELECT w.id FROM auth_user w WHERE w.username = q.owner) END AS person_id
+      FROM told q
       JOIN tenants_namespacebinding b
         ON b.cluster_id = q.cluster_id AND b.namespace = q.namespace AND b.valid @> q.at
       JOIN tenants_project p ON p.id = b.project_id AND p.state = 'active'
       JOIN tenants_organization o ON o.id = p.organization_id AND o.state = 'active'
       JOIN tenants_cluster k ON k.id = q.cluster_id AND k.admission_mode <> 'warn'
-     WHERE NOT q.is_dry_run AND p.organization_id = ANY (theirs)
+      LEFT JOIN auth_user u ON u.id = b.default_owner_id
+     WHERE NOT q.is_dry_run AND q.times = 1 AND p.organization_id = ANY (theirs)
        AND NOT EXISTS (
          SELECT FROM quotas_reservation r
           WHERE r.cluster_id = q.cluster_id AND r.pod_uid = q.pod_uid)
@@ -74,7 +83,7 @@ BEGIN
                           AS d(size text, units bigint, model_groups text[])),
   -- Every limit of a pod's tenant, those of other sizes with nothing asked.
   met AS MATERIALIZED (
-    SELECT a.number, a.is_burst, a.at, l.*,
+    SELECT a.number, a.is_burst, a.at, a.username, a.project_id AS theirs, l.*,
            (SELECT sum(d.units)::bigint FROM demanded d
              WHERE d.number = a.number AND d.size = l.size
                AND (l.cluster_id IS NULL OR l.cluster_id = a.cluster_id)
@@ -95,7 +104,11 @@ BEGIN
          SELECT FROM demanded d
           WHERE d.number = m.number
             AND d.size <> ALL (coalesce(array_agg(m.size) FILTER (WHERE m.is_open), '{{}}'))))
-  SELECT array_agg(m.number ORDER BY m.number, m.id), array_agg(m.id ORDER BY m.number, m.id),
+  SELECT array_agg(m.number ORDER BY m.number, m.id),
+         array_agg(m.organization_id ORDER BY m.number, m.id),
+         array_agg(m.theirs ORDER BY m.number, m.id),
+         array_agg(m.username ORDER BY m.number, m.id),
+         array_agg(m.id ORDER BY m.number, m.id),
          array_agg(m.asked_units ORDER BY m.number, m.id),
          array_agg(CASE WHEN m.is_burst THEN m.burst_units
                         WHEN m.limit_units IS NULL THEN NULL
@@ -103,7 +116,7 @@ BEGIN
                           SELECT coalesce(sum(g.units), 0) FROM quotas_quotagrant g
                            WHERE g.limit_id = m.id AND g.valid @> m.at)) END
                    ORDER BY m.number, m.id)
-    INTO numbers, limits, units, caps
+    INTO numbers, organizations, projects, usernames, limits, units, caps
     FROM met m JOIN governed v ON v.number = m.number
    WHERE m.asked_units IS NOT NULL;
   IF numbers IS NULL THEN
@@ -144,21 +157,23 @@ BEGIN
   fit AS MATERIALIZED (
     SELECT t.number FROM counted t GROUP BY t.number
     HAVING bool_and(NOT t.is_used AND coalesce(t.after * 10 < t.cap * 9, t.cap IS NULL))),
+  placed AS (
+    SELECT DISTINCT ON (n.number) n.*
+      FROM unnest(numbers, organizations, projects, usernames)
+             AS n(number, organization_id, project_id, username)
+     ORDER BY n.number),
   written AS (
     INSERT INTO quotas_reservation (
       cluster_id, pod_uid, resource, namespace, pod_name, controller, organization_id, project_id,
       owner, username, size, units, model_groups, is_burst, state, origin, admitted_at, expires_at,
       release_reason)
     SELECT a.cluster_id, a.pod_uid, d.resource, a.namespace, a.pod_name, a.controller,
-           p.organization_id, p.id, a.owner, coalesce(nullif(a.owner, ''), u.username, ''),
+           p.organization_id, p.project_id, a.owner, p.username,
            d.size, d.units, d.model_groups, a.is_burst, 'reserved', 'admission', a.at,
            a.at + make_interval(secs => a.ttl_seconds), ''
       FROM fit f
       JOIN asked a ON a.number = f.number
-      JOIN tenants_namespacebinding b ON b.cluster_id = a.cluster_id
-       AND b.namespace = a.namespace AND b.valid @> a.at
-      JOIN tenants_project p ON p.id = b.project_id
-      LEFT JOIN auth_user u ON u.id = b.default_owner_id
+      JOIN placed p ON p.number = f.number
      CROSS JOIN LATERAL jsonb_to_recordset(a.demands)
                           AS d(resource text, size text, units integer, model_groups text[])
      ORDER BY a.cluster_id, a.pod_uid, d.resource

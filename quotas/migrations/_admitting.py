@@ -258,6 +258,13 @@ BEGIN
         IF FOUND THEN
           RAISE SQLSTATE 'GL001';
         END IF;
+        -- The same pod may have been let in while this one waited for a counter.
+        PERFORM FROM quotas_reservation r
+          WHERE r.cluster_id = (question->>'cluster_id')::uuid
+            AND r.pod_uid = question->>'pod_uid' AND r.state <> 'released';
+        IF FOUND AND verdict->>'code' <> 'replayed_otherwise' THEN
+          RAISE SQLSTATE 'GL001';
+        END IF;
       END IF;
       IF dry THEN
         RAISE SQLSTATE 'GL000';

@@ -19,11 +19,15 @@ class Turns:
     Args:
         ask: Asks several questions at once and returns the numbers, from 1, of those that were
             let in. It is never called by two threads at a time.
+        patience_seconds: Who waits longer asks by itself.
     """
 
-    def __init__(self, ask: Callable[[Sequence[str]], Collection[int]]) -> None:
+    def __init__(
+        self, ask: Callable[[Sequence[str]], Collection[int]], *, patience_seconds: float
+    ) -> None:
         """Nobody asks."""
         self._ask = ask
+        self._patience_seconds = patience_seconds
         self._lock = threading.Lock()
         self._waiting: list[_Turn] = []
         self._is_led = False
@@ -44,11 +48,17 @@ class Turns:
             self._waiting.append(turn)
             leads = not self._is_led
             self._is_led = True
-        if not leads:
-            turn.wait()
+        if not leads and not turn.wait(self._patience_seconds):
+            self._leave(turn)
         if leads or turn.leads:
             self._lead(turn)
         return turn.is_let_in
+
+    def _leave(self, turn: "_Turn") -> None:
+        """Wait no longer. Asked by itself, too, a pod that is let in meanwhile counts once."""
+        with self._lock:
+            if turn in self._waiting and not turn.leads:
+                self._waiting.remove(turn)
 
     def _lead(self, mine: "_Turn") -> None:
         with self._lock:
@@ -85,9 +95,9 @@ class _Turn:
         self._ended = threading.Lock()
         self._ended.acquire()
 
-    def wait(self) -> None:
-        """Wait until there is an answer, or the lead."""
-        self._ended.acquire()
+    def wait(self, seconds: float) -> bool:
+        """Wait until there is an answer, or the lead; whether it came in time."""
+        return self._ended.acquire(timeout=seconds)
 
     def end(self) -> None:
         """Wake who waits."""

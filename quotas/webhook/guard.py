@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+import structlog
 from django.db import DataError, Error, IntegrityError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+
+logger = structlog.get_logger(__name__)
 
 Answer = TypeVar("Answer")
 PAUSE_NANOSECONDS = 1_000_000_000
@@ -104,10 +107,10 @@ class Watchdog:
         self._stopped.clear()
 
     def _begin(self) -> None:
-        if self._thread is not None:
+        if self._thread is not None and self._thread.is_alive():
             return
         with self._begun:
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(
                     target=self._look, name="admission-deadlines", daemon=True
                 )
@@ -118,7 +121,15 @@ class Watchdog:
             now = self._clock()
             for key, (deadline, wrapper) in list(self._deadlines.items()):
                 if now >= deadline and self._deadlines.get(key) == (deadline, wrapper):
-                    _cut(wrapper)
+                    self._cut(wrapper)
+
+    @staticmethod
+    def _cut(wrapper: BaseDatabaseWrapper) -> None:
+        """Cut one connection; where that fails, the others are looked after all the same."""
+        try:
+            _cut(wrapper)
+        except Exception:
+            logger.exception("admission.not_cut")
 
 
 def _cut(wrapper: BaseDatabaseWrapper) -> None:
@@ -148,6 +159,7 @@ class Guard:
         nanoseconds: The whole time of one question, without connecting.
         clock: Returns nanoseconds that only grow.
         connection: Returns the connection that questions of this thread use.
+        insists: Whether a question is asked again where the ledger was only busy.
     """
 
     def __init__(
@@ -155,8 +167,11 @@ class Guard:
         nanoseconds: int,
         clock: Callable[[], int],
         connection: Callable[[], BaseDatabaseWrapper] = own_connection,
+        *,
+        insists: bool = True,
     ) -> None:
         """Know of no trouble."""
+        self._insists = insists
         self._nanoseconds = nanoseconds
         self._clock = clock
         self._connection = connection
@@ -176,7 +191,7 @@ class Guard:
             return self._once(question, begin)
         except Error as error:
             early = self._clock() - begin < self._nanoseconds // 4
-            may_help = is_busy(error) or (was_open and is_away(error))
+            may_help = (self._insists and is_busy(error)) or (was_open and is_away(error))
             if not early or not may_help:
                 self._note(error)
                 raise

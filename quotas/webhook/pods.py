@@ -131,7 +131,8 @@ class _Creation:
             at=at,
             ttl_seconds=self.terms.ttl_seconds,
             unbound=self.terms.unbound,
-            let_in=let_in(),
+            # Where a cluster only warns, every pod is counted one by one, whatever is said of it.
+            let_in=let_in() if self.facts.mode is AdmissionMode.ENFORCE else None,
         )
         place = place_of(self.review.namespace, self.facts, self.terms)
         if not verdict.is_allowed:

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import structlog
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, Error, connections
+from django.db import DEFAULT_DB_ALIAS, Error, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from quotas.services.admission import LetIn, admit_together
@@ -20,12 +20,20 @@ from quotas.webhook.guard import Guard
 logger = structlog.get_logger(__name__)
 
 
+SHARE_OF_DEADLINE = 8
+"""By so much of a question's time it may wait for its turn, and by as much its turn may take: what
+is left is what the ledger gives one that asks by itself."""
+
+
+class NotConnectedError(OperationalError):
+    """Raised where there is no connection and none is to be had: another try takes as long."""
+
+
 class Together:
     """Asks for several at once, on one connection; safe for threads.
 
     Args:
-        nanoseconds: The time of one statement: what is over it leaves everybody the time to ask
-            by themselves.
+        nanoseconds: How long somebody waits for a turn, and how long a turn takes at most.
         clock: Returns nanoseconds that only grow.
     """
 
@@ -34,11 +42,15 @@ class Together:
         self._connection: BaseDatabaseWrapper = connections.create_connection(DEFAULT_DB_ALIAS)
         # One thread at a time uses it, not always the same.
         self._connection.inc_thread_sharing()
-        self._guard = Guard(nanoseconds, clock, lambda: self._connection)
-        self._turns = Turns(self._asked)
+        self._guard = Guard(nanoseconds, clock, lambda: self._connection, insists=False)
+        self._turns = Turns(self._asked, patience_seconds=nanoseconds / 1_000_000_000)
 
     def let_in(self, question: str) -> bool:
-        """Return whether a question was let in; if not, nothing was decided on it."""
+        """Return whether a question was let in; if not, nothing was decided on it.
+
+        Raises:
+            NotConnectedError: The ledger does not even take a connection.
+        """
         return self._turns.ask(question)
 
     def stop(self) -> None:
@@ -48,13 +60,20 @@ class Together:
 
     def _asked(self, questions: Sequence[str]) -> Collection[int]:
         try:
-            return self._guard.ask(
-                lambda: admit_together(questions=questions, using=self._connection)
-            )
+            return self._guard.ask(lambda: self._answer(questions))
+        except NotConnectedError:
+            raise
         except Error as error:
             # Each asks by itself now, and learns there what is the matter.
             logger.info("admission.asked_apart", pods=len(questions), reason=type(error).__name__)
             return ()
+
+    def _answer(self, questions: Sequence[str]) -> Collection[int]:
+        try:
+            self._connection.ensure_connection()
+        except Error as error:
+            raise NotConnectedError(str(error)) from error.__cause__
+        return admit_together(questions=questions, using=self._connection)
 
 
 def let_in() -> LetIn | None:
@@ -64,4 +83,5 @@ def let_in() -> LetIn | None:
 
 @lru_cache(maxsize=1)
 def _together() -> Together:
-    return Together(settings.ADMISSION_DEADLINE_SECONDS * 1_000_000_000 // 4, time.monotonic_ns)
+    deadline_nanoseconds = settings.ADMISSION_DEADLINE_SECONDS * 1_000_000_000
+    return Together(deadline_nanoseconds // SHARE_OF_DEADLINE, time.monotonic_ns)

@@ -47,7 +47,7 @@ def waiting(turns: Turns, count: int) -> None:
 
 def test_who_comes_alone_asks_at_once() -> None:
     ledger = Ledger()
-    turns = Turns(ledger)
+    turns = Turns(ledger, patience_seconds=WAIT_SECONDS)
 
     assert [turns.ask("yes-1"), turns.ask("no-2"), turns.ask("yes-3")] == [True, False, True]
     assert ledger.statements == [["yes-1"], ["no-2"], ["yes-3"]]
@@ -68,7 +68,7 @@ def company(turns: Turns, ledger: Ledger, names: Sequence[str]) -> list[Future[b
 
 def test_who_comes_meanwhile_is_asked_together_in_order() -> None:
     ledger = Ledger(is_held=True)
-    turns = Turns(ledger)
+    turns = Turns(ledger, patience_seconds=WAIT_SECONDS)
     futures = company(turns, ledger, ["yes-1", "no-2", "yes-3", "no-4"])
 
     ledger.go.release(2)
@@ -80,7 +80,7 @@ def test_who_comes_meanwhile_is_asked_together_in_order() -> None:
 
 def test_no_statement_carries_more_than_its_share() -> None:
     ledger = Ledger(is_held=True)
-    turns = Turns(ledger)
+    turns = Turns(ledger, patience_seconds=WAIT_SECONDS)
     names = [f"yes-{number}" for number in range(2 * TOGETHER_MAX)]
     futures = company(turns, ledger, names)
 
@@ -92,7 +92,7 @@ def test_no_statement_carries_more_than_its_share() -> None:
 
 def test_a_statement_that_fails_fails_only_for_who_asked_it() -> None:
     ledger = Ledger(is_held=True)
-    turns = Turns(ledger)
+    turns = Turns(ledger, patience_seconds=WAIT_SECONDS)
     ledger.faults["yes-2"] = ValueError("no")
     futures = company(turns, ledger, ["yes-1", "yes-2", "yes-3"])
 
@@ -107,7 +107,7 @@ def test_a_statement_that_fails_fails_only_for_who_asked_it() -> None:
 
 def test_the_lead_goes_on_after_a_failure() -> None:
     ledger = Ledger(is_held=True)
-    turns = Turns(ledger)
+    turns = Turns(ledger, patience_seconds=WAIT_SECONDS)
     ledger.faults["yes-1"] = ValueError("no")
     futures = company(turns, ledger, ["yes-1", "yes-2"])
 
@@ -121,7 +121,7 @@ def test_the_lead_goes_on_after_a_failure() -> None:
 
 def test_many_threads_that_ask_at_will_all_get_their_own_answer() -> None:
     ledger = Ledger()
-    turns = Turns(ledger)
+    turns = Turns(ledger, patience_seconds=WAIT_SECONDS)
     names = [f"{'yes' if number % 3 else 'no'}-{number}" for number in range(2_000)]
 
     with ThreadPoolExecutor(24) as pool:
@@ -130,3 +130,34 @@ def test_many_threads_that_ask_at_will_all_get_their_own_answer() -> None:
     assert answers == [name.startswith("yes") for name in names]
     assert sorted(name for statement in ledger.statements for name in statement) == sorted(names)
     assert max(len(statement) for statement in ledger.statements) <= TOGETHER_MAX
+
+
+def test_who_waits_too_long_asks_by_itself_and_keeps_nobody_waiting() -> None:
+    ledger = Ledger(is_held=True)
+    turns = Turns(ledger, patience_seconds=0.05)
+    futures = company(turns, ledger, ["yes-1"])
+
+    # Nobody asked it, and nobody asks it later.
+    assert turns.ask("yes-2") is False
+    assert turns.waiting == 0
+    ledger.go.release()
+
+    assert futures[0].result(timeout=WAIT_SECONDS)
+    ledger.is_held = False
+    assert turns.ask("yes-3")
+    assert ledger.statements == [["yes-1"], ["yes-3"]]
+
+
+def test_who_leaves_while_its_statement_runs_is_not_missed() -> None:
+    ledger = Ledger(is_held=True)
+    turns = Turns(ledger, patience_seconds=0.2)
+    futures = company(turns, ledger, ["yes-1", "yes-2", "yes-3"])
+    ledger.go.release()
+    assert ledger.begun.acquire(timeout=WAIT_SECONDS)
+
+    # The second asks for both; the third is asked, and does not wait for that to end.
+    assert futures[2].result(timeout=WAIT_SECONDS) is False
+    ledger.go.release()
+
+    assert futures[1].result(timeout=WAIT_SECONDS)
+    assert ledger.statements == [["yes-1"], ["yes-2", "yes-3"]]

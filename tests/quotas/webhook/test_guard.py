@@ -1,6 +1,7 @@
 """The guard: no question waits longer than its time, and a ledger that is away costs little."""
 
 import time
+from collections.abc import Callable
 
 import pytest
 from django.db import DataError, Error, OperationalError, connection, connections
@@ -161,3 +162,33 @@ def one() -> int:
         cursor.execute("SELECT 1")
         (found,) = cursor.fetchone()
         return int(found)
+
+
+@pytest.mark.usefixtures("committed_db")
+def test_a_cut_that_fails_leaves_the_others_their_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    instance = Guard(SECOND // 5, time.monotonic_ns)
+    failed: list[object] = []
+
+    def fail(descriptor: int) -> int:
+        failed.append(descriptor)
+        raise OSError("too many open files")
+
+    def sleep(seconds: float) -> Callable[[], object]:
+        def call() -> object:
+            with connection.cursor() as cursor:
+                return cursor.execute("SELECT pg_sleep(%s)", [seconds])
+
+        return call
+
+    with monkeypatch.context() as patched:
+        patched.setattr("quotas.webhook.guard.os.dup", fail)
+        instance.ask(sleep(0.6))
+    begin = time.monotonic()
+    with pytest.raises(Error):
+        instance.ask(sleep(30))
+
+    instance.stop()
+    assert failed
+    assert time.monotonic() - begin < 5

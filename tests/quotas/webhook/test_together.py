@@ -13,13 +13,16 @@ from quotas.models import QuotaLimit, Reservation
 from quotas.services.admission import admit, admit_together
 from quotas.services.counters import open_counter
 from quotas.webhook import together as module
-from quotas.webhook.together import Together
-from tenants.models import Cluster
+from quotas.webhook import views
+from quotas.webhook.together import NotConnectedError, Together
+from tenants.models import Cluster, Project
 from tests.builders import AT, bind, make_cluster
 from tests.cast import make_cast
 from tests.quotas.admitting import TTL_SECONDS, counted, demand, drifted, question
 from tests.quotas.builders import make_limit
+from tests.quotas.reviews import pod
 from tests.quotas.services.test_admission_concurrency import at_once
+from tests.quotas.webhook.conftest import Doors
 
 DEADLINE_NANOSECONDS = 5_000_000_000
 
@@ -190,3 +193,41 @@ def test_only_the_admission_server_asks_together(settings: object) -> None:
 
     assert asks is not None
     assert asks == module.let_in()
+
+
+def test_a_ledger_that_takes_no_connection_is_tried_once(
+    place: tuple[Cluster, QuotaLimit], both: Together, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, _ = place
+    tried: list[int] = []
+
+    def refuse(_: object) -> None:
+        tried.append(1)
+        raise OperationalError("no route")
+
+    monkeypatch.setattr(BaseDatabaseWrapper, "connect", refuse)
+    with pytest.raises(NotConnectedError, match="no route"):
+        asking(both, cluster, "pod-1")()
+
+    assert tried == [1]
+
+
+@pytest.mark.django_db
+def test_in_a_cluster_that_only_warns_each_pod_is_asked_by_itself(
+    llm: Project, doors: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert llm.pk
+    asked: list[str] = []
+
+    def let_in(question: str) -> bool:
+        asked.append(question)
+        return False
+
+    monkeypatch.setattr("quotas.webhook.pods.let_in", lambda: let_in)
+    doors.admit(pod())
+    assert len(asked) == 1
+    Cluster.objects.update(admission_mode="warn")
+    views.FACTS.forget()
+    doors.admit(pod())
+
+    assert len(asked) == 1
