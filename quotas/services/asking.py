@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from celery.exceptions import SoftTimeLimitExceeded
+
 from quotas.models import EnforcementTarget
 from quotas.protocols import DesiredQuota, EnforcementEndpoint, LiveQuota
 
@@ -44,6 +46,9 @@ def ask_all(
 def _answer(question: Asked, ask: Callable[[Asked], LiveQuota]) -> Answer[Asked]:
     try:
         return Answer(question, live=ask(question))
+    except SoftTimeLimitExceeded:
+        # The task's time is over, which is no answer of a cluster: the task fails.
+        raise
     except Exception as error:  # noqa: BLE001 - A sweep's item edge: it is told, not swallowed.
         return Answer(question, error=error)
 

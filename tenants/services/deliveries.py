@@ -11,6 +11,7 @@ from datetime import datetime
 from uuid import UUID
 
 import structlog
+from celery.exceptions import SoftTimeLimitExceeded
 from django.db import transaction
 from django.db.models import F, QuerySet
 
@@ -92,6 +93,10 @@ def send_claimed(
         senders: By kind; a kind without a sender is skipped for good.
         has_time: Asked before each, whether another may begin.
         at: When it was claimed, UTC.
+
+    Raises:
+        celery.exceptions.SoftTimeLimitExceeded: The task's time is over, which is no fault of the
+            address it was at; what is left is sent after the lease.
     """
     failed = 0
     for position, one in enumerate(claimed):
@@ -126,6 +131,8 @@ def _is_sent(one: ClaimedDelivery, sender: NotificationSender, *, at: datetime) 
     except SourceUnavailableError as error:
         _postpone(one, f"{error.reason}: {error}", reason=error.reason, at=at)
         return False
+    except SoftTimeLimitExceeded:
+        raise
     except Exception as error:  # noqa: BLE001 - A mistake at one address must stop no other.
         tell_crash(error, event="tenants.notifications.broken", key=one.delivery_id, at=at)
         _postpone(one, f"unexpected: {type(error).__name__}", reason="unexpected", at=at)

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 
 import quotas.tasks
@@ -15,6 +16,7 @@ from config.celery import (
     VISIBILITY_TIMEOUT_SECONDS,
     app,
 )
+from quotas.services import loans
 from tenants.models import SweepCrash
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -95,3 +97,21 @@ def test_a_task_that_fails_as_a_whole_is_counted(monkeypatch: pytest.MonkeyPatch
     row = SweepCrash.objects.get()
     assert (row.event, row.count) == ("quotas.tick_fair_use.failed", 1)
     assert (row.last_key, row.last_error) == ("", "ZeroDivisionError")
+
+
+@pytest.mark.django_db
+def test_a_task_whose_time_is_over_fails_under_its_own_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def take_long(**_: object) -> None:
+        raise SoftTimeLimitExceeded
+
+    monkeypatch.setattr(quotas.tasks, "due_loan_ids", lambda **_: ["acme's"])
+    monkeypatch.setattr(loans, "end_loan", take_long)
+
+    ended = quotas.tasks.tick_fair_use.apply()
+
+    assert ended.state == "FAILURE"
+    row = SweepCrash.objects.get()
+    assert (row.event, row.count) == ("quotas.tick_fair_use.failed", 1)
+    assert (row.last_key, row.last_error) == ("", "SoftTimeLimitExceeded")

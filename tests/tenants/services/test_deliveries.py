@@ -6,6 +6,7 @@ from datetime import timedelta
 from threading import Barrier
 
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 from django.db import connection, connections, transaction
 from structlog.testing import capture_logs
 
@@ -14,7 +15,7 @@ from tenants import tasks
 from tenants.adapters.notification_simulated import SimulatedSender
 from tenants.domain.actors import system_actor
 from tenants.domain.notification_rules import ATTEMPTS_MAX, LEASE, wait_after
-from tenants.models import NotificationDelivery, NotificationEndpoint
+from tenants.models import NotificationDelivery, NotificationEndpoint, SweepCrash
 from tenants.protocols import OutgoingNotification
 from tenants.services.deliveries import ClaimedDelivery, claim_deliveries, send_claimed
 from tenants.services.notifications import notify
@@ -162,6 +163,23 @@ def test_a_mistake_at_one_address_stops_no_other() -> None:
     (told,) = [entry for entry in logs if entry["event"] == "tenants.notifications.broken"]
     assert (told["log_level"], told["key"]) == ("error", str(broken.pk))
     assert told["exc_info"] is breaking.mistake
+
+
+@pytest.mark.django_db
+def test_the_end_of_a_tasks_time_is_no_mistake_at_the_address_it_was_at() -> None:
+    make_hooks(2)
+    NotificationDelivery.objects.filter(address=HOOK).update(next_at=AT - timedelta(hours=1))
+
+    with capture_logs() as logs, pytest.raises(SoftTimeLimitExceeded):
+        send_claimed(claimed=claim(), senders={"webhook": Breaking(SoftTimeLimitExceeded())}, at=AT)
+
+    rows = NotificationDelivery.objects.order_by("address")
+    assert [(row.state, row.attempts, row.last_error) for row in rows] == [
+        ("pending", 1, ""),
+        ("pending", 0, ""),
+    ]
+    assert not SweepCrash.objects.exists()
+    assert not [entry for entry in logs if entry["log_level"] == "error"]
 
 
 @pytest.mark.django_db
