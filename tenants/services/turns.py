@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 import structlog
+from celery.exceptions import SoftTimeLimitExceeded
 from django.db import connection
 
 Key = TypeVar("Key")
@@ -57,11 +58,15 @@ def take_turn(
         at: When the sweep is made, UTC.
 
     Raises:
+        celery.exceptions.SoftTimeLimitExceeded: The task's time is over, which is no fault of whose
+            turn it just was: the task fails, and is counted under its own name.
         django.db.DatabaseError: A crash cannot be counted, since the database is away: then nobody
             else's turn would come to anything.
     """
     try:
         return deed()
+    except SoftTimeLimitExceeded:
+        raise
     except Exception as error:  # noqa: BLE001 - A sweep's item edge: it is told, not swallowed.
         tell_crash(error, event=event, key=key, at=at)
         return otherwise
@@ -83,12 +88,17 @@ def tell_crash(error: BaseException, *, event: str, key: object, at: datetime) -
 def count_crash(error: BaseException, *, event: str, key: object, at: datetime) -> None:
     """Count a fault that is logged elsewhere; one statement.
 
+    The fault may be that the server has ended this connection: outside a transaction a new one is
+    made then. Inside, whoever began it closes it.
+
     Args:
         error: The fault; its class is kept, and not what it says.
         event: As it is counted.
         key: Whose turn it was.
         at: When, UTC.
     """
+    if not connection.in_atomic_block:
+        connection.close_if_unusable_or_obsolete()
     with connection.cursor() as cursor:
         cursor.execute(
             COUNT,

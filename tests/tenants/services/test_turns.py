@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 from django.db import DatabaseError, connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -116,4 +117,18 @@ def test_who_stops_the_process_stops_the_sweep() -> None:
     with pytest.raises(KeyboardInterrupt):
         take_turns([1], stop, event=EVENT, at=AT)
 
+    assert not SweepCrash.objects.exists()
+
+
+def test_the_end_of_a_tasks_time_is_nobodys_fault_and_ends_the_sweep() -> None:
+    turns: list[str] = []
+
+    def take_long(key: str) -> int:
+        turns.append(key)
+        raise SoftTimeLimitExceeded
+
+    with capture_logs() as lines, pytest.raises(SoftTimeLimitExceeded):
+        take_turns(["acme", "umbrella"], take_long, event=EVENT, at=AT)
+
+    assert (turns, lines) == (["acme"], [])
     assert not SweepCrash.objects.exists()
