@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 
@@ -20,6 +20,9 @@ from quotas.services.request_preview import problems_in_the_way
 from quotas.services.request_steps import may_decide
 from tenants.domain.actors import Actor
 from tenants.selectors.audit import AuditFact, history_of
+
+NOT_SET: Final = "no number is set here: the level above decides"
+UNCOMPARED: Final = "not comparable"
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ def _cost_rows(request: QuotaRequest, today: CostToday | None) -> Iterator[CostR
     size = request.get_size_display()
     if today is not None:
         yield from _rows_today(size, today)
+        yield from _rows_beside(request, today)
     told = request.cost
     if told:
         yield CostRow(
@@ -96,7 +100,14 @@ def _rows_today(size: str, today: CostToday) -> Iterator[CostRow]:
         kind = f"{size}, burst" if lot.is_burst else size
         yield _row(kind, str(lot.units), lot.cost)
     yield _row("Wanted in all, at today's prices", str(today.units), today.total, is_total=True)
-    if today.before is not None:
+
+
+def _rows_beside(request: QuotaRequest, today: CostToday) -> Iterator[CostRow]:
+    """Give what holds without a request, and how much more it wants; no number where none is."""
+    if today.before is None:
+        units = "unlimited" if request.is_unlimited_before else NOT_SET
+        yield CostRow("In force without it", units, price="", full=UNCOMPARED, last=UNCOMPARED)
+    else:
         yield _row("In force without it, at today's prices", str(today.units_before), today.before)
     if today.more is not None:
         currency = today.more.currency

@@ -20,9 +20,10 @@ class CostToday:
         lots: The wanted units, nominal and then burst.
         total: What they cost together, with everything the reader has to know.
         units: The wanted total; burst ones count where they are asked for.
-        units_before: What holds without it, counted alike; None where the limit is unlimited.
-        before: What that costs; None where the limit is unlimited.
-        more: How much more is wanted than that; None where the limit is unlimited.
+        units_before: What holds without it, counted alike; None where the limit is unlimited, and
+            where none is set: then the level above decides, and no number says what holds.
+        before: What that costs; None where there is no such number.
+        more: How much more is wanted than that; None where there is no such number.
     """
 
     lots: tuple[CostLot, ...]
@@ -47,13 +48,13 @@ def cost_today(request: QuotaRequest, *, estimator: CostEstimator, at: datetime)
         at: Today, UTC.
     """
     lots = _lots(
-        request, estimator, units=request.requested_units, burst=request.burst_units, at=at
+        request, estimator, units=request.requested_units, burst=request.burst_units or 0, at=at
     )
     total = note_on_use(_together(lots), request)
     units = sum(lot.units for lot in lots)
-    if request.is_unlimited_before:
+    if request.is_unlimited_before or request.units_before is None:
         return CostToday(lots, total, units, None, None, None)
-    burst_before = None if request.burst_units is None else request.burst_before
+    burst_before = 0 if request.burst_units is None else request.burst_before or 0
     held = _lots(request, estimator, units=request.units_before, burst=burst_before, at=at)
     before = _together(held)
     return CostToday(
@@ -70,16 +71,16 @@ def _lots(
     request: QuotaRequest,
     estimator: CostEstimator,
     *,
-    units: int | None,
-    burst: int | None,
+    units: int,
+    burst: int,
     at: datetime,
 ) -> tuple[CostLot, ...]:
     return price_lots(
         request,
         estimator,
         model_group=request.model_group,
-        units=units or 0,
-        burst_units=burst or 0,
+        units=units,
+        burst_units=burst,
         at=at,
     )
 

@@ -38,7 +38,24 @@ def test_burst_that_stays_as_it_is_counts_on_neither_side(cast: Cast) -> None:
     assert (told.units, told.units_before, told.more_units) == (8, 5, 3)
 
 
-def test_where_nothing_is_set_everything_is_more(cast: Cast) -> None:
+@pytest.mark.parametrize("burst_units", [None, 4])
+def test_where_nothing_is_set_the_level_above_decides_and_nothing_is_compared(
+    cast: Cast, burst_units: int | None
+) -> None:
+    make_limit(cast.acme, units=20)
+    estimator = FixedEstimator()
+
+    told = cost_today(ask(cast, burst_units=burst_units), estimator=estimator, at=AT)
+
+    assert told.units == 8 + (burst_units or 0)
+    assert (told.units_before, told.before) == (None, None)
+    assert (told.more_units, told.more) == (None, None)
+    assert 0 not in {asked["units"] for asked in estimator.asked}
+
+
+def test_a_limit_of_nothing_is_a_number_and_everything_is_more(cast: Cast) -> None:
+    make_limit(cast.acme, cast.llm, units=0)
+
     told = cost_today(ask(cast), estimator=FixedEstimator(), at=AT)
 
     assert (told.units_before, told.more_units) == (0, 8)
@@ -57,6 +74,8 @@ def test_against_an_unlimited_limit_nothing_is_compared(cast: Cast) -> None:
 
 
 def test_what_has_no_price_stays_unknown(cast: Cast) -> None:
+    make_limit(cast.acme, cast.llm, units=5)
+
     told = cost_today(ask(cast), estimator=FixedEstimator(None), at=AT)
 
     assert (told.total.at_full_use, told.total.note) == (None, "No price is known.")
