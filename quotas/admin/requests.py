@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponse, HttpResponseRedirect
@@ -111,6 +112,8 @@ class QuotaRequestAdmin(LedgerAdmin):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """Return the page of a request, with everything that is needed to decide it."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
         shown = self.get_object(request, object_id)
         actor, at = actor_of_request(request), timezone.now()
         context = {} if shown is None else request_page(shown, actor=actor, at=at)

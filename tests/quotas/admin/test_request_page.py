@@ -93,6 +93,60 @@ def test_the_page_tells_money_in_words_and_shows_no_column_as_it_is_stored(cast:
     assert "The organization has no price book today." in page
 
 
+@pytest.mark.parametrize(
+    ("units", "before"),
+    [
+        (0, "no number is set here: the level above decides"),
+        (None, "unlimited"),
+    ],
+    ids=["unset", "unlimited"],
+)
+def test_what_has_no_number_is_never_told_as_nothing(
+    cast: Cast, units: int | None, before: str
+) -> None:
+    make_limit(cast.acme, units=20)
+    if units is None:
+        make_limit(cast.acme, cast.llm, units=1)
+        QuotaLimit.objects.filter(project=cast.llm).update(limit_units=None)
+    request = ask(cast)
+
+    page = enter(cast.dora).get(f"{PAGE}{request.pk}/change/").content.decode()
+
+    row = page[page.index("In force without it") :].split("</tr>")[0]
+    assert f'<td class="number">{before}</td>' in row
+    assert row.count('<td class="number">not comparable</td>') == 2
+    assert "0.00 EUR" not in row
+    assert "More than in force" not in page
+
+
+def test_what_is_in_force_is_compared_at_todays_prices(cast: Cast) -> None:
+    make_limit(cast.acme, cast.llm, units=5)
+    request = ask(cast)
+
+    page = enter(cast.dora).get(f"{PAGE}{request.pk}/change/").content.decode()
+
+    row = page[page.index("In force without it, at today") :].split("</tr>")[0]
+    assert '<td class="number">5</td>' in row
+    assert '<td class="number">+3</td>' in page
+
+
+@pytest.mark.parametrize("name", ["mallory", "carol", "alice"])
+def test_staff_without_a_right_are_refused_the_page_and_told_nothing(cast: Cast, name: str) -> None:
+    request = ask(cast)
+
+    answer = enter(getattr(cast, name)).get(f"{PAGE}{request.pk}/change/")
+
+    assert answer.status_code == 403
+    assert "A bigger model." not in answer.content.decode()
+
+
+def test_a_request_that_is_not_there_leads_back_to_the_front(cast: Cast) -> None:
+    page = f"{PAGE}00000000-0000-0000-0000-000000000000/change/"
+
+    assert enter(cast.frank).get(page).status_code == 302
+    assert enter(cast.mallory).get(page).status_code == 403
+
+
 def test_the_page_tells_burst_times_and_what_was_done(cast: Cast) -> None:
     make_limit(cast.acme, cast.llm, units=5, burst_units=1)
     QuotaLimit.objects.filter(project=cast.llm).update(limit_units=None)
