@@ -16,9 +16,11 @@ from quotas.services.preemption_planning import plan_preemption
 from quotas.services.preemption_running import execute_plan
 from tenants.access import require_capability
 from tenants.domain.actors import Actor
+from tenants.domain.refusals import OrganizationClosedError
 from tenants.domain.roles import Role
 from tenants.models import Organization
 from tenants.models.organization import LifecycleState
+from tenants.selectors.locks import lock_rows
 from tenants.services.audit import record
 from tenants.services.changing import require_version
 from tenants.services.notifications import notify
@@ -159,25 +161,28 @@ def set_policy(
 
     Args:
         organization: Which one.
-        mode: What it does; the mode it has changes nothing.
+        mode: What it does; the mode it has changes nothing. Said for the first time, also the mode
+            that holds without a policy is kept, and told in the audit trail.
         expected_version: The version the caller saw; None when it does not matter.
         actor: Who says so.
         at: When, UTC.
 
     Raises:
         ForbiddenError: The actor may not preempt.
+        OrganizationClosedError: The organization is closed.
         StaleVersionError: It was changed in the meantime.
     """
     require_capability(actor, WRITE, organization_id=organization.pk)
-    PreemptionPolicy.objects.bulk_create(
-        [PreemptionPolicy(organization=organization)], ignore_conflicts=True
-    )
-    policy = PreemptionPolicy.objects.select_for_update(no_key=True).get(organization=organization)
+    (owner,) = lock_rows(Organization.objects.filter(pk=organization.pk))
+    if owner.state != LifecycleState.ACTIVE:
+        raise OrganizationClosedError(f"{owner.name} is closed.", field="organization")
+    _, is_made = PreemptionPolicy.objects.get_or_create(organization=owner)
+    (policy,) = lock_rows(PreemptionPolicy.objects.filter(organization=owner))
     require_version(row=policy, expected_version=expected_version, actor=actor)
-    if policy.mode == mode:
+    if policy.mode == mode and not is_made:
         return policy
     before, policy.mode = policy.mode, mode
-    policy.version += 1
+    policy.version += before != mode
     policy.changed_at = at
     policy.save(update_fields=["mode", "version", "changed_at"])
     record(

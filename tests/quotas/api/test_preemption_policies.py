@@ -8,6 +8,8 @@ import time_machine
 
 from quotas.models import PreemptionMode, PreemptionPolicy
 from quotas.services.preemption_sweep import set_policy
+from tenants.models import Organization
+from tenants.models.organization import LifecycleState
 from tests.builders import AT
 from tests.cast import Cast
 from tests.quotas.api.conftest import Answer, Caller
@@ -78,11 +80,23 @@ def test_setting_again_replaces_what_was_set(cast: Cast, post: Send) -> None:
     assert PreemptionPolicy.objects.get().mode == "off"
 
 
-def test_the_default_may_be_said_and_is_no_change(cast: Cast, post: Send) -> None:
+def test_the_default_may_be_said_and_is_told_once(cast: Cast, post: Send) -> None:
     made = post("frank", {"organization": str(cast.acme.pk), "mode": "propose"})
+    again = post("frank", {"organization": str(cast.acme.pk), "mode": "propose"})
 
-    assert (made.status_code, made.json()["version"], made.json()["changed_at"]) == (201, 1, None)
-    assert audit_actions() == []
+    assert (made.status_code, made.json()["version"]) == (201, 1)
+    assert made.json()["changed_at"] == "2026-11-02T09:00:00Z"
+    assert again.json() == made.json()
+    assert audit_actions() == ["quotas:preemption_policy:set"]
+
+
+def test_a_closed_organization_takes_no_policy(cast: Cast, post: Send) -> None:
+    Organization.objects.filter(pk=cast.acme.pk).update(state=LifecycleState.CLOSED)
+
+    refused = post("frank", {"organization": str(cast.acme.pk), "mode": "execute"})
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "organization_closed")
+    assert not PreemptionPolicy.objects.exists()
 
 
 def test_a_change_names_the_version_it_was_made_from(cast: Cast, patch: Send) -> None:

@@ -19,7 +19,9 @@ from quotas.services.preemption_planning import plan_preemption
 from quotas.services.preemption_stepping import step_plan
 from quotas.services.preemption_sweep import note_overage, set_policy
 from tenants.domain.errors import ForbiddenError
-from tenants.models import AuditEntry, Cluster, Notification
+from tenants.domain.refusals import OrganizationClosedError
+from tenants.models import AuditEntry, Cluster, Notification, Organization
+from tenants.models.organization import LifecycleState
 from tests.builders import AT, make_cluster, make_organization, make_project
 from tests.cast import Cast
 from tests.quotas.builders import actor_of, make_limit
@@ -223,6 +225,45 @@ def test_only_the_platform_says_what_is_done_by_itself(cast: Cast, name: str) ->
             at=AT,
         )
     assert not PreemptionPolicy.objects.exists()
+
+
+def test_the_default_is_told_when_it_is_first_said_and_not_again(cast: Cast) -> None:
+    for hours in range(2):
+        policy = set_policy(
+            organization=cast.acme,
+            mode=PreemptionMode.PROPOSE,
+            actor=actor_of(cast.frank),
+            at=AT + timedelta(hours=hours),
+        )
+
+    assert (policy.mode, policy.version, policy.changed_at) == ("propose", 1, AT)
+    entry = AuditEntry.objects.get(action="quotas:preemption_policy:set")
+    assert entry.facts == {"mode": "propose", "mode_before": "propose"}
+
+
+def test_what_the_service_only_noted_is_no_policy_that_somebody_made(cast: Cast) -> None:
+    PreemptionPolicy.objects.create(organization=cast.acme, over_since=AT)
+
+    set_policy(
+        organization=cast.acme, mode=PreemptionMode.PROPOSE, actor=actor_of(cast.frank), at=AT
+    )
+
+    assert not AuditEntry.objects.filter(action="quotas:preemption_policy:set").exists()
+    assert PreemptionPolicy.objects.get().changed_at is None
+
+
+@pytest.mark.parametrize("mode", [PreemptionMode.PROPOSE, PreemptionMode.EXECUTE])
+def test_nothing_is_said_of_an_organization_that_is_closed(
+    cast: Cast, mode: PreemptionMode
+) -> None:
+    Organization.objects.filter(pk=cast.acme.pk).update(state=LifecycleState.CLOSED)
+
+    with pytest.raises(OrganizationClosedError) as error:
+        set_policy(organization=cast.acme, mode=mode, actor=actor_of(cast.frank), at=AT)
+
+    assert (error.value.code, error.value.field) == ("organization_closed", "organization")
+    assert not PreemptionPolicy.objects.exists()
+    assert not AuditEntry.objects.filter(action="quotas:preemption_policy:set").exists()
 
 
 def test_a_policy_is_kept_and_told_once(cast: Cast) -> None:
