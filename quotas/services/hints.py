@@ -37,6 +37,7 @@ class Bell:
 
     A client of the broker takes seconds to give up. One hint is enough for each organization. Its
     thread ends when nothing waits, and with `close`: what is not rung by then is left to the tick.
+    A hint that fails, for whatever reason, is logged and keeps none of the others.
     """
 
     def __init__(self) -> None:
@@ -105,13 +106,19 @@ class Bell:
             try:
                 current_app.send_task(TASK_NAME, args=[str(organization_id)], retry=False)
             except OperationalError:
-                self._tell_unsent(organization_id)
+                if self._has_log():
+                    log.warning("quotas.enforcement.unhinted", organization=str(organization_id))
+            except Exception:
+                # One hint's mistake must not leave the others waiting in a thread that has ended.
+                if self._has_log():
+                    log.exception(
+                        "quotas.enforcement.hint_crashed", organization=str(organization_id)
+                    )
 
-    def _tell_unsent(self, organization_id: UUID) -> None:
+    def _has_log(self) -> bool:
+        """Whether there is still a log to write to: after `close` has told what is left, none."""
         with self._lock:
-            if self._is_told:
-                return
-        log.warning("quotas.enforcement.unhinted", organization=str(organization_id))
+            return not self._is_told
 
 
 BELL: Final = Bell()

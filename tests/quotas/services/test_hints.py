@@ -88,6 +88,31 @@ def test_a_broker_that_is_away_is_logged_and_no_error(
     ]
 
 
+def test_whatever_one_hint_fails_with_is_told_and_keeps_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def fail_for_acme(_name: str, args: list[str], *, retry: bool) -> None:
+        assert not retry
+        asked.extend(args)
+        if args == [str(ACME)]:
+            raise RuntimeError("Planted.")
+
+    monkeypatch.setattr(current_app, "send_task", fail_for_acme)
+    bell = Bell()
+    with capture_logs() as lines:
+        for organization_id in (ACME, OTHER, THIRD):
+            bell.ring(organization_id)
+        bell.wait()
+
+    assert asked == [str(ACME), str(OTHER), str(THIRD)]
+    assert not bell.is_ringing
+    assert [(line["event"], line["organization"], line["exc_info"]) for line in lines] == [
+        ("quotas.enforcement.hint_crashed", str(ACME), True)
+    ]
+
+
 class SlowBroker:
     """Takes no hint before it is let go, and then says that it is away."""
 
