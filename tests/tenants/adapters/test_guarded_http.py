@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenants.adapters.guarded_http import GuardedPoster
@@ -156,6 +156,8 @@ def test_only_named_hosts_are_told_over_http(url: str) -> None:
         "192.0.0.192",
         "[fd00:ec2::254]",
         "[fd20:ce::254]",
+        "[2606:4700::5efe:808:808]",
+        "[2606:4700::200:5efe:808:808]",
     ],
 )
 def test_an_address_that_is_not_public_is_never_connected_to(
@@ -181,6 +183,20 @@ def test_an_address_that_is_not_public_is_never_connected_to(
         "[2002:a9fe:a9fe::1]",
         "[2001:0:a9fe:a9fe::1]",
         "[2001::5601:5601]",
+        "169.254.170.23",
+        "[fd00:ec2::23]",
+        "169.254.42.42",
+        "[fd00:42::42]",
+        "169.254.0.23",
+        "[fe80::a9fe:a9fe]",
+        "[64:ff9b:1:a9fe:a9:fe00::]",
+        "[64:ff9b:1:a9fe:a9:fe00:1:2]",
+        "[64:ff9b:1:12a9:fe:a9fe::]",
+        "[64:ff9b:1:1234:a9:fea9:fe00:0]",
+        "[64:ff9b:1:1234:5678:9abc:a9fe:a9fe]",
+        "[fe80::5efe:a9fe:a9fe]",
+        "[2606:4700::200:5efe:a9fe:a9fe]",
+        "[fd12::5efe:a9fe:aa17]",
     ],
 )
 def test_what_a_cloud_tells_its_machines_is_reached_by_nobody(
@@ -203,6 +219,9 @@ def test_what_a_cloud_tells_its_machines_is_reached_by_nobody(
         ("[::ffff:10.1.2.3]", ("10.1.0.0/16",)),
         ("[fd12::1]", ("fd12::/16",)),
         ("[64:ff9b::a00:1]", ("64:ff9b::/96",)),
+        ("[64:ff9b:1::a00:1]", ("64:ff9b:1::/48",)),
+        ("[fd12::5efe:a00:1]", ("fd12::/16",)),
+        ("[2606:4700::5eff:a9fe:a9fe]", ()),
     ],
 )
 def test_what_is_public_or_allowed_is_connected_to(
@@ -222,6 +241,7 @@ def test_what_is_public_or_allowed_is_connected_to(
     assert reached == [(host.strip("[]"), 443)]
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**128 - 1).map(ipaddress.IPv6Address))
 def test_of_ipv6_only_what_is_handed_out_for_the_internet_is_reached(
     address: ipaddress.IPv6Address,
@@ -231,6 +251,7 @@ def test_of_ipv6_only_what_is_handed_out_for_the_internet_is_reached(
     assert not is_reached or address.ipv4_mapped or address in ipaddress.ip_network("2000::/3")
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1).map(ipaddress.IPv4Address))
 def test_an_ipv4_address_inside_an_ipv6_one_opens_no_further_door(
     address: ipaddress.IPv4Address,
@@ -244,6 +265,11 @@ def test_an_ipv4_address_inside_an_ipv6_one_opens_no_further_door(
         0xFFFF_0000 << 32 | bits,
         0x0064_FF9B << 96 | bits,
         0x0064_FF9B_0001 << 80 | bits,
+        0x0064_FF9B_0001 << 80 | (bits >> 16) << 64 | (bits & 0xFFFF) << 40,
+        0x0064_FF9B_0001 << 80 | (bits >> 24) << 64 | (bits & 0xFF_FFFF) << 32,
+        0x0064_FF9B_0001 << 80 | bits << 24,
+        0x2606_4700 << 96 | 0x0000_5EFE << 32 | bits,
+        0x2606_4700 << 96 | 0x0200_5EFE << 32 | bits,
         0x2002 << 112 | bits << 80,
         0x2001_0000 << 96 | bits ^ 0xFFFF_FFFF,
     ):
