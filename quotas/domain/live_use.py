@@ -33,6 +33,7 @@ class Sweep:
         found: Made for open allocations that had none.
         bypasses: Those found in clusters that admit, by cluster, namespace and size.
         turns_left: Turns whose organizations somebody else had locked; the next sweep has them.
+        turns_crashed: Turns that were taken back by a mistake; the next sweep tries them again.
     """
 
     released: int = 0
@@ -40,6 +41,7 @@ class Sweep:
     found: int = 0
     bypasses: tuple[Bypass, ...] = ()
     turns_left: int = 0
+    turns_crashed: int = 0
 
     @property
     def touched(self) -> int:
@@ -81,6 +83,7 @@ def together(turns: Iterable[Sweep]) -> Sweep:
         found=sum(turn.found for turn in done),
         bypasses=tuple(bypasses[key] for key in sorted(bypasses)),
         turns_left=sum(turn.turns_left for turn in done),
+        turns_crashed=sum(turn.turns_crashed for turn in done),
     )
 
 

@@ -9,6 +9,7 @@ needs, whoever it belongs to.
 import json
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -18,7 +19,9 @@ from psycopg.errors import LockNotAvailable
 from quotas.domain.live_use import Bypass, Repair, Sweep, repairs_of, sweep_of, together
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
+from tenants.services.turns import take_turn
 
+CRASHED: Final = "quotas.live_use.crashed"
 NAMESPACES_TOLD: Final = 50
 """So many namespaces with bypasses an audit entry names; the rest are in the ledger."""
 KEYS_PER_TURN: Final = 150
@@ -32,8 +35,9 @@ def sweep_live_use(*, burst_classes: Sequence[str], actor: Actor, at: datetime) 
 
     One look, which locks nothing, makes short turns; each is a transaction of its own and keeps
     only its own organizations from admitting meanwhile. A turn whose organizations somebody else
-    has locked too long is left to the next sweep. Pods that went around admission are told in the
-    audit trail with the turn that finds them, so that nothing is lost between two turns.
+    has locked too long is left to the next sweep, and so is one that crashes: that is counted, and
+    the others are taken. Pods that went around admission are told in the audit trail with the turn
+    that finds them, so that nothing is lost between two turns.
 
     Args:
         burst_classes: PriorityClasses whose pods count as burst.
@@ -44,7 +48,22 @@ def sweep_live_use(*, burst_classes: Sequence[str], actor: Actor, at: datetime) 
     with connection.cursor() as cursor:
         cursor.execute("SELECT keys::text FROM quotas_turns(%s, %s, %s)", [*given, KEYS_PER_TURN])
         turns = [keys for (keys,) in cursor.fetchall()]
-    return together([_turn(*given, keys, actor=actor) for keys in turns])
+    return together(
+        take_turn(
+            partial(_turn, *given, keys, actor=actor),
+            otherwise=Sweep(turns_crashed=1),
+            event=CRASHED,
+            key=_begin_of(keys),
+            at=at,
+        )
+        for keys in turns
+    )
+
+
+def _begin_of(keys: str) -> str:
+    """Return whose reservation comes first in a turn: the id of an organization, or ""."""
+    first = json.loads(keys)[0]
+    return first["organization_id"] or first["organization_before"] or ""
 
 
 def _turn(at: datetime, burst_classes: list[str], keys: str, *, actor: Actor) -> Sweep:

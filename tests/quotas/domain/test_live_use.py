@@ -24,11 +24,22 @@ def test_turns_together_are_one_sweep() -> None:
     small = Bypass("hopper", "llm", "", 1, 3)
 
     swept = together(
-        [Sweep(1, 2, 3, (vision, llm)), Sweep(turns_left=1), Sweep(4, 5, 6, (llm, small))]
+        [
+            Sweep(1, 2, 3, (vision, llm)),
+            Sweep(turns_left=1),
+            Sweep(turns_crashed=1),
+            Sweep(4, 5, 6, (llm, small)),
+            Sweep(turns_crashed=1),
+        ]
     )
 
     assert swept == Sweep(
-        5, 7, 9, (small, Bypass("hopper", "llm", "large", 4, 10), vision), turns_left=1
+        5,
+        7,
+        9,
+        (small, Bypass("hopper", "llm", "large", 4, 10), vision),
+        turns_left=1,
+        turns_crashed=2,
     )
     assert swept.touched == 21
     assert together([]) == Sweep()

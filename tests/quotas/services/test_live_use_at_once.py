@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import psycopg
 import pytest
-from django.db import DatabaseError
+from celery.exceptions import SoftTimeLimitExceeded
 from structlog.testing import capture_logs
 
 from quotas.domain.live_use import Sweep
 from quotas.models import Reservation
 from quotas.services import live_use
-from tenants.models import AuditEntry, Cluster, Organization
+from tenants.models import AuditEntry, Cluster, Organization, SweepCrash
 from tests.builders import bind, make_cluster
 from tests.cast import Cast, make_cast
 from tests.quotas.admitting import (
@@ -31,11 +31,11 @@ from tests.quotas.services.test_admission_concurrency import at_once
 CLAIM = "claim/gpu.nvidia.com"
 CLAIMS = 24
 pytestmark = pytest.mark.usefixtures("committed_db")
-REFUSES_ONE = """
-CREATE FUNCTION refuse_one() RETURNS trigger LANGUAGE plpgsql AS
-  $$ BEGIN RAISE 'the disk is full'; END $$;
-CREATE TRIGGER refuse_one BEFORE INSERT ON quotas_reservation FOR EACH ROW
-  WHEN (NEW.pod_uid = 'pod-2') EXECUTE FUNCTION refuse_one();
+REFUSES_TWO = """
+CREATE FUNCTION refuse_some() RETURNS trigger LANGUAGE plpgsql AS
+  $$ BEGIN RAISE 'nobody foresaw this' USING ERRCODE = 'internal_error'; END $$;
+CREATE TRIGGER refuse_some BEFORE INSERT ON quotas_reservation FOR EACH ROW
+  WHEN (NEW.pod_uid IN ('pod-1', 'pod-2')) EXECUTE FUNCTION refuse_some();
 """
 
 
@@ -140,26 +140,67 @@ def test_a_claim_whose_turn_was_left_stays_with_its_pod(
     assert counted(limit) == (1, 0, 0, 0)
 
 
-def test_a_sweep_that_is_cut_off_loses_no_bypass_and_tells_none_twice(
+def test_a_turn_that_crashes_every_time_is_counted_and_keeps_no_other_from_its_turn(
     monkeypatch: pytest.MonkeyPatch, superuser_url: str
+) -> None:
+    monkeypatch.setattr(live_use, "KEYS_PER_TURN", 1)
+    cast, cluster = stage()
+    limits = make_limit(cast.acme, units=8), make_limit(cast.umbrella, units=8)
+    for number, namespace in enumerate(("llm", "llm", "llm", "virus"), start=1):
+        start(cluster, f"pod-{number}", namespace=namespace)
+    with psycopg.connect(superuser_url, autocommit=True) as other:
+        other.execute(REFUSES_TWO)
+
+        with capture_logs() as logs:
+            swept, again = sweep(), sweep()
+        half = (
+            set(Reservation.objects.values_list("pod_uid", flat=True)),
+            AuditEntry.objects.count(),
+        )
+        counts = [counted(limit) for limit in limits]
+        other.execute("DROP FUNCTION refuse_some CASCADE")
+    last = sweep()
+
+    assert (swept.found, swept.turns_crashed, swept.turns_left) == (2, 2, 0)
+    assert again == Sweep(turns_crashed=2)
+    assert half == ({"pod-3", "pod-4"}, 2)
+    assert counts == [(1, 0, 0, 0), (1, 0, 0, 0)]
+    assert [(log["event"], log["log_level"], log["key"]) for log in logs] == [
+        ("quotas.live_use.crashed", "error", str(cast.acme.pk))
+    ] * 4
+    crash = SweepCrash.objects.get()
+    assert (crash.event, crash.count) == ("quotas.live_use.crashed", 4)
+    assert (crash.last_key, crash.last_error) == (str(cast.acme.pk), "InternalError")
+    assert (last.found, last.turns_crashed) == (2, 0)
+    assert [entry.facts["pods"] for entry in AuditEntry.objects.all()] == [1] * 4
+    assert ([counted(limit) for limit in limits], drifted()) == ([(3, 0, 0, 0), (1, 0, 0, 0)], [])
+
+
+def test_a_sweep_that_is_cut_off_loses_no_bypass_and_tells_none_twice(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(live_use, "KEYS_PER_TURN", 1)
     cast, cluster = stage()
     limit = make_limit(cast.acme, units=8)
     start(cluster, "pod-1")
     start(cluster, "pod-2")
-    with psycopg.connect(superuser_url, autocommit=True) as other:
-        other.execute(REFUSES_ONE)
+    answers = iter([live_use.sweep_of])
 
-        with pytest.raises(DatabaseError, match="the disk is full"):
-            sweep()
-        half = Reservation.objects.get().pod_uid, counted(limit), AuditEntry.objects.count()
-        other.execute("DROP FUNCTION refuse_one CASCADE")
+    def answer_once(told: dict[str, object]) -> Sweep:
+        for read in answers:
+            return read(told)
+        raise SoftTimeLimitExceeded
+
+    with monkeypatch.context() as patch, pytest.raises(SoftTimeLimitExceeded):
+        patch.setattr(live_use, "sweep_of", answer_once)
+        sweep()
+    half = Reservation.objects.get().pod_uid, counted(limit), AuditEntry.objects.count()
     sweep()
 
     assert half == ("pod-1", (1, 0, 0, 0), 1)
     assert [entry.facts["pods"] for entry in AuditEntry.objects.all()] == [1, 1]
     assert (counted(limit), drifted()) == ((2, 0, 0, 0), [])
+    assert not SweepCrash.objects.exists()
 
 
 def test_sweeps_beside_pods_that_ask_release_what_expired_once() -> None:
