@@ -7,7 +7,7 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 from structlog.testing import capture_logs
 
-from quotas.domain.live_use import Sweep
+from quotas.domain.live_use import Sweep, sweep_of
 from quotas.models import Reservation
 from quotas.services import live_use
 from tenants.models import AuditEntry, Cluster, Organization, SweepCrash
@@ -184,16 +184,17 @@ def test_a_sweep_that_is_cut_off_loses_no_bypass_and_tells_none_twice(
     limit = make_limit(cast.acme, units=8)
     start(cluster, "pod-1")
     start(cluster, "pod-2")
-    answers = iter([live_use.sweep_of])
+    answers = iter([sweep_of])
 
     def answer_once(told: dict[str, object]) -> Sweep:
         for read in answers:
             return read(told)
         raise SoftTimeLimitExceeded
 
-    with monkeypatch.context() as patch, pytest.raises(SoftTimeLimitExceeded):
+    with monkeypatch.context() as patch:
         patch.setattr(live_use, "sweep_of", answer_once)
-        sweep()
+        with pytest.raises(SoftTimeLimitExceeded):
+            sweep()
     half = Reservation.objects.get().pod_uid, counted(limit), AuditEntry.objects.count()
     sweep()
 
