@@ -6,13 +6,15 @@ from datetime import UTC, datetime, timedelta
 from io import StringIO
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.test import override_settings
+from structlog.testing import capture_logs
 
 from config.management.commands import tick as command
 from metering import tasks
 from metering.domain.window import window_containing
 from metering.models import MeteringWindow
+from tenants.models import SweepCrash
 from tests.builders import make_cluster
 from tests.metering.test_tasks import EmptySource
 
@@ -76,3 +78,52 @@ def test_work_that_never_ends_is_stopped(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(command, "TICKS", (("one", lambda **_: 1),))
 
     assert run() == [f"one: done {command.ROUNDS_MAX}"]
+
+
+def test_a_step_that_fails_is_counted_once_and_the_others_are_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = [2, 1, 0]
+    tried: list[str] = []
+
+    def crash(**_: object) -> int:
+        tried.append("crash")
+        raise ZeroDivisionError
+
+    def tick(**_: object) -> int:
+        return left.pop(0)
+
+    monkeypatch.setattr(
+        command, "TICKS", (("first", lambda **_: 0), ("live use", crash), ("later", tick))
+    )
+    out = StringIO()
+
+    with capture_logs() as logs, pytest.raises(CommandError) as refused:
+        call_command("tick", stdout=out)
+
+    assert out.getvalue().splitlines() == ["first: done 0", "live use: failed", "later: done 3"]
+    assert str(refused.value) == "These failed, and the log says why: live use."
+    assert refused.value.returncode == 1
+    assert (tried, left) == (["crash"], [])
+    assert [(line["event"], line["log_level"]) for line in logs] == [
+        ("tick.live_use.failed", "error")
+    ]
+    assert isinstance(logs[0]["exc_info"], ZeroDivisionError)
+    row = SweepCrash.objects.get()
+    assert (row.event, row.count, row.last_error) == (
+        "tick.live_use.failed",
+        1,
+        "ZeroDivisionError",
+    )
+
+
+def test_what_a_step_did_before_it_failed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = iter([4])
+    monkeypatch.setattr(command, "TICKS", (("one", lambda **_: next(left)),))
+    out = StringIO()
+
+    with pytest.raises(CommandError, match=r"^These failed, and the log says why: one\.$"):
+        call_command("tick", stdout=out)
+
+    assert out.getvalue().splitlines() == ["one: done 4, failed"]
+    assert SweepCrash.objects.get().last_error == "StopIteration"
