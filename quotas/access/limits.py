@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
 from quotas.access.capabilities import READ_LIMIT, READ_SUSPENSION, WRITE_LIMIT
-from quotas.models import QuotaGrant, QuotaLimit, QuotaSuspension
+from quotas.models import LimitScope, QuotaGrant, QuotaLimit, QuotaSuspension
 from tenants.access import (
     READ_CLUSTER,
     access_row,
@@ -61,6 +61,17 @@ def organizations_with_limits(actor: Actor) -> QuerySet[Organization]:
     whole = organizations_visible_to(actor, READ_LIMIT)
     part = projects_visible_to(actor, READ_LIMIT).values("organization_id")
     return Organization.objects.filter(Q(pk__in=whole.values("pk")) | Q(pk__in=part))
+
+
+def hidden_scopes(
+    actor: Actor, *, organization_id: UUID | None, project_id: UUID | None
+) -> frozenset[str]:
+    """Return the scopes of limits around a project whose figures an actor may not read."""
+    if actor.may(READ_LIMIT, organization_id=organization_id):
+        return frozenset()
+    if actor.may(READ_LIMIT, organization_id=organization_id, project_id=project_id):
+        return frozenset({LimitScope.ORGANIZATION.value})
+    return frozenset(scope.value for scope in LimitScope)
 
 
 def access_limit(actor: Actor, limit_id: UUID, capability: str) -> QuotaLimit:

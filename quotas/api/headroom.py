@@ -12,11 +12,10 @@ from rest_framework.response import Response
 from metering.access import READ_CAPACITY
 from metering.domain.gpu_sizes import GPUSize
 from metering.selectors.cluster_room import ClusterRoom
-from quotas.access import READ_LIMIT
+from quotas.access import READ_LIMIT, hidden_scopes
 from quotas.api.fields import SizeField
 from quotas.domain.limit_input import LIMIT_UNITS_MAX, refuse_problems
 from quotas.domain.start_question import LimitRoom, start_words, told_free_units
-from quotas.models import LimitScope
 from quotas.selectors.headroom import (
     StartAnswer,
     StartQuestion,
@@ -69,9 +68,8 @@ class Sight:
 
 def sight_of(actor: Actor, question: StartQuestion) -> Sight:
     """Return what an actor may read beside the project: its organization's limits, and capacity."""
-    organization_id = question.project.organization_id
-    reads_organization = actor.may(READ_LIMIT, organization_id=organization_id)
-    hidden = frozenset() if reads_organization else frozenset({LimitScope.ORGANIZATION.value})
+    project = question.project
+    hidden = hidden_scopes(actor, organization_id=project.organization_id, project_id=project.pk)
     return Sight(hidden, is_platform_wide(actor, READ_CAPACITY))
 
 

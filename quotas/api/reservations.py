@@ -1,5 +1,7 @@
 """/api/v1/reservations/ and /api/v1/admission-refusals/: who was let in, and who was not."""
 
+from typing import Any
+
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 from rest_framework import serializers
@@ -7,14 +9,17 @@ from rest_framework import serializers
 from quotas.access import (
     access_refusal,
     access_reservation,
+    hidden_scopes,
     refusals_visible_to,
     reservations_visible_to,
 )
+from quotas.domain.refusal_words import told_refusal
 from quotas.models import AdmissionRefusal, Reservation, ReservationState
 from quotas.models.limit import SIZE_CHOICES
 from quotas.models.reservation import ReservationOrigin
 from tenants.api.filters import StrictFilterSet
 from tenants.api.views import ReadingViewSet
+from tenants.domain.actors import Actor
 
 
 class ReservationSerializer(serializers.ModelSerializer[Reservation]):
@@ -89,6 +94,9 @@ class AdmissionRefusalSerializer(serializers.ModelSerializer[AdmissionRefusal]):
     cluster = serializers.CharField(source="cluster.slug", read_only=True)
     organization = serializers.UUIDField(source="organization_id", read_only=True, allow_null=True)
     project = serializers.UUIDField(source="project_id", read_only=True, allow_null=True)
+    message = serializers.SerializerMethodField(
+        help_text="Figures are told of limits the caller may read; else scope and holder alone."
+    )
 
     class Meta:
         model = AdmissionRefusal
@@ -110,6 +118,14 @@ class AdmissionRefusalSerializer(serializers.ModelSerializer[AdmissionRefusal]):
         )
         read_only_fields = fields
 
+    def get_message(self, refusal: AdmissionRefusal) -> str:
+        """Return what was refused, as far as the caller may read the limit that said no."""
+        actor: Actor = self.context["actor"]
+        hidden = hidden_scopes(
+            actor, organization_id=refusal.organization_id, project_id=refusal.project_id
+        )
+        return told_refusal(refusal.message, code=refusal.code, hidden_scopes=hidden)
+
 
 class AdmissionRefusalFilter(StrictFilterSet):
     """Which refusals are listed."""
@@ -129,6 +145,10 @@ class AdmissionRefusalViewSet(ReadingViewSet):
     filterset_class = AdmissionRefusalFilter
     ordering = "pk"
     lookup_value_converter = "int"
+
+    def get_serializer_context(self) -> dict[str, Any]:
+        """Return what the serializer needs to know: who reads."""
+        return {**super().get_serializer_context(), "actor": self.actor}
 
     def get_queryset(self) -> QuerySet[AdmissionRefusal]:
         """Return the refusals the caller may read."""

@@ -1,6 +1,12 @@
 """Refusals of quotas, one class each."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from tenants.domain.errors import ConflictError, ForbiddenError, InvalidInputError
+
+if TYPE_CHECKING:
+    from quotas.domain.hierarchy import Violation
 
 
 class QuotaInputError(InvalidInputError):
@@ -18,10 +24,20 @@ class QuotaScopeError(InvalidInputError):
 
 
 class QuotaHierarchyBrokenError(ConflictError):
-    """A limit that does not fit under the ones above it, or over the ones below it."""
+    """A limit that does not fit under the ones above it, or over the ones below it.
+
+    Attributes:
+        violations: What does not hold, with the limits it is about; told under problems.
+    """
 
     code = "quota_hierarchy_broken"
     remedy = "Change the limits named under problems first, or choose another number."
+
+    def __init__(self, violations: "Sequence[Violation]", *, field: str) -> None:
+        """Build the refusal of a change; `field` is the input field to name."""
+        problems = tuple(violation.as_problem(field) for violation in violations)
+        super().__init__(problems[0].message, field=field, problems=problems)
+        self.violations = tuple(violations)
 
 
 class QuotaLimitExistsError(ConflictError):

@@ -31,5 +31,4 @@ def refuse_violations(
         find_violations(before, from_at=at), find_violations(after, from_at=at)
     )
     if found:
-        problems = tuple(violation.as_problem(blame) for violation in found)
-        raise QuotaHierarchyBrokenError(problems[0].message, field=blame, problems=problems)
+        raise QuotaHierarchyBrokenError(found, field=blame)

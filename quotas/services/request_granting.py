@@ -8,13 +8,16 @@ by what it comes to at most (`peak_units`): that is routed, told, and compared w
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from metering.domain.gpu_sizes import GPUSize
 from quotas.domain.errors import (
+    QuotaHierarchyBrokenError,
     QuotaRequestNothingMoreError,
     QuotaRequestOutdatedError,
     QuotaRequestWithoutLimitError,
 )
+from quotas.domain.limit_sight import LimitSight, seen
 from quotas.domain.limit_terms import KEEP
 from quotas.domain.limit_tree import GrantSpan, TreeLimit
 from quotas.domain.request_reach import (
@@ -34,6 +37,8 @@ from quotas.services.holders import Holder
 from quotas.services.limit_places import LimitPlace, find_limit
 from quotas.services.limits import write_limit
 from tenants.domain.actors import Actor
+
+READ_LIMIT: Final = "quotas:limit:read"
 
 
 @dataclass(frozen=True)
@@ -145,6 +150,27 @@ def grant_request(request: QuotaRequest, *, actor: Actor, at: datetime) -> None:
         actor=actor,
         at=at,
     )
+
+
+def as_seen(
+    error: QuotaHierarchyBrokenError, *, request: QuotaRequest, actor: Actor
+) -> QuotaHierarchyBrokenError:
+    """Return why a request cannot be granted, as far as the actor may read the limits in the way.
+
+    A lead asks for their project and reads its limits, not those of the organization above it.
+    """
+    organization_id = request.organization_id
+    reads_project = actor.may(
+        READ_LIMIT, organization_id=organization_id, project_id=request.project_id
+    )
+    sight = LimitSight(
+        reads_organization=actor.may(READ_LIMIT, organization_id=organization_id),
+        project=request.project.slug if reads_project else "",
+    )
+    told = [seen(violation, sight) for violation in error.violations]
+    # What is not told apart without its numbers is told once.
+    once = {(violation.code, violation.message): violation for violation in told}
+    return QuotaHierarchyBrokenError(tuple(once.values()), field=error.field)
 
 
 def _drafts(request: QuotaRequest, *, at: datetime) -> Iterator[GrantDraft]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from django.db import transaction
 
+from quotas.domain.errors import QuotaHierarchyBrokenError
 from quotas.domain.routing import RequestLevel, is_automatic, route_of
 from quotas.models import QuotaRequest
 from quotas.protocols.costs import CostEstimator
@@ -16,7 +17,7 @@ from quotas.services.request_asking import (
     prepare_request,
 )
 from quotas.services.request_bulk import problems_of
-from quotas.services.request_granting import grant_request
+from quotas.services.request_granting import as_seen, grant_request
 from quotas.services.request_wish import estimate_cost, told_cost, wish_of
 from tenants.access import require_capability
 from tenants.domain.actors import Actor
@@ -35,7 +36,8 @@ class Preview:
         is_unlimited_before: Whether `units_before` is None because the limit is unlimited.
         peak_units: The most it would come to at any instant of its time, other grants included.
         levels: Who would decide it, in their order; none where the policy approves it itself.
-        problems: Why it could not be granted as things stand; none when it could.
+        problems: Why it could not be granted as things stand, with the numbers of limits the actor
+            may read; none when it could.
     """
 
     units_before: int | None
@@ -66,7 +68,7 @@ def preview_request(
     cost = estimate_cost(request, estimator, at=at)
     rules = policy_of(request.organization_id).rules
     wish = wish_of(request, found, cost, estimator=estimator, actor=actor, at=at)
-    problems = _tried_problems(request, at=at)
+    problems = _tried_problems(request, actor=actor, at=at)
     is_by_itself = is_automatic(rules, wish) and not problems
     return Preview(
         units_before=request.units_before,
@@ -96,15 +98,22 @@ def problems_in_the_way(
     require_capability(
         actor, READ, organization_id=request.organization_id, project_id=request.project_id
     )
-    return _tried_problems(request, at=at)
+    return _tried_problems(request, actor=actor, at=at)
 
 
-def _tried_problems(request: QuotaRequest, *, at: datetime) -> tuple[FieldProblem, ...]:
-    """Return why a request could not be granted as things stand; what was tried is rolled back."""
+def _tried_problems(
+    request: QuotaRequest, *, actor: Actor, at: datetime
+) -> tuple[FieldProblem, ...]:
+    """Return why a request could not be granted as things stand, as far as the actor may read it.
+
+    What was tried is rolled back.
+    """
     try:
         with transaction.atomic():
             grant_request(request, actor=POLICY, at=at)
             transaction.set_rollback(True)
+    except QuotaHierarchyBrokenError as error:
+        return problems_of(as_seen(error, request=request, actor=actor), prefix="")
     except DomainError as error:
         return problems_of(error, prefix="")
     return ()

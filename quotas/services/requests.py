@@ -6,7 +6,7 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from quotas.domain.errors import OwnQuotaRequestError
+from quotas.domain.errors import OwnQuotaRequestError, QuotaHierarchyBrokenError
 from quotas.domain.limit_input import note_problems, refuse_problems
 from quotas.domain.request_state import RequestMove
 from quotas.models import QuotaRequest, StepOutcome
@@ -14,7 +14,7 @@ from quotas.protocols.costs import CostEstimator
 from quotas.selectors.locks import lock_request
 from quotas.selectors.requests import policy_of
 from quotas.services.request_asking import SUBMIT, RequestDraft, make_request
-from quotas.services.request_granting import grant_request, refuse_outdated
+from quotas.services.request_granting import as_seen, grant_request, refuse_outdated
 from quotas.services.request_steps import (
     open_next,
     open_step,
@@ -100,7 +100,8 @@ def approve_request(
         QuotaRequestDecidedTwiceError: The actor decided an earlier step.
         QuotaRequestDecidedError: It was rejected, withdrawn, or has expired.
         QuotaRequestOutdatedError: The limit has changed since it was asked.
-        QuotaHierarchyBrokenError: The tree of limits would not hold; every violation is told.
+        QuotaHierarchyBrokenError: The tree of limits would not hold; every violation is told, with
+            the numbers of limits the actor may read.
     """
     request = _locked_for_decision(request_id, note=note, actor=actor)
     if not moves(request, RequestMove.APPROVE):
@@ -117,7 +118,10 @@ def approve_request(
         request.save(update_fields=["version"])
         record_request(request, "approve_step", actor=actor, at=at)
         return request
-    grant_request(request, actor=actor, at=at)
+    try:
+        grant_request(request, actor=actor, at=at)
+    except QuotaHierarchyBrokenError as error:
+        raise as_seen(error, request=request, actor=actor) from error
     return finish(request, RequestMove.APPROVE, note=note, actor=actor, at=at)
 
 

@@ -1,0 +1,119 @@
+"""What does not hold, in the words that a reader's rights leave."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metering.domain.gpu_sizes import GPUSize
+from quotas.domain.hierarchy import Violation, find_violations
+from quotas.domain.limit_selectors import LimitSelector
+from quotas.domain.limit_sight import OTHERS, LimitSight, seen
+from quotas.domain.limit_tree import GrantSpan, LimitKey, TreeLimit
+
+AT = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
+LARGE = LimitSelector(GPUSize.LARGE)
+LEAD = LimitSight(reads_organization=False, project="llm")
+ADMIN = LimitSight(reads_organization=True, project="llm")
+NOBODY = LimitSight(reads_organization=False, project="")
+
+
+def limit(
+    units: int | None, project: str = "", user: str = "", *grants: GrantSpan, percent: int = 100
+) -> TreeLimit:
+    return TreeLimit(LimitKey(project, user, LARGE), units, percent, grants)
+
+
+def violations(*limits: TreeLimit) -> tuple[Violation, ...]:
+    return find_violations({one.key: one for one in limits}, from_at=AT)
+
+
+def told(sight: LimitSight, *limits: TreeLimit) -> list[str]:
+    return [seen(one, sight).message for one in violations(*limits)]
+
+
+LOST = GrantSpan(-5, AT, AT + timedelta(days=1))
+BROKEN = "The organization could not have its large limit with its grants."
+GAINED = GrantSpan(1_000_000, AT + timedelta(hours=1))
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (
+            (limit(6), limit(8, "llm")),
+            "Project llm would have more large than the organization's limit allows.",
+        ),
+        (
+            (limit(6), limit(7, "llm", "bob")),
+            "User bob would have more large in project llm than the organization's limit allows.",
+        ),
+        (
+            (limit(6), limit(None, "llm")),
+            "Project llm would be unlimited in large, the organization's limit is not.",
+        ),
+        (
+            (limit(6), limit(None, "llm", "bob")),
+            "User bob of project llm would be unlimited in large, the organization's limit is not.",
+        ),
+        (
+            (limit(9), limit(5, "llm"), limit(5, "vision")),
+            (
+                "The large limits of the projects would add up to more than the organization's "
+                "limit allows."
+            ),
+        ),
+        ((limit(3, "", "", LOST),), BROKEN),
+        ((limit(3, "", "", GAINED),), BROKEN),
+        ((limit(6, "vision"), limit(7, "vision", "eve")), OTHERS),
+        ((limit(6), limit(7, "vision")), OTHERS),
+        ((limit(3, "vision", "", LOST),), OTHERS),
+    ],
+)
+def test_a_lead_is_told_who_and_what_of_a_level_above_and_no_number(
+    limits: tuple[TreeLimit, ...], message: str
+) -> None:
+    assert told(LEAD, *limits) == [message]
+    assert not re.search(r"\d", message)
+    (hidden,) = (seen(one, LEAD) for one in violations(*limits))
+    (full,) = violations(*limits)
+    assert hidden.over_units is None
+    assert (hidden.code, hidden.key, hidden.above) == (full.code, full.key, full.above)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        (limit(6, "llm"), limit(7, "llm", "bob")),
+        (limit(6, "llm"), limit(4, "llm", "bob"), limit(4, "llm", "carol")),
+        (limit(3, "llm", "", LOST),),
+    ],
+)
+def test_a_lead_is_told_every_number_of_the_own_project(limits: tuple[TreeLimit, ...]) -> None:
+    (full,) = violations(*limits)
+
+    assert seen(full, LEAD) == full
+    assert re.search(r"\d", full.message)
+    assert seen(full, NOBODY).message == OTHERS
+
+
+counts = st.none() | st.integers(min_value=0, max_value=20)
+
+
+@given(st.lists(counts, min_size=7, max_size=7))
+def test_who_reads_the_organization_is_told_all_and_a_lead_nothing_of_others(
+    units: list[int | None],
+) -> None:
+    holders = [("", ""), *((p, u) for p in ("llm", "vision") for u in ("", "bob", "eve"))]
+    tree = [limit(number, *holder) for number, holder in zip(units, holders, strict=True)]
+    for full in violations(*tree):
+        hidden = seen(full, LEAD)
+        keys = [full.key, full.above or full.key]
+
+        assert seen(full, ADMIN) == full
+        assert "vision" not in hidden.message
+        is_told = all(key.project == "llm" for key in keys)
+        assert (hidden == full) is is_told
+        assert is_told or not re.search(r"\d", hidden.message)
