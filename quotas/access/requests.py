@@ -4,7 +4,13 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from quotas.access.capabilities import DECIDE_REQUEST, FUND_REQUEST, READ_REQUEST, REVIEW_REQUEST
+from quotas.access.capabilities import (
+    DECIDE_REQUEST,
+    FUND_REQUEST,
+    READ_PRICE,
+    READ_REQUEST,
+    REVIEW_REQUEST,
+)
 from quotas.models import QuotaRequest, RequestPolicy
 from tenants.access import access_row, is_platform_wide, projects_visible_to
 from tenants.domain.actors import Actor
@@ -29,6 +35,11 @@ def access_request(actor: Actor, request_id: UUID, capability: str) -> QuotaRequ
         visible=requests_visible_to(actor),
         capability=capability,
     )
+
+
+def is_cost_told(actor: Actor, *, organization_id: UUID, project_id: UUID) -> bool:
+    """Whether an actor is told what quota of a project costs: a total tells a unit's price."""
+    return actor.may(READ_PRICE, organization_id=organization_id, project_id=project_id)
 
 
 def access_request_to_decide(actor: Actor, request_id: UUID) -> QuotaRequest:

@@ -20,6 +20,7 @@ from quotas.access import (
     access_person,
     access_request,
     access_request_to_decide,
+    is_cost_told,
     requests_visible_to,
 )
 from quotas.adapters import cost_estimator
@@ -71,6 +72,10 @@ class QuotaRequestViewSet(ReadingViewSet):
         """Return the requests the caller may read."""
         return requests_visible_to(self.actor)
 
+    def get_serializer_context(self) -> dict[str, Any]:
+        """Return what the serializer needs to know: who reads."""
+        return {**super().get_serializer_context(), "actor": self.actor}
+
     def get_one(self, pk: UUID) -> QuotaRequest:
         """Return one request."""
         return access_request(self.actor, pk, READ_REQUEST)
@@ -89,7 +94,9 @@ class QuotaRequestViewSet(ReadingViewSet):
         """Tell what a request would cost, who would decide it, and what stands against it."""
         draft = self._draft(self.read(QuotaPreviewInputSerializer, request))
         told = preview_request(draft=draft, estimator=_estimator(), actor=self.actor, at=self.at)
-        return Response(PreviewSerializer(told).data)
+        organization_id, project_id = draft.project.organization_id, draft.project.pk
+        is_told = is_cost_told(self.actor, organization_id=organization_id, project_id=project_id)
+        return Response(PreviewSerializer(told, context={"is_cost_told": is_told}).data)
 
     @extend_schema(
         request=QuotaBulkInputSerializer,

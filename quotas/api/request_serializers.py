@@ -1,13 +1,18 @@
 """What a quota request looks like over REST, going in and coming out."""
 
+from typing import Any
+
 from rest_framework import serializers
 
+from quotas.access import is_cost_told
 from quotas.api.fields import ModelGroupField, SizeField, WholeUnitsField
 from quotas.domain.limit_input import JUSTIFICATION_LENGTH_MAX, NOTE_LENGTH_MAX
 from quotas.models import QuotaRequest, RequestComment, RequestStep
 from tenants.api.serializers import StrictSerializer
+from tenants.domain.actors import Actor
 
 TOTAL = "The wanted total, never the difference."
+COST_HELP = "Null to those who may not read the project's prices."
 BULK_BODY_MAX = 1_000
 """Far above what is taken, so that a body that is too long is told in words of its own."""
 
@@ -73,7 +78,7 @@ class QuotaRequestSerializer(serializers.ModelSerializer[QuotaRequest]):
     supersedes = serializers.UUIDField(source="supersedes_id", read_only=True, allow_null=True)
     requested_by = serializers.CharField(source="requested_by.username", read_only=True)
     decided_by = serializers.SerializerMethodField()
-    cost = CostSerializer(read_only=True)
+    cost = CostSerializer(read_only=True, allow_null=True, help_text=COST_HELP)
     steps = RequestStepSerializer(many=True, read_only=True)
     comments = QuotaCommentSerializer(many=True, read_only=True)
 
@@ -112,6 +117,15 @@ class QuotaRequestSerializer(serializers.ModelSerializer[QuotaRequest]):
             "created_at",
         )
         read_only_fields = fields
+
+    def to_representation(self, instance: QuotaRequest) -> dict[str, Any]:
+        """Return it, without the cost where the caller may not read the project's prices."""
+        told = super().to_representation(instance)
+        actor: Actor = self.context["actor"]
+        is_told = is_cost_told(
+            actor, organization_id=instance.organization_id, project_id=instance.project_id
+        )
+        return told if is_told else {**told, "cost": None}
 
     def get_user(self, request: QuotaRequest) -> str | None:
         """Return whom it is for; None for the whole project."""
@@ -202,7 +216,7 @@ class PreviewSerializer(serializers.Serializer[object]):
         allow_null=True,
         help_text="The most it would come to at any instant of its time, other grants included.",
     )
-    cost = CostSerializer(read_only=True)
+    cost = CostSerializer(read_only=True, allow_null=True, help_text=COST_HELP)
     decided_by = serializers.ListField(
         source="levels",
         child=serializers.CharField(),
@@ -210,3 +224,8 @@ class PreviewSerializer(serializers.Serializer[object]):
         help_text="Levels in their order; none where the policy approves it itself.",
     )
     problems = PreviewProblemSerializer(many=True, read_only=True)
+
+    def to_representation(self, instance: object) -> dict[str, Any]:
+        """Return it, without the cost where the caller may not read the project's prices."""
+        told = super().to_representation(instance)
+        return told if self.context["is_cost_told"] else {**told, "cost": None}

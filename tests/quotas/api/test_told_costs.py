@@ -1,0 +1,107 @@
+"""What quota would cost is told over REST to who may read the project's prices, and else null."""
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from rest_framework.test import APIClient
+
+from quotas.access import READ_REQUEST, SUBMIT_REQUEST
+from quotas.models import QuotaRequest
+from quotas.services.request_news import DECIDERS
+from tenants.domain.roles import CAPABILITIES, Role
+from tenants.models import NotificationDelivery
+from tests.cast import Cast
+from tests.quotas.api.conftest import Answer, Caller
+from tests.quotas.services.asking import FixedEstimator, ask
+from tests.tenants.api.doors import open_door
+
+URL = "/api/v1/quota-requests/"
+COST = {
+    "currency": "EUR",
+    "at_full_use": "800.00",
+    "at_last_use": "400.00",
+    "price_group": "H100/whole",
+    "note": "",
+}
+READ_PRICE = "billing:price:read"
+
+
+@pytest.fixture
+def request_of_bob(cast: Cast) -> QuotaRequest:
+    return ask(cast, estimator=FixedEstimator())
+
+
+def costs(client: APIClient, request: QuotaRequest) -> list[object]:
+    listed = client.get(URL).json()["results"]
+    return [row["cost"] for row in (*listed, client.get(f"{URL}{request.pk}/").json())]
+
+
+def post(client: APIClient, path: str, body: dict[str, Any]) -> Answer:
+    key = {"Idempotency-Key": str(uuid4())}
+    answer: Answer = client.post(f"{URL}{path}", body, format="json", headers=key)
+    return answer
+
+
+def wish(cast: Cast) -> dict[str, Any]:
+    return {"project": str(cast.llm.pk), "size": "large", "requested_units": 8}
+
+
+@pytest.mark.parametrize("name", ["bob", "alice", "dora", "frank", "ann"])
+def test_who_reads_prices_is_told_the_cost(
+    caller: Caller, request_of_bob: QuotaRequest, name: str
+) -> None:
+    assert costs(caller(name), request_of_bob) == [COST, COST]
+
+
+def test_a_member_reads_the_request_without_its_cost(
+    caller: Caller, request_of_bob: QuotaRequest
+) -> None:
+    assert costs(caller("carol"), request_of_bob) == [None, None]
+    told = caller("carol").get(f"{URL}{request_of_bob.pk}/").json()
+    assert (told["requested_units"], told["justification"]) == (8, "A bigger model.")
+    request_of_bob.refresh_from_db()
+    assert request_of_bob.cost == COST
+
+
+@pytest.mark.parametrize("name", ["bob", "alice"])
+def test_whoever_may_ask_is_shown_a_cost_preview(cast: Cast, caller: Caller, name: str) -> None:
+    previewed = post(caller(name), "preview/", wish(cast))
+
+    assert previewed.status_code == 200
+    assert previewed.json()["cost"]["note"] == "The organization has no price book today."
+
+
+def test_a_member_is_shown_no_preview(cast: Cast, caller: Caller) -> None:
+    assert post(caller("carol"), "preview/", wish(cast)).status_code == 403
+
+
+@pytest.mark.parametrize(("scopes", "is_told"), [((), False), ((READ_PRICE,), True)])
+def test_a_token_is_told_as_much_as_its_scopes(
+    cast: Cast,
+    request_of_bob: QuotaRequest,
+    scopes: tuple[str, ...],
+    is_told: bool,  # noqa: FBT001 - A parameter of the test.
+) -> None:
+    door = open_door(cast.bob, scopes=(READ_REQUEST, SUBMIT_REQUEST, *scopes))
+
+    read = door.get(f"{URL}{request_of_bob.pk}/")
+    previewed = post(door, "preview/", wish(cast))
+    asked = post(door, "", {**wish(cast), "justification": "More."})
+
+    assert [one.status_code for one in (read, previewed, asked)] == [200, 200, 201]
+    assert read.json()["cost"] == (COST if is_told else None)
+    assert (previewed.json()["cost"] is None, asked.json()["cost"] is None) == (not is_told,) * 2
+    assert previewed.json()["decided_by"] == ["organization_admin"]
+
+
+def test_news_with_a_cost_go_to_roles_that_read_prices_only(
+    cast: Cast, request_of_bob: QuotaRequest
+) -> None:
+    rows = NotificationDelivery.objects.filter(notification__text__contains="Cost a month")
+
+    assert request_of_bob.cost["at_full_use"] == "800.00"
+    assert [row.address.partition("@")[0] for row in rows] == ["alice"]
+    assert all(READ_PRICE in CAPABILITIES[role] for role in DECIDERS.values())
+    assert READ_PRICE not in CAPABILITIES[Role.MEMBER]
+    assert cast.carol.email not in {row.address for row in rows}
