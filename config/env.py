@@ -79,7 +79,7 @@ class Environment(BaseSettings):
     """Pods of these PriorityClasses are preemptible and count against burst units only."""
     RESERVATION_TTL_SECONDS: int = Field(default=120, ge=10, le=3_600)
     """How long an admitted pod may stay unseen by the watch before its units are free again."""
-    RESERVATION_KEPT_DAYS: int = Field(default=35, ge=7, le=3_650)
+    RESERVATION_KEPT_DAYS: int = Field(default=65, ge=7, le=3_650)
     """How long a released reservation is kept; far longer than an API server may ask again."""
     REFUSALS_KEPT_DAYS: int = Field(default=90, ge=7, le=3_650)
     """How long a refusal is kept by itself after its last try."""

@@ -202,17 +202,17 @@ def look_after_live_use(at: datetime, actor: Actor = ACTOR) -> int:
 
 def forget(
     at: datetime, actor: Actor = ACTOR, *, clock_ns: Callable[[], int] = time.monotonic_ns
-) -> int:
-    """Forget reservations released long ago, and add up old refusals; return how many."""
+) -> retention.Forgotten:
+    """Forget reservations released long ago, and add up old refusals; return how many of each."""
     until_ns = clock_ns() + FORGETTING_SECONDS_MAX * 1_000_000_000
 
-    def has_time() -> bool:
-        return clock_ns() < until_ns
+    def after(days: int, forget_them: Callable[..., int]) -> int:
+        has_time, kept = (lambda: clock_ns() < until_ns), timedelta(days)
+        return forget_them(kept=kept, has_time=has_time, actor=actor, at=at)
 
-    return retention.forget_reservations(
-        kept=timedelta(settings.RESERVATION_KEPT_DAYS), has_time=has_time, actor=actor, at=at
-    ) + retention.fold_refusals(
-        kept=timedelta(settings.REFUSALS_KEPT_DAYS), has_time=has_time, actor=actor, at=at
+    return retention.Forgotten(
+        reservations=after(settings.RESERVATION_KEPT_DAYS, retention.forget_reservations),
+        refusals=after(settings.REFUSALS_KEPT_DAYS, retention.fold_refusals),
     )
 
 

@@ -61,8 +61,8 @@ def tick(at: datetime, actor: Actor = ACTOR, *, clock: Callable[[], float] = tim
 
 def forget(
     at: datetime, actor: Actor = ACTOR, *, clock: Callable[[], float] = time.monotonic
-) -> int:
-    """Forget notifications and stored answers of long ago; return how many.
+) -> retention.Forgotten:
+    """Forget notifications, and stored answers after a week; return how many of each.
 
     Args:
         at: When, UTC.
@@ -76,7 +76,8 @@ def forget(
         actor=actor,
         at=at,
     )
-    return notifications + forget_answers(actor=actor, at=at)
+    answers = forget_answers(actor=actor, at=at)
+    return retention.Forgotten(notifications=notifications, answers=answers)
 
 
 @shared_task(name="tenants.tick_retention")

@@ -1,19 +1,28 @@
 """Retention: released reservations are forgotten, and old refusals added up.
 
-Reservations are admission's trail, so that each batch that is forgotten leaves an audit entry.
+Both are admission's trail: a sweep that forgot or added up anything leaves one audit entry of each.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
-from django.db import connection, transaction
+from django.db import connection
 
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
 from tenants.services.retention import in_batches, require_service
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """How much a tick forgot: reservations, and refusals that were added up."""
+
+    reservations: int = 0
+    refusals: int = 0
 
 
 def forget_reservations(
@@ -36,24 +45,22 @@ def forget_reservations(
     require_service(actor=actor)
     before = at - kept
 
-    @transaction.atomic
-    def forget_batch(most: int) -> int:
-        count = _answer("SELECT quotas_forget_reservations(%s, %s)", before, most)
-        if count:
-            record(
-                actor=actor,
-                at=at,
-                action="quotas:reservation:forgotten",
-                object_kind="reservation",
-                object_id=at.isoformat(),
-                facts={"reservations": count, "released_before": before.isoformat()},
-            )
-        return count
-
-    forgotten = in_batches(forget_batch, has_time=has_time)
-    if forgotten:
+    def tell(forgotten: int) -> None:
+        record(
+            actor=actor,
+            at=at,
+            action="quotas:reservation:forgotten",
+            object_kind="reservation",
+            object_id=at.isoformat(),
+            facts={"reservations": forgotten, "released_before": before.isoformat()},
+        )
         log.info("quotas.retention.forgotten", reservations=forgotten)
-    return forgotten
+
+    return in_batches(
+        lambda most: _answer("SELECT quotas_forget_reservations(%s, %s)", before, most),
+        tell=tell,
+        has_time=has_time,
+    )
 
 
 def fold_refusals(
@@ -73,13 +80,24 @@ def fold_refusals(
         ValueError: Somebody else than the service itself asks.
     """
     require_service(actor=actor)
-    folded = in_batches(
-        lambda most: _answer("SELECT quotas_fold_refusals(%s, %s)", at - kept, most),
+    before = at - kept
+
+    def tell(folded: int) -> None:
+        record(
+            actor=actor,
+            at=at,
+            action="quotas:refusal:folded",
+            object_kind="admission_refusal",
+            object_id=at.isoformat(),
+            facts={"refusals": folded, "tried_before": before.isoformat()},
+        )
+        log.info("quotas.retention.folded", refusals=folded)
+
+    return in_batches(
+        lambda most: _answer("SELECT quotas_fold_refusals(%s, %s)", before, most),
+        tell=tell,
         has_time=has_time,
     )
-    if folded:
-        log.info("quotas.retention.folded", refusals=folded)
-    return folded
 
 
 def _answer(statement: str, before: datetime, most: int) -> int:

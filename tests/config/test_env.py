@@ -1,5 +1,8 @@
 """The environment: every wrong variable is named at once, before anything starts."""
 
+from datetime import date, timedelta
+from itertools import pairwise
+
 import pytest
 
 from config.env import Environment, EnvironmentInvalidError
@@ -126,3 +129,16 @@ def test_certificates_are_named_by_cluster(
     monkeypatch.setenv("ADMISSION_CLIENT_NAMES", told)
 
     assert names == Environment.read(**GIVEN).ADMISSION_CLIENT_NAMES
+
+
+def test_the_trail_of_a_month_is_kept_for_34_days_after_its_end_whatever_its_length(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for given, right in GIVEN.items():
+        monkeypatch.setenv(given, right)
+    kept = timedelta(days=Environment.read().RESERVATION_KEPT_DAYS)
+    months = [date(year, month, 1) for year in (2027, 2028) for month in range(1, 13)]
+
+    after_the_end = {(begin + kept - end).days for begin, end in pairwise(months)}
+
+    assert (kept.days, after_the_end) == (65, {34, 35, 36, 37})

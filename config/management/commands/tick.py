@@ -37,8 +37,8 @@ TICKS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("loans", quotas.tasks.share_fairly),
     ("billing", billing.tasks.tick),
     ("notifications", tenants.tasks.tick),
-    ("forgotten reservations", quotas.tasks.forget),
-    ("forgotten notifications", tenants.tasks.forget),
+    ("forgotten by quotas", quotas.tasks.forget),
+    ("forgotten by tenants", tenants.tasks.forget),
 )
 """In the order in which work flows; each returns how many things it did, told apart or in all."""
 

@@ -14,7 +14,7 @@ from quotas import tasks
 from quotas.domain.live_use import Sweep
 from quotas.models import AdmissionRefusal, QuotaLimit, Reservation
 from quotas.selectors.live_gauges import refusals_by_code
-from quotas.services.retention import fold_refusals, forget_reservations
+from quotas.services.retention import Forgotten, fold_refusals, forget_reservations
 from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry, Cluster, NamespaceBinding
 from tenants.services import retention
@@ -180,7 +180,7 @@ def test_a_uid_is_refused_after_its_end_for_as_long_as_it_is_kept(
     assert counted(limit) == (0, 0, 0, 0)
 
 
-def test_batches_are_bounded_and_each_leaves_its_entry(
+def test_batches_are_bounded_and_leave_one_entry_together(
     cluster: Cluster, cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 2)
@@ -192,7 +192,7 @@ def test_batches_are_bounded_and_each_leaves_its_entry(
     entries = AuditEntry.objects.filter(action="quotas:reservation:forgotten")
     told = [entry.facts["reservations"] for entry in entries]
 
-    assert (forgotten, left(), told) == (4, ["let-in-4"], [2, 2])
+    assert (forgotten, left(), told) == (4, ["let-in-4"], [4])
     assert forget() == 1
 
 
@@ -307,6 +307,17 @@ def test_refusals_are_added_up_in_bounded_batches(
 
     assert (folded, AdmissionRefusal.objects.exclude(namespace="").count()) == (2, 3)
     assert [row[3] for row in sums()] == [2]
+    assert fold_refusals(kept=KEPT, actor=ACTOR, at=AT + SECOND) == 3
+    entries = AuditEntry.objects.filter(action="quotas:refusal:folded").order_by("occurred_at")
+    assert [entry.facts for entry in entries] == [
+        {"refusals": 2, "tried_before": (AT - KEPT).isoformat()},
+        {"refusals": 3, "tried_before": (AT + SECOND - KEPT).isoformat()},
+    ]
+    assert {(entry.object_kind, entry.actor_label) for entry in entries} == {
+        ("admission_refusal", ACTOR.label)
+    }
+    assert fold_refusals(kept=KEPT, actor=ACTOR, at=AT + SECOND) == 0
+    assert entries.count() == 2
 
 
 @override_settings(RESERVATION_KEPT_DAYS=40, REFUSALS_KEPT_DAYS=50)
@@ -316,7 +327,7 @@ def test_the_tick_keeps_what_the_settings_say(cluster: Cluster, cast: Cast) -> N
     refused(cluster, cast, AT - timedelta(days=50, seconds=1))
     refused(cluster, cast, AT - timedelta(days=50))
 
-    assert tasks.forget(AT) == 2
+    assert tasks.forget(AT) == Forgotten(reservations=1, refusals=1)
 
     assert left() == [kept.pod_uid]
     assert AdmissionRefusal.objects.exclude(namespace="").count() == 1
@@ -327,5 +338,5 @@ def test_the_tick_begins_nothing_after_a_minute(cluster: Cluster, cast: Cast) ->
     released(cluster, cast, AT - timedelta(days=400))
     nanoseconds = iter([0, 60_000_000_000, 60_000_000_000])
 
-    assert tasks.forget(AT, clock_ns=lambda: next(nanoseconds)) == 0
+    assert tasks.forget(AT, clock_ns=lambda: next(nanoseconds)) == Forgotten()
     assert left() == ["let-in-0"]
