@@ -21,7 +21,7 @@ from quotas.services.request_steps import may_decide
 from tenants.domain.actors import Actor
 from tenants.selectors.audit import AuditFact, history_of
 
-NOT_SET: Final = "no number is set here: the level above decides"
+NOT_SET: Final = "no number is set here, the level above decides"
 UNCOMPARED: Final = "not comparable"
 
 
@@ -105,8 +105,9 @@ def _rows_today(size: str, today: CostToday) -> Iterator[CostRow]:
 def _rows_beside(request: QuotaRequest, today: CostToday) -> Iterator[CostRow]:
     """Give what holds without a request, and how much more it wants; no number where none is."""
     if today.before is None:
-        units = "unlimited" if request.is_unlimited_before else NOT_SET
-        yield CostRow("In force without it", units, price="", full=UNCOMPARED, last=UNCOMPARED)
+        held = "unlimited" if request.is_unlimited_before else NOT_SET
+        what = f"In force without it: {held}"
+        yield CostRow(what, units="", price="", full=UNCOMPARED, last=UNCOMPARED)
     else:
         yield _row("In force without it, at today's prices", str(today.units_before), today.before)
     if today.more is not None:
