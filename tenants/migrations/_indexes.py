@@ -11,8 +11,8 @@ from django.db.migrations import RunSQL
 from django.db.migrations.operations.base import Operation
 from django.db.models import Index
 
-WAIT = ["SET lock_timeout = 0", "SET statement_timeout = 0"]
-HURRY = ["RESET lock_timeout", "RESET statement_timeout"]
+WAIT = ("SET lock_timeout = 0", "SET statement_timeout = 0")
+HURRY = ("RESET lock_timeout", "RESET statement_timeout")
 
 
 def add_index(model_name: str, index: Index) -> list[Operation]:
