@@ -24,8 +24,8 @@ from tenants.services.turns import take_turn
 CRASHED: Final = "quotas.live_use.crashed"
 NAMESPACES_TOLD: Final = 50
 """So many namespaces with bypasses an audit entry names; the rest are in the ledger."""
-KEYS_PER_TURN: Final = 150
-"""So few that a turn locks its organizations for some 5 ms; fewer would take hardly less."""
+KEYS_PER_TURN: Final = 50
+"""So few that a pod that asks beside hardly notices a turn (docs/adr/0020)."""
 
 log = structlog.get_logger(__name__)
 
