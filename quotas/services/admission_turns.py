@@ -7,6 +7,7 @@ statement carries, and its cost is shared by them (docs/adr/0027).
 
 import threading
 from collections.abc import Callable, Collection, Sequence
+from datetime import timedelta
 from typing import Final
 
 TOGETHER_MAX: Final = 16
@@ -19,15 +20,15 @@ class Turns:
     Args:
         ask: Asks several questions at once and returns the numbers, from 1, of those that were
             let in. It is never called by two threads at a time.
-        patience_seconds: Who waits longer asks by itself.
+        patience: Who waits longer asks by itself.
     """
 
     def __init__(
-        self, ask: Callable[[Sequence[str]], Collection[int]], *, patience_seconds: float
+        self, ask: Callable[[Sequence[str]], Collection[int]], *, patience: timedelta
     ) -> None:
         """Nobody asks."""
         self._ask = ask
-        self._patience_seconds = patience_seconds
+        self._patience = patience
         self._lock = threading.Lock()
         self._waiting: list[_Turn] = []
         self._is_led = False
@@ -48,7 +49,7 @@ class Turns:
             self._waiting.append(turn)
             leads = not self._is_led
             self._is_led = True
-        if not leads and not turn.wait(self._patience_seconds):
+        if not leads and not turn.wait(self._patience):
             self._leave(turn)
         if leads or turn.leads:
             self._lead(turn)
@@ -95,9 +96,9 @@ class _Turn:
         self._ended = threading.Lock()
         self._ended.acquire()
 
-    def wait(self, seconds: float) -> bool:
+    def wait(self, patience: timedelta) -> bool:
         """Wait until there is an answer, or the lead; whether it came in time."""
-        return self._ended.acquire(timeout=seconds)
+        return self._ended.acquire(timeout=patience.total_seconds())
 
     def end(self) -> None:
         """Wake who waits."""

@@ -6,6 +6,7 @@ PostgreSQL twice as long where sixteen connections take turns (docs/adr/0027).
 
 import time
 from collections.abc import Callable, Collection, Sequence
+from datetime import timedelta
 from functools import lru_cache
 
 import structlog
@@ -43,7 +44,7 @@ class Together:
         # One thread at a time uses it, not always the same.
         self._connection.inc_thread_sharing()
         self._guard = Guard(nanoseconds, clock, lambda: self._connection, insists=False)
-        self._turns = Turns(self._asked, patience_seconds=nanoseconds / 1_000_000_000)
+        self._turns = Turns(self._asked, patience=timedelta(microseconds=nanoseconds // 1_000))
 
     def let_in(self, question: str) -> bool:
         """Return whether a question was let in; if not, nothing was decided on it.

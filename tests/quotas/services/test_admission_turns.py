@@ -3,12 +3,14 @@
 import threading
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 
 from quotas.services.admission_turns import TOGETHER_MAX, Turns
 
 WAIT_SECONDS = 20
+WAIT = timedelta(seconds=WAIT_SECONDS)
 
 
 class Ledger:
@@ -47,7 +49,7 @@ def waiting(turns: Turns, count: int) -> None:
 
 def test_who_comes_alone_asks_at_once() -> None:
     ledger = Ledger()
-    turns = Turns(ledger, patience_seconds=WAIT_SECONDS)
+    turns = Turns(ledger, patience=WAIT)
 
     assert [turns.ask("yes-1"), turns.ask("no-2"), turns.ask("yes-3")] == [True, False, True]
     assert ledger.statements == [["yes-1"], ["no-2"], ["yes-3"]]
@@ -68,7 +70,7 @@ def company(turns: Turns, ledger: Ledger, names: Sequence[str]) -> list[Future[b
 
 def test_who_comes_meanwhile_is_asked_together_in_order() -> None:
     ledger = Ledger(is_held=True)
-    turns = Turns(ledger, patience_seconds=WAIT_SECONDS)
+    turns = Turns(ledger, patience=WAIT)
     futures = company(turns, ledger, ["yes-1", "no-2", "yes-3", "no-4"])
 
     ledger.go.release(2)
@@ -80,7 +82,7 @@ def test_who_comes_meanwhile_is_asked_together_in_order() -> None:
 
 def test_no_statement_carries_more_than_its_share() -> None:
     ledger = Ledger(is_held=True)
-    turns = Turns(ledger, patience_seconds=WAIT_SECONDS)
+    turns = Turns(ledger, patience=WAIT)
     names = [f"yes-{number}" for number in range(2 * TOGETHER_MAX)]
     futures = company(turns, ledger, names)
 
@@ -92,7 +94,7 @@ def test_no_statement_carries_more_than_its_share() -> None:
 
 def test_a_statement_that_fails_fails_only_for_who_asked_it() -> None:
     ledger = Ledger(is_held=True)
-    turns = Turns(ledger, patience_seconds=WAIT_SECONDS)
+    turns = Turns(ledger, patience=WAIT)
     ledger.faults["yes-2"] = ValueError("no")
     futures = company(turns, ledger, ["yes-1", "yes-2", "yes-3"])
 
@@ -107,7 +109,7 @@ def test_a_statement_that_fails_fails_only_for_who_asked_it() -> None:
 
 def test_the_lead_goes_on_after_a_failure() -> None:
     ledger = Ledger(is_held=True)
-    turns = Turns(ledger, patience_seconds=WAIT_SECONDS)
+    turns = Turns(ledger, patience=WAIT)
     ledger.faults["yes-1"] = ValueError("no")
     futures = company(turns, ledger, ["yes-1", "yes-2"])
 
@@ -121,7 +123,7 @@ def test_the_lead_goes_on_after_a_failure() -> None:
 
 def test_many_threads_that_ask_at_will_all_get_their_own_answer() -> None:
     ledger = Ledger()
-    turns = Turns(ledger, patience_seconds=WAIT_SECONDS)
+    turns = Turns(ledger, patience=WAIT)
     names = [f"{'yes' if number % 3 else 'no'}-{number}" for number in range(2_000)]
 
     with ThreadPoolExecutor(24) as pool:
@@ -134,7 +136,7 @@ def test_many_threads_that_ask_at_will_all_get_their_own_answer() -> None:
 
 def test_who_waits_too_long_asks_by_itself_and_keeps_nobody_waiting() -> None:
     ledger = Ledger(is_held=True)
-    turns = Turns(ledger, patience_seconds=0.05)
+    turns = Turns(ledger, patience=timedelta(milliseconds=50))
     futures = company(turns, ledger, ["yes-1"])
 
     # Nobody asked it, and nobody asks it later.
@@ -150,7 +152,7 @@ def test_who_waits_too_long_asks_by_itself_and_keeps_nobody_waiting() -> None:
 
 def test_who_leaves_while_its_statement_runs_is_not_missed() -> None:
     ledger = Ledger(is_held=True)
-    turns = Turns(ledger, patience_seconds=0.2)
+    turns = Turns(ledger, patience=timedelta(milliseconds=200))
     futures = company(turns, ledger, ["yes-1", "yes-2", "yes-3"])
     ledger.go.release()
     assert ledger.begun.acquire(timeout=WAIT_SECONDS)
