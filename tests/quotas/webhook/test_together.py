@@ -216,7 +216,7 @@ def test_a_ledger_that_takes_no_connection_is_tried_once(
 def test_in_a_cluster_that_only_warns_each_pod_is_asked_by_itself(
     llm: Project, doors: Doors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert llm.pk
+    assert llm.slug
     asked: list[str] = []
 
     def let_in(question: str) -> bool:
