@@ -1,20 +1,27 @@
 """The REST doors of every app under /api/v1/, with their description."""
 
+from typing import Final
+
 from django.http import HttpRequest, HttpResponsePermanentRedirect
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, include, path, re_path, resolve
+from django.views.decorators.csrf import csrf_exempt
 from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
-from rest_framework.exceptions import NotFound
-from rest_framework.permissions import AllowAny
+from rest_framework.permissions import SAFE_METHODS, AllowAny
 from rest_framework.request import Request
 from rest_framework.views import APIView
+
+from tenants.domain.errors import NotFoundError
 
 
 class PermanentRedirectKeepingMethod(HttpResponsePermanentRedirect):
     """308: the same request, body and all, goes to the other address."""
 
     status_code = 308
+
+
+UNKNOWN_REMEDY: Final = "Check the address against the API description at /api/v1/docs/."
 
 
 @extend_schema(exclude=True)
@@ -25,27 +32,41 @@ class UnknownResourceView(APIView):
     permission_classes = (AllowAny,)
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
-        """Refuse every method alike.
+        """Refuse every method alike, naming the address that was probably meant.
 
         Raises:
-            NotFound: Always.
+            NotFoundError: Always.
         """
         super().initial(request, *args, **kwargs)
-        raise NotFound("There is no such resource.")
+        meant = _with_slash(request._request)  # noqa: SLF001 - DRF's way to Django's request.
+        remedy = f"Send it to {meant}, with the slash at its end." if meant else UNKNOWN_REMEDY
+        raise NotFoundError("There is no such resource.", remedy=remedy)
 
 
-def unknown_resource(request: HttpRequest, rest: str) -> HttpResponseBase:
-    """Send a path without its last slash to the one with it; refuse any other."""
-    if not rest.endswith("/"):
-        try:
-            found = resolve(f"{request.path_info}/")
-        except Resolver404:
-            found = None
-        if found is not None and found.func is not unknown_resource:
-            query = request.META.get("QUERY_STRING", "")
-            return PermanentRedirectKeepingMethod(f"{request.path}/{'?' if query else ''}{query}")
+@csrf_exempt
+def unknown_resource(request: HttpRequest, rest: str = "") -> HttpResponseBase:
+    """Send a reader without the last slash to the address with it; refuse everything else.
+
+    A write is refused rather than sent on: clients drop its body or its key on the way. Nothing
+    is changed here and no cookie is read, so that no token against forged forms is asked for.
+    """
+    meant = _with_slash(request)
+    if meant and request.method in SAFE_METHODS:
+        query = request.META.get("QUERY_STRING", "")
+        return PermanentRedirectKeepingMethod(f"{meant}{'?' if query else ''}{query}")
     answer: HttpResponseBase = UnknownResourceView.as_view()(request, rest=rest)
     return answer
+
+
+def _with_slash(request: HttpRequest) -> str:
+    """Return the address with a slash at its end when something hangs there; "" otherwise."""
+    if request.path_info.endswith("/"):
+        return ""
+    try:
+        found = resolve(f"{request.path_info}/")
+    except Resolver404:
+        return ""
+    return "" if found.func is unknown_resource else f"{request.path}/"
 
 
 urlpatterns = [

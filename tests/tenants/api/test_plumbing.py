@@ -209,19 +209,47 @@ def test_a_list_takes_the_same_statements_however_long_it_is(
 # ---------------------------------------------------------------- paths
 
 
-def test_a_path_without_its_last_slash_keeps_method_and_body(frank: APIClient) -> None:
-    response = frank.post("/api/v1/organizations?x=1", {"slug": "a"})
+def test_a_reader_without_the_last_slash_is_sent_on(frank: APIClient) -> None:
+    response = frank.get("/api/v1/organizations?x=1")
 
     assert (response.status_code, response["Location"]) == (308, "/api/v1/organizations/?x=1")
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_a_write_without_the_last_slash_is_told_the_right_address(method: str) -> None:
+    response = APIClient(enforce_csrf_checks=True).generic(
+        method, "/api/v1/organizations", "{}", HTTP_AUTHORIZATION="Bearer gpl_x"
+    )
+
+    assert problem(response) == (404, "not_found")
+    assert response["Content-Type"] == "application/problem+json"
+    assert response.json()["remedy"] == (
+        "Send it to /api/v1/organizations/, with the slash at its end."
+    )
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize(
-    "path", ["/api/v1/nothing/", "/api/v1/nothing", "/api/v1/organizations/not-a-uuid/"]
+    "path",
+    [
+        "/api/v1/nothing/",
+        "/api/v1/nothing",
+        "/api/v1/organizations/not-a-uuid/",
+        "/api/v1/quota-limits//",
+        "/api/v1/quota-limit/abc/",
+        "/api/v1",
+        "/api/v2/me/",
+        "/api",
+    ],
 )
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "DELETE"])
 def test_where_nothing_hangs_a_problem_answers(method: str, path: str) -> None:
-    assert problem(APIClient().generic(method, path)) == (404, "not_found")
+    response = APIClient(enforce_csrf_checks=True).generic(method, path)
+
+    assert problem(response) == (404, "not_found")
+    assert response["Content-Type"] == "application/problem+json"
+    assert "/api/v1/docs/" in response.json()["remedy"]
 
 
 def test_a_method_that_is_not_offered_names_those_that_are(cast: Cast, frank: APIClient) -> None:
