@@ -59,11 +59,14 @@ def test_a_new_claim_is_allocated_to_nobody(wire: Wire, namespace: str) -> None:
 
 
 def test_allocation_and_consumers_are_its_status(wire: Wire, claimed: str) -> None:
-    assert allocate(wire, claimed, reservedFor=[CONSUMER]) == 200
+    # A controller takes consumers off whose pod there is not.
+    user = consumer(wire, claimed, "user")
+
+    assert allocate(wire, claimed, reservedFor=[user]) == 200
 
     status = wire.get(f"{claims(claimed)}/training").body["status"]
     assert status["allocation"]["devices"]["results"][0]["device"] == "gpu-0"
-    assert status["reservedFor"] == [CONSUMER]
+    assert status["reservedFor"] == [user]
 
 
 def test_an_ordinary_write_allocates_nothing(wire: Wire, claimed: str) -> None:
