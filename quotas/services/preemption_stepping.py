@@ -20,11 +20,7 @@ from django.db.models import F
 from metering.domain.crashpoints import crashpoint
 from quotas.domain.gangs import Candidate, gangs_of
 from quotas.domain.overage import Overage, OverageKind
-from quotas.domain.preemption import (
-    are_settled,
-    is_needed,
-    spared_because,
-)
+from quotas.domain.preemption import are_settled, is_needed, spared_because
 from quotas.domain.preemption_state import DUE_STEPS, PlanState, StepState
 from quotas.models import PreemptionAction, PreemptionPlan, PreemptionStep
 from quotas.protocols.workloads import EvictionOutcome, WorkloadEvictor
@@ -41,7 +37,9 @@ from quotas.services.preemption_running import end_plan
 from tenants.domain.actors import Actor
 
 CYCLE: Final = timedelta(seconds=60)
-"""Between two steps of one tenant, so that each is seen in the ledger before the next."""
+"""Between two ticks; each takes at most one step of a tenant, seen in the ledger by the next."""
+NEXT_TURN_AFTER: Final = CYCLE - timedelta(seconds=15)
+"""Less than a cycle, or a tick a millisecond early would find no turn due and cost a cycle more."""
 CLAIM_FOR: Final = timedelta(seconds=240)
 """How long one worker has a plan to itself: longer than a tick begins turns and a turn lasts."""
 
@@ -96,7 +94,7 @@ def step_plan(
     if turn is not None:
         answers = act_on(turn, evictor, clock_ns=clock_ns)
         crashpoint("preempt.after_act")
-        settle_turn(turn, answers, next_at=at + CYCLE, actor=actor, at=at)
+        settle_turn(turn, answers, next_at=at + NEXT_TURN_AFTER, actor=actor, at=at)
         crashpoint("preempt.settle.after_commit")
     return PlanState(PreemptionPlan.objects.values_list("state", flat=True).get(pk=plan_id))
 
@@ -218,7 +216,8 @@ def _next_victim(look: _Look, *, at: datetime) -> list[PreemptionAction]:
         if spared:
             for step in steps:
                 message = f"It may not go now: {spared}."
-                _write(step, StepState.BLOCKED, message=message, not_before=at + CYCLE, at=at)
+                due = at + NEXT_TURN_AFTER
+                _write(step, StepState.BLOCKED, message=message, not_before=due, at=at)
         elif is_needed(pods, look.overages, look.picture.candidates) or _has_begun(look, steps):
             return steps
         else:
@@ -278,7 +277,7 @@ def _wait_or_end(look: _Look, *, actor: Actor, at: datetime) -> None:
 
 
 def _wait(plan: PreemptionPlan, message: str, *, at: datetime) -> None:
-    plan.not_before = at + CYCLE
+    plan.not_before = at + NEXT_TURN_AFTER
     plan.message = message
     plan.save(update_fields=["not_before", "message"])
 

@@ -201,7 +201,7 @@ def test_a_worker_that_was_overtaken_writes_nothing_over_the_other(
 
     row = PreemptionAction.objects.get()
     assert (row.state, row.attempt, row.acted_at) == ("started", 2, minutes(0) + CLAIM_FOR)
-    assert fresh(plan).not_before == minutes(0) + CLAIM_FOR + timedelta(seconds=60)
+    assert fresh(plan).not_before == minutes(0) + CLAIM_FOR + timedelta(seconds=45)
 
 
 def test_a_gang_that_is_half_gone_goes_on(cast: Cast, live: SimulatedWorkloads) -> None:
