@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponse
 from django.template.response import TemplateResponse
@@ -66,6 +66,39 @@ class PreemptionPlanAdmin(ServiceAdmin):
     change_form_before_template = "admin/quotas/preemptionplan/victims.html"
     actions = ("stop_plans", "resume_suspended_jobs")
     actions_detail = ("execute",)
+    shown_fields = (
+        "organization",
+        "reason",
+        "state",
+        "is_dry_run",
+        "planned_by",
+        "created_at",
+        "expires_at",
+        "executed_by",
+        "notified_at",
+        "not_before",
+        "end_at",
+    )
+    """What is over, who goes and how far it came stand above them, in words."""
+
+    def get_fields(
+        self,
+        request: HttpRequest,  # noqa: ARG002 - Django's signature.
+        obj: Model | None = None,
+    ) -> list[str]:
+        """Return the form's field, or what a plan is besides its victims."""
+        return list(self.add_fields if obj is None else self.shown_fields)
+
+    def get_actions_detail(
+        self,
+        request: HttpRequest,
+        object_id: Any,  # noqa: ANN401 - Unfold's signature.
+    ) -> list[Any]:
+        """Return the buttons of a plan: one that runs or has ended is executed no more."""
+        plan = self.get_object(request, str(object_id))
+        if plan is None or plan.state != PlanState.PLANNED.value:
+            return []
+        return list(super().get_actions_detail(request, object_id))
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> PreemptionPlan:
         """Make a plan; a dry run."""

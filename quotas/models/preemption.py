@@ -195,6 +195,7 @@ class PreemptionPolicy(models.Model):
 
     class Meta:
         ordering = ["organization"]
+        verbose_name_plural = "preemption policies"
 
     def __str__(self) -> str:
         """Return what is done about whom."""

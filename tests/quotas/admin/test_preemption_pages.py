@@ -67,6 +67,59 @@ def test_adding_a_plan_shows_who_would_go(cast: Cast, frank: Client) -> None:
     assert EVICTOR.cluster("hopper").asked == []
 
 
+def test_the_form_plans_and_saves_nothing(frank: Client) -> None:
+    form = frank.get(f"{PLANS}add/").content.decode()
+
+    assert "Plan, and show who would go" in form
+    assert 'name="_continue"' in form
+    assert 'name="_save"' not in form
+    assert 'name="_addanother"' not in form
+
+
+def test_a_plan_is_told_in_words(cast: Cast, frank: Client) -> None:
+    over(cast)
+    protect(cast.acme, begin_at=AT, end_at=AT + timedelta(hours=1))
+    frank.post(f"{PLANS}add/", {"organization": cast.acme.pk})
+    plan = PreemptionPlan.objects.get()
+
+    page = frank.get(f"{PLANS}{plan.pk}/change/").content.decode()
+
+    assert [one["units"] for one in plan.remainders] == [2]
+    assert "2 large over the limit of organization acme" in page
+    assert "Stays over:" in page
+    assert "&quot;kind&quot;" not in page
+    for column in ("Overage", "Remainders", "Fence", "Version", "Id"):
+        assert f">{column}<" not in "".join(page.split())
+
+
+@pytest.mark.parametrize(
+    ("state", "is_offered"),
+    [
+        ("planned", True),
+        ("running", False),
+        ("done", False),
+        ("stopped", False),
+        ("expired", False),
+    ],
+)
+def test_only_a_plan_that_is_open_offers_to_be_executed(
+    cast: Cast, frank: Client, *, state: str, is_offered: bool
+) -> None:
+    runs = {"not_before": AT} if state == "running" else {}
+    plan = make_plan(cast.acme, state=state, **runs)
+
+    page = frank.get(f"{PLANS}{plan.pk}/change/").content.decode()
+
+    assert (f"{PLANS}{plan.pk}/execute/" in page) is is_offered
+
+
+def test_policies_are_many_of_a_policy(frank: Client) -> None:
+    page = frank.get(POLICIES).content.decode()
+
+    assert "preemption policies" in page.lower()
+    assert "policys" not in page.lower()
+
+
 def test_a_plan_that_is_not_needed_is_refused_in_the_form(cast: Cast, frank: Client) -> None:
     page = frank.post(f"{PLANS}add/", {"organization": cast.acme.pk})
 
