@@ -170,7 +170,7 @@ class BoardSummary:
 
     Attributes:
         over_limits: Limits of which more is taken than is in force.
-        waiting_workloads: Refused in the last day.
+        waiting_workloads: Refused for want of room within two hours, and not let in since.
         hoarded_units: What projects keep from others and never use, of all sizes.
         suspended_projects: Projects that may start nothing.
     """

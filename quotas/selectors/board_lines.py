@@ -38,7 +38,7 @@ class BoardLine:
         set_units: The limit without its grants; None where no number binds.
         grants: Those in force now, first to end first.
         hoarded_units: What it keeps from others and never uses.
-        refused: Workloads refused in the last day, each once.
+        refused: Workloads that wait for room, each once.
         exhaustion: When its trend reaches it; None where there is no forecast.
     """
 
@@ -164,10 +164,11 @@ def _refused_key(key: TallyKey) -> tuple[UUID, UUID | None, str | None, GPUSize]
 def _count_refused(
     refusals: Iterable[Refused],
 ) -> Counter[tuple[UUID, UUID | None, str | None, GPUSize]]:
-    """Count each workload once at its organization, its project and its user."""
+    """Count each workload that waits once at its organization, its project and its user."""
     workloads = {
         (one.organization_id, one.project_id, one.username, one.size, one.cluster_id, one.workload)
         for one in refusals
+        if one.is_waiting
     }
     counted: Counter[tuple[UUID, UUID | None, str | None, GPUSize]] = Counter()
     for organization_id, project_id, username, size, *_ in workloads:

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
 from uuid import UUID
 
 from django.db.models import Q
@@ -15,7 +14,6 @@ from metering.selectors.use_peaks import peak_units
 from quotas.domain.lending import LoanBand, Purse, Wait
 from quotas.domain.tally import Tally
 from quotas.models import (
-    AdmissionRefusal,
     LimitScope,
     LoanPolicy,
     LoanState,
@@ -26,11 +24,8 @@ from quotas.models import (
 )
 from quotas.selectors.hoarding import PERCENTILE
 from quotas.selectors.in_force import LimitInForce, limits_in_force
-from quotas.selectors.refusals import refused_lately
+from quotas.selectors.refusals import organizations_waiting, refused_lately
 from quotas.selectors.units_now import tally_key, units_now
-
-STILL_WAITING: Final = timedelta(hours=2)
-"""Controllers try again within minutes; who did not for so long has given up or was let in."""
 
 Market = tuple[GPUSize, UUID | None]
 """What is lent: a size, in every cluster or in one; always of every model."""
@@ -70,13 +65,10 @@ def band_of(policy: LoanPolicy) -> LoanBand:
 
 def lending_organization_ids(*, at: datetime) -> list[UUID]:
     """Return the organizations in which somebody waits or a loan is proposed; three statements."""
-    refused = AdmissionRefusal.objects.filter(
-        organization__isnull=False, last_at__gt=at - STILL_WAITING, last_at__lte=at
-    )
     asked = QuotaRequest.objects.filter(state=RequestState.SUBMITTED)
     proposed = QuotaLoan.objects.filter(state=LoanState.PROPOSED)
-    found: set[UUID] = set()
-    for rows in (refused, asked, proposed):
+    found: set[UUID] = set(organizations_waiting(at=at))
+    for rows in (asked, proposed):
         found.update(rows.order_by().values_list("organization_id", flat=True).distinct())
     return sorted(found, key=str)
 
@@ -258,12 +250,15 @@ def _wanted(
     asked: Mapping[Asked, int],
     at: datetime,
 ) -> Counter[UUID]:
-    """Return how many more units each limit's project wants: refused lately, or asked for."""
+    """Return how many more units each limit's project wants: waited for, or asked for.
+
+    An allowance of unit-hours that is used up is waited for, but no units make it larger.
+    """
     wanted: Counter[UUID] = Counter()
     refusals = [
         one
         for one in refused_lately(at=at, organization_ids=[organization_id])
-        if one.is_for_room and one.last_at > at - STILL_WAITING
+        if one.is_waiting and one.is_for_room
     ]
     for limit in own:
         taken = tally.taken(tally_key(limit))

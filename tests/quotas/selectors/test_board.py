@@ -142,17 +142,27 @@ def test_limits_of_one_model_or_cluster_stand_by_themselves(hopper: Cluster, cas
     assert found.lines == (*found.sizes, *found.narrower)
 
 
-def test_whoever_was_refused_in_the_last_day_waits(hopper: Cluster, cast: Cast) -> None:
+def test_whoever_was_refused_for_room_waits_once_and_who_gave_up_does_not(
+    hopper: Cluster, cast: Cast
+) -> None:
     refuse(hopper, cast.llm, units=2, workload="Job/a", username="carol")
     refuse(hopper, cast.llm, units=2, workload="Job/a", username="carol", code="suspended")
     refuse(hopper, cast.llm, units=1, workload="Job/b")
     refuse(hopper, cast.llm, units=9, workload="Job/old", last_at=AT - DAY)
+    refuse(hopper, cast.llm, units=9, workload="Job/gone", last_at=AT - 2 * HOUR)
+    refuse(hopper, cast.llm, units=1, workload="Job/held", code="suspended")
 
     _, acme = board(cast)
     found = acme.projects[0]
 
     assert (acme.sizes[2].refused, found.sizes[2].refused, found.sizes[0].refused) == (2, 2, 0)
-    assert sorted(one.workload for one in found.refusals) == ["Job/a", "Job/a", "Job/b"]
+    assert sorted(one.workload for one in found.refusals) == [
+        "Job/a",
+        "Job/a",
+        "Job/b",
+        "Job/gone",
+        "Job/held",
+    ]
 
 
 def test_a_suspended_organization_suspends_its_projects(cast: Cast) -> None:

@@ -6,13 +6,14 @@ import pytest
 
 from quotas.domain.errors import QuotaLoanOutdatedError
 from quotas.models import AdmissionRefusal, LoanMode, LoanPolicy, QuotaLimit, QuotaRequest
+from quotas.selectors.lending import lending_organization_ids
 from quotas.services.lending import LendingDone
 from quotas.services.loans import approve_loan
 from tenants.models import Cluster
 from tests.builders import AT, make_cluster
 from tests.cast import Cast
 from tests.quotas.builders import actor_of, make_limit
-from tests.quotas.fair_use import DAY, HOUR, refuse
+from tests.quotas.fair_use import DAY, HOUR, refuse, reserve
 from tests.quotas.lending_world import (
     TERMS,
     LendingWorld,
@@ -85,6 +86,25 @@ def test_a_person_is_asked_about_a_request_and_no_policy_approves_it(world: Lend
     assert world.refresh() == LendingDone(proposed=0, approved=0, lapsed=1)
     assert loan_grants() == []
     assert world.in_force() == {"acme": 16, "llm": 4, "vision": 12}
+
+
+def test_who_was_let_in_since_is_lent_nothing(world: LendingWorld) -> None:
+    agree(world, LoanMode.AUTOMATIC)
+    job = AdmissionRefusal.objects.get().workload
+    reserve(world.cluster, world.cast.llm, controller=job, admitted_at=AT - HOUR / 2)
+
+    assert lending_organization_ids(at=AT) == []
+    assert world.refresh() == LendingDone(0, 0, 0)
+    assert loan_grants() == []
+
+
+@pytest.mark.parametrize("code", ["suspended", "allowance_used"])
+def test_whom_more_units_would_not_help_is_lent_nothing(world: LendingWorld, code: str) -> None:
+    agree(world, LoanMode.AUTOMATIC)
+    AdmissionRefusal.objects.update(code=code)
+
+    assert world.refresh() == LendingDone(0, 0, 0)
+    assert loan_grants() == []
 
 
 def test_every_round_together_lends_no_more_than_was_agreed(world: LendingWorld) -> None:
