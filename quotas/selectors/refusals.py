@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db.models import (
     BooleanField,
     Exists,
+    Expression,
     ExpressionWrapper,
     F,
     OuterRef,
