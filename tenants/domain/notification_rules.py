@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from tenants.domain.errors import FieldProblem
+from tenants.domain.notification_events import EVENTS
 
 PATTERNS_MAX: Final = 32
 """More than there are events of one app; whoever wants all of them writes `*`."""
@@ -26,7 +27,6 @@ LEASE: Final = timedelta(minutes=5)
 """How long a claimed delivery is left alone: longer than any task may run (240 s)."""
 SECRET_PREFIX: Final = "WEBHOOK_SECRET_"  # noqa: S105 - The start of a variable's name.
 _PART: Final = r"(?:[a-z][a-z0-9_]*)"
-_EVENT: Final = re.compile(rf"{_PART}:{_PART}:{_PART}", re.ASCII)
 _PATTERN: Final = re.compile(rf"\*|(?:{_PART}|\*)(?::(?:{_PART}|\*)){{2}}", re.ASCII)
 _ATOM: Final = r"[a-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -47,8 +47,8 @@ class EndpointKind(StrEnum):
 
 
 def is_event(name: str) -> bool:
-    """Whether a text is the name of an event: three parts in snake_case."""
-    return _EVENT.fullmatch(name) is not None
+    """Whether a text is the name of an event that is told."""
+    return name in EVENTS
 
 
 def wants(patterns: Iterable[str], event: str) -> bool:
@@ -80,11 +80,15 @@ def pattern_problems(patterns: object, *, field: str = "events") -> tuple[FieldP
     if len(patterns) > PATTERNS_MAX:
         return (FieldProblem(field, "too_many", f"List at most {PATTERNS_MAX} events."),)
     message = 'Use "*", or three parts such as "quotas:request:approved" or "quotas:request:*".'
-    return tuple(
-        FieldProblem(f"{field}.{position}", "not_an_event", message)
-        for position, pattern in enumerate(patterns)
-        if not isinstance(pattern, str) or not _PATTERN.fullmatch(pattern)
-    )
+    problems = []
+    for position, pattern in enumerate(patterns):
+        place = f"{field}.{position}"
+        if not isinstance(pattern, str) or not _PATTERN.fullmatch(pattern):
+            problems.append(FieldProblem(place, "not_an_event", message))
+        elif not any(_matches(pattern, event) for event in EVENTS):
+            known = f"No event is called that. Use one of: {', '.join(sorted(EVENTS))}."
+            problems.append(FieldProblem(place, "event_unknown", known))
+    return tuple(problems)
 
 
 def address_problems(

@@ -122,7 +122,7 @@ def change_endpoint(
         actor=actor,
         at=at,
         organization_id=row.organization_id,
-        problems=pattern_problems(changes.get("events", row.events)),
+        problems=pattern_problems(changes["events"]) if "events" in changes else (),
     )
 
 

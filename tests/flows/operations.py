@@ -180,7 +180,7 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
         "address": "new@example.test",
         "events": ["*"],
     },
-    "PATCH notification-endpoints/pk/": {"events": ["billing:*:*"]},
+    "PATCH notification-endpoints/pk/": {"events": ["quotas:*:*"]},
     "POST notification-endpoints/pk/close/": {},
     "POST quota-requests/pk/approve/": {"note": "Fine."},
     "POST quota-requests/pk/reject/": {"note": "No."},

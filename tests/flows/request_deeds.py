@@ -97,7 +97,7 @@ REQUEST_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, 
     "tenants.notification_endpoints.change_endpoint": (
         alice,
         lambda e, who: notification_endpoints.change_endpoint(
-            endpoint=endpoint(e), changes={"events": ["billing:*:*"]}, **who
+            endpoint=endpoint(e), changes={"events": ["quotas:*:*"]}, **who
         ),
         [("tenants:notification_endpoint:update", "acme")],
     ),

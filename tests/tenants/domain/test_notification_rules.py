@@ -1,6 +1,8 @@
 """Events, patterns over them, addresses, and waits between attempts."""
 
+import re
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.core.mail.message import sanitize_address
@@ -8,6 +10,7 @@ from django.core.validators import validate_email
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tenants.domain.notification_events import EVENTS
 from tenants.domain.notification_rules import (
     ATTEMPTS_MAX,
     PATTERNS_MAX,
@@ -19,14 +22,14 @@ from tenants.domain.notification_rules import (
     wants,
 )
 
-PARTS = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
-EVENTS = st.tuples(PARTS, PARTS, PARTS).map(":".join)
+NAMES = st.sampled_from(sorted(EVENTS))
 
 
 @pytest.mark.parametrize(
     ("name", "is_one"),
     [
         ("quotas:request:approved", True),
+        ("quotas:request:aproved", False),
         ("quotas:request", False),
         ("quotas:request:*", False),
         ("Quotas:request:approved", False),
@@ -34,7 +37,7 @@ EVENTS = st.tuples(PARTS, PARTS, PARTS).map(":".join)
         ("", False),
     ],
 )
-def test_an_event_is_named_in_three_parts(name: str, *, is_one: bool) -> None:
+def test_an_event_is_one_that_is_told(name: str, *, is_one: bool) -> None:
     assert is_event(name) is is_one
 
 
@@ -55,7 +58,7 @@ def test_a_star_stands_for_any_part(pattern: str, *, is_wanted: bool) -> None:
     assert wants(["tenants:x:y", pattern], "quotas:request:approved") is is_wanted
 
 
-@given(EVENTS, EVENTS)
+@given(NAMES, NAMES)
 def test_a_pattern_without_a_star_is_one_event(pattern: str, event: str) -> None:
     assert pattern_problems([pattern]) == ()
     assert wants([pattern], event) is (pattern == event)
@@ -77,6 +80,16 @@ def test_every_wrong_pattern_is_told_with_its_place() -> None:
         ("events.2", "not_an_event"),
         ("events.4", "not_an_event"),
     ]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["quotas:requests:*", "billing:*:*", "quotas:request:aproved", "*:*:exploded"]
+)
+def test_a_pattern_that_no_event_matches_is_refused_with_the_known_ones(pattern: str) -> None:
+    (problem,) = pattern_problems(["*:loan:*", pattern])
+
+    assert (problem.field, problem.code) == ("events.1", "event_unknown")
+    assert all(event in problem.message for event in EVENTS)
 
 
 def test_a_list_of_patterns_ends_somewhere() -> None:
@@ -207,3 +220,14 @@ def test_only_secrets_made_for_webhooks_can_be_named(
     kind: str, reference: str, codes: list[str]
 ) -> None:
     assert [problem.code for problem in secret_problems(kind, reference)] == codes
+
+
+def test_every_event_is_in_the_reference_and_nothing_else() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/notifications.md").read_text()
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `quotas:")]
+    told = set()
+    for row in rows:
+        first, *others = re.findall(r"`([a-z_:]+)`", row)
+        told |= {first} | {f"{first.rpartition(':')[0]}:{verb}" for verb in others}
+
+    assert told == EVENTS

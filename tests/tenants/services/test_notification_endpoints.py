@@ -94,6 +94,21 @@ def test_everything_wrong_with_an_endpoint_is_told_at_once(cast: Cast) -> None:
     assert not NotificationEndpoint.objects.exists()
 
 
+def test_an_event_that_does_not_exist_is_refused_when_made_and_when_changed(cast: Cast) -> None:
+    with pytest.raises(InvalidInputError) as refusal:
+        register(cast, events=["quotas:requests:*"])
+
+    (problem,) = refusal.value.problems
+    assert (problem.field, problem.code) == ("events.0", "event_unknown")
+    assert "quotas:request:approved" in problem.message
+    assert not NotificationEndpoint.objects.exists()
+    mail, alice = register(cast), actor_of_user(cast.alice)
+    with pytest.raises(InvalidInputError):
+        change_endpoint(endpoint=mail, changes={"events": ["a:b:c"]}, actor=alice, at=AT)
+    mail.refresh_from_db()
+    assert (mail.events, mail.version) == (["quotas:request:*"], 1)
+
+
 def test_an_address_is_told_once(cast: Cast) -> None:
     first = register(cast)
 
