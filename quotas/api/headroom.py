@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from metering.access import READ_CAPACITY
 from metering.domain.gpu_sizes import GPUSize
 from metering.selectors.cluster_room import ClusterRoom
-from quotas.access import READ_LIMIT, hidden_scopes
+from quotas.access import READ_LIMIT, access_person, hidden_scopes
 from quotas.api.fields import SizeField
 from quotas.domain.limit_input import LIMIT_UNITS_MAX, refuse_problems
 from quotas.domain.start_question import LimitRoom, start_words, told_free_units
@@ -22,6 +22,7 @@ from quotas.selectors.headroom import (
     answer_start,
     clusters_of_project,
 )
+from quotas.selectors.model_groups import unknown_group_problems
 from quotas.selectors.start_times import StartTime
 from tenants.access import access_project, is_platform_wide
 from tenants.api.serializers import StrictSerializer
@@ -216,8 +217,12 @@ class HeadroomViewSet(LedgerViewSet):
         return Response(body, headers={"Cache-Control": "no-store"})
 
     def _question(self, asked: dict[str, Any]) -> StartQuestion:
+        project = access_project(self.actor, asked["project"], READ_LIMIT)
+        refuse_problems(unknown_group_problems(asked["model_group"]))
+        if asked["user"]:
+            access_person(project.organization, asked["user"])
         return StartQuestion(
-            project=access_project(self.actor, asked["project"], READ_LIMIT),
+            project=project,
             size=GPUSize(asked["size"]),
             units=asked["units"],
             username=asked["user"],

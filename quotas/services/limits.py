@@ -13,6 +13,7 @@ from quotas.domain.limit_selectors import model_group_problems
 from quotas.domain.limit_terms import KEEP, Keep, LimitTerms
 from quotas.models import QuotaLimit
 from quotas.selectors.limits import grants_from, key_of, limit_tree, tree_limit_of
+from quotas.selectors.model_groups import unknown_group_problems
 from quotas.services.counters import lock_counters, open_counter
 from quotas.services.hints import hint_changed
 from quotas.services.holders import Holder, holder_of, require_write
@@ -85,6 +86,7 @@ def set_limit(  # noqa: PLR0913 - A record's columns; all are keyword only.
     refuse_problems((*size_problems(size), *model_group_problems(model_group), *terms.problems()))
     require_write(holder=holder, actor=actor)
     place = LimitPlace(holder, GPUSize(size), model_group, cluster)
+    _refuse_unknown_group(place)
     return _write(
         place,
         terms,
@@ -201,6 +203,13 @@ def _write(
     _record("set", place, limit, actor=actor, at=at, before=before, pk=limit.pk)
     hint_changed(place.holder.organization.pk)
     return limit
+
+
+def _refuse_unknown_group(place: LimitPlace) -> None:
+    """Refuse a new limit that would bind nothing; one that is there may still be changed."""
+    problems = unknown_group_problems(place.model_group)
+    if problems and find_limit(place) is None:
+        refuse_problems(problems)
 
 
 def _require_version(limit: QuotaLimit | None, expected_version: int | None) -> None:

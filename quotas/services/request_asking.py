@@ -15,6 +15,7 @@ from quotas.domain.routing import is_automatic, route_of
 from quotas.models import QuotaRequest, RequestState
 from quotas.protocols.costs import CostEstimator
 from quotas.selectors.locks import lock_limit_path, lock_request
+from quotas.selectors.model_groups import unknown_group_problems
 from quotas.selectors.requests import PolicyInForce, policy_of
 from quotas.services.request_granting import Before, before, grant_request, note_before
 from quotas.services.request_steps import make_steps
@@ -190,6 +191,7 @@ def _refuse_input(draft: RequestDraft, *, at: datetime) -> None:
         end_at=draft.end_at,
     )
     refuse_problems(asked.problems(at=at))
+    refuse_problems(unknown_group_problems(draft.model_group))
 
 
 def _refuse_closed(draft: RequestDraft) -> None:

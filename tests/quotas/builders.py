@@ -92,6 +92,7 @@ def hold(
     owner: str = "",
     end_at: datetime | None = None,
     priority_class: str = "",
+    price_group: str = "H100/whole",
 ) -> PodAllocation:
     """Return a pod that holds units now, or held them until `end_at`."""
     number = PodAllocation.objects.count()
@@ -106,7 +107,7 @@ def hold(
         priority_class=priority_class,
         units=units,
         size=size,
-        price_group="H100/whole",
+        price_group=price_group,
         sharing_mode="whole",
         share_numerator=1,
         share_denominator=1,

@@ -134,6 +134,30 @@ def test_a_wrong_question_is_refused_with_its_field(
 
 
 @pytest.mark.usefixtures("hopper")
+@pytest.mark.parametrize("name", ["nobody", "mallory", "Carol"])
+def test_a_user_without_a_role_in_the_organization_does_not_exist(
+    cast: Cast, caller: Caller, name: str
+) -> None:
+    answer = caller("carol").get(URL, asked(cast, user=name))
+
+    assert answer.status_code == 404
+    assert (answer.json()["code"], answer.json()["field"]) == ("not_found", "user")
+    assert answer.json()["remedy"] == "Give the person a role in the project first."
+    assert caller("carol").get(URL, asked(cast, user="carol")).status_code == 200
+
+
+@pytest.mark.usefixtures("hopper")
+def test_a_model_nobody_knows_is_refused_with_the_known_ones(cast: Cast, caller: Caller) -> None:
+    answer = caller("carol").get(URL, asked(cast, model_group="H1OO"))
+
+    assert answer.status_code == 422
+    (wrong,) = answer.json()["problems"]
+    assert (wrong["field"], wrong["code"]) == ("model_group", "model_group_unknown")
+    assert "Use one of: A100, H100;" in wrong["message"]
+    assert caller("carol").get(URL, asked(cast, model_group="H100")).status_code == 200
+
+
+@pytest.mark.usefixtures("hopper")
 def test_another_tenants_project_does_not_exist(cast: Cast, caller: Caller) -> None:
     assert caller("mallory").get(URL, asked(cast)).status_code == 404
     assert caller("ann").get(URL, asked(cast)).status_code == 200
