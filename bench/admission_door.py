@@ -49,6 +49,14 @@ class Stage:
             )
         admission_stage.sweep(datetime.now(tz=UTC))
 
+    def counters(self) -> list[str]:
+        """Return the counters of the organizations, by the ids of their limits."""
+        with psycopg.connect(self.url) as connection:
+            rows = connection.execute(
+                "SELECT id::text FROM quotas_quotalimit WHERE scope = 'organization'"
+            ).fetchall()
+        return [row[0] for row in rows]
+
     def forget_pods(self) -> None:
         """Delete every pod, and the trail of it."""
         self.sweep()

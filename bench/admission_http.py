@@ -80,18 +80,24 @@ class _Bench:
         yield figure("rate_p99_25ms", best, "pods/s", Bound.AT_LEAST, WANTED_RATE)
 
     def ratio(self) -> Iterator[Figure]:
-        """Yield answers a second against the bare view's, asked in turns."""
-        pairs = [
-            (self._ours(self.stage.places, ROUND_QUESTIONS, rate=None), self._bare())
+        """Yield answers a second against those of the bare views, asked in turns."""
+        rounds = [
+            (
+                self._ours(self.stage.places, ROUND_QUESTIONS, rate=None),
+                self._bare(),
+                self._one_row(),
+            )
             for _ in range(ROUNDS)
         ]
-        ours = sum(Decimal(str(told.seconds)) for told, _ in pairs)
-        bare = sum(Decimal(str(told.seconds)) for _, told in pairs)
-        failures = sum(told.failures for pair in pairs for told in pair)
+        ours, bare, one_row = (
+            sum(Decimal(str(told.seconds)) for told in way) for way in zip(*rounds, strict=True)
+        )
+        failures = sum(told.failures for each in rounds for told in each)
         total = ROUNDS * ROUND_QUESTIONS
         yield figure("closed_loop_undecided", failures, "pods", Bound.AT_MOST, 0)
         yield figure("closed_loop_rate", total / ours, "pods/s", Bound.AT_LEAST, HELD_RATE)
         yield figure("ratio_to_bare_view", bare / ours, "x", Bound.AT_LEAST, RATIO)
+        yield figure("ratio_to_view_of_one_row", one_row / ours, "x", Bound.AT_LEAST, RATIO)
 
     def _ours(self, places: Sequence[Place], count: int, *, rate: float | None) -> Told:
         path = ADMIT.format(cluster=self.stage.cluster)
@@ -111,6 +117,17 @@ class _Bench:
             for number in range(ROUND_QUESTIONS)
         ]
         return self._measured(self.bare, asked, rate=None, name="bare view")
+
+    def _one_row(self) -> Told:
+        counters = self.stage.counters()
+        asked = [
+            request(
+                f"/one-row/{counters[number % len(counters)]}",
+                door.body(self.stage.places[0], number),
+            )
+            for number in range(ROUND_QUESTIONS)
+        ]
+        return self._measured(self.bare, asked, rate=None, name="view of one row")
 
     def _measured(
         self, server: door.Server, asked: list[bytes], *, rate: float | None, name: str

@@ -1,9 +1,17 @@
-"""A bare Django view, as fast as Django can be: what admission is held against."""
+"""Bare Django views, as fast as Django can be: what admission is held against.
+
+One reads the body and answers. The other also changes one row of the ledger, as lightly as
+admission does: what any view costs that leaves a trace.
+"""
 
 import os
+from uuid import UUID
 
+from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
+
+from config.admission_wsgi import only_admission
 
 ANSWER = b'{"response": {"uid": "", "allowed": true}}'
 
@@ -15,7 +23,17 @@ def bare(request: HttpRequest) -> HttpResponse:
     return HttpResponse(ANSWER, content_type="application/json", headers=headers)
 
 
-urlpatterns = [path("bare", bare), path("readyz", bare)]
+def one_row(request: HttpRequest, limit_id: UUID) -> HttpResponse:
+    """Read the body, change one counter to what it is, and answer the same to everybody."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE quotas_quotacounter SET reserved_units = reserved_units WHERE limit_id = %s",
+            [limit_id],
+        )
+    return bare(request)
+
+
+urlpatterns = [path("bare", bare), path("one-row/<uuid:limit_id>", one_row), path("readyz", bare)]
 
 
 def make_application() -> object:
@@ -25,6 +43,10 @@ def make_application() -> object:
     from django.conf import settings  # noqa: PLC0415 - As above.
     from django.core.handlers.wsgi import WSGIHandler  # noqa: PLC0415 - As above.
 
+    databases = only_admission(settings.DATABASES, settings.ADMISSION_DEADLINE_SECONDS)["DATABASES"]
+    # Admission does not wait for the disk either.
+    databases["default"]["OPTIONS"]["options"] += " -c synchronous_commit=off"
+    settings.DATABASES = databases
     settings.MIDDLEWARE = []
     settings.ROOT_URLCONF = "bench.bare"
     django.setup(set_prefix=False)
