@@ -8,9 +8,11 @@ from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
+from quotas.domain.window_state import window_state
 from quotas.models import PreemptionMode, PreemptionPolicy, ProtectedWindow
 from quotas.services.preemption_sweep import set_policy
 from quotas.services.protected_windows import close_window, open_window
@@ -42,7 +44,15 @@ class ProtectedWindowAdmin(ServiceAdmin):
     write_capability = "quotas:preemption:write"
     hint = "Within a protected window nothing of its tenant is preempted, also by a running plan."
     add_fields = ("organization", "project", "valid_from", "valid_until", "reason")
-    list_display = ("organization", "project", "begin_text", "end_text", "reason", "created_by")
+    list_display = (
+        "organization",
+        "project",
+        "state_label",
+        "begin_text",
+        "end_text",
+        "reason",
+        "created_by",
+    )
     list_filter = ("organization",)
     list_select_related = ("organization", "project")
     search_fields = ("organization__name", "project__name", "reason")
@@ -57,11 +67,30 @@ class ProtectedWindowAdmin(ServiceAdmin):
         """Return the form's fields, or the columns of a row."""
         if obj is None:
             return list(self.add_fields)
-        return ["organization", "project", "valid", "reason", "created_by", "created_at"]
+        return [
+            "organization",
+            "project",
+            "state_label",
+            "begin_text",
+            "end_text",
+            "cancelled_at",
+            "reason",
+            "created_by",
+            "created_at",
+        ]
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> ProtectedWindow:
         """Promise a window."""
         return open_window(**fields, actor=actor, at=at)
+
+    @display(
+        description="state",
+        label={"coming": "info", "in_force": "success", "over": "", "cancelled": "warning"},
+    )
+    def state_label(self, window: ProtectedWindow) -> tuple[str, str]:
+        """Return where it stands, coloured."""
+        state = window_state(window.valid, window.cancelled_at, at=timezone.now())
+        return state.value, state.value.replace("_", " ")
 
     @display(description="begin")
     def begin_text(self, window: ProtectedWindow) -> str:
@@ -134,4 +163,4 @@ class PreemptionPolicyAdmin(LedgerAdmin):
 
 
 def _time_text(at: datetime | None) -> str:
-    return "never" if at is None else f"{at:%Y-%m-%d %H:%M} UTC"
+    return "not kept" if at is None else f"{at:%Y-%m-%d %H:%M} UTC"

@@ -1,5 +1,6 @@
 """/api/v1/protected-windows/: times in which nothing of a tenant is preempted."""
 
+from datetime import datetime
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -16,6 +17,7 @@ from quotas.access import (
     access_window,
     windows_visible_to,
 )
+from quotas.domain.window_state import WindowState, window_state
 from quotas.models import ProtectedWindow
 from quotas.services.protected_windows import REASON_LENGTH_MAX, close_window, open_window
 from tenants.access import access_organization, access_project
@@ -35,6 +37,7 @@ class ProtectedWindowSerializer(serializers.ModelSerializer[ProtectedWindow]):
     project = serializers.UUIDField(source="project_id", read_only=True, allow_null=True)
     valid_from = serializers.DateTimeField(source="valid.lower", read_only=True, allow_null=True)
     valid_until = serializers.DateTimeField(source="valid.upper", read_only=True, allow_null=True)
+    window_state = serializers.SerializerMethodField()
 
     class Meta:
         model = ProtectedWindow
@@ -42,14 +45,21 @@ class ProtectedWindowSerializer(serializers.ModelSerializer[ProtectedWindow]):
             "id",
             "organization",
             "project",
+            "window_state",
             "valid_from",
             "valid_until",
+            "cancelled_at",
             "reason",
             "created_by",
             "created_at",
             "version",
         )
         read_only_fields = fields
+
+    def get_window_state(self, window: ProtectedWindow) -> WindowState:
+        """Return where it stands now."""
+        at: datetime = self.context["view"].at
+        return window_state(window.valid, window.cancelled_at, at=at)
 
 
 class ProtectedWindowInputSerializer(StrictSerializer):
@@ -106,7 +116,7 @@ class ProtectedWindowViewSet(ReadingViewSet):
     @action(detail=True, methods=["post"])
     @if_match
     def close(self, request: Request, pk: UUID) -> Response:
-        """End a window now; one that has not begun never will."""
+        """End a window now; one that has not begun is cancelled, and keeps its times."""
         window = access_window(self.actor, pk, WRITE_PREEMPTION)
         self.read(EmptySerializer, request)
         closed = close_window(

@@ -2,7 +2,7 @@
 
 from django.contrib.postgres.fields import DateTimeRangeField
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from quotas.domain.preemption_state import PlanState, StepState
 from tenants.domain.identifiers import new_id
@@ -143,7 +143,8 @@ class PreemptionAction(models.Model):
 class ProtectedWindow(models.Model):
     """A time in which nothing of an organization, or of one of its projects, is preempted.
 
-    Ending it early moves the end of `valid`; it is never deleted.
+    Ending it early moves the end of `valid`; one that is ended before it began is cancelled and
+    keeps its times. It is never deleted.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -155,6 +156,8 @@ class ProtectedWindow(models.Model):
     )
     """None protects the whole organization."""
     valid = DateTimeRangeField()
+    cancelled_at = models.DateTimeField(null=True, blank=True)
+    """When it was taken back before it began: it protects nobody. None for every other."""
     reason = models.CharField(max_length=200)
     created_by = models.CharField(max_length=150)
     created_at = models.DateTimeField()
@@ -168,6 +171,11 @@ class ProtectedWindow(models.Model):
                 | Q(valid__isempty=True),
                 name="protected_window_is_bounded",
                 violation_error_message="A protected window has a begin and an end.",
+            ),
+            models.CheckConstraint(
+                condition=Q(cancelled_at__isnull=True)
+                | Q(cancelled_at__lte=F("valid__startswith")),
+                name="protected_window_cancelled_before_begin",
             ),
         ]
 

@@ -282,7 +282,9 @@ def _candidate(row: Mapping[str, Any], fact: HeldPod | None) -> Candidate:
 
 def _windows(organization_id: UUID, *, at: datetime) -> dict[UUID | None, str]:
     """Return why what is protected now is, by project; None for the whole organization."""
-    rows = ProtectedWindow.objects.filter(organization_id=organization_id, valid__contains=at)
+    rows = ProtectedWindow.objects.filter(
+        organization_id=organization_id, valid__contains=at, cancelled_at=None
+    )
     return {row.project_id: f"in a protected window ({row.reason})" for row in rows.order_by("pk")}
 
 

@@ -8,6 +8,7 @@ from django.db import transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from quotas.domain.errors import PreemptionInputError, ProtectedWindowClosedError
+from quotas.domain.window_state import WindowState, window_state
 from quotas.models import ProtectedWindow
 from tenants.access import require_capability
 from tenants.domain.actors import Actor
@@ -21,7 +22,6 @@ WRITE: Final = "quotas:preemption:write"
 LENGTH_MAX: Final = timedelta(days=31)
 """Longer protection is a higher priority class."""
 REASON_LENGTH_MAX: Final = 200
-NEVER: Final = DateTimeTZRange(empty=True)
 
 
 @transaction.atomic
@@ -55,7 +55,11 @@ def open_window(  # noqa: PLR0913 - A window has this many columns; all are keyw
         organization, project, begin_at=valid_from, end_at=valid_until, reason=reason, at=at
     )
     if problems:
-        raise PreemptionInputError("That cannot be a protected window.", problems=problems)
+        raise PreemptionInputError(
+            f"That cannot be a protected window: {problems[0].field} is wrong.",
+            field=problems[0].field,
+            problems=problems,
+        )
     window = ProtectedWindow.objects.create(
         organization=organization,
         project=project,
@@ -72,7 +76,7 @@ def open_window(  # noqa: PLR0913 - A window has this many columns; all are keyw
 def close_window(
     *, window_id: UUID, expected_version: int | None = None, actor: Actor, at: datetime
 ) -> ProtectedWindow:
-    """End a protected window now; one that has not begun never will.
+    """End a protected window now; one that has not begun is cancelled, and keeps its times.
 
     Args:
         window_id: Which one.
@@ -84,7 +88,7 @@ def close_window(
         NotFoundError: There is no such window.
         ForbiddenError: The actor may not protect.
         StaleVersionError: It was changed in the meantime.
-        ProtectedWindowClosedError: It has ended.
+        ProtectedWindowClosedError: It has ended, or was cancelled.
     """
     rows = lock_rows(ProtectedWindow.objects.filter(pk=window_id))
     if not rows:
@@ -96,12 +100,17 @@ def close_window(
             f"The window was changed: it is at version {window.version}, not {expected_version}.",
             facts={"version": window.version, "expected_version": expected_version},
         )
-    if window.valid.isempty or window.valid.upper <= at:
+    state = window_state(window.valid, window.cancelled_at, at=at)
+    if state is WindowState.CANCELLED:
+        raise ProtectedWindowClosedError("The protected window was cancelled before it began.")
+    if state is WindowState.OVER:
         raise ProtectedWindowClosedError("The protected window has ended.")
-    begin_at = window.valid.lower
-    window.valid = DateTimeTZRange(begin_at, at) if begin_at < at else NEVER
+    if window.valid.lower < at:
+        window.valid = DateTimeTZRange(window.valid.lower, at)
+    else:
+        window.cancelled_at = at
     window.version += 1
-    window.save(update_fields=["valid", "version"])
+    window.save(update_fields=["valid", "cancelled_at", "version"])
     _record(window, "close", actor=actor, at=at)
     return window
 
@@ -118,15 +127,21 @@ def _problems(
     checks = (
         (
             project is not None and project.organization_id != organization.pk,
-            FieldProblem("project", "unknown", "It is no project of this organization."),
+            FieldProblem(
+                "project", "unknown", "Name a project of the organization, or leave it out."
+            ),
         ),
         (
             end_at <= max(begin_at, at),
-            FieldProblem("valid_until", "too_early", "It ends after it begins, and in the future."),
+            FieldProblem(
+                "valid_until", "too_early", "Name a time after valid_from that is still to come."
+            ),
         ),
         (
             end_at - begin_at > LENGTH_MAX,
-            FieldProblem("valid_until", "too_late", "It lasts at most 31 days."),
+            FieldProblem(
+                "valid_until", "too_late", "Name a time at most 31 days after valid_from."
+            ),
         ),
         (
             not 1 <= len(reason.strip()) <= REASON_LENGTH_MAX or not reason.isprintable(),
@@ -150,5 +165,8 @@ def _record(window: ProtectedWindow, verb: str, *, actor: Actor, at: datetime) -
             "reason": window.reason,
             "from": None if valid.lower is None else valid.lower.isoformat(),
             "until": None if valid.upper is None else valid.upper.isoformat(),
+            "cancelled_at": (
+                None if window.cancelled_at is None else window.cancelled_at.isoformat()
+            ),
         },
     )

@@ -215,11 +215,17 @@ def test_a_window_is_promised_shown_and_ended(cast: Cast, frank: Client) -> None
     assert ProtectedWindow.objects.get().valid.upper == AT
 
 
-def test_a_window_that_never_was_says_so(cast: Cast, frank: Client) -> None:
+def test_a_window_that_never_was_is_shown_cancelled_and_when(cast: Cast, frank: Client) -> None:
     window = protect(cast.acme, begin_at=AT + timedelta(hours=1), end_at=AT + timedelta(hours=2))
     press(frank, WINDOWS, "close_windows", window.pk)
 
-    assert "never" in frank.get(WINDOWS).content.decode()
+    listed = frank.get(WINDOWS).content.decode()
+    opened = frank.get(f"{WINDOWS}{window.pk}/change/").content.decode()
+    for page in (listed, opened):
+        assert "cancelled" in page
+        assert "2026-11-02 10:00 UTC" in page
+        assert "2026-11-02 11:00 UTC" in page
+        assert "never" not in page
 
 
 @pytest.mark.parametrize(

@@ -200,18 +200,25 @@ def test_a_window_is_opened_listed_and_closed(cast: Cast, post: Post, caller: Ca
     closed = post("frank", path, **{"If-Match": made["ETag"]})
 
     assert made.status_code == 201
+    assert made.json()["window_state"] == "in_force"
     assert listed == [made.json()]
     assert (stale.status_code, closed.status_code) == (412, 200)
+    assert closed.json()["window_state"] == "over"
     assert closed.json()["valid_until"] == "2026-11-02T09:00:00Z"
     assert ProtectedWindow.objects.get().valid.upper == datetime(2026, 11, 2, 9, tzinfo=UTC)
 
 
-def test_a_window_that_never_began_has_no_times(cast: Cast, post: Post) -> None:
+def test_a_window_that_never_began_is_cancelled_and_keeps_its_times(cast: Cast, post: Post) -> None:
     window = protect(cast.acme, begin_at=AT + timedelta(hours=1), end_at=AT + timedelta(hours=2))
 
     closed = post("frank", f"{WINDOWS}{window.pk}/close/", **{"If-Match": '"1"'}).json()
 
-    assert (closed["valid_from"], closed["valid_until"]) == (None, None)
+    assert closed["window_state"] == "cancelled"
+    assert (closed["valid_from"], closed["valid_until"]) == (
+        "2026-11-02T10:00:00Z",
+        "2026-11-02T11:00:00Z",
+    )
+    assert closed["cancelled_at"] == "2026-11-02T09:00:00Z"
 
 
 @pytest.mark.parametrize(("name", "code"), [("alice", 403), ("bob", 403), ("mallory", 404)])

@@ -105,6 +105,16 @@ def test_only_the_end_of_a_protected_window_moves(cast: Cast) -> None:
     assert update(window, valid=DateTimeTZRange(AT, AT)) == 1
 
 
+def test_a_cancelled_window_stays_so_and_was_cancelled_before_it_began(cast: Cast) -> None:
+    begun, coming = protect(cast.acme), protect(cast.acme, begin_at=AT)
+
+    with pytest.raises(IntegrityError, match="cancelled_before_begin"), transaction.atomic():
+        ProtectedWindow.objects.filter(pk=begun.pk).update(cancelled_at=AT)
+    assert update(coming, cancelled_at=AT) == 1
+    with pytest.raises(DatabaseError, match="only the end"):
+        update(coming, cancelled_at=None)
+
+
 def test_a_protected_window_has_a_begin_and_an_end(cast: Cast) -> None:
     with pytest.raises(IntegrityError, match="protected_window_is_bounded"), transaction.atomic():
         ProtectedWindow.objects.create(

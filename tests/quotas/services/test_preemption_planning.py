@@ -22,6 +22,7 @@ from quotas.services.preemption_planning import (
     overage_to_json,
     plan_preemption,
 )
+from quotas.services.protected_windows import close_window
 from tenants.domain.errors import ForbiddenError
 from tenants.models import AuditEntry, Cluster
 from tests.builders import AT, make_cluster
@@ -165,6 +166,17 @@ def test_what_is_in_a_protected_window_stays(cast: Cast, *, whole: bool) -> None
 
     assert order(plan) == []
     assert plan.remainders[0]["why"] == "May not go: 1 in a protected window (release)."
+
+
+def test_a_cancelled_window_protects_nobody_even_within_its_times(cast: Cast) -> None:
+    make_limit(cast.acme, units=0)
+    admit(make_cluster("hopper"), cast.llm, "a")
+    window = protect(cast.acme, begin_at=AT)
+    spared = order(plan_of(cast))
+
+    close_window(window_id=window.pk, actor=actor_of(cast.frank), at=AT)
+
+    assert (spared, order(plan_of(cast))) == ([], ["a"])
 
 
 def test_a_protected_window_that_has_ended_protects_nobody(cast: Cast) -> None:

@@ -62,6 +62,7 @@ def test_a_window_that_cannot_be_is_refused_whole(
         opened(cast, **fields)
 
     assert [one.field for one in refusal.value.problems] == wrong
+    assert refusal.value.field == wrong[0]
     assert not ProtectedWindow.objects.exists()
 
 
@@ -69,7 +70,24 @@ def test_another_organizations_project_is_not_protected(cast: Cast) -> None:
     with pytest.raises(PreemptionInputError) as refusal:
         opened(cast, project=cast.virus)
 
-    assert [one.field for one in refusal.value.problems] == ["project"]
+    assert [(one.field, one.message) for one in refusal.value.problems] == [
+        ("project", "Name a project of the organization, or leave it out.")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("until", "message"),
+    [
+        (AT - HOUR, "Name a time after valid_from that is still to come."),
+        (AT + timedelta(days=32), "Name a time at most 31 days after valid_from."),
+    ],
+)
+def test_an_end_that_cannot_be_says_what_to_do(cast: Cast, until: datetime, message: str) -> None:
+    with pytest.raises(PreemptionInputError) as refusal:
+        opened(cast, valid_from=AT - 2 * HOUR, valid_until=until)
+
+    assert [one.message for one in refusal.value.problems] == [message]
+    assert refusal.value.message == "That cannot be a protected window: valid_until is wrong."
 
 
 @pytest.mark.parametrize("name", ["alice", "bob", "ann", "dora", "mallory"])
@@ -84,19 +102,33 @@ def test_only_the_platform_protects(cast: Cast, name: str) -> None:
     assert ProtectedWindow.objects.get().version == 1
 
 
-@pytest.mark.parametrize(("begin_at", "is_empty"), [(AT - HOUR, False), (AT + HOUR, True)])
-def test_a_closed_window_ends_now_or_never_begins(
-    cast: Cast, begin_at: datetime, *, is_empty: bool
+def test_a_window_that_has_begun_ends_now(cast: Cast) -> None:
+    window = protect(cast.acme, begin_at=AT - HOUR, end_at=AT + 2 * HOUR)
+
+    close_window(window_id=window.pk, actor=actor_of(cast.frank), at=AT)
+
+    window.refresh_from_db()
+    assert (window.valid.lower, window.valid.upper) == (AT - HOUR, AT)
+    assert (window.cancelled_at, window.version) == (None, 2)
+    with pytest.raises(ProtectedWindowClosedError, match="has ended"):
+        close_window(window_id=window.pk, actor=actor_of(cast.frank), at=AT)
+
+
+@pytest.mark.parametrize("begin_at", [AT, AT + HOUR])
+def test_a_window_that_has_not_begun_is_cancelled_and_keeps_its_times(
+    cast: Cast, begin_at: datetime
 ) -> None:
     window = protect(cast.acme, begin_at=begin_at, end_at=AT + 2 * HOUR)
 
     close_window(window_id=window.pk, actor=actor_of(cast.frank), at=AT)
 
     window.refresh_from_db()
-    assert window.valid.isempty is is_empty
-    assert window.version == 2
-    assert not ProtectedWindow.objects.filter(valid__contains=AT).exists()
-    with pytest.raises(ProtectedWindowClosedError):
+    assert (window.valid.lower, window.valid.upper) == (begin_at, AT + 2 * HOUR)
+    assert (window.cancelled_at, window.version) == (AT, 2)
+    facts = AuditEntry.objects.get(action="quotas:protected_window:close").facts
+    assert facts["from"] == begin_at.isoformat()
+    assert facts["cancelled_at"] == AT.isoformat()
+    with pytest.raises(ProtectedWindowClosedError, match="was cancelled before it began"):
         close_window(window_id=window.pk, actor=actor_of(cast.frank), at=AT)
 
 
