@@ -5,6 +5,7 @@ forbidden (ForbiddenError). The sets an actor sees come from selectors/visibilit
 here too.
 """
 
+from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -13,6 +14,8 @@ from django.db.models import QuerySet
 
 from tenants.domain.actors import Actor
 from tenants.domain.errors import ForbiddenError, NotFoundError
+from tenants.domain.roles import RoleScope
+from tenants.domain.who_may import forbidden
 from tenants.models import (
     ApiToken,
     AuditEntry,
@@ -208,9 +211,7 @@ def access_row(
     if found is not None:
         return found
     if visible.filter(pk=row_id).exists():
-        raise ForbiddenError(
-            "Your role does not allow this here.", facts={"capability": capability}
-        )
+        raise forbidden(capability)
     raise NotFoundError(f"There is no such {_noun(rows)}.")
 
 
@@ -227,9 +228,26 @@ def require_capability(
         ForbiddenError: It does not hold it.
     """
     if not actor.may(capability, organization_id=organization_id, project_id=project_id):
-        raise ForbiddenError(
-            "Your role does not allow this here.", facts={"capability": capability}
-        )
+        is_limited = actor.scopes is not None and capability not in actor.scopes
+        if is_limited and replace(actor, scopes=None).may(
+            capability, organization_id=organization_id, project_id=project_id
+        ):
+            raise ForbiddenError(
+                "This API token does not allow this.",
+                remedy=f"Use one whose scopes include {capability}.",
+                facts={"capability": capability},
+            )
+        raise forbidden(capability, reach=_reach(organization_id, project_id))
+
+
+def _reach(organization_id: UUID | None, project_id: UUID | None) -> frozenset[RoleScope]:
+    """Return which scopes' roles count for an object."""
+    scopes = {
+        RoleScope.PLATFORM: True,
+        RoleScope.ORGANIZATION: organization_id is not None,
+        RoleScope.PROJECT: project_id is not None,
+    }
+    return frozenset(scope for scope, counts in scopes.items() if counts)
 
 
 def _one(rows: QuerySet[Row], row_id: object) -> Row:

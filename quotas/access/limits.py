@@ -15,7 +15,9 @@ from tenants.access import (
     projects_visible_to,
 )
 from tenants.domain.actors import Actor
-from tenants.domain.errors import NotFoundError
+from tenants.domain.errors import ForbiddenError, NotFoundError
+from tenants.domain.roles import RoleScope
+from tenants.domain.who_may import forbidden
 from tenants.models import Cluster, Organization, Project
 from tenants.models.organization import LifecycleState
 
@@ -81,13 +83,17 @@ def access_limit(actor: Actor, limit_id: UUID, capability: str) -> QuotaLimit:
         NotFoundError: It does not exist for this actor.
         ForbiddenError: The actor sees it without holding the capability.
     """
-    return access_row(
-        QuotaLimit.objects.select_related("organization", "project", "user", "cluster"),
-        limit_id,
-        allowed=limits_visible_to(actor, capability),
-        visible=limits_visible_to(actor),
-        capability=capability,
-    )
+    try:
+        return access_row(
+            QuotaLimit.objects.select_related("organization", "project", "user", "cluster"),
+            limit_id,
+            allowed=limits_visible_to(actor, capability),
+            visible=limits_visible_to(actor),
+            capability=capability,
+        )
+    except ForbiddenError as error:
+        rows = QuotaLimit.objects.filter(pk=limit_id, project=None)
+        raise _who_may(error, capability, is_whole=rows.exists()) from error
 
 
 def access_grant(actor: Actor, grant_id: UUID, capability: str) -> QuotaGrant:
@@ -97,13 +103,24 @@ def access_grant(actor: Actor, grant_id: UUID, capability: str) -> QuotaGrant:
         NotFoundError: It does not exist for this actor.
         ForbiddenError: The actor sees it without holding the capability.
     """
-    return access_row(
-        QuotaGrant.objects.select_related("organization", "project", "limit"),
-        grant_id,
-        allowed=grants_visible_to(actor, capability),
-        visible=grants_visible_to(actor),
-        capability=capability,
-    )
+    try:
+        return access_row(
+            QuotaGrant.objects.select_related("organization", "project", "limit"),
+            grant_id,
+            allowed=grants_visible_to(actor, capability),
+            visible=grants_visible_to(actor),
+            capability=capability,
+        )
+    except ForbiddenError as error:
+        rows = QuotaGrant.objects.filter(pk=grant_id, project=None)
+        raise _who_may(error, capability, is_whole=rows.exists()) from error
+
+
+def _who_may(error: ForbiddenError, capability: str, *, is_whole: bool) -> ForbiddenError:
+    """Return a refusal that names whose roles do: an organization's own limit is the platform's."""
+    if capability != WRITE_LIMIT or not is_whole:
+        return error
+    return forbidden(capability, reach={RoleScope.PLATFORM})
 
 
 def access_suspension(actor: Actor, suspension_id: UUID, capability: str) -> QuotaSuspension:

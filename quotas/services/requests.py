@@ -24,7 +24,7 @@ from quotas.services.request_steps import (
 )
 from quotas.services.request_trail import finish, moves, person_of, record_request
 from tenants.access import require_capability
-from tenants.domain.actors import Actor
+from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.errors import NotFoundError
 from tenants.models import Cluster, Project
 
@@ -184,10 +184,17 @@ def _locked_for_decision(request_id: UUID, *, note: str, actor: Actor) -> QuotaR
     """Return a locked request whose turn it is the actor's to decide: not their own."""
     refuse_problems(note_problems(note))
     request = _locked(request_id)
+    _refuse_own(request, actor=actor)
     require_turn(request, open_step(request), actor=actor)
-    person_id = person_of(actor=actor)
-    if request.requested_by_id == person_id:
-        raise OwnQuotaRequestError("You made this request, so somebody else decides it.")
-    if request.user_id == person_id:
-        raise OwnQuotaRequestError("This request is for you, so somebody else decides it.")
+    person_of(actor=actor)
     return request
+
+
+def _refuse_own(request: QuotaRequest, *, actor: Actor) -> None:
+    """Refuse whom the request is about before asking for their role: no role would help."""
+    if actor.kind is not ActorKind.PERSON:
+        return
+    if request.requested_by_id == int(actor.id):
+        raise OwnQuotaRequestError("You made this request, so somebody else decides it.")
+    if request.user_id == int(actor.id):
+        raise OwnQuotaRequestError("This request is for you, so somebody else decides it.")

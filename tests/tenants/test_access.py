@@ -1,5 +1,6 @@
 """Tests of what an actor reaches: the sets other apps use as subqueries, and single objects."""
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -141,6 +142,19 @@ def test_seen_but_not_allowed_names_the_capability(cast: Cast) -> None:
         access_project(actor_of_user(cast.carol), cast.llm.pk, "tenants:project:write")
 
     assert refusal.value.facts == {"capability": "tenants:project:write"}
+
+
+def test_a_token_that_is_too_narrow_is_to_blame_and_not_the_role(cast: Cast) -> None:
+    alice = replace(actor_of_user(cast.alice), scopes=frozenset({"tenants:project:read"}))
+    where = {"organization_id": cast.acme.pk}
+
+    with pytest.raises(ForbiddenError, match="token") as narrow:
+        require_capability(alice, "tenants:project:write", **where)
+    with pytest.raises(ForbiddenError, match="role") as lacking:
+        require_capability(alice, "quotas:suspension:write", **where)
+
+    assert narrow.value.advice == "Use one whose scopes include tenants:project:write."
+    assert lacking.value.advice == "This may be done by a platform admin or a finance admin."
 
 
 def test_a_capability_without_the_right_to_read_still_reaches_its_object(cast: Cast) -> None:

@@ -157,7 +157,7 @@ def test_nobody_signed_in_is_unauthenticated(cast: Cast) -> None:
 @pytest.mark.parametrize(
     ("name", "verb", "expected"),
     [
-        ("bob", "approve", (403, "forbidden")),
+        ("bob", "approve", (403, "own_quota_request")),
         ("carol", "approve", (403, "forbidden")),
         ("ann", "approve", (403, "forbidden")),
         ("dora", "reject", (403, "forbidden")),

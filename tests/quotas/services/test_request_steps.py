@@ -129,7 +129,7 @@ def test_a_lead_does_not_nod_to_their_own_wish(cast: Cast) -> None:
     request = ask(cast)
 
     assert steps_of(request) == [("organization_admin", "open")]
-    with pytest.raises(ForbiddenError):
+    with pytest.raises(OwnQuotaRequestError, match="somebody else decides"):
         approve(request, cast, "bob")
 
 

@@ -1,0 +1,78 @@
+"""Who is refused is told who may: an administrator cannot give what only the platform has."""
+
+from tests.cast import Cast
+from tests.quotas.api.conftest import Caller
+from tests.quotas.builders import make_grant, make_limit
+from tests.quotas.preempting import protect
+
+PLATFORM = "This may be done by a platform admin."
+
+
+def test_an_organizations_own_limit_is_the_platforms(cast: Cast, caller: Caller) -> None:
+    limit = make_limit(cast.acme, units=8)
+
+    answer = caller("alice").patch(
+        f"/api/v1/quota-limits/{limit.pk}/",
+        {"limit_units": 9},
+        format="json",
+        headers={"If-Match": '"1"'},
+    )
+
+    assert (answer.status_code, answer.json()["remedy"]) == (403, PLATFORM)
+    limit.refresh_from_db()
+    assert limit.limit_units == 8
+
+
+def test_a_grant_on_it_as_well(cast: Cast, caller: Caller) -> None:
+    grant = make_grant(make_limit(cast.acme, units=8), 2)
+
+    answer = caller("alice").post(
+        f"/api/v1/quota-grants/{grant.pk}/end/", {}, format="json", headers={"If-Match": '"1"'}
+    )
+
+    assert (answer.status_code, answer.json()["remedy"]) == (403, PLATFORM)
+
+
+def test_a_projects_limit_is_also_the_administrators(cast: Cast, caller: Caller) -> None:
+    limit = make_limit(cast.acme, cast.llm, units=8)
+
+    answer = caller("bob").patch(
+        f"/api/v1/quota-limits/{limit.pk}/",
+        {"limit_units": 9},
+        format="json",
+        headers={"If-Match": '"1"'},
+    )
+
+    assert answer.status_code == 403
+    assert answer.json()["remedy"] == (
+        "This may be done by a platform admin or an administrator of the organization."
+    )
+
+
+def test_a_window_is_closed_by_the_platform(cast: Cast, caller: Caller) -> None:
+    window = protect(cast.acme)
+
+    answer = caller("alice").post(
+        f"/api/v1/protected-windows/{window.pk}/close/",
+        {},
+        format="json",
+        headers={"If-Match": '"1"'},
+    )
+
+    assert (answer.status_code, answer.json()["remedy"]) == (403, PLATFORM)
+    window.refresh_from_db()
+    assert window.version == 1
+
+
+def test_an_organization_is_suspended_by_the_platform(cast: Cast, caller: Caller) -> None:
+    answer = caller("alice").post(
+        "/api/v1/suspensions/",
+        {"organization": str(cast.acme.pk), "reason": "Unpaid."},
+        format="json",
+        headers={"Idempotency-Key": "k"},
+    )
+
+    assert (answer.status_code, answer.json()["remedy"]) == (
+        403,
+        "This may be done by a platform admin or a finance admin.",
+    )
