@@ -173,12 +173,18 @@ class HeadroomSerializer(serializers.Serializer[StartAnswer]):
         return told_free_units(answer.verdict, answer.limits, hidden_scopes=hidden)
 
     def get_hint(self, answer: StartAnswer) -> str | None:
-        """Return "cluster_full" where quota allows what no cluster has room for."""
+        """Return what stands against an answer that it fits; None where nothing does.
+
+        "cluster_full" where quota allows what no cluster has room for, and "cluster_quota_unclear"
+        where room is left only under a resource name that may be of several sizes.
+        """
         free = [cluster.free_units for cluster in answer.clusters]
         known = [units for units in free if units is not None]
         is_full = bool(known) and len(known) == len(free)
         asked = self.context["question"].units
-        return "cluster_full" if answer.verdict.fits and is_full and max(known) < asked else None
+        if answer.verdict.fits and is_full and max(known) < asked:
+            return "cluster_full"
+        return "cluster_quota_unclear" if answer.is_doubtful else None
 
 
 def _sight(serializer: serializers.BaseSerializer[Any]) -> Sight:

@@ -27,10 +27,22 @@ def size_by_name(
         rules: The catalogue in force, first match first.
         seen: Sizes metering has seen under this name on the cluster.
     """
+    likely = likely_sizes(resource, rules=rules, seen=seen)
+    return max(likely, key=FROM_SMALLEST.index) if likely else None
+
+
+def likely_sizes(
+    resource: str, *, rules: Iterable[Rule], seen: Iterable[GPUSize]
+) -> frozenset[GPUSize]:
+    """Return every size a name may count to, given what was seen of it; more than one is a doubt.
+
+    Args:
+        resource: As Kubernetes spells it.
+        rules: The catalogue in force, first match first.
+        seen: Sizes metering has seen under this name on the cluster.
+    """
     possible = possible_sizes(resource, rules=rules)
-    if not possible:
-        return None
-    return max(possible & set(seen) or possible, key=FROM_SMALLEST.index)
+    return possible & frozenset(seen) or possible
 
 
 def possible_sizes(resource: str, *, rules: Iterable[Rule]) -> frozenset[GPUSize]:

@@ -5,9 +5,11 @@ reserved by asking, and another pod may be faster.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from uuid import UUID
+
+from quotas.domain.walls import Wall, room_of, waiting_units
 
 
 class StartCode(StrEnum):
@@ -20,6 +22,8 @@ class StartCode(StrEnum):
     NOTHING_GRANTED = "nothing_granted"
     LIMIT_REACHED = "limit_reached"
     ALLOWANCE_USED = "allowance_used"
+    CLUSTER_QUOTA_FULL = "cluster_quota_full"
+    """Every limit has room, but no quota of the project's namespaces in the cluster has."""
 
 
 @dataclass(frozen=True)
@@ -63,17 +67,33 @@ class LimitRoom:
 
 
 @dataclass(frozen=True)
+class FullWalls:
+    """Quotas in a cluster that have no room left for what is asked.
+
+    Attributes:
+        cluster: Its slug.
+        waiting_units: Of what counts there, what does not run; None when that is not known.
+    """
+
+    cluster: str
+    walls: tuple[Wall, ...]
+    waiting_units: int | None
+
+
+@dataclass(frozen=True)
 class StartVerdict:
     """What is answered.
 
     Attributes:
         free_units: The most that fit; None when nothing bounds them.
         blocker: The first limit without room, in admission's order.
+        full: The quotas without room, where no limit says no.
     """
 
     code: StartCode
     free_units: int | None
     blocker: LimitRoom | None = None
+    full: FullWalls | None = None
 
     @property
     def fits(self) -> bool:
@@ -109,6 +129,29 @@ def judge_start(
     return StartVerdict(StartCode.LIMIT_REACHED, free if has_allowance else 0, blocker)
 
 
+def bound_by_walls(
+    verdict: StartVerdict, walls: Sequence[Wall], *, units: int, cluster: str, running_units: int
+) -> StartVerdict:
+    """Return a verdict that promises no more than the quotas in the cluster leave.
+
+    Args:
+        verdict: What the limits say.
+        walls: Of every namespace the project has there; none leaves the verdict as it is.
+        units: What is asked for.
+        cluster: Its slug.
+        running_units: What the project's pods there hold now of the size.
+    """
+    room = room_of(walls)
+    if room is None or not (verdict.fits or verdict.code is StartCode.LIMIT_REACHED):
+        return verdict
+    free = room if verdict.free_units is None else min(room, verdict.free_units)
+    if not verdict.fits or units <= room:
+        return replace(verdict, free_units=free)
+    waiting = waiting_units(walls, running_units=running_units)
+    full = FullWalls(cluster, tuple(walls), waiting)
+    return StartVerdict(StartCode.CLUSTER_QUOTA_FULL, free, full=full)
+
+
 def told_free_units(
     verdict: StartVerdict, limits: Sequence[LimitRoom], *, hidden_scopes: Collection[str] = ()
 ) -> int | None:
@@ -122,7 +165,11 @@ def told_free_units(
         limits: Those that bind the pod.
         hidden_scopes: Scopes whose figures the caller may not read.
     """
-    if verdict.code is not StartCode.FITS and verdict.code is not StartCode.LIMIT_REACHED:
+    if verdict.code not in {
+        StartCode.FITS,
+        StartCode.LIMIT_REACHED,
+        StartCode.CLUSTER_QUOTA_FULL,
+    }:
         return verdict.free_units
     told = [limit.free_units for limit in limits if limit.scope not in hidden_scopes]
     has_hidden = len(told) < len(limits)
@@ -140,6 +187,8 @@ def start_words(
         return "Nothing may start: the tenant is suspended until it is resumed."
     if verdict.code is StartCode.NOTHING_GRANTED:
         return f"{asked} may not start: no limit grants this size here."
+    if verdict.full is not None:
+        return f"{asked} may not start: {_full_words(verdict.full, hidden_scopes)}"
     if verdict.blocker is None:
         return f"{asked} may start now."
     return f"{asked} may not start: {_blocked_words(verdict, verdict.blocker, hidden_scopes)}"
@@ -157,3 +206,21 @@ def _blocked_words(
         f"{who} holds {blocker.used_units} and was let in for {blocker.reserved_units} of "
         f"{blocker.limit_units}."
     )
+
+
+def _full_words(full: FullWalls, hidden_scopes: Collection[str]) -> str:
+    """Return which quotas are full, and by what.
+
+    What a namespace is given may be the organization's limit, so it is told to those alone who may
+    read every limit.
+    """
+    told = "; ".join(
+        wall.namespace
+        if hidden_scopes
+        else f"{wall.namespace} uses {wall.used_units} of {wall.hard_units}"
+        for wall in full.walls
+    )
+    words = f"the quota in cluster {full.cluster} has no room for as many ({told})."
+    if not full.waiting_units:
+        return words
+    return f"{words} Pods that do not run yet take {full.waiting_units} there."

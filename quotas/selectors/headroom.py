@@ -1,11 +1,12 @@
 """Headroom: may a project start so many units now, and if not, when.
 
-At most six statements, whatever the number of limits and pods; one more where a limit has a monthly
-allowance, and one more where a project without limits of its own might be suspended.
+At most seven statements, whatever the number of limits and pods; one more where a limit has a
+monthly allowance, one more where a project without limits of its own might be suspended, and two
+more where a cluster does not ask admission and the quota of a namespace there was read.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -14,12 +15,20 @@ from django.db.models import Q
 
 from metering.domain.gpu_sizes import GPUSize
 from metering.selectors.cluster_room import ClusterRoom, cluster_room
-from quotas.domain.start_question import LimitRoom, StartCode, StartVerdict, judge_start
+from quotas.domain.start_question import (
+    LimitRoom,
+    StartCode,
+    StartVerdict,
+    bound_by_walls,
+    judge_start,
+)
 from quotas.domain.tally import Tally
+from quotas.domain.walls import Wall, sure_room_of
 from quotas.models import LimitScope, QuotaCounter, QuotaSuspension
 from quotas.selectors.in_force import LimitInForce, limits_in_force
 from quotas.selectors.start_times import StartTime, start_time
 from quotas.selectors.units_now import PodNow, pods_now, tally_key
+from quotas.selectors.walls import Walls, walls_of_projects
 from tenants.models import Project
 
 SCOPE_ORDER: Final = (LimitScope.ORGANIZATION, LimitScope.PROJECT, LimitScope.USER)
@@ -53,6 +62,7 @@ class StartAnswer:
         limits: Those that bind there, in admission's order.
         when: The estimate; None when it may start, or nothing known will change it.
         clusters: Where the project has namespaces, and what their nodes have left, by slug.
+        is_doubtful: Whether it fits only if a resource that may be of several sizes is of this one.
     """
 
     verdict: StartVerdict
@@ -60,6 +70,7 @@ class StartAnswer:
     limits: tuple[LimitRoom, ...]
     when: StartTime | None
     clusters: tuple[ClusterRoom, ...]
+    is_doubtful: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,6 +81,7 @@ class _Place:
     limits: tuple[LimitInForce, ...]
     rooms: tuple[LimitRoom, ...]
     verdict: StartVerdict
+    walls: tuple[Wall, ...]
 
 
 def clusters_of_project(question: StartQuestion, *, at: datetime) -> tuple[ClusterRoom, ...]:
@@ -106,6 +118,8 @@ def answer_start(
     )
     is_suspended = _is_suspended(own, question, at=at)
     places = _places(question, own, pods, clusters, is_suspended=is_suspended, at=at)
+    walls = walls_of_projects([question.project.pk], at=at)
+    places = [_behind_walls(place, question, pods, walls) for place in places]
     best = max(places, key=_room_of)
     return StartAnswer(
         verdict=best.verdict,
@@ -113,7 +127,38 @@ def answer_start(
         limits=best.rooms,
         when=_when(question, places, pods, at=at),
         clusters=tuple(clusters),
+        is_doubtful=_is_doubtful(best, question),
     )
+
+
+def _behind_walls(
+    place: _Place, question: StartQuestion, pods: Iterable[PodNow], walls: Walls
+) -> _Place:
+    """Return the answer for one cluster, bounded by the quotas there."""
+    if place.cluster is None:
+        return place
+    cluster_id = place.cluster.cluster_id
+    found = walls.get((question.project.pk, cluster_id), ())
+    here = tuple(wall.of(question.size, is_burst=question.is_burst) for wall in found)
+    running = sum(
+        pod.use.units
+        for pod in pods
+        if (pod.use.project_id, pod.use.cluster_id) == (question.project.pk, cluster_id)
+        and pod.use.is_burst == question.is_burst
+    )
+    verdict = bound_by_walls(
+        place.verdict,
+        here,
+        units=question.units,
+        cluster=place.cluster.slug,
+        running_units=running,
+    )
+    return replace(place, verdict=verdict, walls=here)
+
+
+def _is_doubtful(place: _Place, question: StartQuestion) -> bool:
+    sure = sure_room_of(place.walls)
+    return place.verdict.fits and sure is not None and sure < question.units
 
 
 def _concerns(limit: LimitInForce, question: StartQuestion) -> bool:
@@ -161,7 +206,7 @@ def _places(
         verdict = judge_start(
             rooms, units=question.units, is_governed=bool(own), is_suspended=is_suspended
         )
-        places.append(_Place(cluster, tuple(binding), rooms, verdict))
+        places.append(_Place(cluster, tuple(binding), rooms, verdict, walls=()))
     return places
 
 

@@ -13,6 +13,7 @@ from tests.cast import Cast
 from tests.quotas.api.conftest import Caller
 from tests.quotas.builders import make_limit, see_size
 from tests.quotas.fair_use import give, reserve, run
+from tests.quotas.fair_use_walls import make_wall
 
 URL = "/api/v1/headroom/"
 FORECASTS = "/api/v1/quota-forecasts/"
@@ -108,6 +109,43 @@ def test_quota_that_no_node_has_room_for_is_hinted(
         "carol": hopper_room(seen_at, None, None, None),
         "ann": hopper_room(seen_at, 8, 8, 0),
     }
+
+
+def test_a_full_quota_in_the_cluster_is_told_with_figures_to_who_reads_every_limit(
+    cast: Cast, caller: Caller
+) -> None:
+    plain = make_cluster("plain")
+    bind(plain, "llm", cast.llm)
+    see_size(plain, "nvidia.com/gpu", "large", at=timezone.now())
+    make_limit(cast.acme, units=12)
+    make_limit(cast.acme, cast.llm, units=16)
+    make_wall(plain, cast.llm, hard=12, used=13)
+
+    bodies = {name: caller(name).get(URL, asked(cast)).json() for name in ("carol", "ann")}
+
+    assert {(body["fits"], body["code"]) for body in bodies.values()} == {
+        (False, "cluster_quota_full")
+    }
+    assert {(body["blocked_by"], body["when"], body["hint"]) for body in bodies.values()} == {
+        (None, None, None)
+    }
+    refused = "1 Large may not start: the quota in cluster plain has no room for as many"
+    waits = "Pods that do not run yet take 13 there."
+    assert bodies["ann"]["why"] == f"{refused} (llm uses 13 of 12). {waits}"
+    assert bodies["carol"]["why"] == f"{refused} (llm). {waits}"
+    assert [bodies[name]["free_units"] for name in ("ann", "carol")] == [0, None]
+
+
+def test_room_under_a_name_of_several_sizes_is_hinted(cast: Cast, caller: Caller) -> None:
+    plain = make_cluster("plain")
+    bind(plain, "llm", cast.llm)
+    make_limit(cast.acme, cast.llm, units=16)
+    make_wall(plain, cast.llm, hard=12, used=9)
+
+    body = caller("ann").get(URL, asked(cast)).json()
+
+    assert (body["fits"], body["free_units"]) == (True, 3)
+    assert body["hint"] == "cluster_quota_unclear"
 
 
 @pytest.mark.usefixtures("hopper")

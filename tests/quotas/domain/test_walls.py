@@ -1,0 +1,139 @@
+"""What the quotas of namespaces leave of a size."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metering.domain.gpu_sizes import GPUSize
+from quotas.domain.resource_quota import OPEN_UNITS
+from quotas.domain.start_question import (
+    FullWalls,
+    StartCode,
+    StartVerdict,
+    bound_by_walls,
+    start_words,
+    told_free_units,
+)
+from quotas.domain.walls import Wall, is_full, room_of, sure_room_of, waiting_units, wall_of
+
+LARGE = frozenset({GPUSize.LARGE})
+GPU = "requests.nvidia.com/gpu"
+FULL = Wall("llm-train", 0, 0, hard_units=12, used_units=16)
+FITS = StartVerdict(StartCode.FITS, 6)
+rooms = st.none() | st.integers(min_value=0, max_value=20)
+
+
+def large(hard: dict[str, int], used: dict[str, int], **sizes: frozenset[GPUSize]) -> Wall:
+    known = {name.replace("_", "/"): found for name, found in sizes.items()}
+    known = known or {"nvidia.com/gpu": LARGE}
+    return wall_of("llm-train", GPUSize.LARGE, sizes=known, hard=hard, used=used)
+
+
+def bound(verdict: StartVerdict, *walls: Wall, units: int = 2) -> StartVerdict:
+    return bound_by_walls(verdict, walls, units=units, cluster="hopper", running_units=10)
+
+
+def test_a_wall_leaves_what_is_not_used_and_never_less_than_nothing() -> None:
+    assert large({GPU: 12}, {GPU: 9}) == Wall("llm-train", 3, 3, 12, 9)
+    assert large({GPU: 12}, {GPU: 16}) == FULL
+    assert large({GPU: 12}, {}) == Wall("llm-train", 12, 12, 12, 0)
+
+
+def test_a_wall_that_says_no_number_holds_nothing_back() -> None:
+    assert large({}, {}).room_units is None
+    assert large({GPU: OPEN_UNITS}, {GPU: 3}) == Wall("llm-train", None, None)
+    assert large({GPU: 1}, {}, a_gpu=frozenset({GPUSize.SMALL})).room_units is None
+
+
+def test_of_several_resources_the_roomiest_decides() -> None:
+    hard, used = {"requests.a/gpu": 4, "requests.b/gpu": 4}, {"requests.a/gpu": 4}
+
+    assert large(hard, used, a_gpu=LARGE, b_gpu=LARGE) == Wall("llm-train", 4, 4, 8, 4)
+
+
+def test_room_under_a_name_of_several_sizes_is_not_sure() -> None:
+    hard, used = {"requests.a/gpu": 4, "requests.b/gpu": 4}, {"requests.a/gpu": 3}
+    several = frozenset(GPUSize)
+
+    doubtful = large(hard, used, a_gpu=LARGE, b_gpu=several)
+
+    assert doubtful == Wall("llm-train", 4, 1, 8, 3, is_sure=False)
+    assert large(hard, used, b_gpu=several).sure_units == 0
+    assert waiting_units([doubtful], running_units=1) is None
+
+
+def test_a_device_class_is_held_back_only_where_both_its_keys_have_numbers() -> None:
+    claims, implicit = (
+        "h100.deviceclass.resource.k8s.io/devices",
+        "requests.deviceclass.resource.kubernetes.io/h100",
+    )
+    sizes = {"claim/h100": LARGE}
+
+    both = wall_of("ns", GPUSize.LARGE, sizes=sizes, hard={claims: 2, implicit: 1}, used={})
+    one = wall_of("ns", GPUSize.LARGE, sizes=sizes, hard={claims: 2}, used={})
+
+    assert (both.room_units, one.room_units) == (2, None)
+
+
+def test_one_namespace_with_room_is_enough_and_one_without_a_number_too() -> None:
+    roomy, open_one = Wall("llm-dev", 3, 1), Wall("llm-open", None, None)
+
+    assert (room_of([FULL, roomy]), sure_room_of([FULL, roomy])) == (3, 1)
+    assert (room_of([FULL, open_one]), sure_room_of([FULL, open_one])) == (None, None)
+    assert (room_of([]), is_full([])) == (None, False)
+
+
+def test_full_is_what_holds_something_and_not_what_was_granted_nothing() -> None:
+    assert is_full([FULL])
+    assert not is_full([Wall("llm-train", 0, 0)])
+    assert not is_full([FULL, Wall("llm-dev", 1, 1)])
+
+
+def test_what_counts_and_does_not_run_waits() -> None:
+    assert waiting_units([FULL], running_units=10) == 6
+    assert waiting_units([FULL], running_units=20) == 0
+
+
+def test_no_more_is_promised_than_the_walls_leave() -> None:
+    assert bound(FITS) == FITS
+    assert bound(FITS, Wall("llm-train", 2, 2)) == StartVerdict(StartCode.FITS, 2)
+    assert bound(FITS, Wall("llm-train", 9, 9)) == FITS
+    ungoverned = StartVerdict(StartCode.FITS_UNGOVERNED, None)
+    assert bound(ungoverned, Wall("llm-train", 2, 2)).free_units == 2
+    full = FullWalls("hopper", (FULL,), 6)
+    assert bound(FITS, FULL) == StartVerdict(StartCode.CLUSTER_QUOTA_FULL, 0, full=full)
+    reached = StartVerdict(StartCode.LIMIT_REACHED, 1)
+    assert bound(reached, FULL) == StartVerdict(StartCode.LIMIT_REACHED, 0)
+
+
+@pytest.mark.parametrize("code", [StartCode.SUSPENDED, StartCode.NOTHING_GRANTED])
+def test_what_nobody_may_start_is_not_about_walls(code: StartCode) -> None:
+    assert bound(StartVerdict(code, 0), FULL) == StartVerdict(code, 0)
+
+
+@given(free=rooms, room=rooms, units=st.integers(min_value=1, max_value=20))
+def test_it_fits_exactly_when_limits_and_walls_have_room(
+    free: int | None, room: int | None, units: int
+) -> None:
+    fits = free is None or units <= free
+    before = StartVerdict(StartCode.FITS if fits else StartCode.LIMIT_REACHED, free)
+
+    after = bound(before, Wall("ns", room, room), units=units)
+
+    assert after.fits == (fits and (room is None or units <= room))
+    assert after.free_units == min((u for u in (free, room) if u is not None), default=None)
+
+
+def test_the_words_name_the_namespace_and_hide_its_figures_from_who_may_not_know() -> None:
+    verdict = bound(FITS, FULL)
+
+    assert start_words(verdict, size="large", units=2) == (
+        "2 Large may not start: the quota in cluster hopper has no room for as many "
+        "(llm-train uses 16 of 12). Pods that do not run yet take 6 there."
+    )
+    hidden = start_words(verdict, size="large", units=2, hidden_scopes={"organization"})
+    assert "(llm-train)" in hidden
+    assert "12" not in hidden
+    calm = bound(FITS, Wall("llm-train", 1, 1, 9, 8))
+    assert start_words(calm, size="large", units=2).endswith("(llm-train uses 8 of 9).")
+    assert told_free_units(verdict, []) == 0

@@ -1,0 +1,138 @@
+"""Headroom in clusters that do not ask admission: the quotas there bound what is promised."""
+
+from typing import Any
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from metering.domain.gpu_sizes import GPUSize
+from quotas.domain.start_question import StartCode
+from quotas.domain.walls import Wall
+from quotas.models import EnforcementTarget, QuotaLimit
+from quotas.selectors.headroom import (
+    StartAnswer,
+    StartQuestion,
+    answer_start,
+    clusters_of_project,
+)
+from quotas.selectors.walls import walls_of_projects
+from tenants.models import Cluster
+from tests.builders import AT, bind, make_cluster
+from tests.cast import Cast
+from tests.quotas.builders import hold, make_limit, see_size
+from tests.quotas.fair_use_walls import GPU, make_wall
+
+BURST = ["gpu-ledger-burst"]
+
+
+@pytest.fixture
+def hopper(cast: Cast) -> Cluster:
+    """Return a cluster that asks nobody, in which ten of sixteen Large units run."""
+    cluster = make_cluster("hopper")
+    bind(cluster, "llm", cast.llm)
+    see_size(cluster, "nvidia.com/gpu", "large")
+    make_limit(cast.acme, cast.llm, units=16)
+    hold(cluster, "llm", units=10)
+    return cluster
+
+
+def ask(cast: Cast, *, units: int = 2, **fields: Any) -> StartAnswer:  # noqa: ANN401 - Of several types.
+    question = StartQuestion(project=cast.llm, size=GPUSize.LARGE, units=units, **fields)
+    clusters = clusters_of_project(question, at=AT)
+    return answer_start(question, clusters=clusters, at=AT, burst_classes=BURST)
+
+
+@pytest.mark.parametrize("named", ["", "hopper"])
+def test_a_quota_that_pending_pods_fill_is_told_as_full(
+    hopper: Cluster, cast: Cast, named: str
+) -> None:
+    make_wall(hopper, cast.llm, hard=12, used=16)
+
+    answer = ask(cast, cluster=named)
+
+    assert (answer.verdict.code, answer.verdict.free_units) == (StartCode.CLUSTER_QUOTA_FULL, 0)
+    assert answer.verdict.full is not None
+    assert answer.verdict.full.waiting_units == 6
+    assert answer.verdict.full.walls == (Wall("llm", 0, 0, 12, 16),)
+    assert (answer.when, answer.is_doubtful) == (None, False)
+
+
+def test_no_more_is_free_than_the_quota_leaves(hopper: Cluster, cast: Cast) -> None:
+    make_wall(hopper, cast.llm, hard=12, used=10)
+
+    assert (ask(cast).verdict.fits, ask(cast).verdict.free_units) == (True, 2)
+    assert not ask(cast, units=3).verdict.fits
+
+
+def test_a_namespace_with_room_is_enough_and_so_is_one_never_read(
+    hopper: Cluster, cast: Cast
+) -> None:
+    make_wall(hopper, cast.llm, hard=12, used=12)
+    bind(hopper, "llm-2", cast.llm)
+    assert ask(cast).verdict.free_units == 6
+
+    make_wall(hopper, cast.llm, hard=4, used=1, namespace="llm-2")
+    assert (ask(cast).verdict.fits, ask(cast).verdict.free_units) == (True, 3)
+
+
+def test_a_quota_never_read_bounds_nothing(hopper: Cluster, cast: Cast) -> None:
+    make_wall(hopper, cast.llm, hard=12, used=16, is_read=False)
+
+    assert ask(cast).verdict.free_units == 6
+
+
+def test_where_admission_is_asked_reservations_know_what_waits(hopper: Cluster, cast: Cast) -> None:
+    make_wall(hopper, cast.llm, hard=12, used=16)
+    Cluster.objects.update(admission_mode="warn", is_watched=True)
+
+    assert ask(cast).verdict.free_units == 16
+
+
+def test_another_cluster_with_room_is_meant_unless_the_full_one_is_named(
+    hopper: Cluster, cast: Cast
+) -> None:
+    make_wall(hopper, cast.llm, hard=12, used=12)
+    ampere = make_cluster("ampere")
+    bind(ampere, "llm", cast.llm)
+
+    assert (ask(cast).cluster, ask(cast).verdict.fits) == ("ampere", True)
+    assert not ask(cast, cluster="hopper").verdict.fits
+
+
+def test_room_under_a_name_nobody_has_seen_yet_is_doubtful(cast: Cast) -> None:
+    plain = make_cluster("plain")
+    bind(plain, "llm", cast.llm)
+    make_limit(cast.acme, cast.llm, units=16)
+    make_wall(plain, cast.llm, hard=12, used=9)
+
+    answer = ask(cast)
+
+    assert (answer.verdict.fits, answer.verdict.free_units) == (True, 3)
+    assert answer.is_doubtful
+    assert (ask(cast, units=4).verdict.fits, ask(cast, units=4).is_doubtful) == (False, False)
+
+
+def test_preemptible_pods_have_a_wall_of_their_own(hopper: Cluster, cast: Cast) -> None:
+    make_wall(hopper, cast.llm, hard=12, used=14)
+    EnforcementTarget.objects.update(live_burst={GPU: 4}, live_burst_used={GPU: 3})
+    QuotaLimit.objects.update(burst_units=4)
+
+    assert ask(cast, units=1).verdict.free_units == 1
+    assert ask(cast, units=1, is_burst=True).verdict.free_units == 1
+    assert ask(cast, is_burst=True).verdict.code is StartCode.CLUSTER_QUOTA_FULL
+
+
+def test_walls_cost_three_statements_however_many_there_are(
+    hopper: Cluster, cast: Cast, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    projects = [cast.llm.pk, cast.vision.pk]
+    with django_assert_num_queries(1):
+        assert walls_of_projects(projects, at=AT) == {}
+    for number in range(4):
+        bind(hopper, f"vision-{number}", cast.vision)
+        make_wall(hopper, cast.vision, hard=2, used=1, namespace=f"vision-{number}")
+
+    with django_assert_num_queries(3):
+        found = walls_of_projects(projects, at=AT)
+
+    assert [len(found[project, hopper.pk]) for project in projects] == [1, 4]
