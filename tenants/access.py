@@ -77,8 +77,12 @@ __all__ = [
 Row = TypeVar("Row", bound=models.Model)
 
 
-def access_organization(actor: Actor, organization_id: UUID, capability: str) -> Organization:
+def access_organization(
+    actor: Actor, organization_id: UUID, capability: str, *, field: str = "organization"
+) -> Organization:
     """Return an organization over which an actor holds a capability.
+
+    `field` is the input that named it, told when it does not exist; "" for the address itself.
 
     Raises:
         NotFoundError: It does not exist for this actor.
@@ -90,11 +94,16 @@ def access_organization(actor: Actor, organization_id: UUID, capability: str) ->
         allowed=organizations_visible_to(actor, capability),
         visible=organizations_visible_to(actor),
         capability=capability,
+        field=field,
     )
 
 
-def access_project(actor: Actor, project_id: UUID, capability: str) -> Project:
+def access_project(
+    actor: Actor, project_id: UUID, capability: str, *, field: str = "project"
+) -> Project:
     """Return a project, with its organization, over which an actor holds a capability.
+
+    `field` is the input that named it, told when it does not exist; "" for the address itself.
 
     Raises:
         NotFoundError: It does not exist for this actor.
@@ -106,6 +115,7 @@ def access_project(actor: Actor, project_id: UUID, capability: str) -> Project:
         allowed=projects_visible_to(actor, capability),
         visible=projects_visible_to(actor),
         capability=capability,
+        field=field,
     )
 
 
@@ -191,6 +201,7 @@ def access_row(
     allowed: QuerySet[Row],
     visible: QuerySet[Row],
     capability: str,
+    field: str = "",
 ) -> Row:
     """Return one row out of an allowed set, telling apart unseen and merely not allowed.
 
@@ -202,6 +213,7 @@ def access_row(
         allowed: Those over which the actor holds the capability.
         visible: Those the actor may at least read.
         capability: Named in the refusal.
+        field: The input that named it, told when it does not exist; "" for none.
 
     Raises:
         NotFoundError: It does not exist, or not for this actor.
@@ -212,7 +224,7 @@ def access_row(
         return found
     if visible.filter(pk=row_id).exists():
         raise forbidden(capability)
-    raise NotFoundError(f"There is no such {_noun(rows)}.")
+    raise NotFoundError(f"There is no such {_noun(rows)}.", field=field)
 
 
 def require_capability(

@@ -6,8 +6,11 @@ an id of a foreign organization and for one that does not exist.
 
 from typing import Any
 
+from django import forms
 from django_filters import rest_framework as filters
 from rest_framework.exceptions import ErrorDetail, ValidationError
+
+from tenants.api.serializers import one_of
 
 PAGE_PARAMETERS = frozenset({"cursor", "page_size", "format"})
 
@@ -28,4 +31,8 @@ class StrictFilterSet(filters.FilterSet):
                 for name in unknown
             }
             raise ValidationError(detail)
+        for field in self.form.fields.values():
+            if isinstance(field, forms.ChoiceField):
+                known = (value for value, _ in field.choices if value)
+                field.error_messages["invalid_choice"] = one_of(known)
         return bool(super().is_valid())

@@ -102,7 +102,7 @@ class OrganizationViewSet(ReadingViewSet):
 
     def get_one(self, pk: UUID) -> Organization:
         """Return one organization."""
-        return access_organization(self.actor, pk, READ_ORGANIZATION)
+        return access_organization(self.actor, pk, READ_ORGANIZATION, field="")
 
     @extend_schema(request=OrganizationInputSerializer)
     @idempotent(is_required=False)
@@ -117,7 +117,7 @@ class OrganizationViewSet(ReadingViewSet):
     @if_match
     def partial_update(self, request: Request, pk: UUID) -> Response:
         """Change how an organization is described."""
-        organization = access_organization(self.actor, pk, WRITE)
+        organization = access_organization(self.actor, pk, WRITE, field="")
         changes = self.read_changes(OrganizationChangeSerializer, request)
         changed = update_organization(
             organization=organization,
@@ -133,7 +133,7 @@ class OrganizationViewSet(ReadingViewSet):
     @if_match
     def close(self, request: Request, pk: UUID) -> Response:
         """Close an organization without active projects; what it owes stays."""
-        organization = access_organization(self.actor, pk, WRITE)
+        organization = access_organization(self.actor, pk, WRITE, field="")
         self.read(EmptySerializer, request)
         closed = close_organization(
             organization=organization,

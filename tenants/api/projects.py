@@ -83,7 +83,7 @@ class ProjectViewSet(ReadingViewSet):
 
     def get_one(self, pk: UUID) -> Project:
         """Return one project."""
-        return access_project(self.actor, pk, READ_PROJECT)
+        return access_project(self.actor, pk, READ_PROJECT, field="")
 
     @extend_schema(request=ProjectInputSerializer)
     @idempotent(is_required=False)
@@ -98,7 +98,7 @@ class ProjectViewSet(ReadingViewSet):
     @if_match
     def partial_update(self, request: Request, pk: UUID) -> Response:
         """Change how a project is described."""
-        project = access_project(self.actor, pk, WRITE)
+        project = access_project(self.actor, pk, WRITE, field="")
         changed = update_project(
             project=project,
             changes=self.read_changes(ProjectChangeSerializer, request),
@@ -113,7 +113,7 @@ class ProjectViewSet(ReadingViewSet):
     @if_match
     def close(self, request: Request, pk: UUID) -> Response:
         """Close a project whose namespaces are no longer bound."""
-        project = access_project(self.actor, pk, WRITE)
+        project = access_project(self.actor, pk, WRITE, field="")
         self.read(EmptySerializer, request)
         closed = close_project(
             project=project,

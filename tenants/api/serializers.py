@@ -4,7 +4,7 @@
 not silently dropped. Every problem is told at once. Output serializers are DRF's own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rest_framework import serializers
@@ -13,6 +13,13 @@ from rest_framework.exceptions import ErrorDetail, ValidationError
 
 class StrictSerializer(serializers.Serializer[Any]):
     """Input that refuses unknown fields. It validates; services write."""
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """Return the fields; every one that is a choice names its choices when it refuses."""
+        fields = super().get_fields()
+        for field in fields.values():
+            _name_choices(field)
+        return fields
 
     def to_internal_value(self, data: Any) -> Any:  # noqa: ANN401 - DRF's signature.
         """Return the validated fields.
@@ -34,6 +41,18 @@ class StrictSerializer(serializers.Serializer[Any]):
 
 class EmptySerializer(StrictSerializer):
     """A body that says nothing: `{}` or none at all."""
+
+
+def _name_choices(field: serializers.Field[Any, Any, Any, Any]) -> None:
+    if isinstance(field, serializers.ListField):
+        _name_choices(field.child)
+    elif isinstance(field, serializers.ChoiceField):
+        field.error_messages["invalid_choice"] = one_of(field.choices)
+
+
+def one_of(choices: Iterable[object]) -> str:
+    """Return what to use instead of what is no choice."""
+    return f"Use one of: {', '.join(str(choice) for choice in choices)}."
 
 
 def _unknown_fields(

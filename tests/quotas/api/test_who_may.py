@@ -1,5 +1,7 @@
 """Who is refused is told who may: an administrator cannot give what only the platform has."""
 
+import pytest
+
 from tests.cast import Cast
 from tests.quotas.api.conftest import Caller
 from tests.quotas.builders import make_grant, make_limit
@@ -76,3 +78,42 @@ def test_an_organization_is_suspended_by_the_platform(cast: Cast, caller: Caller
         403,
         "This may be done by a platform admin or a finance admin.",
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("quota-limits", {"scope": "project", "size": "large", "limit_units": 8}),
+        ("quota-requests", {"size": "large", "requested_units": 8, "justification": "Training."}),
+        ("suspensions", {"reason": "Unpaid."}),
+        ("isolation-policies", {"modes": ["whole"]}),
+    ],
+)
+def test_another_tenants_project_is_the_field_to_blame(
+    cast: Cast, caller: Caller, path: str, body: dict[str, object]
+) -> None:
+    named = {} if path == "quota-requests" else {"organization": str(cast.acme.pk)}
+
+    answer = caller("alice").post(
+        f"/api/v1/{path}/",
+        {**named, "project": str(cast.virus.pk), **body},
+        format="json",
+        headers={"Idempotency-Key": "k"},
+    )
+
+    assert answer.status_code == 404
+    assert (answer.json()["code"], answer.json()["field"]) == ("not_found", "project")
+
+
+def test_another_tenants_organization_as_well_and_an_address_blames_no_field(
+    cast: Cast, caller: Caller
+) -> None:
+    body = {"organization": str(cast.umbrella.pk), "reason": "Unpaid."}
+    named = caller("alice").post(
+        "/api/v1/suspensions/", body, format="json", headers={"Idempotency-Key": "k"}
+    )
+    addressed = caller("alice").get(f"/api/v1/projects/{cast.virus.pk}/")
+
+    assert (named.status_code, named.json()["field"]) == (404, "organization")
+    assert addressed.status_code == 404
+    assert "field" not in addressed.json()

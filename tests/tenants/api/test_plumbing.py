@@ -182,6 +182,12 @@ def test_a_filter_that_cannot_be_used_does_not_widen_the_list(
     assert [(p["field"], p["code"]) for p in response.json()["problems"]] == [(field, code)]
 
 
+def test_a_filter_that_is_no_choice_names_the_choices(frank: APIClient) -> None:
+    (wrong,) = frank.get("/api/v1/projects/?state=gone").json()["problems"]
+
+    assert wrong["message"] == "Use one of: active, closed."
+
+
 @pytest.mark.parametrize(
     "resource",
     [
