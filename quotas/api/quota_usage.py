@@ -49,7 +49,14 @@ class SizeUseSerializer(serializers.Serializer[BoardLine]):
     burst_limit_units = serializers.IntegerField(source="headroom.burst_limit_units")
     burst_used_units = serializers.IntegerField(source="headroom.burst_used_units")
     hoarded_units = serializers.IntegerField()
-    refused_workloads = serializers.IntegerField(source="refused")
+    refused_workloads = serializers.IntegerField(
+        source="refused", help_text="Refused for lack of room within two hours, not let in since."
+    )
+    full_in_clusters = serializers.ListField(
+        source="full_in",
+        child=serializers.CharField(),
+        help_text="Clusters without admission whose own quotas are full for the project.",
+    )
 
 
 class UserUseSerializer(serializers.Serializer[Any]):

@@ -92,14 +92,15 @@ def quota_board(
         has_forecast: Whether lines tell when they are exhausted.
     """
     ids = [organization.pk for organization in organizations]
+    shown = list(projects.filter(organization_id__in=ids).order_by("slug"))
     facts = board_facts(
         ids,
+        project_ids=[project.pk for project in shown],
         at=at,
         burst_classes=burst_classes,
         thresholds=thresholds,
         has_forecast=has_forecast,
     )
-    shown = list(projects.filter(organization_id__in=ids).order_by("slug"))
     return tuple(
         _organization_use(
             organization, [one for one in shown if one.organization_id == organization.pk], facts

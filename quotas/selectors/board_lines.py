@@ -14,6 +14,7 @@ from metering.domain.waste_rules import WasteThresholds
 from quotas.domain.exhaustion import Exhaustion
 from quotas.domain.headroom import Headroom
 from quotas.domain.tally import Tally, TallyKey
+from quotas.domain.walls import is_full
 from quotas.models import QuotaLimit, QuotaSuspension
 from quotas.selectors.exhaustion import expected_exhaustions
 from quotas.selectors.grant_terms import GrantTerm, grant_terms
@@ -21,6 +22,7 @@ from quotas.selectors.hoarding import hoarded_quotas
 from quotas.selectors.in_force import LimitInForce, limits_in_force
 from quotas.selectors.refusals import Refused, refused_lately
 from quotas.selectors.units_now import tally_key, units_now
+from quotas.selectors.walls import Walls, walls_of_projects
 from tenants.models import Cluster
 
 Suspensions = Mapping[tuple[UUID, UUID | None], str]
@@ -40,6 +42,7 @@ class BoardLine:
         hoarded_units: What it keeps from others and never uses.
         refused: Workloads that wait for room, each once.
         exhaustion: When its trend reaches it; None where there is no forecast.
+        full_in: Slugs of clusters that ask nobody and whose own quotas are full for the project.
     """
 
     size: GPUSize
@@ -52,6 +55,7 @@ class BoardLine:
     hoarded_units: int = 0
     refused: int = 0
     exhaustion: Exhaustion | None = None
+    full_in: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ class BoardFacts:
     suspensions: Suspensions
     exhaustions: Mapping[UUID, Exhaustion]
     refused: Counter[tuple[UUID, UUID | None, str | None, GPUSize]] = field(default_factory=Counter)
+    walls: Walls = field(default_factory=dict)
 
     def keys_of(self, organization_id: UUID, project_id: UUID | None) -> list[TallyKey]:
         """Return what has a limit or is used, of a holder and its users, wide before narrow."""
@@ -99,7 +104,22 @@ class BoardFacts:
             model_group=key.model_group,
             cluster="" if key.cluster_id is None else self.clusters.get(key.cluster_id, ""),
             refused=self.refused[_refused_key(key)] if is_wide else 0,
+            full_in=self._full_in(key),
             **({} if limit is None else self._of_limit(key, limit)),  # type: ignore[arg-type]
+        )
+
+    def _full_in(self, key: TallyKey) -> tuple[str, ...]:
+        """Return the clusters that refuse the project more, whatever the limit leaves."""
+        if key.project_id is None or key.username is not None or key.model_group:
+            return ()
+        return tuple(
+            sorted(
+                self.clusters.get(cluster_id, "")
+                for (project_id, cluster_id), walls in self.walls.items()
+                if project_id == key.project_id
+                and key.cluster_id in {None, cluster_id}
+                and is_full([wall.of(key.size) for wall in walls])
+            )
         )
 
     def _of_limit(self, key: TallyKey, limit: LimitInForce) -> dict[str, object]:
@@ -127,15 +147,17 @@ class BoardFacts:
 def board_facts(
     organization_ids: Collection[UUID],
     *,
+    project_ids: Collection[UUID],
     at: datetime,
     burst_classes: Collection[str],
     thresholds: WasteThresholds,
     has_forecast: bool,
 ) -> BoardFacts:
-    """Return what the board of some organizations is made of; nine statements, ten with forecast.
+    """Return what the board of some organizations is made of; a constant number of statements.
 
     Args:
         organization_ids: Whose.
+        project_ids: Those shown, whose quotas in clusters are looked at.
         at: When, UTC.
         burst_classes: Priority classes of preemptible pods.
         thresholds: From when quota is hoarded.
@@ -154,6 +176,7 @@ def board_facts(
         suspensions=_suspensions(organization_ids, at=at),
         exhaustions=expected_exhaustions(limits, at=at) if has_forecast else {},
         refused=_count_refused(refusals),
+        walls=walls_of_projects(project_ids, at=at),
     )
 
 

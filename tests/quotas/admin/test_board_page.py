@@ -20,8 +20,9 @@ from quotas.selectors.grant_terms import GrantTerm
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
-from tests.quotas.builders import hold, make_limit
+from tests.quotas.builders import hold, make_limit, see_size
 from tests.quotas.fair_use import give, refuse, reserve, suspend
+from tests.quotas.fair_use_walls import make_wall
 
 BOARD = "/admin/quotas/quotalimit/board/"
 
@@ -76,6 +77,19 @@ def test_where_nobody_admits_running_pods_are_shown(cast: Cast) -> None:
     hold(Cluster.objects.get(), "llm", units=5)
 
     assert "5, no limit" in page(cast)
+
+
+def test_a_full_quota_in_the_cluster_is_noted_although_the_limit_has_room(cast: Cast) -> None:
+    plain = make_cluster("plain")
+    bind(plain, "llm", cast.llm)
+    see_size(plain, "nvidia.com/gpu", "large", at=timezone.now())
+    make_limit(cast.acme, cast.llm, units=16)
+    make_wall(plain, cast.llm, hard=12, used=16)
+
+    shown = page(cast)
+
+    assert "0 of 16" in shown
+    assert shown.count("full in the cluster: plain") == 1
 
 
 def test_who_waits_is_told_by_name_and_the_rest_is_counted(hopper: Cluster, cast: Cast) -> None:

@@ -48,6 +48,7 @@ def test_an_administrator_sees_the_whole_organization(cast: Cast, caller: Caller
         "burst_used_units": 0,
         "hoarded_units": 0,
         "refused_workloads": 0,
+        "full_in_clusters": [],
     }
     assert (acme["is_suspended"], acme["narrower"]) == (False, [])
     assert [project["slug"] for project in acme["projects"]] == ["llm", "vision"]
@@ -121,7 +122,7 @@ def test_usage_costs_a_fixed_number_of_statements(
 ) -> None:
     client = caller("ann")
 
-    with django_assert_max_num_queries(15):
+    with django_assert_max_num_queries(16):
         client.get(URL)
 
 

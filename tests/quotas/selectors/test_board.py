@@ -15,6 +15,7 @@ from tests.builders import AT, MONTH_START, bind, make_cluster
 from tests.cast import Cast
 from tests.quotas.builders import hold, make_limit
 from tests.quotas.fair_use import DAY, HOUR, give, refuse, reserve, suspend, use_daily
+from tests.quotas.fair_use_walls import make_wall
 
 BURST = ["gpu-ledger-burst"]
 
@@ -224,10 +225,41 @@ def test_the_statements_stay_the_same_however_much_is_shown(
     make_limit(cast.acme, cast.llm)
     QuotaLimit.objects.update(changed_at=MONTH_START)
 
-    with django_assert_num_queries(11):
-        board(cast)
     with django_assert_num_queries(12):
+        board(cast)
+    with django_assert_num_queries(13):
         board(cast, has_forecast=True)
+
+
+def test_a_cluster_whose_quota_is_full_is_told_beside_what_the_limit_leaves(cast: Cast) -> None:
+    plain, other = make_cluster("plain"), make_cluster("other")
+    for cluster in (plain, other):
+        bind(cluster, "llm", cast.llm)
+    make_limit(cast.acme, cast.llm, units=16)
+    make_limit(cast.acme, cast.llm, units=12, cluster=plain)
+    make_limit(cast.acme, cast.llm, units=12, cluster=other)
+    make_limit(cast.acme, cast.llm, cast.carol, units=4)
+    make_wall(plain, cast.llm, hard=12, used=16)
+    make_wall(other, cast.llm, hard=12, used=11)
+
+    found = llm(cast)
+
+    assert (found.sizes[2].headroom.free_units, found.sizes[2].full_in) == (16, ("plain",))
+    assert {line.cluster: line.full_in for line in found.narrower} == {
+        "other": (),
+        "plain": ("plain",),
+    }
+    assert found.users[0].lines[0].full_in == ()
+    assert board(cast)[1].sizes[2].full_in == ()
+
+
+def test_what_was_granted_nothing_in_the_cluster_is_not_full(cast: Cast) -> None:
+    plain = make_cluster("plain")
+    bind(plain, "llm", cast.llm)
+    make_limit(cast.acme, cast.llm, units=16)
+    make_wall(plain, cast.llm, hard=0, used=0)
+
+    assert llm(cast).sizes[2].full_in == ()
 
 
 def test_nothing_is_a_board_of_nothing(cast: Cast) -> None:
