@@ -33,6 +33,7 @@ class StrictFilterSet(filters.FilterSet):
             raise ValidationError(detail)
         for field in self.form.fields.values():
             if isinstance(field, forms.ChoiceField):
-                known = (value for value, _ in field.choices if value)
+                choices: Any = field.choices
+                known = (value for value, _ in choices if value)
                 field.error_messages["invalid_choice"] = one_of(known)
         return bool(super().is_valid())
