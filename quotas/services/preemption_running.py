@@ -172,7 +172,7 @@ def _announce(plan: PreemptionPlan, *, at: datetime) -> None:
     notify(
         event="quotas:preemption:announced",
         organization_id=plan.organization_id,
-        subject=f"{len(steps)} pods will be ended to fit the limits",
+        subject=f"{_pods(len(steps))} will be ended to fit the limits",
         text=_notice(plan, steps),
         facts={"plan": str(plan.pk), "pods": len(steps)},
         roles=[Role.ORGANIZATION_ADMIN, Role.PLATFORM_ADMIN],
@@ -194,6 +194,10 @@ def _announce(plan: PreemptionPlan, *, at: datetime) -> None:
         key=f"preemption:{plan.pk}:announced",
         at=at,
     )
+
+
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count} pods"
 
 
 def _notice(plan: PreemptionPlan, steps: Sequence[PreemptionAction]) -> str:

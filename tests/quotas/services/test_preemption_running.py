@@ -81,6 +81,13 @@ def test_everybody_is_told_of_their_own_pods_and_administrators_of_all(
     ]
 
 
+def test_a_single_pod_is_announced_as_one(plan: PreemptionPlan) -> None:
+    execute(plan)
+
+    subjects = NotificationDelivery.objects.values_list("notification__subject", flat=True)
+    assert "1 pod will be ended to fit the limits" in subjects
+
+
 def test_executing_again_changes_nothing(plan: PreemptionPlan) -> None:
     execute(plan)
     again = execute(plan, at=AT + timedelta(minutes=1))
