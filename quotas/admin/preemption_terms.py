@@ -89,7 +89,9 @@ class ProtectedWindowAdmin(ServiceAdmin):
     )
     def state_label(self, window: ProtectedWindow) -> tuple[str, str]:
         """Return where it stands, coloured."""
-        state = window_state(window.valid, window.cancelled_at, at=timezone.now())
+        state = window_state(
+            window.valid.lower, window.valid.upper, window.cancelled_at, at=timezone.now()
+        )
         return state.value, state.value.replace("_", " ")
 
     @display(description="begin")

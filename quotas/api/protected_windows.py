@@ -59,7 +59,7 @@ class ProtectedWindowSerializer(serializers.ModelSerializer[ProtectedWindow]):
     def get_window_state(self, window: ProtectedWindow) -> WindowState:
         """Return where it stands now."""
         at: datetime = self.context["view"].at
-        return window_state(window.valid, window.cancelled_at, at=at)
+        return window_state(window.valid.lower, window.valid.upper, window.cancelled_at, at=at)
 
 
 class ProtectedWindowInputSerializer(StrictSerializer):

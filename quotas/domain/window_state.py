@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
 
 
 class WindowState(StrEnum):
@@ -15,17 +14,16 @@ class WindowState(StrEnum):
     """Taken back before it began."""
 
 
-class Times(Protocol):
-    """A range of times, as the database has it; an empty one has neither bound."""
-
-    lower: datetime | None
-    upper: datetime | None
-
-
-def window_state(valid: Times, cancelled_at: datetime | None, *, at: datetime) -> WindowState:
+def window_state(
+    begin_at: datetime | None,
+    end_at: datetime | None,
+    cancelled_at: datetime | None,
+    *,
+    at: datetime,
+) -> WindowState:
     """Return where a protected window stands; one of an older version may have lost its times."""
-    if cancelled_at is not None or valid.lower is None or valid.upper is None:
+    if cancelled_at is not None or begin_at is None or end_at is None:
         return WindowState.CANCELLED
-    if at < valid.lower:
+    if at < begin_at:
         return WindowState.COMING
-    return WindowState.IN_FORCE if at < valid.upper else WindowState.OVER
+    return WindowState.IN_FORCE if at < end_at else WindowState.OVER

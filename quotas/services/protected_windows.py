@@ -100,7 +100,7 @@ def close_window(
             f"The window was changed: it is at version {window.version}, not {expected_version}.",
             facts={"version": window.version, "expected_version": expected_version},
         )
-    state = window_state(window.valid, window.cancelled_at, at=at)
+    state = window_state(window.valid.lower, window.valid.upper, window.cancelled_at, at=at)
     if state is WindowState.CANCELLED:
         raise ProtectedWindowClosedError("The protected window was cancelled before it began.")
     if state is WindowState.OVER:
