@@ -273,6 +273,7 @@ SPECTACULAR_SETTINGS = {
             ("burst_yield", "Burst must yield"),
         ],
         "PreemptionModeEnum": "quotas.models.preemption.PreemptionMode",
+        "GrantStateEnum": ["coming", "in_force", "over", "cancelled"],
         "LoanModeEnum": "quotas.models.loan.LoanMode",
         "NotificationKindEnum": [("mail", "Mail"), ("webhook", "Webhook")],
     },
