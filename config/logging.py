@@ -14,6 +14,12 @@ SHARED_PROCESSORS: list[Any] = [
     structlog.processors.TimeStamper(fmt="iso", utc=True),
     structlog.processors.format_exc_info,
 ]
+PROCESSORS: list[Any] = [
+    structlog.stdlib.filter_by_level,
+    *SHARED_PROCESSORS,
+    structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+]
+"""One list for the whole process: a logger keeps the one it first used."""
 
 
 def logging_settings(*, level: str, form: str) -> dict[str, Any]:
@@ -24,11 +30,7 @@ def logging_settings(*, level: str, form: str) -> dict[str, Any]:
         form: "json" for machines, "console" for people.
     """
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *SHARED_PROCESSORS,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
+        processors=PROCESSORS,
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
