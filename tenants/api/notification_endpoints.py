@@ -103,7 +103,7 @@ class NotificationEndpointViewSet(ReadingViewSet):
         return self._access(pk, READ_NOTIFICATION)
 
     @extend_schema(request=EndpointInputSerializer)
-    @idempotent(is_required=False)
+    @idempotent()
     def create(self, request: Request) -> Response:
         """Have an address told of events from now on."""
         fields = self.read(EndpointInputSerializer, request)
