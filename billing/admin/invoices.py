@@ -6,7 +6,6 @@ Buttons post to services as the signed-in person; following a link changes nothi
 import re
 from collections.abc import Callable
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +24,7 @@ from billing.adapters.csv_export import render_csv
 from billing.adapters.pdf import render_pdf
 from billing.admin.periods import invoice_terms
 from billing.domain.document import file_name_of
+from billing.domain.document_words import invoice_words, number_words
 from billing.domain.invoice_state import InvoiceState
 from billing.models import Invoice
 from billing.services.finalizing import finalize_invoice
@@ -78,7 +78,7 @@ class InvoiceAdmin(LedgerAdmin):
     @admin.display(description="total", ordering="total")
     def total_text(self, invoice: Invoice) -> str:
         """Return the total as printed."""
-        return f"{Decimal(invoice.document['total']['amount']):,} {invoice.currency}"
+        return f"{number_words(invoice.document['total']['amount'])} {invoice.currency}"
 
     @display(description="state", ordering="state", label={"draft": "warning", "final": "success"})
     def state_label(self, invoice: Invoice) -> str:
@@ -121,6 +121,7 @@ class InvoiceAdmin(LedgerAdmin):
         context = {
             "invoice": invoice,
             "document": invoice.document if invoice else None,
+            "words": invoice_words(invoice.document) if invoice else None,
             "is_draft": invoice is not None and invoice.state == InvoiceState.DRAFT.value,
             "may_write": self.has_write_permission(request),
             "title": f"Invoice {invoice}",

@@ -6,7 +6,8 @@ from django.template.response import TemplateResponse
 from unfold.decorators import action
 
 from billing.admin.waste import waste_page
-from billing.domain.document import price_text, unit_hours_text
+from billing.domain.document import price_text
+from billing.domain.document_words import hours_words, number_words
 from billing.domain.money import MINOR_DIGITS
 from billing.models import (
     AccrualException,
@@ -56,13 +57,14 @@ class ChargeAdmin(LedgerAdmin):
     @admin.display(description="unit-hours")
     def unit_hours(self, charge: Charge) -> str:
         """Return the quantity as printed."""
-        return unit_hours_text(charge.unit_seconds)
+        return hours_words(charge.unit_seconds)
 
     @admin.display(description="price")
     def price_with_currency(self, charge: Charge) -> str:
         """Return the pinned price."""
         digits = MINOR_DIGITS.get(charge.currency, 0)
-        return f"{price_text(charge.unit_price, digits=digits)} {charge.currency}"
+        price = price_text(charge.unit_price, digits=digits)
+        return f"{number_words(price)} {charge.currency}"
 
     @admin.display(description="correction", boolean=True)
     def is_correction(self, charge: Charge) -> bool:
@@ -99,7 +101,7 @@ class AccrualExceptionAdmin(LedgerAdmin):
     @admin.display(description="unit-hours")
     def unit_hours(self, exception: AccrualException) -> str:
         """Return the quantity as printed."""
-        return unit_hours_text(exception.unit_seconds)
+        return hours_words(exception.unit_seconds)
 
 
 @admin.register(AccruedWindow)

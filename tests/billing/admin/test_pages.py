@@ -9,6 +9,7 @@ from django.test import Client
 from billing.models import BillingPeriod, Invoice, Price, PriceBook, PriceBookAssignment
 from tenants.domain.roles import Role
 from tests.billing.api.office import Office
+from tests.billing.documents import make_document
 from tests.billing.ledger import Use, accrue_everything, sealed_window
 from tests.builders import MONTH_END, grant, make_cluster, make_user
 
@@ -128,6 +129,28 @@ def test_a_month_walks_from_period_to_final_invoice_by_buttons(office: Office) -
     final = Invoice.objects.get()
     assert (final.reference, final.finalized_by) == ("GL-2026-000001", "eric")
     assert "Finalize</" not in re.sub(r"\s+", "", done.content.decode())
+
+
+def test_the_page_of_an_invoice_groups_its_numbers_and_adds_no_sizes(
+    office: Office, draft: Invoice
+) -> None:
+    lines = (("llm", "large", "H100/whole", "2.75", 4_442_401), ("llm", "small", "*", "0.50", 90))
+    Invoice.objects.filter(pk=draft.pk).update(document=make_document(lines=lines))
+    client = enter(office.cast.dora)
+
+    page = client.get(page_of(draft, "change/")).content.decode()
+    cells = [re.sub(r"\s+", " ", cell).strip() for cell in re.findall(r"<td[^>]*>([^<]*)<", page)]
+
+    assert cells[cells.index("Small in all") :][:9] == [
+        *("Small in all", "0.0250", "", "0.01"),
+        *("Large in all", "1,234.0003", "", "3,393.50"),
+        "Total",
+    ]
+    assert cells[cells.index("Total") + 1] == "3,393.51"
+    assert "1234.000278" not in page
+    assert "1234.025278" not in page
+    csv = client.get(page_of(draft, "csv/")).content.decode()
+    assert ",4442401,1234.000278,2.75,3393.50" in csv
 
 
 def test_a_draft_is_made_again_and_discarded_by_buttons(office: Office, draft: Invoice) -> None:
