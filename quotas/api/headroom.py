@@ -16,6 +16,7 @@ from quotas.access import READ_LIMIT, access_person, hidden_scopes
 from quotas.api.fields import SizeField
 from quotas.domain.limit_input import LIMIT_UNITS_MAX, refuse_problems
 from quotas.domain.start_question import LimitRoom, start_words, told_free_units
+from quotas.domain.walls import unread_words
 from quotas.selectors.headroom import (
     StartAnswer,
     StartQuestion,
@@ -163,9 +164,10 @@ class HeadroomSerializer(serializers.Serializer[StartAnswer]):
         """Return the answer as a sentence."""
         asked = self.context["question"]
         hidden = _sight(self).hidden_scopes
-        return start_words(
+        words = start_words(
             answer.verdict, size=asked.size.value, units=asked.units, hidden_scopes=hidden
         )
+        return f"{words} {unread_words(answer.unread, cluster=answer.cluster)}".rstrip()
 
     def get_free_units(self, answer: StartAnswer) -> int | None:
         """Return the most that fit, as far as the caller may know it."""
@@ -175,8 +177,9 @@ class HeadroomSerializer(serializers.Serializer[StartAnswer]):
     def get_hint(self, answer: StartAnswer) -> str | None:
         """Return what stands against an answer that it fits; None where nothing does.
 
-        "cluster_full" where quota allows what no cluster has room for, and "cluster_quota_unclear"
-        where room is left only under a resource name that may be of several sizes.
+        "cluster_full" where quota allows what no cluster has room for; "cluster_quota_unclear"
+        where room is left only under a resource name that may be of several sizes; and
+        "cluster_quota_unread" where a quota in the cluster was not read lately.
         """
         free = [cluster.free_units for cluster in answer.clusters]
         known = [units for units in free if units is not None]
@@ -184,7 +187,9 @@ class HeadroomSerializer(serializers.Serializer[StartAnswer]):
         asked = self.context["question"].units
         if answer.verdict.fits and is_full and max(known) < asked:
             return "cluster_full"
-        return "cluster_quota_unclear" if answer.is_doubtful else None
+        if answer.is_doubtful:
+            return "cluster_quota_unclear"
+        return "cluster_quota_unread" if answer.verdict.fits and answer.unread else None
 
 
 def _sight(serializer: serializers.BaseSerializer[Any]) -> Sight:

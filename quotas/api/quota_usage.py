@@ -53,10 +53,22 @@ class SizeUseSerializer(serializers.Serializer[BoardLine]):
         source="refused", help_text="Refused for lack of room within two hours, not let in since."
     )
     full_in_clusters = serializers.ListField(
-        source="full_in",
+        source="tightness.full_in",
         child=serializers.CharField(),
         help_text="Clusters without admission whose own quotas are full for the project.",
     )
+    tight_in_clusters = serializers.SerializerMethodField(
+        help_text="Likewise, where they leave something, but less than the limit does."
+    )
+    unread_in_clusters = serializers.ListField(
+        source="tightness.unread_in",
+        child=serializers.CharField(),
+        help_text="Likewise, where they were not read lately, so that nobody knows.",
+    )
+
+    def get_tight_in_clusters(self, line: BoardLine) -> list[str]:
+        """Return their slugs alone: what they leave may be the organization's limit."""
+        return [place.cluster for place in line.tightness.tight_in]
 
 
 class UserUseSerializer(serializers.Serializer[Any]):

@@ -7,6 +7,7 @@ reserved by asking, and another pod may be faster.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 from uuid import UUID
 
 from quotas.domain.walls import Wall, room_of, waiting_units
@@ -87,7 +88,7 @@ class StartVerdict:
     Attributes:
         free_units: The most that fit; None when nothing bounds them.
         blocker: The first limit without room, in admission's order.
-        full: The quotas without room, where no limit says no.
+        full: The quotas without room, whether or not a limit says no too.
     """
 
     code: StartCode
@@ -142,14 +143,20 @@ def bound_by_walls(
         running_units: What the project's pods there hold now of the size.
     """
     room = room_of(walls)
-    if room is None or not (verdict.fits or verdict.code is StartCode.LIMIT_REACHED):
+    if room is None or not (verdict.fits or verdict.code in WAITS):
         return verdict
     free = room if verdict.free_units is None else min(room, verdict.free_units)
-    if not verdict.fits or units <= room:
+    if units <= room:
         return replace(verdict, free_units=free)
     waiting = waiting_units(walls, running_units=running_units)
     full = FullWalls(cluster, tuple(walls), waiting)
+    if not verdict.fits:
+        return replace(verdict, free_units=free, full=full)
     return StartVerdict(StartCode.CLUSTER_QUOTA_FULL, free, full=full)
+
+
+WAITS: Final = frozenset({StartCode.LIMIT_REACHED, StartCode.ALLOWANCE_USED})
+"""What time may change: pods end, grants begin, and so does a month."""
 
 
 def told_free_units(
@@ -187,11 +194,14 @@ def start_words(
         return "Nothing may start: the tenant is suspended until it is resumed."
     if verdict.code is StartCode.NOTHING_GRANTED:
         return f"{asked} may not start: no limit grants this size here."
-    if verdict.full is not None:
-        return f"{asked} may not start: {_full_words(verdict.full, hidden_scopes)}"
-    if verdict.blocker is None:
+    if verdict.fits:
         return f"{asked} may start now."
-    return f"{asked} may not start: {_blocked_words(verdict, verdict.blocker, hidden_scopes)}"
+    reasons = []
+    if verdict.blocker is not None:
+        reasons.append(_blocked_words(verdict, verdict.blocker, hidden_scopes))
+    if verdict.full is not None:
+        reasons.append(_full_words(verdict.full, hidden_scopes))
+    return f"{asked} may not start: {' And '.join(reasons)}"
 
 
 def _blocked_words(
@@ -221,6 +231,6 @@ def _full_words(full: FullWalls, hidden_scopes: Collection[str]) -> str:
         for wall in full.walls
     )
     words = f"the quota in cluster {full.cluster} has no room for as many ({told})."
-    if not full.waiting_units:
-        return words
-    return f"{words} Pods that do not run yet take {full.waiting_units} there."
+    if full.waiting_units:
+        words = f"{words} Pods that do not run yet take {full.waiting_units} there."
+    return f"{words} When it will have room is not known."

@@ -6,6 +6,7 @@ a pod is made, only running pods are known; the wall, as it was last read, then 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from metering.domain.gpu_sizes import GPUSize
 from quotas.domain.resource_quota import OPEN_UNITS, keys_of
@@ -24,6 +25,7 @@ class Wall:
         hard_units: Of all resources of the size that have a number.
         used_units: As above: by pods that run and pods that wait.
         is_sure: Whether every one of them can be of no other size.
+        unread_since: When it was last read, where that is so long ago that it bounds nothing; UTC.
     """
 
     namespace: str
@@ -32,6 +34,30 @@ class Wall:
     hard_units: int = 0
     used_units: int = 0
     is_sure: bool = True
+    unread_since: datetime | None = None
+
+
+@dataclass(frozen=True)
+class TightPlace:
+    """A cluster, and how much its quotas leave there in all namespaces of a project together."""
+
+    cluster: str
+    free_units: int
+
+
+@dataclass(frozen=True)
+class Tightness:
+    """Clusters whose own quotas let in less than a limit would; slugs, sorted.
+
+    Attributes:
+        full_in: Nothing more fits.
+        tight_in: Less fits than the limit leaves.
+        unread_in: Some quota there was read too long ago to tell.
+    """
+
+    full_in: tuple[str, ...] = ()
+    tight_in: tuple[TightPlace, ...] = ()
+    unread_in: tuple[str, ...] = ()
 
 
 def wall_of(
@@ -86,6 +112,72 @@ def waiting_units(walls: Sequence[Wall], *, running_units: int) -> int | None:
     if not all(wall.is_sure for wall in walls):
         return None
     return max(0, sum(wall.used_units for wall in walls) - running_units)
+
+
+def believed(wall: Wall, *, read_at: datetime, is_old: bool) -> Wall:
+    """Return a wall as it bounds: one that was read too long ago bounds nothing, and says so.
+
+    Args:
+        wall: As it was read.
+        read_at: When, UTC.
+        is_old: Whether that is too long ago.
+    """
+    if not is_old or wall.room_units is None:
+        return wall
+    return Wall(wall.namespace, None, None, unread_since=read_at)
+
+
+def unread_words(walls: Sequence[Wall], *, cluster: str) -> str:
+    """Return that quotas are not considered, for they were not read lately; "" for none.
+
+    Args:
+        walls: Of the namespaces of one project in the cluster.
+        cluster: Its slug.
+    """
+    old = {wall.namespace: wall.unread_since for wall in walls if wall.unread_since is not None}
+    if not old:
+        return ""
+    since = f"not read since {max(old.values()):%Y-%m-%d %H:%M} UTC"
+    if len(old) == 1:
+        return f"The quota of {next(iter(old))} in cluster {cluster} is not considered: {since}."
+    return f"The quotas of {', '.join(old)} in cluster {cluster} are not considered: {since}."
+
+
+def tightness_of(
+    places: Mapping[str, Sequence[Wall]], *, is_limited: bool, free_units: int | None
+) -> Tightness:
+    """Return where quotas in clusters let in less than a limit does.
+
+    Args:
+        places: The walls of a project, by cluster.
+        is_limited: Whether there is a limit to compare with; an unlimited one is one.
+        free_units: What it leaves; None when unlimited.
+    """
+    told = sorted(places.items())
+    full = tuple(cluster for cluster, walls in told if is_full(walls))
+    tight = (
+        TightPlace(cluster, left) for cluster, walls in told if (left := _left(walls)) is not None
+    )
+    return Tightness(
+        full_in=full,
+        tight_in=tuple(
+            place
+            for place in tight
+            if is_limited
+            and place.cluster not in full
+            and (free_units is None or place.free_units < free_units)
+        ),
+        unread_in=tuple(
+            cluster for cluster, walls in told if any(wall.unread_since for wall in walls)
+        ),
+    )
+
+
+def _left(walls: Sequence[Wall]) -> int | None:
+    """Return what all namespaces leave together; None where no number binds in one of them."""
+    rooms = [wall.room_units for wall in walls]
+    known = [room for room in rooms if room is not None]
+    return sum(known) if rooms and len(known) == len(rooms) else None
 
 
 def _most(rooms: Iterable[int | None]) -> int | None:

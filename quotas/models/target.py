@@ -60,6 +60,7 @@ class EnforcementTarget(models.Model):
     drifts_repaired = models.PositiveIntegerField(default=0, db_default=0)
     applied_at = models.DateTimeField(null=True, blank=True)
     checked_at = models.DateTimeField(null=True, blank=True)
+    """When it was last read; a try that failed is no reading."""
 
     class Meta:
         ordering = ["cluster__slug", "namespace"]

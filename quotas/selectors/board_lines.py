@@ -14,7 +14,7 @@ from metering.domain.waste_rules import WasteThresholds
 from quotas.domain.exhaustion import Exhaustion
 from quotas.domain.headroom import Headroom
 from quotas.domain.tally import Tally, TallyKey
-from quotas.domain.walls import is_full
+from quotas.domain.walls import Tightness, Wall, tightness_of
 from quotas.models import QuotaLimit, QuotaSuspension
 from quotas.selectors.exhaustion import expected_exhaustions
 from quotas.selectors.grant_terms import GrantTerm, grant_terms
@@ -42,7 +42,7 @@ class BoardLine:
         hoarded_units: What it keeps from others and never uses.
         refused: Workloads that wait for room, each once.
         exhaustion: When its trend reaches it; None where there is no forecast.
-        full_in: Slugs of clusters that ask nobody and whose own quotas are full for the project.
+        tightness: Where clusters that ask nobody let in less for the project, by quotas of theirs.
     """
 
     size: GPUSize
@@ -55,7 +55,7 @@ class BoardLine:
     hoarded_units: int = 0
     refused: int = 0
     exhaustion: Exhaustion | None = None
-    full_in: tuple[str, ...] = ()
+    tightness: Tightness = field(default_factory=Tightness)
 
 
 @dataclass(frozen=True)
@@ -104,23 +104,23 @@ class BoardFacts:
             model_group=key.model_group,
             cluster="" if key.cluster_id is None else self.clusters.get(key.cluster_id, ""),
             refused=self.refused[_refused_key(key)] if is_wide else 0,
-            full_in=self._full_in(key),
+            tightness=tightness_of(
+                self._walls_of(key),
+                is_limited=limit is not None,
+                free_units=headroom.free_units,
+            ),
             **({} if limit is None else self._of_limit(key, limit)),  # type: ignore[arg-type]
         )
 
-    def _full_in(self, key: TallyKey) -> tuple[str, ...]:
-        """Return the clusters that refuse the project more, whatever the limit leaves."""
+    def _walls_of(self, key: TallyKey) -> dict[str, list[Wall]]:
+        """Return what clusters say to a project by themselves, by their slugs."""
         if key.project_id is None or key.username is not None or key.model_group:
-            return ()
-        return tuple(
-            sorted(
-                self.clusters.get(cluster_id, "")
-                for (project_id, cluster_id), walls in self.walls.items()
-                if project_id == key.project_id
-                and key.cluster_id in {None, cluster_id}
-                and is_full([wall.of(key.size) for wall in walls])
-            )
-        )
+            return {}
+        return {
+            self.clusters.get(cluster_id, ""): [wall.of(key.size) for wall in walls]
+            for (project_id, cluster_id), walls in self.walls.items()
+            if project_id == key.project_id and key.cluster_id in {None, cluster_id}
+        }
 
     def _of_limit(self, key: TallyKey, limit: LimitInForce) -> dict[str, object]:
         grants = self.grants.get(limit.limit_id, ())

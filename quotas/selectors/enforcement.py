@@ -151,10 +151,14 @@ UNSETTLED: Final = ~Q(state=EnforcementState.APPLIED) | Q(
 
 
 def unread_target_ids(*, at: datetime, limit: int) -> list[int]:
-    """Return applied targets that have not been read for a while, longest unread first."""
+    """Return applied targets that have not been read for a while, longest unread first.
+
+    One that could not be read waits as long again, so that it keeps no other from its turn.
+    """
     rows = EnforcementTarget.objects.filter(
         ~UNSETTLED,
         checked_at__lte=at - DRIFT_CHECK_EVERY,
+        not_before__lte=at,
         cluster__state=LifecycleState.ACTIVE,
     )
     return list(rows.order_by("checked_at", "pk").values_list("pk", flat=True)[:limit])

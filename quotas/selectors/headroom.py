@@ -16,18 +16,19 @@ from django.db.models import Q
 from metering.domain.gpu_sizes import GPUSize
 from metering.selectors.cluster_room import ClusterRoom, cluster_room
 from quotas.domain.start_question import (
+    WAITS,
     LimitRoom,
-    StartCode,
     StartVerdict,
     bound_by_walls,
     judge_start,
 )
 from quotas.domain.tally import Tally
 from quotas.domain.walls import Wall, sure_room_of
-from quotas.models import LimitScope, QuotaCounter, QuotaSuspension
+from quotas.models import LimitScope, QuotaSuspension
 from quotas.selectors.in_force import LimitInForce, limits_in_force
 from quotas.selectors.start_times import StartTime, start_time
 from quotas.selectors.units_now import PodNow, pods_now, tally_key
+from quotas.selectors.used_allowances import used_up_limit_ids
 from quotas.selectors.walls import Walls, walls_of_projects
 from tenants.models import Project
 
@@ -63,6 +64,7 @@ class StartAnswer:
         when: The estimate; None when it may start, or nothing known will change it.
         clusters: Where the project has namespaces, and what their nodes have left, by slug.
         is_doubtful: Whether it fits only if a resource that may be of several sizes is of this one.
+        unread: Quotas in that cluster that are not considered, for they were not read lately.
     """
 
     verdict: StartVerdict
@@ -71,6 +73,7 @@ class StartAnswer:
     when: StartTime | None
     clusters: tuple[ClusterRoom, ...]
     is_doubtful: bool = False
+    unread: tuple[Wall, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,13 @@ class _Place:
     rooms: tuple[LimitRoom, ...]
     verdict: StartVerdict
     walls: tuple[Wall, ...]
+
+    @property
+    def unread(self) -> tuple[Wall, ...]:
+        """The walls that could say no if they were read."""
+        if not (self.verdict.fits or self.verdict.code in WAITS):
+            return ()
+        return tuple(wall for wall in self.walls if wall.unread_since is not None)
 
 
 def clusters_of_project(question: StartQuestion, *, at: datetime) -> tuple[ClusterRoom, ...]:
@@ -125,9 +135,10 @@ def answer_start(
         verdict=best.verdict,
         cluster="" if best.cluster is None else best.cluster.slug,
         limits=best.rooms,
-        when=_when(question, places, pods, at=at),
+        when=_when(question, best, places, pods, at=at),
         clusters=tuple(clusters),
         is_doubtful=_is_doubtful(best, question),
+        unread=best.unread,
     )
 
 
@@ -191,7 +202,7 @@ def _places(
     at: datetime,
 ) -> list[_Place]:
     tally = Tally(pod.use for pod in pods)
-    used_up = _used_allowances(own, at=at)
+    used_up = used_up_limit_ids(own, at=at)
     slugs = {cluster.cluster_id: cluster.slug for cluster in clusters}
     places = []
     candidates: Sequence[ClusterRoom | None] = clusters or (None,)
@@ -247,36 +258,26 @@ def _room(
     )
 
 
-def _used_allowances(own: Iterable[LimitInForce], *, at: datetime) -> set[UUID]:
-    hours = {
-        limit.limit_id: limit.monthly_unit_hours
-        for limit in own
-        if limit.monthly_unit_hours is not None
-    }
-    if not hours:
-        return set()
-    rows = QuotaCounter.objects.filter(limit_id__in=list(hours), month=at.date().replace(day=1))
-    return {
-        limit_id
-        for limit_id, unit_seconds in rows.values_list("limit_id", "month_unit_seconds")
-        if unit_seconds >= hours[limit_id] * SECONDS_PER_HOUR
-    }
-
-
-SECONDS_PER_HOUR: Final = 3600
-
-
-def _room_of(place: _Place) -> tuple[bool, bool, int]:
-    """Rank a place: where it fits before where it does not, then by what is free."""
-    free = place.verdict.free_units
-    return (place.verdict.fits, free is None, free or 0)
+def _room_of(place: _Place) -> tuple[bool, bool, bool, int, bool]:
+    """Rank a place: where it fits, and surely, then by what is free, then where no wall stands."""
+    fits, free = place.verdict.fits, place.verdict.free_units
+    return (fits, fits and not place.unread, free is None, free or 0, place.verdict.full is None)
 
 
 def _when(
-    question: StartQuestion, places: Sequence[_Place], pods: Sequence[PodNow], *, at: datetime
+    question: StartQuestion,
+    best: _Place,
+    places: Iterable[_Place],
+    pods: Sequence[PodNow],
+    *,
+    at: datetime,
 ) -> StartTime | None:
-    waits = {StartCode.LIMIT_REACHED, StartCode.ALLOWANCE_USED}
-    if any(place.verdict.code not in waits for place in places):
+    """Return the estimate; None where a quota in the cluster stands in the way.
+
+    Nobody knows when that has room: it is given back by pods that wait, too.
+    """
+    places = [place for place in places if place.verdict.full is None]
+    if best.verdict.full is not None or any(p.verdict.code not in WAITS for p in places):
         return None
     return start_time(
         [list(zip(place.limits, place.rooms, strict=True)) for place in places],

@@ -17,7 +17,7 @@ from django.db.models import F
 from quotas.domain.planning import ceiling_of
 from quotas.models import EnforcementState, EnforcementTarget
 from quotas.protocols import QuotaConflictError, QuotaEnforcer, StaleGenerationError
-from quotas.selectors.enforcement import UNSETTLED
+from quotas.selectors.enforcement import DRIFT_CHECK_EVERY, UNSETTLED
 from quotas.services.asking import WITH_TENANT, Answer, ask_all, desired_of, endpoint_of
 from quotas.services.settling import (
     Claim,
@@ -170,7 +170,8 @@ def _note_unread(
         assert error is not None  # noqa: S101 - As above.
         tell_crash(error, event=CRASHED, key=answer.asked.pk, at=at)
         return
-    write(checked_at=at, last_error=told_briefly(f"{error.reason}: {error}"))
+    # `checked_at` stays what it is: readings have an age, and walls are believed by it.
+    write(not_before=at + DRIFT_CHECK_EVERY, last_error=told_briefly(f"{error.reason}: {error}"))
     log.warning("quotas.enforcement.unread", target=answer.asked.pk, reason=error.reason)
 
 

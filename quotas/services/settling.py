@@ -111,7 +111,6 @@ def settle_conflict(
         claim,
         state=EnforcementState.CONFLICT,
         last_error=told,
-        checked_at=at,
         not_before=at + delay_after(claim.attempt),
     )
     if not known:

@@ -1,5 +1,7 @@
 """Builder of walls: the quota of a namespace, as it was read from its cluster."""
 
+from datetime import datetime
+
 from quotas.models import EnforcementTarget
 from tenants.models import Cluster, Project
 from tests.builders import AT
@@ -15,6 +17,7 @@ def make_wall(
     used: int,
     namespace: str | None = None,
     is_read: bool = True,
+    read_at: datetime = AT,
 ) -> EnforcementTarget:
     """Return a namespace's quota of whole GPUs, read back from the cluster unless told otherwise.
 
@@ -30,5 +33,5 @@ def make_wall(
         live_hard={GPU: hard},
         live_used={GPU: used},
         not_before=AT,
-        checked_at=AT if is_read else None,
+        checked_at=read_at if is_read else None,
     )

@@ -84,12 +84,29 @@ def test_a_full_quota_in_the_cluster_is_noted_although_the_limit_has_room(cast: 
     bind(plain, "llm", cast.llm)
     see_size(plain, "nvidia.com/gpu", "large", at=timezone.now())
     make_limit(cast.acme, cast.llm, units=16)
-    make_wall(plain, cast.llm, hard=12, used=16)
+    make_wall(plain, cast.llm, hard=12, used=16, read_at=timezone.now())
 
     shown = page(cast)
 
     assert "0 of 16" in shown
     assert shown.count("full in the cluster: plain") == 1
+
+
+def test_what_a_cluster_leaves_and_what_was_not_read_lately_are_noted(cast: Cast) -> None:
+    now = timezone.now()
+    for slug, minutes in (("plain", 24), ("silent", 26)):
+        cluster = make_cluster(slug)
+        bind(cluster, "llm", cast.llm)
+        see_size(cluster, "nvidia.com/gpu", "large", at=now)
+        read_at = now - timedelta(minutes=minutes)
+        make_wall(cluster, cast.llm, hard=12, used=9, read_at=read_at)
+    make_limit(cast.acme, cast.llm, units=16)
+
+    shown = page(cast)
+
+    assert "3 left in the cluster: plain" in shown
+    assert "not read lately: silent" in shown
+    assert "left in the cluster: silent" not in shown
 
 
 def test_who_waits_is_told_by_name_and_the_rest_is_counted(hopper: Cluster, cast: Cast) -> None:

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from quotas.models import QuotaLimit
+from quotas.models import EnforcementTarget, QuotaLimit
 from tenants.models import Cluster
 from tests.builders import bind, make_cluster
 from tests.cast import Cast
 from tests.quotas.api.conftest import Caller
 from tests.quotas.builders import make_limit, see_size
 from tests.quotas.fair_use import give, reserve, run
-from tests.quotas.fair_use_walls import make_wall
+from tests.quotas.fair_use_walls import GPU, make_wall
 
 URL = "/api/v1/headroom/"
 FORECASTS = "/api/v1/quota-forecasts/"
@@ -119,7 +119,7 @@ def test_a_full_quota_in_the_cluster_is_told_with_figures_to_who_reads_every_lim
     see_size(plain, "nvidia.com/gpu", "large", at=timezone.now())
     make_limit(cast.acme, units=12)
     make_limit(cast.acme, cast.llm, units=16)
-    make_wall(plain, cast.llm, hard=12, used=13)
+    make_wall(plain, cast.llm, hard=12, used=13, read_at=timezone.now())
 
     bodies = {name: caller(name).get(URL, asked(cast)).json() for name in ("carol", "ann")}
 
@@ -130,17 +130,58 @@ def test_a_full_quota_in_the_cluster_is_told_with_figures_to_who_reads_every_lim
         (None, None, None)
     }
     refused = "1 Large may not start: the quota in cluster plain has no room for as many"
-    waits = "Pods that do not run yet take 13 there."
+    waits = "Pods that do not run yet take 13 there. When it will have room is not known."
     assert bodies["ann"]["why"] == f"{refused} (llm uses 13 of 12). {waits}"
     assert bodies["carol"]["why"] == f"{refused} (llm). {waits}"
     assert [bodies[name]["free_units"] for name in ("ann", "carol")] == [0, None]
+
+
+def test_what_limits_and_quotas_refuse_both_has_no_time(cast: Cast, caller: Caller) -> None:
+    plain = make_cluster("plain")
+    bind(plain, "llm", cast.llm)
+    see_size(plain, "nvidia.com/gpu", "large", at=timezone.now())
+    limit = make_limit(cast.acme, cast.llm, units=0)
+    give(limit, 4, begin_at=timezone.now() + timedelta(hours=5), end_at=None)
+    wall = make_wall(plain, cast.llm, hard=12, used=12, read_at=timezone.now())
+
+    behind = caller("carol").get(URL, asked(cast)).json()
+    EnforcementTarget.objects.filter(pk=wall.pk).update(live_used={GPU: 11})
+    beside = caller("carol").get(URL, asked(cast)).json()
+
+    assert (behind["code"], behind["when"]) == ("limit_reached", None)
+    assert behind["why"] == (
+        "1 Large may not start: the project llm holds 0 and was let in for 0 of 0. And the quota "
+        "in cluster plain has no room for as many (llm). Pods that do not run yet "
+        "take 12 there. When it will have room is not known."
+    )
+    assert beside["when"]["basis"] == "known_changes"
+    assert "quota" not in beside["why"]
+
+
+def test_a_quota_not_read_for_long_bounds_nothing_and_that_is_told(
+    cast: Cast, caller: Caller
+) -> None:
+    plain = make_cluster("plain")
+    bind(plain, "llm", cast.llm)
+    see_size(plain, "nvidia.com/gpu", "large", at=timezone.now())
+    make_limit(cast.acme, cast.llm, units=16)
+    read_at = timezone.now() - timedelta(minutes=26)
+    make_wall(plain, cast.llm, hard=12, used=12, read_at=read_at)
+
+    body = caller("carol").get(URL, asked(cast)).json()
+
+    assert (body["fits"], body["free_units"], body["hint"]) == (True, 16, "cluster_quota_unread")
+    assert body["why"] == (
+        "1 Large may start now. The quota of llm in cluster plain is not considered: "
+        f"not read since {read_at:%Y-%m-%d %H:%M} UTC."
+    )
 
 
 def test_room_under_a_name_of_several_sizes_is_hinted(cast: Cast, caller: Caller) -> None:
     plain = make_cluster("plain")
     bind(plain, "llm", cast.llm)
     make_limit(cast.acme, cast.llm, units=16)
-    make_wall(plain, cast.llm, hard=12, used=9)
+    make_wall(plain, cast.llm, hard=12, used=9, read_at=timezone.now())
 
     body = caller("ann").get(URL, asked(cast)).json()
 

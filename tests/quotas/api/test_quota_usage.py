@@ -1,6 +1,9 @@
 """/api/v1/quota-usage/ and /api/v1/enforcement-targets/ through HTTP."""
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from quotas.models import EnforcementTarget, QuotaLimit
@@ -9,8 +12,9 @@ from tenants.domain.actors import system_actor
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
 from tests.quotas.api.conftest import Caller
-from tests.quotas.builders import hold, make_limit
+from tests.quotas.builders import hold, make_limit, see_size
 from tests.quotas.fair_use import give, suspend
+from tests.quotas.fair_use_walls import make_wall
 
 URL = "/api/v1/quota-usage/"
 
@@ -49,6 +53,8 @@ def test_an_administrator_sees_the_whole_organization(cast: Cast, caller: Caller
         "hoarded_units": 0,
         "refused_workloads": 0,
         "full_in_clusters": [],
+        "tight_in_clusters": [],
+        "unread_in_clusters": [],
     }
     assert (acme["is_suspended"], acme["narrower"]) == (False, [])
     assert [project["slug"] for project in acme["projects"]] == ["llm", "vision"]
@@ -143,3 +149,24 @@ def test_enforcement_is_the_platforms_to_see(caller: Caller) -> None:
     assert (one.status_code, one.json()["namespace"]) == (200, "llm")
     assert hidden.status_code == 404
     assert caller("alice").get(url).json()["results"] == []
+
+
+def test_where_clusters_let_in_less_is_told_by_their_names_alone(
+    cast: Cast, caller: Caller
+) -> None:
+    now = timezone.now()
+    for slug, used, minutes in (("full", 12, 1), ("tight", 9, 1), ("silent", 9, 60)):
+        cluster = make_cluster(slug)
+        bind(cluster, "llm", cast.llm)
+        see_size(cluster, "nvidia.com/gpu", "large", at=now)
+        read_at = now - timedelta(minutes=minutes)
+        make_wall(cluster, cast.llm, hard=12, used=used, read_at=read_at)
+    make_limit(cast.acme, cast.llm, units=16)
+
+    for name in ("alice", "carol"):
+        (acme,) = caller(name).get(URL).json()["results"]
+        large = acme["projects"][0]["sizes"][2]
+
+        assert large["full_in_clusters"] == ["full"]
+        assert large["tight_in_clusters"] == ["tight"]
+        assert large["unread_in_clusters"] == ["silent"]

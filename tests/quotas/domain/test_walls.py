@@ -1,5 +1,7 @@
 """What the quotas of namespaces leave of a size."""
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,11 +16,25 @@ from quotas.domain.start_question import (
     start_words,
     told_free_units,
 )
-from quotas.domain.walls import Wall, is_full, room_of, sure_room_of, waiting_units, wall_of
+from quotas.domain.walls import (
+    Tightness,
+    TightPlace,
+    Wall,
+    believed,
+    is_full,
+    room_of,
+    sure_room_of,
+    tightness_of,
+    unread_words,
+    waiting_units,
+    wall_of,
+)
 
 LARGE = frozenset({GPUSize.LARGE})
 GPU = "requests.nvidia.com/gpu"
 FULL = Wall("llm-train", 0, 0, hard_units=12, used_units=16)
+READ_AT = datetime(2026, 11, 1, 8, 30, tzinfo=UTC)
+OLD = Wall("llm-train", None, None, unread_since=READ_AT)
 FITS = StartVerdict(StartCode.FITS, 6)
 rooms = st.none() | st.integers(min_value=0, max_value=20)
 
@@ -102,8 +118,14 @@ def test_no_more_is_promised_than_the_walls_leave() -> None:
     assert bound(ungoverned, Wall("llm-train", 2, 2)).free_units == 2
     full = FullWalls("hopper", (FULL,), 6)
     assert bound(FITS, FULL) == StartVerdict(StartCode.CLUSTER_QUOTA_FULL, 0, full=full)
-    reached = StartVerdict(StartCode.LIMIT_REACHED, 1)
-    assert bound(reached, FULL) == StartVerdict(StartCode.LIMIT_REACHED, 0)
+
+
+@pytest.mark.parametrize("code", [StartCode.LIMIT_REACHED, StartCode.ALLOWANCE_USED])
+def test_what_limits_refuse_keeps_its_reason_and_gets_the_walls_beside_it(code: StartCode) -> None:
+    full = FullWalls("hopper", (FULL,), 6)
+
+    assert bound(StartVerdict(code, 1), FULL) == StartVerdict(code, 0, full=full)
+    assert bound(StartVerdict(code, 1), Wall("llm-train", 2, 2)) == StartVerdict(code, 1)
 
 
 @pytest.mark.parametrize("code", [StartCode.SUSPENDED, StartCode.NOTHING_GRANTED])
@@ -129,11 +151,68 @@ def test_the_words_name_the_namespace_and_hide_its_figures_from_who_may_not_know
 
     assert start_words(verdict, size="large", units=2) == (
         "2 Large may not start: the quota in cluster hopper has no room for as many "
-        "(llm-train uses 16 of 12). Pods that do not run yet take 6 there."
+        "(llm-train uses 16 of 12). Pods that do not run yet take 6 there. When it will have room "
+        "is not known."
     )
     hidden = start_words(verdict, size="large", units=2, hidden_scopes={"organization"})
     assert "(llm-train)" in hidden
     assert "12" not in hidden
     calm = bound(FITS, Wall("llm-train", 1, 1, 9, 8))
-    assert start_words(calm, size="large", units=2).endswith("(llm-train uses 8 of 9).")
+    assert start_words(calm, size="large", units=2).endswith(
+        "(llm-train uses 8 of 9). When it will have room is not known."
+    )
     assert told_free_units(verdict, []) == 0
+
+
+def test_what_was_read_too_long_ago_bounds_nothing_and_says_since_when() -> None:
+    assert believed(FULL, read_at=READ_AT, is_old=False) == FULL
+    assert believed(FULL, read_at=READ_AT, is_old=True) == OLD
+    assert (room_of([OLD]), sure_room_of([OLD]), is_full([OLD])) == (None, None, False)
+    nothing = Wall("llm-open", None, None)
+    assert believed(nothing, read_at=READ_AT, is_old=True) == nothing
+
+
+def test_the_words_say_what_is_not_considered_and_since_when_none_of_it_was_read() -> None:
+    newer = Wall("llm-dev", None, None, unread_since=READ_AT.replace(hour=9))
+
+    assert unread_words([FULL], cluster="hopper") == ""
+    assert unread_words([FULL, OLD], cluster="hopper") == (
+        "The quota of llm-train in cluster hopper is not considered: "
+        "not read since 2026-11-01 08:30 UTC."
+    )
+    assert unread_words([OLD, newer], cluster="hopper") == (
+        "The quotas of llm-train, llm-dev in cluster hopper are not considered: "
+        "not read since 2026-11-01 09:30 UTC."
+    )
+
+
+ROOMY = Wall("llm-dev", 3, 3, hard_units=4, used_units=1)
+TIGHT = Tightness(tight_in=(TightPlace("hopper", 3),))
+
+
+@pytest.mark.parametrize(
+    ("walls", "free_units", "told"),
+    [
+        ([ROOMY], 4, TIGHT),
+        ([ROOMY], None, TIGHT),
+        ([ROOMY], 3, Tightness()),
+        ([ROOMY, ROOMY], 6, Tightness()),
+        ([FULL, ROOMY], 4, TIGHT),
+        ([ROOMY, Wall("llm-open", None, None)], 4, Tightness()),
+        ([FULL], 4, Tightness(full_in=("hopper",))),
+        ([OLD, FULL], 4, Tightness(unread_in=("hopper",))),
+        ([], 4, Tightness()),
+    ],
+)
+def test_a_cluster_is_told_as_full_or_tight_or_unread(
+    walls: list[Wall], free_units: int | None, told: Tightness
+) -> None:
+    assert tightness_of({"hopper": walls}, is_limited=True, free_units=free_units) == told
+
+
+def test_without_a_limit_there_is_nothing_to_leave_less_than() -> None:
+    places = {"hopper": [ROOMY], "ampere": [FULL]}
+
+    found = tightness_of(places, is_limited=False, free_units=None)
+
+    assert found == Tightness(full_in=("ampere",))

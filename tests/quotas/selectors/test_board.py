@@ -8,6 +8,7 @@ from pytest_django import DjangoAssertNumQueries
 from metering.domain.gpu_sizes import GPUSize
 from metering.domain.waste_rules import WasteThresholds
 from quotas.domain.exhaustion import ExhaustionOutcome
+from quotas.domain.walls import Tightness, TightPlace
 from quotas.models import QuotaLimit
 from quotas.selectors.board import OrganizationUse, ProjectUse, quota_board
 from tenants.models import Cluster, Project
@@ -244,13 +245,16 @@ def test_a_cluster_whose_quota_is_full_is_told_beside_what_the_limit_leaves(cast
 
     found = llm(cast)
 
-    assert (found.sizes[2].headroom.free_units, found.sizes[2].full_in) == (16, ("plain",))
-    assert {line.cluster: line.full_in for line in found.narrower} == {
+    assert (found.sizes[2].headroom.free_units, found.sizes[2].tightness.full_in) == (
+        16,
+        ("plain",),
+    )
+    assert {line.cluster: line.tightness.full_in for line in found.narrower} == {
         "other": (),
         "plain": ("plain",),
     }
-    assert found.users[0].lines[0].full_in == ()
-    assert board(cast)[1].sizes[2].full_in == ()
+    assert found.users[0].lines[0].tightness == Tightness()
+    assert board(cast)[1].sizes[2].tightness == Tightness()
 
 
 def test_what_was_granted_nothing_in_the_cluster_is_not_full(cast: Cast) -> None:
@@ -259,7 +263,32 @@ def test_what_was_granted_nothing_in_the_cluster_is_not_full(cast: Cast) -> None
     make_limit(cast.acme, cast.llm, units=16)
     make_wall(plain, cast.llm, hard=0, used=0)
 
-    assert llm(cast).sizes[2].full_in == ()
+    assert llm(cast).sizes[2].tightness == Tightness(tight_in=(TightPlace("plain", 0),))
+
+
+def test_a_cluster_that_leaves_less_than_the_limit_is_told_with_how_much(cast: Cast) -> None:
+    plain, other = make_cluster("plain"), make_cluster("other")
+    for cluster in (plain, other):
+        bind(cluster, "llm", cast.llm)
+    make_limit(cast.acme, cast.llm, units=16)
+    make_limit(cast.acme, cast.llm, units=8, cluster=other)
+    make_wall(plain, cast.llm, hard=12, used=9)
+    make_wall(other, cast.llm, hard=8, used=0)
+
+    found = llm(cast)
+
+    assert found.sizes[2].tightness.tight_in == (TightPlace("other", 8), TightPlace("plain", 3))
+    assert found.narrower[0].tightness == Tightness()
+    assert found.sizes[0].tightness == Tightness()
+
+
+def test_a_quota_that_was_not_read_for_long_is_neither_full_nor_open(cast: Cast) -> None:
+    plain = make_cluster("plain")
+    bind(plain, "llm", cast.llm)
+    make_limit(cast.acme, cast.llm, units=16)
+    make_wall(plain, cast.llm, hard=12, used=16, read_at=AT - HOUR)
+
+    assert llm(cast).sizes[2].tightness == Tightness(unread_in=("plain",))
 
 
 def test_nothing_is_a_board_of_nothing(cast: Cast) -> None:

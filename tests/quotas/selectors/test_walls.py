@@ -1,14 +1,16 @@
 """Headroom in clusters that do not ask admission: the quotas there bound what is promised."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from metering.domain.gpu_sizes import GPUSize
+from quotas.domain.resource_quota import OPEN_UNITS
 from quotas.domain.start_question import StartCode
 from quotas.domain.walls import Wall
-from quotas.models import EnforcementTarget, QuotaLimit
+from quotas.models import EnforcementTarget, QuotaCounter, QuotaLimit
 from quotas.selectors.headroom import (
     StartAnswer,
     StartQuestion,
@@ -20,9 +22,11 @@ from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
 from tests.quotas.builders import hold, make_limit, see_size
+from tests.quotas.fair_use import give, suspend
 from tests.quotas.fair_use_walls import GPU, make_wall
 
 BURST = ["gpu-ledger-burst"]
+HOUR_SECONDS = 3600
 
 
 @pytest.fixture
@@ -79,6 +83,80 @@ def test_a_quota_never_read_bounds_nothing(hopper: Cluster, cast: Cast) -> None:
     make_wall(hopper, cast.llm, hard=12, used=16, is_read=False)
 
     assert ask(cast).verdict.free_units == 6
+
+
+@pytest.mark.parametrize(("minutes", "free_units"), [(25, 0), (26, 6)])
+def test_a_reading_bounds_for_25_minutes(
+    hopper: Cluster, cast: Cast, minutes: int, free_units: int
+) -> None:
+    read_at = AT - timedelta(minutes=minutes)
+    make_wall(hopper, cast.llm, hard=12, used=16, read_at=read_at)
+
+    answer = ask(cast)
+
+    assert answer.verdict.free_units == free_units
+    unread = Wall("llm", None, None, unread_since=read_at)
+    assert answer.unread == (() if minutes == 25 else (unread,))
+
+
+def test_an_old_reading_without_a_number_is_nothing_to_tell(hopper: Cluster, cast: Cast) -> None:
+    make_wall(hopper, cast.llm, hard=OPEN_UNITS, used=16, read_at=AT - timedelta(hours=9))
+
+    assert (ask(cast).verdict.free_units, ask(cast).unread) == (6, ())
+
+
+def test_who_may_not_start_anyhow_is_told_nothing_of_old_readings(
+    hopper: Cluster, cast: Cast
+) -> None:
+    make_wall(hopper, cast.llm, hard=12, used=16, read_at=AT - timedelta(hours=9))
+    suspend(cast.acme)
+
+    assert (ask(cast).verdict.code, ask(cast).unread) == (StartCode.SUSPENDED, ())
+
+
+def test_a_cluster_whose_quota_was_read_comes_before_one_nobody_reads(
+    hopper: Cluster, cast: Cast
+) -> None:
+    make_wall(hopper, cast.llm, hard=12, used=16, read_at=AT - timedelta(hours=9))
+    ampere = make_cluster("ampere")
+    bind(ampere, "llm", cast.llm)
+    see_size(ampere, "nvidia.com/gpu", "large")
+    make_wall(ampere, cast.llm, hard=12, used=9)
+
+    assert (ask(cast).cluster, ask(cast).verdict.free_units) == ("ampere", 3)
+    assert (ask(cast, units=4).cluster, ask(cast, units=4).verdict.free_units) == ("hopper", 6)
+
+
+def test_when_is_told_of_the_cluster_in_which_no_quota_stands_in_the_way(
+    hopper: Cluster, cast: Cast
+) -> None:
+    give(QuotaLimit.objects.get(), 4, begin_at=AT + timedelta(hours=5), end_at=None)
+    make_wall(hopper, cast.llm, hard=12, used=12)
+    both = ask(cast, units=8)
+    bind(make_cluster("ampere"), "llm", cast.llm)
+
+    other = ask(cast, units=8)
+
+    assert (both.verdict.code, both.when) == (StartCode.LIMIT_REACHED, None)
+    assert both.verdict.full is not None
+    assert (other.cluster, other.verdict.full) == ("ampere", None)
+    assert other.when is not None
+    assert other.when.median_at == AT + timedelta(hours=5)
+
+
+def test_next_month_does_not_empty_a_full_quota(hopper: Cluster, cast: Cast) -> None:
+    limit = QuotaLimit.objects.get()
+    QuotaLimit.objects.update(monthly_unit_hours=1)
+    QuotaCounter.objects.create(
+        limit=limit, month=AT.date().replace(day=1), month_unit_seconds=HOUR_SECONDS
+    )
+    open_answer = ask(cast)
+    make_wall(hopper, cast.llm, hard=12, used=12)
+
+    answer = ask(cast)
+
+    assert open_answer.when is not None
+    assert (answer.verdict.code, answer.when) == (StartCode.ALLOWANCE_USED, None)
 
 
 def test_where_admission_is_asked_reservations_know_what_waits(hopper: Cluster, cast: Cast) -> None:

@@ -84,6 +84,31 @@ def test_a_cluster_that_cannot_be_read_keeps_its_state_and_says_why(
     assert check() == "applied"
 
     assert target_of().last_error == "unreachable: The cluster did not answer."
+
+
+@pytest.mark.usefixtures("hopper")
+def test_a_try_that_failed_is_no_reading_and_waits_as_long_again(live: SimulatedCluster) -> None:
+    refresh()
+    apply()
+    live.failure = "unreachable"
+
+    check()
+
+    assert (target_of().checked_at, target_of().not_before) == (AT, LATER + DRIFT_CHECK_EVERY)
+    soon, due = LATER + timedelta(minutes=9), LATER + DRIFT_CHECK_EVERY
+    assert unread_target_ids(at=soon, limit=9) == []
+    assert unread_target_ids(at=due, limit=9) == [target_of().pk]
+
+
+@pytest.mark.usefixtures("hopper")
+def test_what_is_in_conflict_was_not_read(live: SimulatedCluster) -> None:
+    refresh()
+    apply()
+    live.edit_by_hand("llm", {GPU: 64}, manager="kubectl-edit")
+    check()
+
+    assert apply(at=LATER.replace(hour=23)) == "conflict"
+
     assert target_of().checked_at == LATER
 
 
