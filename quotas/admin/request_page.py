@@ -9,12 +9,13 @@ from django.conf import settings
 
 from quotas.access import READ_REQUEST, access_request
 from quotas.adapters import cost_estimator
-from quotas.domain.request_words import deed_words, money_words, price_words
+from quotas.domain.request_words import Allowed, deed_words, money_words, price_words
 from quotas.models import QuotaRequest, RequestState
 from quotas.protocols.costs import CostEstimate
-from quotas.selectors.request_standing import standing_of
+from quotas.selectors.request_standing import Standing, standing_of
 from quotas.services.request_comments import may_comment
 from quotas.services.request_costs import CostToday, cost_today
+from quotas.services.request_granting import is_dated
 from quotas.services.request_news import words_of
 from quotas.services.request_preview import problems_in_the_way
 from quotas.services.request_steps import may_decide
@@ -57,11 +58,12 @@ def request_page(shown: QuotaRequest, *, actor: Actor, at: datetime) -> dict[str
     is_open = found.state == RequestState.SUBMITTED
     today = _cost_today(found, at=at) if is_open else None
     words = words_of(found)
+    standing = standing_of(found, at=at, burst_classes=settings.BURST_PRIORITY_CLASSES)
     return {
         "asked": found,
         "title": f"{words.total} for {words.holder}",
-        "words": words,
-        "standing": standing_of(found, at=at, burst_classes=settings.BURST_PRIORITY_CLASSES),
+        "sentence": _sentence(found, standing),
+        "standing": standing,
         "in_the_way": problems_in_the_way(request=found, actor=actor, at=at) if is_open else (),
         "is_open": is_open,
         "may_decide": is_open and may_decide(found, actor=actor),
@@ -70,6 +72,31 @@ def request_page(shown: QuotaRequest, *, actor: Actor, at: datetime) -> dict[str
         "cost_note": found.cost.get("note", "") if today is None else today.total.note,
         "history": [_history_row(fact) for fact in _history(found)],
     }
+
+
+def _sentence(request: QuotaRequest, standing: Standing) -> str:
+    """Say what would become of it, or what became of it.
+
+    An approval refuses a number that is not in force any more, so what an approved request was
+    asked beside is what held when it was approved.
+    """
+    words = words_of(request)
+    if request.state not in {RequestState.SUBMITTED, RequestState.APPROVED}:
+        return words.sentence_in_vain
+    speaks_of_burst = request.burst_units is not None
+    now = Allowed(
+        standing.limit_units if is_dated(request) else standing.set_units,
+        standing.burst_units if speaks_of_burst else None,
+        is_unlimited=standing.is_set and standing.set_units is None,
+    )
+    if request.state == RequestState.SUBMITTED or request.decided_at is None:
+        return words.would_be(now=now)
+    before = Allowed(
+        request.units_before,
+        request.burst_before if speaks_of_burst else None,
+        is_unlimited=request.is_unlimited_before,
+    )
+    return words.was_approved(before=before, now=now, decided_at=request.decided_at)
 
 
 def _cost_today(request: QuotaRequest, *, at: datetime) -> CostToday:

@@ -1,6 +1,6 @@
 """Requests in words, as a person reads them in a mail or above a button."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
@@ -18,6 +18,27 @@ DEEDS: Final = {
 }
 """What was done to a request, by the last word of its audit action."""
 _GENERAL_PRICES: Final = {"*": "general price", "*/burst": "general burst price"}
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """How much somebody may hold at some time.
+
+    Attributes:
+        units: None when no number is set, or when it is unlimited.
+        burst_units: None where burst units are not spoken of.
+    """
+
+    units: int | None
+    burst_units: int | None = None
+    is_unlimited: bool = False
+
+    def __str__(self) -> str:
+        """Return it in words, such as "5 and 1 burst"."""
+        if self.units is None and not self.is_unlimited:
+            return "not set"
+        units = "unlimited" if self.is_unlimited else str(self.units)
+        return units if self.burst_units is None else f"{units} and {self.burst_units} burst"
 
 
 @dataclass(frozen=True)
@@ -50,14 +71,48 @@ class WishWords:
 
     @property
     def sentence(self) -> str:
-        """Who may hold how much in all, how much it is without, and when."""
-        return f"{self.holder} may hold {self.total} in all ({self._before}), {self.span}."
+        """Who may hold how much in all, how much it is without, and when; told when it is asked."""
+        if self.is_unlimited_before:
+            before = "now unlimited"
+        elif self.units_before is None:
+            before = "no number is set"
+        else:
+            before = f"now {self.units_before}"
+        return f"{self.holder} may hold {self.total} in all ({before}), {self.span}."
 
     @property
-    def _before(self) -> str:
+    def sentence_approved(self) -> str:
+        """The same, told when it is approved: what was without it is over."""
         if self.is_unlimited_before:
-            return "now unlimited"
-        return "no number is set" if self.units_before is None else f"now {self.units_before}"
+            before = "unlimited until then"
+        elif self.units_before is None:
+            before = "no number was set"
+        else:
+            before = f"{self.units_before} until then"
+        return f"{self.holder} may hold {self.total} in all ({before}), {self.span}."
+
+    @property
+    def sentence_in_vain(self) -> str:
+        """What would have become of a request that was not approved."""
+        return f"{self.holder} would have been allowed {self.total} in all, {self.span}."
+
+    def would_be(self, *, now: Allowed) -> str:
+        """Return what an open request would lead to, beside what holds now."""
+        return f"{self.holder} would then be allowed {self.total} in all, {self.span}; now {now}."
+
+    def was_approved(self, *, before: Allowed, now: Allowed, decided_at: datetime) -> str:
+        """Return what an approval led to: what held until then, and what holds now.
+
+        Args:
+            before: What held when it was approved.
+            now: What holds now, whoever has changed it since.
+            decided_at: UTC.
+        """
+        span = replace(self, begin_at=self.begin_at or decided_at).span
+        return (
+            f"{self.holder} was allowed {self.total} in all, {span} "
+            f"(was {before} when it was approved; now {now})."
+        )
 
     @property
     def span(self) -> str:

@@ -15,12 +15,16 @@ class Standing:
     Attributes:
         limit_units: In force now; None when unset or unlimited.
         is_set: Whether there is a limit at all.
+        set_units: What the limit itself says, without grants; None when unset or unlimited.
+        burst_units: Burst units of the limit; None when unset.
         taken_units: Held by pods or reserved for them.
         left_units: What could still be started if it were approved; None where nothing is set yet.
     """
 
     is_set: bool
     limit_units: int | None
+    set_units: int | None
+    burst_units: int | None
     taken_units: int
     left_units: int | None
 
@@ -42,12 +46,21 @@ def standing_of(request: QuotaRequest, *, at: datetime, burst_classes: Collectio
         cluster=request.cluster,
     ).first()
     if limit is None:
-        return Standing(is_set=False, limit_units=None, taken_units=0, left_units=None)
+        return Standing(
+            is_set=False,
+            limit_units=None,
+            set_units=None,
+            burst_units=None,
+            taken_units=0,
+            left_units=None,
+        )
     use = limit_use([limit], at=at, burst_classes=burst_classes)[limit.pk]
     taken = use.headroom.used_units + use.headroom.reserved_units
     return Standing(
         is_set=True,
         limit_units=use.in_force.nominal_units,
+        set_units=limit.limit_units,
+        burst_units=limit.burst_units,
         taken_units=taken,
         left_units=max(0, request.requested_units - taken),
     )

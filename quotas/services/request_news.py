@@ -72,7 +72,8 @@ def tell_decided(request: QuotaRequest, *, at: datetime) -> None:
     words = words_of(request)
     state = str(request.state)
     by = _decider(request)
-    lines = [f"Your request is {state}{by}: {words.sentence}"]
+    what = words.sentence_approved if state == "approved" else words.sentence_in_vain
+    lines = [f"Your request is {state}{by}: {what}"]
     if request.decision_note:
         lines += ["", f"Note: {request.decision_note}"]
     if state == "approved":

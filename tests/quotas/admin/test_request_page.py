@@ -1,6 +1,7 @@
 """The page of a request: what decides, and buttons that go through the services."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import User
@@ -8,7 +9,7 @@ from django.test import Client, override_settings
 
 from quotas.models import QuotaLimit, QuotaRequest, RequestPolicy
 from tenants.domain.roles import Role
-from tests.builders import grant
+from tests.builders import AT, grant
 from tests.cast import Cast
 from tests.quotas.builders import make_limit
 from tests.quotas.services.asking import FixedEstimator, ask, make_policy, steps_of
@@ -46,7 +47,9 @@ def test_the_page_shows_everything_that_decides(cast: Cast) -> None:
 
     page = enter(cast.frank).get(f"{PAGE}{request.pk}/change/").content.decode()
 
-    assert "LLM may hold 8 large in all (now 5), from the approval on, without end." in page
+    assert (
+        "LLM would then be allowed 8 large in all, from the approval on, without end; now 5."
+    ) in page
     assert '<td class="number">800.00 EUR</td>' in page
     assert '<td class="number">400.00 EUR</td>' in page
     assert "8 free after approval" in page
@@ -156,7 +159,9 @@ def test_the_page_tells_burst_times_and_what_was_done(cast: Cast) -> None:
 
     page = press(client, request, "reject", "Not now.")
 
-    assert "LLM may hold 8 large and 4 burst in all (now unlimited)" in page
+    assert (
+        "LLM would have been allowed 8 large and 4 burst in all, from the approval on, without end."
+    ) in page
     assert "and 4 burst" in page
     for deed in ("asked", "commented", "rejected"):
         assert f"<td>{deed}</td>" in page
@@ -164,6 +169,45 @@ def test_the_page_tells_burst_times_and_what_was_done(cast: Cast) -> None:
     assert "as told when it was asked" in page
     assert "In force without it" not in page
     assert "Approve" not in page
+
+
+def test_an_approved_request_tells_what_was_then_and_what_is_now(cast: Cast) -> None:
+    make_limit(cast.acme, cast.llm, units=2, burst_units=1)
+    request = ask(cast, burst_units=3)
+    press(enter(cast.frank), request, "approve")
+    QuotaRequest.objects.update(decided_at=AT)
+    QuotaLimit.objects.filter(project=cast.llm).update(limit_units=6)
+
+    page = enter(cast.dora).get(f"{PAGE}{request.pk}/change/").content.decode()
+
+    assert (
+        "LLM was allowed 8 large and 3 burst in all, from 2 November 2026, 09:00 UTC, without end "
+        "(was 2 and 1 burst when it was approved; now 6 and 3 burst)."
+    ) in page
+    assert "(now" not in page
+
+
+def test_an_approved_request_says_so_where_no_number_is_set_any_more(cast: Cast) -> None:
+    request = ask(cast)
+    press(enter(cast.frank), request, "approve")
+    QuotaRequest.objects.update(decided_at=AT)
+    QuotaLimit.objects.all().delete()
+
+    page = enter(cast.dora).get(f"{PAGE}{request.pk}/change/").content.decode()
+
+    assert "(was not set when it was approved; now not set)." in page
+
+
+def test_units_for_a_time_are_told_beside_what_is_in_force_now(cast: Cast) -> None:
+    now = datetime.now(UTC)
+    make_limit(cast.acme, cast.llm, units=2)
+    request = ask(cast, end_at=now + timedelta(days=1), at=now)
+
+    asked = enter(cast.dora).get(f"{PAGE}{request.pk}/change/").content.decode()
+    approved = press(enter(cast.frank), request, "approve")
+
+    assert "UTC; now 2." in asked
+    assert "UTC (was 2 when it was approved; now 8)." in approved
 
 
 def test_buttons_are_offered_to_those_whose_turn_it_is(cast: Cast) -> None:

@@ -191,7 +191,7 @@ def test_a_mail_about_a_decision_says_what_holds_now(cast: Cast) -> None:
     assert notification.text.splitlines() == [
         (
             "Your request is approved by alice: carol in LLM may hold 8 large of H100 and 2 burst "
-            "in all (no number is set), from the approval on, without end."
+            "in all (no number was set), from the approval on, without end."
         ),
         "",
         "Note: Until March.",
