@@ -76,7 +76,7 @@ def forget(
         actor=actor,
         at=at,
     )
-    answers = forget_answers(actor=actor, at=at)
+    answers = forget_answers(has_time=lambda: clock() < end, actor=actor, at=at)
     return retention.Forgotten(notifications=notifications, answers=answers)
 
 

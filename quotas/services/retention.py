@@ -1,20 +1,33 @@
 """Retention: released reservations are forgotten, and old refusals added up.
 
-Both are admission's trail: a sweep that forgot or added up anything leaves one audit entry of each.
+Both are admission's trail: each batch that forgot or added up anything leaves one audit entry.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
 
-import structlog
 from django.db import connection
 
 from tenants.domain.actors import Actor
-from tenants.services.audit import record
-from tenants.services.retention import in_batches, require_service
+from tenants.services.retention import Telling, forget_and_tell
 
-log = structlog.get_logger(__name__)
+RESERVATIONS: Final = Telling(
+    event="quotas.retention.forgotten",
+    action="quotas:reservation:forgotten",
+    object_kind="reservation",
+    counted="reservations",
+    since="released_before",
+)
+REFUSALS: Final = Telling(
+    event="quotas.retention.folded",
+    action="quotas:refusal:folded",
+    object_kind="admission_refusal",
+    counted="refusals",
+    since="tried_before",
+)
 
 
 @dataclass(frozen=True)
@@ -42,24 +55,13 @@ def forget_reservations(
     Raises:
         ValueError: Somebody else than the service itself asks.
     """
-    require_service(actor=actor)
-    before = at - kept
-
-    def tell(forgotten: int) -> None:
-        record(
-            actor=actor,
-            at=at,
-            action="quotas:reservation:forgotten",
-            object_kind="reservation",
-            object_id=at.isoformat(),
-            facts={"reservations": forgotten, "released_before": before.isoformat()},
-        )
-        log.info("quotas.retention.forgotten", reservations=forgotten)
-
-    return in_batches(
-        lambda most: _answer("SELECT quotas_forget_reservations(%s, %s)", before, most),
-        tell=tell,
+    return forget_and_tell(
+        partial(_answer, "SELECT quotas_forget_reservations(%s, %s)"),
+        telling=RESERVATIONS,
+        kept=kept,
         has_time=has_time,
+        actor=actor,
+        at=at,
     )
 
 
@@ -79,24 +81,13 @@ def fold_refusals(
     Raises:
         ValueError: Somebody else than the service itself asks.
     """
-    require_service(actor=actor)
-    before = at - kept
-
-    def tell(folded: int) -> None:
-        record(
-            actor=actor,
-            at=at,
-            action="quotas:refusal:folded",
-            object_kind="admission_refusal",
-            object_id=at.isoformat(),
-            facts={"refusals": folded, "tried_before": before.isoformat()},
-        )
-        log.info("quotas.retention.folded", refusals=folded)
-
-    return in_batches(
-        lambda most: _answer("SELECT quotas_fold_refusals(%s, %s)", before, most),
-        tell=tell,
+    return forget_and_tell(
+        partial(_answer, "SELECT quotas_fold_refusals(%s, %s)"),
+        telling=REFUSALS,
+        kept=kept,
         has_time=has_time,
+        actor=actor,
+        at=at,
     )
 
 

@@ -12,10 +12,10 @@ from tenants.domain.actors import Actor
 from tenants.domain.refusals import IdempotencyKeyInUseError, IdempotencyKeyReusedError
 from tenants.models import IdempotencyRecord
 from tenants.selectors.locks import try_advisory_lock
+from tenants.services.retention import in_batches, require_service
 
 KEPT_FOR: Final = timedelta(days=7)
 """A client that did not retry within a week does not."""
-FORGET_BATCH: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -72,21 +72,27 @@ def answer_once(
     return answer
 
 
-def forget_answers(*, actor: Actor, at: datetime) -> int:
-    """Forget stored answers older than a week, oldest first, at most 10,000; return how many.
+def forget_answers(
+    *, has_time: Callable[[], bool] = lambda: True, actor: Actor, at: datetime
+) -> int:
+    """Forget stored answers older than a week, oldest first, in batches; return how many.
 
     Args:
+        has_time: Asked before each batch, whether another may begin.
         actor: Who cleans up; a system actor.
         at: When, UTC.
 
     Raises:
         ValueError: Somebody else than the service itself asks.
     """
-    if not actor.is_system:
-        raise ValueError("only the service itself forgets answers")
+    require_service(actor=actor)
     old = IdempotencyRecord.objects.filter(created_at__lt=at - KEPT_FOR).order_by("pk")
-    deleted, _ = IdempotencyRecord.objects.filter(pk__in=old.values("pk")[:FORGET_BATCH]).delete()
-    return deleted
+
+    def forget_batch(most: int) -> int:
+        deleted, _ = IdempotencyRecord.objects.filter(pk__in=old.values("pk")[:most]).delete()
+        return deleted
+
+    return in_batches(forget_batch, has_time=has_time)
 
 
 def _told_again(known: IdempotencyRecord, fingerprint: bytes) -> Answer:

@@ -1,7 +1,7 @@
 """Retention: what was told long ago is forgotten, in short transactions and bounded batches.
 
 Nothing that anybody still waits for is forgotten, however old it is. Ledgers and the audit trail
-are kept for ever. A sweep that forgot anything leaves one audit entry.
+are kept for ever. A batch that forgot anything leaves one audit entry, in its own transaction.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,10 @@ from tenants.domain.actors import Actor
 from tenants.services.audit import record
 
 BATCH: Final = 5_000
-"""Rows of one transaction: over well within a second, so nobody waits for its locks."""
+"""Rows of one transaction: over well within a second, so nobody waits for its locks.
+
+And so many that the trail is not flooded: an hour in which all is well is one entry.
+"""
 BATCHES_MAX: Final = 400
 """Two million rows a tick; what is left is found by the next one."""
 FORGET: Final = """
@@ -33,6 +36,33 @@ DELETE FROM tenants_notification n USING old WHERE n.id = old.id
 """
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Telling:
+    """How a batch that was forgotten is told.
+
+    Attributes:
+        event: In the log.
+        action, object_kind: In the audit trail.
+        counted: Under which fact stands how many, such as "notifications".
+        since: Under which fact stands before when, such as "occurred_before".
+    """
+
+    event: str
+    action: str
+    object_kind: str
+    counted: str
+    since: str
+
+
+NOTIFICATIONS: Final = Telling(
+    event="tenants.retention.forgotten",
+    action="tenants:notification:forgotten",
+    object_kind="notification",
+    counted="notifications",
+    since="occurred_before",
+)
 
 
 @dataclass(frozen=True)
@@ -59,61 +89,85 @@ def forget_notifications(
     Raises:
         ValueError: Somebody else than the service itself asks.
     """
+    return forget_and_tell(
+        _forget_batch,
+        telling=NOTIFICATIONS,
+        kept=kept,
+        has_time=has_time,
+        actor=actor,
+        at=at,
+    )
+
+
+def _forget_batch(before: datetime, most: int) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(FORGET, {"before": before, "most": most})
+        return int(cursor.rowcount)
+
+
+def forget_and_tell(
+    forget_batch: Callable[[datetime, int], int],
+    *,
+    telling: Telling,
+    kept: timedelta,
+    has_time: Callable[[], bool],
+    actor: Actor,
+    at: datetime,
+) -> int:
+    """Forget batch after batch, each with its audit entry; return how many rows.
+
+    Whatever ends the process, what is gone is told: a batch and its entry are one transaction. The
+    entries of one sweep have the same object id.
+
+    Args:
+        forget_batch: Forgets what is older than a time, as many rows as it is given at most, and
+            returns how many it did.
+        telling: How that is told.
+        kept: How long they are kept.
+        has_time: Asked before each batch, whether another may begin.
+        actor: Who cleans up; a system actor.
+        at: When, UTC.
+
+    Raises:
+        ValueError: Somebody else than the service itself asks.
+    """
     require_service(actor=actor)
     before = at - kept
 
-    def forget_batch(most: int) -> int:
-        with connection.cursor() as cursor:
-            cursor.execute(FORGET, {"before": before, "most": most})
-            return int(cursor.rowcount)
+    def forget_told(most: int) -> int:
+        count = forget_batch(before, most)
+        if count:
+            record(
+                actor=actor,
+                at=at,
+                action=telling.action,
+                object_kind=telling.object_kind,
+                object_id=at.isoformat(),
+                facts={telling.counted: count, telling.since: before.isoformat()},
+            )
+            log.info(telling.event, **{telling.counted: count})
+        return count
 
-    def tell(forgotten: int) -> None:
-        record(
-            actor=actor,
-            at=at,
-            action="tenants:notification:forgotten",
-            object_kind="notification",
-            object_id=at.isoformat(),
-            facts={"notifications": forgotten, "occurred_before": before.isoformat()},
-        )
-        log.info("tenants.retention.forgotten", notifications=forgotten)
-
-    return in_batches(forget_batch, tell=tell, has_time=has_time)
+    return in_batches(forget_told, has_time=has_time)
 
 
-def in_batches(
-    forget_batch: Callable[[int], int],
-    *,
-    tell: Callable[[int], None],
-    has_time: Callable[[], bool],
-) -> int:
+def in_batches(forget_batch: Callable[[int], int], *, has_time: Callable[[], bool]) -> int:
     """Forget batch after batch until one is not full, or time is up; return how many rows.
-
-    What was forgotten is told once, in the transaction of the last batch. If a batch fails, what
-    those before it forgot is told before the fault goes on.
 
     Args:
         forget_batch: Forgets as many rows as it is given at most, and returns how many it did;
             each batch is a transaction of its own.
-        tell: Called with how many rows, unless there were none; in a transaction.
         has_time: Asked before each batch.
     """
-    forgotten = batches = 0
-    is_over = not has_time()
-    try:
-        while not is_over:
-            with transaction.atomic():
-                count = forget_batch(BATCH)
-                batches += 1
-                is_over = count < BATCH or batches == BATCHES_MAX or not has_time()
-                if is_over and forgotten + count:
-                    tell(forgotten + count)
-            forgotten += count
-    except Exception:
-        if forgotten:
-            with transaction.atomic():
-                tell(forgotten)
-        raise
+    forgotten = 0
+    for _ in range(BATCHES_MAX):
+        if not has_time():
+            break
+        with transaction.atomic():
+            count = forget_batch(BATCH)
+        forgotten += count
+        if count < BATCH:
+            break
     return forgotten
 
 

@@ -20,7 +20,7 @@ WITHOUT_ACTOR = {
     "metering.services.partitions.ensure_partitions_between": "As above.",
     "metering.services.rechecks.make_due_rechecks": "As open_due_windows below.",
     "metering.services.windows.open_due_windows": "The clock opens hours; nobody decides it.",
-    "tenants.services.retention.in_batches": "Who forgets is told by its callers, in `tell`.",
+    "tenants.services.retention.in_batches": "Who forgets is told by its callers, batch by batch.",
 }
 """Public functions of services that need no actor, each with the reason."""
 STEP_ARGUMENTS = {"claimed", "claim", "lease", "window", "worker"}

@@ -56,6 +56,7 @@ SWEEPS = {
     "quotas.request_clock.expire_requests",
     "quotas.request_clock.remind_of_ends",
     "tenants.idempotency.forget_answers",
+    "tenants.retention.forget_and_tell",
     "tenants.retention.forget_notifications",
     "quotas.retention.fold_refusals",
     "quotas.retention.forget_reservations",

@@ -10,6 +10,7 @@ from quotas.models import Reservation
 from quotas.services.retention import forget_reservations
 from tenants.domain.actors import system_actor
 from tenants.models import Notification, NotificationDelivery
+from tenants.services import retention
 from tenants.services.retention import forget_notifications
 from tests.builders import AT, make_cluster
 from tests.cast import make_cast
@@ -40,6 +41,35 @@ def test_what_somebody_is_at_is_passed_over_and_forgotten_later(
 
     assert (meanwhile, after) == (2, 0)
     assert list(Reservation.objects.values_list("pk", "state")) == [(rows[1].pk, "reserved")]
+
+
+def test_between_two_batches_what_is_gone_is_told_already(
+    postgres: EmbeddedPostgres, committed_db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "BATCH", 2)
+    cast, cluster = make_cast(), make_cluster()
+    for _ in range(5):
+        make_reservation(cluster, cast.llm)
+    Reservation.objects.update(state="released", released_at=OLD, release_reason="expired")
+    seen: list[tuple[int, int]] = []
+
+    with psycopg.connect(postgres.url(role=APP, database=committed_db), autocommit=True) as other:
+
+        def has_time() -> bool:
+            """Look at what a process that is killed now leaves."""
+            row = other.execute(
+                "SELECT (SELECT count(*) FROM quotas_reservation),"
+                " (SELECT COALESCE(sum((facts->>'reservations')::int), 0) FROM tenants_auditentry"
+                "   WHERE action = 'quotas:reservation:forgotten')"
+            ).fetchone()
+            assert row is not None
+            seen.append((int(row[0]), int(row[1])))
+            return True
+
+        forgotten = forget_reservations(kept=KEPT, has_time=has_time, actor=ACTOR, at=AT)
+
+    assert (forgotten, seen) == (5, [(5, 0), (3, 2), (1, 4)])
+    assert not Reservation.objects.exists()
 
 
 @pytest.mark.usefixtures("committed_db")

@@ -1,10 +1,11 @@
 """What was told long ago is forgotten, and what somebody still waits for never is."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from django.db import connection, transaction
+from django.db import DataError, connection, transaction
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 from structlog.testing import capture_logs
@@ -14,8 +15,15 @@ from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry, IdempotencyRecord, Notification, NotificationDelivery
 from tenants.selectors.actors import actor_of_user
 from tenants.services import retention
+from tenants.services.idempotency import forget_answers
 from tenants.services.notifications import notify
-from tenants.services.retention import Forgotten, forget_notifications, in_batches
+from tenants.services.retention import (
+    NOTIFICATIONS,
+    Forgotten,
+    forget_and_tell,
+    forget_notifications,
+    in_batches,
+)
 from tests.builders import AT
 from tests.cast import Cast, make_cast
 
@@ -94,7 +102,7 @@ def test_what_arrived_late_is_forgotten_at_the_next_tick(cast: Cast) -> None:
     assert left() == []
 
 
-def test_batches_are_made_until_one_is_not_full_and_told_once(
+def test_batches_are_made_until_one_is_not_full_and_each_is_told(
     cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 2)
@@ -104,9 +112,10 @@ def test_batches_are_made_until_one_is_not_full_and_told_once(
     with CaptureQueriesContext(connection) as statements:
         forgotten = forget()
 
-    # Each batch is one statement between a savepoint and its end; the entry is one more.
-    assert (forgotten, left(), len(statements)) == (5, [], 3 * 3 + 1)
-    assert [entry.facts["notifications"] for entry in told()] == [5]
+    # Each batch is one statement and its entry, between a savepoint and its end.
+    assert (forgotten, left(), len(statements)) == (5, [], 3 * 4)
+    assert sorted(entry.facts["notifications"] for entry in told()) == [1, 2, 2]
+    assert {entry.object_id for entry in told()} == {AT.isoformat()}
 
 
 def test_the_oldest_go_first_and_no_batch_begins_when_time_is_up(
@@ -120,43 +129,42 @@ def test_the_oldest_go_first_and_no_batch_begins_when_time_is_up(
     forgotten = forget_notifications(kept=KEPT, has_time=lambda: next(times), actor=ACTOR, at=AT)
 
     assert (forgotten, left()) == (4, [("4", 1)])
-    assert [entry.facts["notifications"] for entry in told()] == [4]
+    assert [entry.facts["notifications"] for entry in told()] == [2, 2]
 
 
 @pytest.mark.django_db
 def test_a_tick_makes_a_bounded_number_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "BATCHES_MAX", 3)
     asked: list[int] = []
-    sums: list[int] = []
 
     def forget_batch(most: int) -> int:
         asked.append(most)
         return most
 
-    done = in_batches(forget_batch, tell=sums.append, has_time=lambda: True)
+    done = in_batches(forget_batch, has_time=lambda: True)
 
-    assert asked == [retention.BATCH] * 3
-    assert (done, sums) == (3 * retention.BATCH, [done])
+    assert (asked, done) == ([retention.BATCH] * 3, 3 * retention.BATCH)
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(
-    ("batches", "has_time", "expected"),
-    [([], False, []), ([0], True, []), ([7], True, [7])],
-)
-def test_nothing_is_told_where_nothing_is_forgotten(
-    batches: list[int],
-    has_time: bool,  # noqa: FBT001 - A parameter of the test.
-    expected: list[int],
-) -> None:
-    sums: list[int] = []
+@pytest.mark.parametrize(("counts", "entries"), [([], 0), ([0], 0), ([7], 1)])
+def test_nothing_is_told_where_nothing_is_forgotten(counts: list[int], entries: int) -> None:
+    has_time = bool(counts)
 
-    in_batches(lambda _: batches.pop(0), tell=sums.append, has_time=lambda: has_time)
+    with capture_logs() as lines:
+        forget_and_tell(
+            lambda _before, _most: counts.pop(0),
+            telling=NOTIFICATIONS,
+            kept=KEPT,
+            has_time=lambda: has_time,
+            actor=ACTOR,
+            at=AT,
+        )
 
-    assert (batches, sums) == ([], expected)
+    assert (counts, len(told()), len(lines)) == ([], entries, entries)
 
 
-def test_a_batch_that_fails_keeps_nothing_of_what_was_forgotten_untold(
+def test_whatever_ends_a_sweep_the_batches_before_are_told(
     cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 1)
@@ -164,25 +172,34 @@ def test_a_batch_that_fails_keeps_nothing_of_what_was_forgotten_untold(
         tell(cast, f"{number}", "sent", at=AT - KEPT - timedelta(hours=5 - number))
     answers = iter([True, True])
 
-    with pytest.raises(StopIteration):
-        forget_notifications(kept=KEPT, has_time=lambda: next(answers), actor=ACTOR, at=AT)
+    # As a signal does it: no handler of errors is asked.
+    def has_time() -> bool:
+        if next(answers, False):
+            return True
+        raise SystemExit
 
-    # The second batch was taken back with its transaction; the first had been kept.
-    assert left() == [("1", 1), ("2", 1)]
-    assert [entry.facts["notifications"] for entry in told()] == [1]
+    with pytest.raises(SystemExit):
+        forget_notifications(kept=KEPT, has_time=has_time, actor=ACTOR, at=AT)
+
+    assert left() == [("2", 1)]
+    assert [entry.facts["notifications"] for entry in told()] == [1, 1]
 
 
-def test_a_first_batch_that_fails_leaves_nothing(cast: Cast) -> None:
+def test_a_batch_whose_entry_cannot_be_written_is_not_forgotten(cast: Cast) -> None:
     tell(cast, "old", "sent", at=AT - KEPT - SECOND)
+    unwritable = replace(NOTIFICATIONS, object_kind="x" * 1_000)
 
-    def refuse(_: int) -> None:
-        raise ArithmeticError
+    def forget_batch(_before: datetime, _most: int) -> int:
+        return NotificationDelivery.objects.all().delete()[0]
 
-    with pytest.raises(ArithmeticError):
-        in_batches(
-            lambda _: NotificationDelivery.objects.all().delete()[0],
-            tell=refuse,
+    with pytest.raises(DataError):
+        forget_and_tell(
+            forget_batch,
+            telling=unwritable,
+            kept=KEPT,
             has_time=lambda: True,
+            actor=ACTOR,
+            at=AT,
         )
 
     assert (left(), told()) == ([("old", 1)], [])
@@ -207,6 +224,19 @@ def test_old_notifications_are_found_by_index(cast: Cast) -> None:
     assert "notification_occurred" in plan
 
 
+def store(key: str, at: datetime) -> None:
+    """Store the answer of a request under a key."""
+    IdempotencyRecord.objects.create(
+        principal="person:1",
+        key=key,
+        fingerprint=b"x",
+        status=201,
+        body={},
+        headers={},
+        created_at=at,
+    )
+
+
 @pytest.fixture
 def kept_days() -> Iterator[None]:
     with override_settings(NOTIFICATIONS_KEPT_DAYS=100):
@@ -217,26 +247,37 @@ def kept_days() -> Iterator[None]:
 def test_the_tick_keeps_what_the_setting_says_and_forgets_stored_answers(cast: Cast) -> None:
     tell(cast, "older", "sent", at=AT - timedelta(days=100, seconds=1))
     tell(cast, "old", "sent", at=AT - timedelta(days=100))
-    for key, days in (("last week", 8), ("today", 0)):
-        IdempotencyRecord.objects.create(
-            principal="person:1",
-            key=key,
-            fingerprint=b"x",
-            status=201,
-            body={},
-            headers={},
-            created_at=AT - timedelta(days=days),
-        )
+    store("last week", AT - timedelta(days=8))
+    store("today", AT)
 
     assert tasks.forget(AT) == Forgotten(notifications=1, answers=1)
     assert left() == [("old", 1)]
     assert IdempotencyRecord.objects.get().key == "today"
 
 
+@pytest.mark.django_db
+def test_stored_answers_are_forgotten_until_nothing_older_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retention, "BATCH", 2)
+    for number in range(5):
+        store(f"{number}", AT - timedelta(days=8, hours=-number))
+    store("young", AT)
+    times = iter([True, False])
+
+    first = forget_answers(has_time=lambda: next(times), actor=ACTOR, at=AT)
+    rest = forget_answers(actor=ACTOR, at=AT)
+
+    assert (first, rest) == (2, 3)
+    assert IdempotencyRecord.objects.get().key == "young"
+
+
 @pytest.mark.usefixtures("kept_days")
 def test_the_tick_begins_nothing_after_a_minute(cast: Cast) -> None:
     tell(cast, "older", "sent", at=AT - timedelta(days=101))
-    seconds = iter([0, 60])
+    store("last week", AT - timedelta(days=8))
+    seconds = iter([0, 60, 60])
 
     assert tasks.forget(AT, clock=lambda: next(seconds)) == Forgotten()
     assert left() == [("older", 1)]
+    assert IdempotencyRecord.objects.count() == 1
