@@ -1,15 +1,18 @@
 """Admin pages of metering exceptions: the queue of what a person has to look at."""
 
+from typing import Any
+
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponse
 from unfold.decorators import action, display
 
+from metering.admin.exception_groups import groups_context
 from metering.admin.notes import NoteActionForm, note_of
 from metering.admin.remedies import remedy_page
+from metering.domain.held_words import held_words
 from metering.domain.reconciliation import Side
-from metering.domain.words import unit_hours_words
 from metering.models import ExceptionState, MeteringException
 from metering.services.accepting import accept_side
 from metering.services.exceptions import resolve_exception
@@ -30,6 +33,7 @@ class MeteringExceptionAdmin(LedgerAdmin):
         "two sources differ, accept the evidence of one."
     )
     action_form = NoteActionForm
+    list_before_template = "admin/metering/meteringexception/groups.html"
     list_display = (
         "window_start",
         "cluster",
@@ -37,7 +41,7 @@ class MeteringExceptionAdmin(LedgerAdmin):
         "state_label",
         "namespace",
         "summary",
-        "held_unit_hours",
+        "held",
     )
     list_filter = ("state", "kind", "cluster", "window_start")
     list_select_related = ("cluster",)
@@ -62,10 +66,17 @@ class MeteringExceptionAdmin(LedgerAdmin):
         """Return the state, coloured."""
         return str(row.state)
 
-    @admin.display(description="held unit-hours", ordering="held_unit_seconds")
-    def held_unit_hours(self, row: MeteringException) -> str:
+    @admin.display(description="held", ordering="held_unit_seconds")
+    def held(self, row: MeteringException) -> str:
         """Return what is not billed while it is open."""
-        return unit_hours_words(row.held_unit_seconds)
+        return held_words(row.held_unit_seconds, details=row.details)
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Return the list; above it what is alike in one row, unless some of it is asked for."""
+        groups = {"groups": None} if request.GET else groups_context()
+        return super().changelist_view(request, {**groups, **(extra_context or {})})
 
     @admin.action(description="Accept Kubernetes' evidence", permissions=["write"])
     def accept_kubernetes(self, request: HttpRequest, rows: QuerySet[MeteringException]) -> None:

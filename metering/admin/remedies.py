@@ -22,8 +22,8 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 from metering.admin.notes import NOTE_LENGTH_MAX
 from metering.domain.catalogue import UnsizedCause
 from metering.domain.exceptions import SIDED_KINDS, ExceptionKind
+from metering.domain.held_words import held_words
 from metering.domain.reconciliation import Side
-from metering.domain.words import unit_hours_words
 from metering.models import ExceptionState, MeteringException
 from metering.services.accepting import accept_side
 from tenants.access import projects_visible_to
@@ -99,7 +99,7 @@ def remedy_page(page: LedgerAdmin, request: HttpRequest, found: MeteringExceptio
         "opts": page.model._meta,  # noqa: SLF001 - Django's documented model meta.
         "title": found.get_kind_display(),
         "found": found,
-        "held": unit_hours_words(found.held_unit_seconds),
+        "held": held_words(found.held_unit_seconds, details=found.details),
         "details": _told(found.details),
         "may_write": may_write,
         "form": form if may_write else None,

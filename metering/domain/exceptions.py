@@ -119,6 +119,12 @@ REMEDIES: Final[Mapping[ExceptionKind, str]] = {
     ),
 }
 
+UNKNOWN_RESOURCE_REMEDY: Final = (
+    "No catalogue rule can give this resource a size. Have the pods ask for whole GPUs, shares of "
+    "them or MIG instances; resolve what was held, with a reason, to leave it unbilled."
+)
+"""A percentage of a GPU's memory, say, is no part of a device that has a price."""
+
 MISSED_CLAIMS: Final = "device_claims"
 """The detail of an hour's finding that says that only a silent watch could tell of its claims."""
 
@@ -160,7 +166,17 @@ class Finding:
     @property
     def remedy(self) -> str:
         """Return what a person can do about it."""
-        return REMEDIES[self.kind]
+        return remedy_of(self.kind, cause=self.details.get("cause"))
+
+
+def remedy_of(kind: ExceptionKind, *, cause: object) -> str:
+    """Return what a person can do about a kind, or about its cause where that takes more.
+
+    Args:
+        kind: The kind.
+        cause: What the details say; None where they say none.
+    """
+    return UNKNOWN_RESOURCE_REMEDY if cause == UnsizedCause.UNKNOWN_RESOURCE else REMEDIES[kind]
 
 
 def pod_subject(*, uid: str, resource: str) -> str:

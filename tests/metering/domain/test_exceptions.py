@@ -6,9 +6,11 @@ from metering.domain.catalogue import UnsizedCause
 from metering.domain.exceptions import (
     BLOCKING_KINDS,
     REMEDIES,
+    UNKNOWN_RESOURCE_REMEDY,
     ExceptionKind,
     Finding,
     pod_subject,
+    remedy_of,
     unsized_kind,
     unsized_sentence,
 )
@@ -20,6 +22,25 @@ def test_every_kind_has_a_remedy(kind: ExceptionKind) -> None:
 
     assert finding.remedy == REMEDIES[kind]
     assert finding.remedy.endswith(".")
+
+
+@pytest.mark.parametrize("cause", [None, "", "unbound_namespace", "unmapped"])
+def test_a_kind_says_what_to_do(cause: object) -> None:
+    kind = ExceptionKind.UNKNOWN_DEVICE
+
+    assert remedy_of(kind, cause=cause) == REMEDIES[kind]
+
+
+def test_what_no_rule_can_size_is_not_sent_to_the_catalogue() -> None:
+    found = Finding(
+        kind=ExceptionKind.UNKNOWN_DEVICE,
+        subject="uid nvidia_com_gpumem",
+        summary="No rule knows the resource.",
+        details={"cause": "unknown_resource"},
+    )
+
+    assert found.remedy == UNKNOWN_RESOURCE_REMEDY
+    assert found.remedy.startswith("No catalogue rule can give this resource a size.")
 
 
 @pytest.mark.parametrize("cause", UnsizedCause)
