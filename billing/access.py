@@ -21,6 +21,7 @@ from metering.access import waste_visible_to
 from tenants.access import (
     access_organization,
     access_row,
+    access_seen,
     is_platform_wide,
     organizations_visible_to,
     projects_visible_to,
@@ -112,10 +113,7 @@ def access_price_book(actor: Actor, book_id: UUID) -> PriceBook:
     Raises:
         NotFoundError: It does not exist for this actor.
     """
-    seen = price_books_visible_to(actor)
-    return access_row(
-        PriceBook.objects.all(), book_id, allowed=seen, visible=seen, capability=READ_PRICE
-    )
+    return access_seen(price_books_visible_to(actor), book_id)
 
 
 def access_price_book_to_write(actor: Actor, book_id: UUID) -> PriceBook:
@@ -146,8 +144,7 @@ def access_price(actor: Actor, price_id: UUID) -> Price:
     Raises:
         NotFoundError: It does not exist for this actor.
     """
-    seen = prices_visible_to(actor)
-    return access_row(seen, price_id, allowed=seen, visible=seen, capability=READ_PRICE)
+    return access_seen(prices_visible_to(actor), price_id)
 
 
 def access_assignment(actor: Actor, assignment_id: UUID) -> PriceBookAssignment:
@@ -156,8 +153,7 @@ def access_assignment(actor: Actor, assignment_id: UUID) -> PriceBookAssignment:
     Raises:
         NotFoundError: It does not exist for this actor.
     """
-    seen = assignments_visible_to(actor)
-    return access_row(seen, assignment_id, allowed=seen, visible=seen, capability=READ_PRICE)
+    return access_seen(assignments_visible_to(actor), assignment_id)
 
 
 def access_period(actor: Actor, period_id: UUID, capability: str = READ_PERIOD) -> BillingPeriod:
@@ -170,8 +166,8 @@ def access_period(actor: Actor, period_id: UUID, capability: str = READ_PERIOD) 
     return access_row(
         BillingPeriod.objects.select_related("organization"),
         period_id,
-        allowed=periods_visible_to(actor, capability),
-        visible=periods_visible_to(actor),
+        visible_to=periods_visible_to,
+        actor=actor,
         capability=capability,
     )
 
@@ -182,8 +178,7 @@ def access_charge(actor: Actor, charge_id: int) -> Charge:
     Raises:
         NotFoundError: It does not exist for this actor.
     """
-    seen = charges_visible_to(actor)
-    return access_row(seen, charge_id, allowed=seen, visible=seen, capability=READ_CHARGE)
+    return access_seen(charges_visible_to(actor), charge_id)
 
 
 def access_exception(actor: Actor, exception_id: int) -> AccrualException:
@@ -192,8 +187,7 @@ def access_exception(actor: Actor, exception_id: int) -> AccrualException:
     Raises:
         NotFoundError: It does not exist for this actor.
     """
-    seen = exceptions_visible_to(actor)
-    return access_row(seen, exception_id, allowed=seen, visible=seen, capability=READ_CHARGE)
+    return access_seen(exceptions_visible_to(actor), exception_id)
 
 
 def access_invoice(actor: Actor, invoice_id: UUID, capability: str = READ_INVOICE) -> Invoice:
@@ -206,8 +200,8 @@ def access_invoice(actor: Actor, invoice_id: UUID, capability: str = READ_INVOIC
     return access_row(
         Invoice.objects.select_related("organization", "period"),
         invoice_id,
-        allowed=invoices_visible_to(actor, capability),
-        visible=invoices_visible_to(actor),
+        visible_to=invoices_visible_to,
+        actor=actor,
         capability=capability,
     )
 

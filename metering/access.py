@@ -27,7 +27,13 @@ from metering.models import (
 )
 from metering.selectors.explaining import PodName
 from metering.selectors.explanations import PodExplanation, explain_pod
-from tenants.access import access_row, is_platform_wide, projects_visible_to, require_capability
+from tenants.access import (
+    access_row,
+    access_seen,
+    is_platform_wide,
+    projects_visible_to,
+    require_capability,
+)
 from tenants.domain.actors import Actor
 from tenants.domain.errors import NotFoundError
 from tenants.models import NamespaceBinding
@@ -105,8 +111,8 @@ def access_usage_record(actor: Actor, record_id: int, capability: str = READ_USA
     return access_row(
         UsageRecord.objects.all(),
         record_id,
-        allowed=usage_visible_to(actor, capability),
-        visible=usage_visible_to(actor),
+        visible_to=usage_visible_to,
+        actor=actor,
         capability=capability,
     )
 
@@ -127,8 +133,8 @@ def access_correction(actor: Actor, correction_id: UUID, capability: str) -> Usa
     return access_row(
         UsageCorrection.objects.all(),
         correction_id,
-        allowed=corrections_visible_to(actor, capability),
-        visible=corrections_visible_to(actor),
+        visible_to=corrections_visible_to,
+        actor=actor,
         capability=capability,
     )
 
@@ -143,8 +149,8 @@ def access_window(actor: Actor, window_id: int, capability: str) -> MeteringWind
     return access_row(
         MeteringWindow.objects.select_related("cluster"),
         window_id,
-        allowed=windows_visible_to(actor, capability),
-        visible=windows_visible_to(actor),
+        visible_to=windows_visible_to,
+        actor=actor,
         capability=capability,
     )
 
@@ -159,8 +165,8 @@ def access_exception(actor: Actor, exception_id: int, capability: str) -> Meteri
     return access_row(
         MeteringException.objects.all(),
         exception_id,
-        allowed=exceptions_visible_to(actor, capability),
-        visible=exceptions_visible_to(actor),
+        visible_to=exceptions_visible_to,
+        actor=actor,
         capability=capability,
     )
 
@@ -178,14 +184,7 @@ def access_catalogue_version(actor: Actor, version: int) -> CatalogueVersion:
     Raises:
         NotFoundError: It does not exist for this actor.
     """
-    visible = catalogue_versions_visible_to(actor)
-    return access_row(
-        CatalogueVersion.objects.all(),
-        version,
-        allowed=visible,
-        visible=visible,
-        capability=READ_CATALOGUE,
-    )
+    return access_seen(catalogue_versions_visible_to(actor), version)
 
 
 def allow_catalogue_edit(actor: Actor) -> None:
@@ -261,8 +260,8 @@ def access_device_event(actor: Actor, event_id: int, capability: str) -> DeviceE
     return access_row(
         DeviceEvent.objects.all(),
         event_id,
-        allowed=device_events_visible_to(actor, capability),
-        visible=device_events_visible_to(actor),
+        visible_to=device_events_visible_to,
+        actor=actor,
         capability=capability,
     )
 
@@ -277,8 +276,8 @@ def access_waste(actor: Actor, finding_id: int, capability: str) -> WasteFinding
     return access_row(
         WasteFinding.objects.all(),
         finding_id,
-        allowed=waste_visible_to(actor, capability),
-        visible=waste_visible_to(actor),
+        visible_to=waste_visible_to,
+        actor=actor,
         capability=capability,
     )
 
@@ -293,7 +292,7 @@ def access_credit(actor: Actor, proposal_id: int, capability: str) -> CreditProp
     return access_row(
         CreditProposal.objects.select_related("event"),
         proposal_id,
-        allowed=credits_visible_to(actor, capability),
-        visible=credits_visible_to(actor),
+        visible_to=credits_visible_to,
+        actor=actor,
         capability=capability,
     )

@@ -5,6 +5,7 @@ forbidden (ForbiddenError). The sets an actor sees come from selectors/visibilit
 here too.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID
@@ -61,6 +62,7 @@ __all__ = [
     "access_organization",
     "access_project",
     "access_row",
+    "access_seen",
     "access_service_account",
     "api_tokens_visible_to",
     "audit_entries_visible_to",
@@ -91,8 +93,8 @@ def access_organization(
     return access_row(
         Organization.objects.all(),
         organization_id,
-        allowed=organizations_visible_to(actor, capability),
-        visible=organizations_visible_to(actor),
+        visible_to=organizations_visible_to,
+        actor=actor,
         capability=capability,
         field=field,
     )
@@ -112,8 +114,8 @@ def access_project(
     return access_row(
         Project.objects.select_related("organization"),
         project_id,
-        allowed=projects_visible_to(actor, capability),
-        visible=projects_visible_to(actor),
+        visible_to=projects_visible_to,
+        actor=actor,
         capability=capability,
         field=field,
     )
@@ -129,8 +131,8 @@ def access_cluster(actor: Actor, cluster_id: UUID, capability: str) -> Cluster:
     return access_row(
         Cluster.objects.all(),
         cluster_id,
-        allowed=clusters_visible_to(actor, capability),
-        visible=clusters_visible_to(actor),
+        visible_to=clusters_visible_to,
+        actor=actor,
         capability=capability,
     )
 
@@ -145,8 +147,8 @@ def access_binding(actor: Actor, binding_id: UUID, capability: str) -> Namespace
     return access_row(
         NamespaceBinding.objects.select_related("cluster", "project", "default_owner"),
         binding_id,
-        allowed=bindings_visible_to(actor, capability),
-        visible=bindings_visible_to(actor),
+        visible_to=bindings_visible_to,
+        actor=actor,
         capability=capability,
     )
 
@@ -157,7 +159,7 @@ def access_membership(actor: Actor, membership_id: UUID) -> Membership:
     Raises:
         NotFoundError: It does not exist for this actor.
     """
-    return _one(memberships_visible_to(actor), membership_id)
+    return access_seen(memberships_visible_to(actor), membership_id)
 
 
 def access_service_account(actor: Actor, account_id: UUID, capability: str) -> ServiceAccount:
@@ -170,8 +172,8 @@ def access_service_account(actor: Actor, account_id: UUID, capability: str) -> S
     return access_row(
         ServiceAccount.objects.select_related("organization"),
         account_id,
-        allowed=service_accounts_visible_to(actor, capability),
-        visible=service_accounts_visible_to(actor),
+        visible_to=service_accounts_visible_to,
+        actor=actor,
         capability=capability,
     )
 
@@ -182,7 +184,7 @@ def access_api_token(actor: Actor, token_id: UUID) -> ApiToken:
     Raises:
         NotFoundError: It does not exist for this actor.
     """
-    return _one(api_tokens_visible_to(actor), token_id)
+    return access_seen(api_tokens_visible_to(actor), token_id)
 
 
 def access_audit_entry(actor: Actor, entry_id: int) -> AuditEntry:
@@ -191,40 +193,54 @@ def access_audit_entry(actor: Actor, entry_id: int) -> AuditEntry:
     Raises:
         NotFoundError: It does not exist for this actor.
     """
-    return _one(audit_entries_visible_to(actor), entry_id)
+    return access_seen(audit_entries_visible_to(actor), entry_id)
 
 
 def access_row(
     rows: QuerySet[Row],
     row_id: object,
     *,
-    allowed: QuerySet[Row],
-    visible: QuerySet[Row],
+    visible_to: Callable[..., QuerySet[Row]],
+    actor: Actor,
     capability: str,
     field: str = "",
 ) -> Row:
-    """Return one row out of an allowed set, telling apart unseen and merely not allowed.
+    """Return one row over which an actor holds a capability, telling unseen from not allowed.
 
-    Other apps build their own `access_*` on it. One query when allowed, two when refused.
+    Other apps build their own `access_*` on it. One query when allowed, at most two when refused.
 
     Args:
         rows: The table, with what is to be loaded beside the row.
         row_id: Its primary key.
-        allowed: Those over which the actor holds the capability.
-        visible: Those the actor may at least read.
-        capability: Named in the refusal.
+        visible_to: Takes an actor and a capability, and returns the rows over which that is held;
+            without a capability those the actor may at least read.
+        actor: Who asks.
+        capability: What is to be held; named in the refusal.
         field: The input that named it, told when it does not exist; "" for none.
 
     Raises:
         NotFoundError: It does not exist, or not for this actor.
         ForbiddenError: The actor sees it without holding the capability.
     """
+    allowed = visible_to(actor, capability)
     found = rows.filter(pk=row_id, pk__in=allowed.values("pk")).first()
     if found is not None:
         return found
-    if visible.filter(pk=row_id).exists():
+    if visible_to(actor).filter(pk=row_id).exists():
         raise forbidden(capability)
     raise NotFoundError(f"There is no such {_noun(rows)}.", field=field)
+
+
+def access_seen(seen: QuerySet[Row], row_id: object) -> Row:
+    """Return one row out of those an actor sees, where to see is all that is asked; one query.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+    """
+    found = seen.filter(pk=row_id).first()
+    if found is None:
+        raise NotFoundError(f"There is no such {_noun(seen)}.")
+    return found
 
 
 def require_capability(
@@ -260,13 +276,6 @@ def _reach(organization_id: UUID | None, project_id: UUID | None) -> frozenset[R
         RoleScope.PROJECT: project_id is not None,
     }
     return frozenset(scope for scope, counts in scopes.items() if counts)
-
-
-def _one(rows: QuerySet[Row], row_id: object) -> Row:
-    found = rows.filter(pk=row_id).first()
-    if found is None:
-        raise NotFoundError(f"There is no such {_noun(rows)}.")
-    return found
 
 
 def _noun(rows: QuerySet[Any]) -> str:

@@ -4,7 +4,7 @@ from django.db.models import QuerySet
 
 from quotas.access.capabilities import READ_RESERVATION
 from quotas.models import AdmissionRefusal, Reservation
-from tenants.access import access_row, is_platform_wide, projects_visible_to
+from tenants.access import access_seen, is_platform_wide, projects_visible_to
 from tenants.domain.actors import Actor
 
 
@@ -33,14 +33,7 @@ def access_reservation(actor: Actor, reservation_id: int) -> Reservation:
     Raises:
         NotFoundError: It does not exist for this actor.
     """
-    rows = reservations_visible_to(actor)
-    return access_row(
-        Reservation.objects.select_related("cluster", "project"),
-        reservation_id,
-        allowed=rows,
-        visible=rows,
-        capability=READ_RESERVATION,
-    )
+    return access_seen(reservations_visible_to(actor), reservation_id)
 
 
 def access_refusal(actor: Actor, refusal_id: int) -> AdmissionRefusal:
@@ -49,11 +42,4 @@ def access_refusal(actor: Actor, refusal_id: int) -> AdmissionRefusal:
     Raises:
         NotFoundError: It does not exist for this actor.
     """
-    rows = refusals_visible_to(actor)
-    return access_row(
-        AdmissionRefusal.objects.select_related("cluster", "project"),
-        refusal_id,
-        allowed=rows,
-        visible=rows,
-        capability=READ_RESERVATION,
-    )
+    return access_seen(refusals_visible_to(actor), refusal_id)

@@ -35,8 +35,8 @@ def access_target(
     return access_row(
         EnforcementTarget.objects.select_related("cluster", "project"),
         target_id,
-        allowed=targets_visible_to(actor, capability),
-        visible=targets_visible_to(actor),
+        visible_to=targets_visible_to,
+        actor=actor,
         capability=capability,
     )
 
@@ -68,7 +68,7 @@ def access_policy(actor: Actor, policy_id: UUID, capability: str) -> IsolationPo
     return access_row(
         IsolationPolicy.objects.select_related("organization", "project"),
         policy_id,
-        allowed=policies_visible_to(actor, capability),
-        visible=policies_visible_to(actor),
+        visible_to=policies_visible_to,
+        actor=actor,
         capability=capability,
     )

@@ -87,8 +87,8 @@ def access_limit(actor: Actor, limit_id: UUID, capability: str) -> QuotaLimit:
         return access_row(
             QuotaLimit.objects.select_related("organization", "project", "user", "cluster"),
             limit_id,
-            allowed=limits_visible_to(actor, capability),
-            visible=limits_visible_to(actor),
+            visible_to=limits_visible_to,
+            actor=actor,
             capability=capability,
         )
     except ForbiddenError as error:
@@ -107,8 +107,8 @@ def access_grant(actor: Actor, grant_id: UUID, capability: str) -> QuotaGrant:
         return access_row(
             QuotaGrant.objects.select_related("organization", "project", "limit"),
             grant_id,
-            allowed=grants_visible_to(actor, capability),
-            visible=grants_visible_to(actor),
+            visible_to=grants_visible_to,
+            actor=actor,
             capability=capability,
         )
     except ForbiddenError as error:
@@ -133,8 +133,8 @@ def access_suspension(actor: Actor, suspension_id: UUID, capability: str) -> Quo
     return access_row(
         QuotaSuspension.objects.select_related("organization", "project"),
         suspension_id,
-        allowed=suspensions_visible_to(actor, capability),
-        visible=suspensions_visible_to(actor),
+        visible_to=suspensions_visible_to,
+        actor=actor,
         capability=capability,
     )
 

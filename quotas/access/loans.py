@@ -34,7 +34,7 @@ def access_loan(actor: Actor, loan_id: UUID, capability: str) -> QuotaLoan:
     return access_row(
         QuotaLoan.objects.select_related("organization", "lender", "borrower", "decided_by"),
         loan_id,
-        allowed=loans_visible_to(actor, capability),
-        visible=loans_visible_to(actor),
+        visible_to=loans_visible_to,
+        actor=actor,
         capability=capability,
     )

@@ -45,8 +45,8 @@ def access_plan(actor: Actor, plan_id: UUID, capability: str) -> PreemptionPlan:
     return access_row(
         PreemptionPlan.objects.select_related("organization"),
         plan_id,
-        allowed=plans_visible_to(actor, capability),
-        visible=plans_visible_to(actor),
+        visible_to=plans_visible_to,
+        actor=actor,
         capability=capability,
     )
 
@@ -61,8 +61,8 @@ def access_window(actor: Actor, window_id: UUID, capability: str) -> ProtectedWi
     return access_row(
         ProtectedWindow.objects.select_related("organization", "project"),
         window_id,
-        allowed=windows_visible_to(actor, capability),
-        visible=windows_visible_to(actor),
+        visible_to=windows_visible_to,
+        actor=actor,
         capability=capability,
     )
 
@@ -79,7 +79,7 @@ def access_preemption_policy(
     return access_row(
         PreemptionPolicy.objects.select_related("organization"),
         organization_id,
-        allowed=preemption_policies_visible_to(actor, capability),
-        visible=preemption_policies_visible_to(actor),
+        visible_to=preemption_policies_visible_to,
+        actor=actor,
         capability=capability,
     )

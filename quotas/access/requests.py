@@ -31,8 +31,8 @@ def access_request(actor: Actor, request_id: UUID, capability: str) -> QuotaRequ
     return access_row(
         _requests(),
         request_id,
-        allowed=requests_visible_to(actor, capability),
-        visible=requests_visible_to(actor),
+        visible_to=requests_visible_to,
+        actor=actor,
         capability=capability,
     )
 

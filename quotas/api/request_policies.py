@@ -9,13 +9,13 @@ from rest_framework import serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from quotas.access import READ_REQUEST, WRITE_LIMIT, request_policies_visible_to
+from quotas.access import WRITE_LIMIT, request_policies_visible_to
 from quotas.models import RequestPolicy
 from quotas.services.request_policies import change_policy, make_policy
 from tenants.access import (
     READ_ORGANIZATION,
     access_organization,
-    access_row,
+    access_seen,
     require_capability,
 )
 from tenants.api.conditional import expected_version, if_match
@@ -85,7 +85,7 @@ class RequestPolicyViewSet(ReadingViewSet):
 
     def get_one(self, pk: UUID) -> RequestPolicy:
         """Return one policy."""
-        return self._access(pk, READ_REQUEST)
+        return access_seen(request_policies_visible_to(self.actor), pk)
 
     @extend_schema(request=PolicyInputSerializer)
     @idempotent()
@@ -106,7 +106,7 @@ class RequestPolicyViewSet(ReadingViewSet):
     @if_match
     def partial_update(self, request: Request, pk: UUID) -> Response:
         """Change a policy; requests that are under way keep their steps."""
-        policy = self._access(pk, READ_REQUEST)
+        policy = access_seen(request_policies_visible_to(self.actor), pk)
         require_capability(self.actor, WRITE_LIMIT)
         changed = change_policy(
             policy=policy,
@@ -116,12 +116,3 @@ class RequestPolicyViewSet(ReadingViewSet):
             at=self.at,
         )
         return self.answer(changed)
-
-    def _access(self, pk: UUID, capability: str) -> RequestPolicy:
-        return access_row(
-            request_policies_visible_to(self.actor),
-            pk,
-            allowed=request_policies_visible_to(self.actor),
-            visible=request_policies_visible_to(self.actor),
-            capability=capability,
-        )

@@ -11,7 +11,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from tenants.access import READ_ORGANIZATION, access_organization, access_row
+from tenants.access import READ_ORGANIZATION, access_organization, access_row, access_seen
 from tenants.api.conditional import expected_version, if_match
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
@@ -154,8 +154,8 @@ class NotificationEndpointViewSet(ReadingViewSet):
         return access_row(
             endpoints_visible_to(self.actor),
             pk,
-            allowed=endpoints_visible_to(self.actor, capability),
-            visible=endpoints_visible_to(self.actor),
+            visible_to=endpoints_visible_to,
+            actor=self.actor,
             capability=capability,
         )
 
@@ -209,10 +209,4 @@ class NotificationDeliveryViewSet(ReadingViewSet):
 
     def get_one(self, pk: UUID) -> NotificationDelivery:
         """Return one delivery."""
-        return access_row(
-            deliveries_visible_to(self.actor),
-            pk,
-            allowed=deliveries_visible_to(self.actor),
-            visible=deliveries_visible_to(self.actor),
-            capability=READ_NOTIFICATION,
-        )
+        return access_seen(deliveries_visible_to(self.actor), pk)

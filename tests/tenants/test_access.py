@@ -1,13 +1,17 @@
 """Tests of what an actor reaches: the sets other apps use as subqueries, and single objects."""
 
 from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
 import pytest
+from pytest_django import DjangoAssertNumQueries
 
 from tenants.access import (
     access_organization,
     access_project,
+    access_row,
+    access_seen,
     audit_entries_visible_to,
     clusters_visible_to,
     memberships_visible_to,
@@ -201,3 +205,39 @@ def test_closing_hides_nothing(cast: Cast) -> None:
     Organization.objects.update(state="closed")
 
     assert slugs(organizations_visible_to(actor_of_user(cast.carol))) == ["acme"]
+
+
+def test_a_row_is_fetched_in_one_statement_and_refused_as_far_as_it_is_seen(
+    cast: Cast, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    actors = {name: actor_of_user(getattr(cast, name)) for name in ("alice", "carol", "mallory")}
+    ask = partial(
+        access_row,
+        Project.objects.all(),
+        cast.llm.pk,
+        visible_to=projects_visible_to,
+        capability="tenants:membership:write",
+        field="project",
+    )
+
+    with django_assert_num_queries(1):
+        found = ask(actor=actors["alice"])
+    with pytest.raises(ForbiddenError) as seen:
+        ask(actor=actors["carol"])
+    with pytest.raises(NotFoundError) as unseen:
+        ask(actor=actors["mallory"])
+
+    assert found == cast.llm
+    assert seen.value.facts["capability"] == "tenants:membership:write"
+    assert (str(unseen.value), unseen.value.field) == ("There is no such project.", "project")
+
+
+def test_what_is_only_to_be_seen_takes_one_statement_either_way(
+    cast: Cast, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    seen = projects_visible_to(actor_of_user(cast.carol))
+
+    with django_assert_num_queries(1):
+        assert access_seen(seen, cast.llm.pk) == cast.llm
+    with django_assert_num_queries(1), pytest.raises(NotFoundError, match="no such project"):
+        access_seen(seen, cast.vision.pk)
