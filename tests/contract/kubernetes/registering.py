@@ -1,9 +1,14 @@
 """Webhooks registered for one namespace alone, and known to the server before a test begins."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from tests.contract.kubernetes.conftest import LABELS, new_name, pod_body, wait_for
+from tests.contract.kubernetes.server import Server
 from tests.contract.kubernetes.webhook_server import WebhookServer
 from tests.contract.kubernetes.wire import Reply, Wire
 
@@ -77,3 +82,18 @@ class Hooks:
     def remove(self) -> None:
         for path in self.made:
             self.wire.delete(path)
+
+
+@contextmanager
+def hooked(
+    wire: Wire, namespace: str, server: Server, factory: pytest.TempPathFactory
+) -> Iterator[Hooks]:
+    """Answer for one namespace, which gets its label; nothing of it is left afterwards."""
+    answering = WebhookServer(factory.mktemp("webhook"), server.webhook_host)
+    wire.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {OWN: namespace}}})
+    made = Hooks(wire, namespace, answering)
+    try:
+        yield made
+    finally:
+        made.remove()
+        answering.stop()

@@ -8,7 +8,7 @@ import pytest
 
 from quotas.domain.webhook_configuration import Registration, configurations
 from tests.contract.kubernetes.conftest import GPU, LABELS, STRATEGIC, new_name, pod_body, wait_for
-from tests.contract.kubernetes.registering import GROUP, MUTATING, OWN, Hooks
+from tests.contract.kubernetes.registering import GROUP, MUTATING, OWN, Hooks, hooked
 from tests.contract.kubernetes.server import WEBHOOKS, Server
 from tests.contract.kubernetes.webhook_server import WebhookServer, patching
 from tests.contract.kubernetes.wire import Wire
@@ -25,12 +25,8 @@ BOTH = 2
 def hooks(
     wire: Wire, namespace: str, server: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Hooks]:
-    answering = WebhookServer(tmp_path_factory.mktemp("webhook"), server.webhook_host)
-    wire.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {OWN: namespace}}})
-    made = Hooks(wire, namespace, answering)
-    yield made
-    made.remove()
-    answering.stop()
+    with hooked(wire, namespace, server, tmp_path_factory) as made:
+        yield made
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.contract.kubernetes.conftest import pod_body, wait_for
-from tests.contract.kubernetes.registering import MUTATING, OWN, POD_RULE, Hooks
+from tests.contract.kubernetes.registering import MUTATING, POD_RULE, Hooks, hooked
 from tests.contract.kubernetes.server import WEBHOOKS, Server
-from tests.contract.kubernetes.webhook_server import Body, WebhookServer, deny, patching
+from tests.contract.kubernetes.webhook_server import Body, deny, patching
 from tests.contract.kubernetes.wire import Wire
 
 pytestmark = pytest.mark.needs(WEBHOOKS)
@@ -19,23 +19,16 @@ STAMP = {"op": "add", "path": "/metadata/annotations", "value": {OWNER: "alice"}
 def hooks(
     wire: Wire, namespace: str, server: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Hooks]:
-    answering = WebhookServer(tmp_path_factory.mktemp("webhook"), server.webhook_host)
-    wire.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {OWN: namespace}}})
-    made = Hooks(wire, namespace, answering)
-    yield made
-    made.remove()
-    answering.stop()
+    with hooked(wire, namespace, server, tmp_path_factory) as made:
+        yield made
 
 
 @pytest.fixture
 def second(
     hooks: Hooks, server: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Hooks]:
-    answering = WebhookServer(tmp_path_factory.mktemp("second"), server.webhook_host)
-    made = Hooks(hooks.wire, hooks.namespace, answering)
-    yield made
-    made.remove()
-    answering.stop()
+    with hooked(hooks.wire, hooks.namespace, server, tmp_path_factory) as made:
+        yield made
 
 
 def job_body(name: str) -> Body:

@@ -13,7 +13,7 @@ from tests.contract.kubernetes.conftest import (
     wait_for,
     wait_for_hard,
 )
-from tests.contract.kubernetes.registering import HOOK, OWN, POD_RULE, Hooks
+from tests.contract.kubernetes.registering import HOOK, POD_RULE, Hooks, hooked
 from tests.contract.kubernetes.server import WEBHOOKS, Server
 from tests.contract.kubernetes.webhook_server import WebhookServer, allow, deny
 from tests.contract.kubernetes.wire import Wire
@@ -25,12 +25,8 @@ pytestmark = pytest.mark.needs(WEBHOOKS)
 def hooks(
     wire: Wire, namespace: str, server: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Hooks]:
-    answering = WebhookServer(tmp_path_factory.mktemp("webhook"), server.webhook_host)
-    wire.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {OWN: namespace}}})
-    made = Hooks(wire, namespace, answering)
-    yield made
-    made.remove()
-    answering.stop()
+    with hooked(wire, namespace, server, tmp_path_factory) as made:
+        yield made
 
 
 def names(hooks: Hooks) -> list[str]:

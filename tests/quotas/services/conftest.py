@@ -1,12 +1,18 @@
-"""One cluster with one governed namespace, and its twin in memory."""
+"""Clusters in which acme may hold eight units, and their twins in memory."""
+
+from collections.abc import Iterator
 
 import pytest
 
+from metering.domain import crashpoints
 from quotas.adapters.simulated import SimulatedCluster, SimulatedQuotaEnforcer
+from quotas.adapters.simulated_workloads import SimulatedWorkloads
+from quotas.models import QuotaLimit
 from tenants.models import Cluster
 from tests.builders import bind, make_cluster
 from tests.cast import Cast
 from tests.quotas.builders import make_limit
+from tests.quotas.services.preempting import EVICTOR, Died
 
 
 @pytest.fixture
@@ -20,3 +26,36 @@ def hopper(cast: Cast) -> Cluster:
 @pytest.fixture
 def live() -> SimulatedCluster:
     return SimulatedQuotaEnforcer.cluster("hopper")
+
+
+@pytest.fixture
+def cluster(cast: Cast) -> Cluster:
+    """Return a cluster that is watched and asks before it lets pods in."""
+    cluster = make_cluster("hopper", is_watched=True, admission_mode="enforce")
+    bind(cluster, "llm", cast.llm)
+    return cluster
+
+
+@pytest.fixture
+def limit(cast: Cast) -> QuotaLimit:
+    return make_limit(cast.acme, units=8)
+
+
+@pytest.fixture
+def workloads() -> SimulatedWorkloads:
+    return EVICTOR.cluster("hopper")
+
+
+@pytest.fixture
+def dying(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Return the names of points at which the next worker dies; once at each."""
+    names: list[str] = []
+
+    def listen(name: str) -> None:
+        if name in names:
+            names.remove(name)
+            raise Died(name)
+
+    monkeypatch.setattr(crashpoints, "_installed", [listen])
+    yield names
+    assert names == []

@@ -8,12 +8,17 @@ from quotas.services.preemption_planning import plan_preemption
 from quotas.services.preemption_running import execute_plan
 from quotas.services.preemption_stepping import step_plan
 from tenants.domain.actors import Actor, system_actor
+from tenants.models import Cluster, Project
 from tests.builders import AT
-from tests.quotas.preempting import let_go
+from tests.quotas.preempting import admit, let_go
 
 TICK = system_actor("quotas.tick")
 EVICTOR = SimulatedWorkloadEvictor()
 GRACE = timedelta(minutes=5)
+
+
+class Died(BaseException):
+    """A worker is no more; nobody catches that."""
 
 
 def minutes(number: int) -> datetime:
@@ -43,6 +48,13 @@ def run_in(cluster: SimulatedWorkloads, *pods: Reservation) -> None:
         if job and (pod.namespace, job) not in cluster.jobs:
             cluster.make_job(pod.namespace, job, f"uid-of-{job}")
         cluster.run(pod.namespace, pod.pod_name, pod.pod_uid, job=job)
+
+
+def crowd(names: str, *, project: Project, cluster: Cluster) -> list[Reservation]:
+    """Let a pod of each letter run, the newest first; return them in that order."""
+    made = [admit(cluster, project, name, age_minutes=age) for age, name in enumerate(names, 1)]
+    run_in(EVICTOR.cluster(cluster.slug), *made)
+    return made
 
 
 def finish(cluster: SimulatedWorkloads, *, at: datetime = AT) -> list[str]:

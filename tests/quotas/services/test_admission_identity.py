@@ -30,11 +30,6 @@ def cluster(cast: Cast) -> Cluster:
     return cluster
 
 
-@pytest.fixture
-def limit(cast: Cast) -> QuotaLimit:
-    return make_limit(cast.acme, units=8)
-
-
 @pytest.mark.parametrize(
     ("namespace", "asked"),
     [

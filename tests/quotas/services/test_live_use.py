@@ -12,7 +12,7 @@ from quotas.models import QuotaCounter, QuotaLimit, Reservation
 from quotas.services.live_use import repair_counters
 from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry, Cluster, NamespaceBinding
-from tests.builders import AT, bind, make_cluster
+from tests.builders import AT, bind
 from tests.cast import Cast
 from tests.quotas.admitting import (
     LATER,
@@ -30,18 +30,6 @@ from tests.quotas.admitting import (
 from tests.quotas.builders import audit_actions, make_limit
 
 ACTOR = system_actor("tests")
-
-
-@pytest.fixture
-def cluster(cast: Cast) -> Cluster:
-    cluster = make_cluster("hopper", is_watched=True, admission_mode="enforce")
-    bind(cluster, "llm", cast.llm)
-    return cluster
-
-
-@pytest.fixture
-def limit(cast: Cast) -> QuotaLimit:
-    return make_limit(cast.acme, units=8)
 
 
 def test_a_pod_that_was_not_seen_in_time_expires(cluster: Cluster, limit: QuotaLimit) -> None:

@@ -11,7 +11,7 @@ from quotas.services.counters import open_counter
 from quotas.services.live_use import repair_counters
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
-from tests.builders import AT, bind, make_cluster
+from tests.builders import AT
 from tests.cast import Cast
 from tests.quotas.admitting import (
     LATER,
@@ -30,18 +30,6 @@ from tests.quotas.builders import make_limit
 
 ACTOR = system_actor("tests")
 CLAIM = "claim/gpu.nvidia.com"
-
-
-@pytest.fixture
-def cluster(cast: Cast) -> Cluster:
-    cluster = make_cluster("hopper", is_watched=True, admission_mode="enforce")
-    bind(cluster, "llm", cast.llm)
-    return cluster
-
-
-@pytest.fixture
-def limit(cast: Cast) -> QuotaLimit:
-    return make_limit(cast.acme, units=8)
 
 
 @pytest.mark.parametrize("heard_at", [None, LATER - timedelta(seconds=1)])

@@ -44,11 +44,6 @@ def cluster(cast: Cast) -> Cluster:
 
 
 @pytest.fixture
-def limit(cast: Cast) -> QuotaLimit:
-    return make_limit(cast.acme, units=8)
-
-
-@pytest.fixture
 def turn_of(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setattr(live_use, "KEYS_PER_TURN", 1)
     return monkeypatch

@@ -8,8 +8,7 @@ from metering.models import PodAllocation
 from quotas.domain.live_use import Bypass, Sweep
 from quotas.models import QuotaLimit, Reservation
 from tenants.models import AuditEntry, Cluster, NamespaceBinding
-from tests.builders import AT, bind, make_cluster
-from tests.cast import Cast
+from tests.builders import AT
 from tests.quotas.admitting import (
     LATER,
     ask,
@@ -21,21 +20,9 @@ from tests.quotas.admitting import (
     state,
     sweep,
 )
-from tests.quotas.builders import audit_actions, make_limit
+from tests.quotas.builders import audit_actions
 
 UNSIZED: Final[dict[str, Any]] = {"size": "", "price_group": "", "catalogue_version": None}
-
-
-@pytest.fixture
-def cluster(cast: Cast) -> Cluster:
-    cluster = make_cluster("hopper", is_watched=True, admission_mode="enforce")
-    bind(cluster, "llm", cast.llm)
-    return cluster
-
-
-@pytest.fixture
-def limit(cast: Cast) -> QuotaLimit:
-    return make_limit(cast.acme, units=8)
 
 
 def settle() -> None:

@@ -1,13 +1,11 @@
 """What is asked of a cluster is about the pods that were planned, and about nobody else's."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from itertools import count
 
 import pytest
 
 from config.celery import TASK_SOFT_TIME_LIMIT_SECONDS
-from metering.domain import crashpoints
 from quotas import tasks
 from quotas.adapters.simulated_workloads import SimulatedWorkloads
 from quotas.models import PreemptionAction, PreemptionPlan, Reservation
@@ -25,6 +23,7 @@ from tests.quotas.preempting import admit, let_go
 from tests.quotas.services.preempting import (
     EVICTOR,
     TICK,
+    Died,
     finish,
     fresh,
     minutes,
@@ -35,10 +34,6 @@ from tests.quotas.services.preempting import (
 )
 
 
-class Died(BaseException):
-    """A worker is no more; nobody catches that."""
-
-
 @pytest.fixture
 def cluster(cast: Cast) -> Cluster:
     make_limit(cast.acme, units=0)
@@ -46,31 +41,11 @@ def cluster(cast: Cast) -> Cluster:
 
 
 @pytest.fixture
-def live() -> SimulatedWorkloads:
-    return EVICTOR.cluster("hopper")
-
-
-@pytest.fixture
-def gang(cast: Cast, cluster: Cluster, live: SimulatedWorkloads) -> list[Reservation]:
+def gang(cast: Cast, cluster: Cluster, workloads: SimulatedWorkloads) -> list[Reservation]:
     """Two pods of a Job that runs."""
     made = [admit(cluster, cast.llm, f"w-{n}", controller="Job/train") for n in range(2)]
-    run_in(live, *made)
+    run_in(workloads, *made)
     return made
-
-
-@pytest.fixture
-def dying(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Return the names of points at which the next worker dies; once at each."""
-    names: list[str] = []
-
-    def listen(name: str) -> None:
-        if name in names:
-            names.remove(name)
-            raise Died(name)
-
-    monkeypatch.setattr(crashpoints, "_installed", [listen])
-    yield names
-    assert names == []
 
 
 def die_at(dying: list[str], point: str, plan: PreemptionPlan) -> None:
@@ -79,26 +54,26 @@ def die_at(dying: list[str], point: str, plan: PreemptionPlan) -> None:
         step(plan, minutes(0))
 
 
-def make_anew(live: SimulatedWorkloads, *names: str) -> None:
+def make_anew(workloads: SimulatedWorkloads, *names: str) -> None:
     """Let a Job of the same name be made anew, with pods nobody planned."""
-    live.pods.clear()
-    live.make_job("llm", "train", "uid-of-another")
+    workloads.pods.clear()
+    workloads.make_job("llm", "train", "uid-of-another")
     for name in names:
-        live.run("llm", name, f"new-{name}", job="train")
+        workloads.run("llm", name, f"new-{name}", job="train")
 
 
 @pytest.mark.usefixtures("gang")
 def test_a_job_made_anew_under_the_same_name_is_not_suspended(
-    cast: Cast, live: SimulatedWorkloads
+    cast: Cast, workloads: SimulatedWorkloads
 ) -> None:
     plan = running(cast.acme)
-    make_anew(live, "w-0", "w-9")
+    make_anew(workloads, "w-0", "w-9")
 
     step(plan, minutes(0))
 
-    assert live.asked == []
-    assert not live.jobs["llm", "train"].is_suspended
-    assert not any(pod.is_ending for pod in live.pods.values())
+    assert workloads.asked == []
+    assert not workloads.jobs["llm", "train"].is_suspended
+    assert not any(pod.is_ending for pod in workloads.pods.values())
     rows = PreemptionAction.objects.order_by("pod_name")
     assert [(row.state, row.outcome, row.job_uid) for row in rows] == [
         ("freed", "changed", ""),
@@ -108,27 +83,27 @@ def test_a_job_made_anew_under_the_same_name_is_not_suspended(
 
 @pytest.mark.usefixtures("gang")
 def test_pods_an_older_job_left_behind_are_evicted_by_their_uids(
-    cast: Cast, live: SimulatedWorkloads
+    cast: Cast, workloads: SimulatedWorkloads
 ) -> None:
     plan = running(cast.acme)
-    live.make_job("llm", "train", "uid-of-another")
+    workloads.make_job("llm", "train", "uid-of-another")
 
     step(plan, minutes(0))
 
-    assert live.asked == [("evict", "llm", "w-0"), ("evict", "llm", "w-1")]
-    assert not live.jobs["llm", "train"].is_suspended
+    assert workloads.asked == [("evict", "llm", "w-0"), ("evict", "llm", "w-1")]
+    assert not workloads.jobs["llm", "train"].is_suspended
 
 
 def test_of_a_gang_only_the_pods_of_the_job_are_called_suspended(
-    cast: Cast, cluster: Cluster, gang: list[Reservation], live: SimulatedWorkloads
+    cast: Cast, cluster: Cluster, gang: list[Reservation], workloads: SimulatedWorkloads
 ) -> None:
     older = admit(cluster, cast.llm, "older", controller="Job/train")
-    live.run("llm", "older", older.pod_uid)
+    workloads.run("llm", "older", older.pod_uid)
     plan = running(cast.acme)
 
     step(plan, minutes(0))
 
-    assert live.asked == [("suspend", "llm", "train"), ("evict", "llm", "older")]
+    assert workloads.asked == [("suspend", "llm", "train"), ("evict", "llm", "older")]
     rows = PreemptionAction.objects.order_by("pod_name")
     assert [(row.pod_name, row.step, row.job_uid) for row in rows] == [
         ("older", "evict", ""),
@@ -140,29 +115,29 @@ def test_of_a_gang_only_the_pods_of_the_job_are_called_suspended(
 
 @pytest.mark.usefixtures("gang")
 def test_whoever_looks_after_a_dead_worker_takes_no_other_job_for_the_one_it_meant(
-    cast: Cast, live: SimulatedWorkloads, dying: list[str]
+    cast: Cast, workloads: SimulatedWorkloads, dying: list[str]
 ) -> None:
     plan = running(cast.acme)
     die_at(dying, "preempt.after_act", plan)
-    finish(live)
-    make_anew(live)
-    live.jobs["llm", "train"].is_suspended = True
+    finish(workloads)
+    make_anew(workloads)
+    workloads.jobs["llm", "train"].is_suspended = True
 
     for minute in (9, 10):
         step(plan, minutes(minute))
 
     assert (fresh(plan).state, states(plan)) == ("done", {"w-0": "freed", "w-1": "freed"})
     assert resume_jobs(plan_id=plan.pk, evictor=EVICTOR, actor=TICK, at=minutes(11)) == ()
-    assert live.jobs["llm", "train"].is_suspended
+    assert workloads.jobs["llm", "train"].is_suspended
 
 
 def test_nothing_was_suspended_where_the_worker_died_before_it_asked(
-    cast: Cast, gang: list[Reservation], live: SimulatedWorkloads, dying: list[str]
+    cast: Cast, gang: list[Reservation], workloads: SimulatedWorkloads, dying: list[str]
 ) -> None:
     plan = running(cast.acme)
     die_at(dying, "preempt.claim.after_commit", plan)
-    live.jobs["llm", "train"].is_suspended = True
-    live.pods.clear()
+    workloads.jobs["llm", "train"].is_suspended = True
+    workloads.pods.clear()
     for pod in gang:
         let_go(pod)
 
@@ -175,14 +150,14 @@ def test_nothing_was_suspended_where_the_worker_died_before_it_asked(
 
 @pytest.mark.usefixtures("gang")
 def test_a_job_that_is_about_to_be_suspended_is_not_resumed(
-    cast: Cast, live: SimulatedWorkloads, dying: list[str]
+    cast: Cast, workloads: SimulatedWorkloads, dying: list[str]
 ) -> None:
     plan = running(cast.acme)
     die_at(dying, "preempt.after_act", plan)
     cast.acme.quota_limits.update(limit_units=4)
 
     assert resume_jobs(plan_id=plan.pk, evictor=EVICTOR, actor=TICK, at=minutes(1)) == ()
-    assert live.asked == [("suspend", "llm", "train")]
+    assert workloads.asked == [("suspend", "llm", "train")]
     assert {row.resumed_at for row in PreemptionAction.objects.all()} == {None}
 
 
@@ -212,10 +187,10 @@ class Failing:
 
 
 @pytest.fixture
-def group(cast: Cast, cluster: Cluster, live: SimulatedWorkloads) -> list[Reservation]:
+def group(cast: Cast, cluster: Cluster, workloads: SimulatedWorkloads) -> list[Reservation]:
     """Four pods that are evicted together."""
     made = [admit(cluster, cast.llm, f"w-{n}", controller="PodGroup/train") for n in range(4)]
-    run_in(live, *made)
+    run_in(workloads, *made)
     return made
 
 
@@ -249,7 +224,7 @@ def test_what_is_about_one_pod_keeps_no_other_pod_back(cast: Cast, reason: str) 
 
 @pytest.mark.usefixtures("group")
 def test_a_turn_ends_at_its_deadline_and_the_rest_goes_later(
-    cast: Cast, live: SimulatedWorkloads
+    cast: Cast, workloads: SimulatedWorkloads
 ) -> None:
     plan = running(cast.acme)
     ticking = count(step=TURN_SECONDS_MAX * SECOND_NS // 3)
@@ -261,7 +236,7 @@ def test_a_turn_ends_at_its_deadline_and_the_rest_goes_later(
         at=minutes(0),
         clock_ns=lambda: next(ticking),
     )
-    first = (list(live.asked), states(plan))
+    first = (list(workloads.asked), states(plan))
     message = PreemptionAction.objects.get(pod_name="w-3").message
     step(plan, minutes(1))
 
@@ -270,7 +245,7 @@ def test_a_turn_ends_at_its_deadline_and_the_rest_goes_later(
         {"w-0": "started", "w-1": "blocked", "w-2": "blocked", "w-3": "blocked"},
     )
     assert message == "too_slow: The cluster answers too slowly."
-    assert [name for _, _, name in live.asked] == ["w-0", "w-1", "w-2", "w-3"]
+    assert [name for _, _, name in workloads.asked] == ["w-0", "w-1", "w-2", "w-3"]
 
 
 def test_the_slowest_turn_ends_within_its_claim_and_its_task() -> None:
@@ -281,17 +256,17 @@ def test_the_slowest_turn_ends_within_its_claim_and_its_task() -> None:
 
 
 def test_a_tick_that_lasts_too_long_leaves_the_others_the_next(
-    cast: Cast, cluster: Cluster, live: SimulatedWorkloads
+    cast: Cast, cluster: Cluster, workloads: SimulatedWorkloads
 ) -> None:
     make_limit(cast.umbrella, units=0)
-    run_in(live, admit(cluster, cast.llm, "a"), admit(cluster, cast.virus, "v"))
+    run_in(workloads, admit(cluster, cast.llm, "a"), admit(cluster, cast.virus, "v"))
     plans = [running(cast.acme), running(cast.umbrella)]
     seconds = iter([0, 0, tasks.PREEMPTING_SECONDS_MAX])
 
     tasks.preempt(minutes(0), clock_ns=lambda: next(seconds) * SECOND_NS)
-    first = sorted(name for _, _, name in live.asked)
+    first = sorted(name for _, _, name in workloads.asked)
     tasks.preempt(minutes(0))
 
     assert len(first) == 1
-    assert sorted(name for _, _, name in live.asked) == ["a", "v"]
+    assert sorted(name for _, _, name in workloads.asked) == ["a", "v"]
     assert {fresh(plan).state for plan in plans} == {"running"}

@@ -1,11 +1,9 @@
 """A worker may die anywhere, and two may run at once: nothing is done twice or forgotten."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 
-from metering.domain import crashpoints
 from metering.domain.crashpoints import CRASHPOINTS
 from quotas.adapters.simulated_workloads import SimulatedWorkloads
 from quotas.models import PreemptionAction, PreemptionPlan, Reservation
@@ -21,6 +19,7 @@ from tests.quotas.preempting import admit, let_go
 from tests.quotas.services.preempting import (
     EVICTOR,
     TICK,
+    Died,
     finish,
     fresh,
     minutes,
@@ -34,45 +33,21 @@ POINTS = [name for name in CRASHPOINTS if name.startswith("preempt.")]
 CONTROLLERS = ["Job/train", "PodGroup/train"]
 
 
-class Died(BaseException):
-    """A worker is no more; nobody catches that."""
-
-
-@pytest.fixture
-def live() -> SimulatedWorkloads:
-    return EVICTOR.cluster("hopper")
-
-
-@pytest.fixture
-def dying(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Return the names of points at which the next worker dies; once at each."""
-    names: list[str] = []
-
-    def listen(name: str) -> None:
-        if name in names:
-            names.remove(name)
-            raise Died(name)
-
-    monkeypatch.setattr(crashpoints, "_installed", [listen])
-    yield names
-    assert names == []
-
-
 def a_gang_over_the_limit(
-    cast: Cast, live: SimulatedWorkloads, *, controller: str
+    cast: Cast, workloads: SimulatedWorkloads, *, controller: str
 ) -> PreemptionPlan:
     make_limit(cast.acme, units=0)
     hopper = make_cluster("hopper")
-    run_in(live, *[admit(hopper, cast.llm, f"w-{n}", controller=controller) for n in range(2)])
+    run_in(workloads, *[admit(hopper, cast.llm, f"w-{n}", controller=controller) for n in range(2)])
     return running(cast.acme)
 
 
 @pytest.mark.parametrize("controller", CONTROLLERS)
 @pytest.mark.parametrize("point", POINTS)
 def test_a_worker_that_dies_leaves_nothing_undone_and_nothing_done_twice(
-    cast: Cast, live: SimulatedWorkloads, dying: list[str], point: str, controller: str
+    cast: Cast, workloads: SimulatedWorkloads, dying: list[str], point: str, controller: str
 ) -> None:
-    plan = a_gang_over_the_limit(cast, live, controller=controller)
+    plan = a_gang_over_the_limit(cast, workloads, controller=controller)
     dying.append(point)
 
     with pytest.raises(Died):
@@ -81,15 +56,15 @@ def test_a_worker_that_dies_leaves_nothing_undone_and_nothing_done_twice(
     while fresh(plan).state == "running" and at < minutes(30):
         at += timedelta(seconds=30)
         step(plan, at)
-        finish(live, at=at)
+        finish(workloads, at=at)
 
     assert plan.state == "done"
     assert states(plan) == {"w-0": "freed", "w-1": "freed"}
-    assert live.pods == {}
-    verbs = {verb for verb, _, _ in live.asked}
+    assert workloads.pods == {}
+    verbs = {verb for verb, _, _ in workloads.asked}
     assert verbs == ({"suspend"} if controller.startswith("Job") else {"evict"})
     # Asked again only where the answer was lost, and then about the same pods.
-    assert len(live.asked) <= (2 if verbs == {"suspend"} else 4)
+    assert len(workloads.asked) <= (2 if verbs == {"suspend"} else 4)
     # What was asked of the cluster is in the trail, and what was suspended can be resumed.
     assert AuditEntry.objects.filter(action="quotas:preemption:claim").count() >= 1
     suspended = {row.job_uid for row in PreemptionAction.objects.all()}
@@ -97,27 +72,27 @@ def test_a_worker_that_dies_leaves_nothing_undone_and_nothing_done_twice(
 
 
 def test_nobody_else_takes_a_claimed_plan_until_the_claim_lapses(
-    cast: Cast, live: SimulatedWorkloads, dying: list[str]
+    cast: Cast, workloads: SimulatedWorkloads, dying: list[str]
 ) -> None:
-    plan = a_gang_over_the_limit(cast, live, controller="Job/train")
+    plan = a_gang_over_the_limit(cast, workloads, controller="Job/train")
     dying.append("preempt.claim.after_commit")
     with pytest.raises(Died):
         step(plan, minutes(0))
 
     step(plan, minutes(0) + CLAIM_FOR - timedelta(seconds=1))
-    early = list(live.asked)
+    early = list(workloads.asked)
     step(plan, minutes(0) + CLAIM_FOR)
 
     assert early == []
-    assert live.asked == [("suspend", "llm", "train")]
+    assert workloads.asked == [("suspend", "llm", "train")]
     assert {row.attempt for row in PreemptionAction.objects.all()} == {2}
 
 
 @pytest.mark.parametrize("controller", CONTROLLERS)
 def test_a_dead_claim_is_needless_when_everything_fits(
-    cast: Cast, live: SimulatedWorkloads, dying: list[str], controller: str
+    cast: Cast, workloads: SimulatedWorkloads, dying: list[str], controller: str
 ) -> None:
-    plan = a_gang_over_the_limit(cast, live, controller=controller)
+    plan = a_gang_over_the_limit(cast, workloads, controller=controller)
     dying.append("preempt.claim.after_commit")
     with pytest.raises(Died):
         step(plan, minutes(0))
@@ -127,19 +102,19 @@ def test_a_dead_claim_is_needless_when_everything_fits(
         step(plan, minutes(minute))
 
     assert fresh(plan).state == "done"
-    assert live.asked == []
+    assert workloads.asked == []
     assert states(plan) == {"w-0": "needless", "w-1": "needless"}
     assert "worker died at it" in PreemptionAction.objects.all()[0].message
 
 
 def test_a_dead_claim_of_a_job_that_ended_by_itself_suspends_nothing(
-    cast: Cast, live: SimulatedWorkloads, dying: list[str]
+    cast: Cast, workloads: SimulatedWorkloads, dying: list[str]
 ) -> None:
-    plan = a_gang_over_the_limit(cast, live, controller="Job/train")
+    plan = a_gang_over_the_limit(cast, workloads, controller="Job/train")
     dying.append("preempt.claim.after_commit")
     with pytest.raises(Died):
         step(plan, minutes(0))
-    live.pods.clear()
+    workloads.pods.clear()
     for pod in Reservation.objects.all():
         let_go(pod)
 
@@ -147,7 +122,7 @@ def test_a_dead_claim_of_a_job_that_ended_by_itself_suspends_nothing(
         step(plan, minutes(minute))
 
     assert fresh(plan).state == "done"
-    assert (live.asked, live.jobs["llm", "train"].is_suspended) == ([], False)
+    assert (workloads.asked, workloads.jobs["llm", "train"].is_suspended) == ([], False)
     assert states(plan) == {"w-0": "freed", "w-1": "freed"}
 
 
@@ -172,16 +147,16 @@ class Meanwhile:
         return EVICTOR.evict_pod(endpoint, pod, grace_seconds=grace_seconds, is_dry_run=is_dry_run)
 
 
-def a_pod_over_the_limit(cast: Cast, live: SimulatedWorkloads) -> PreemptionPlan:
+def a_pod_over_the_limit(cast: Cast, workloads: SimulatedWorkloads) -> PreemptionPlan:
     make_limit(cast.acme, units=0)
-    run_in(live, admit(make_cluster("hopper"), cast.llm, "a"))
+    run_in(workloads, admit(make_cluster("hopper"), cast.llm, "a"))
     return running(cast.acme)
 
 
 def test_what_had_begun_when_a_plan_was_stopped_is_told(
-    cast: Cast, live: SimulatedWorkloads
+    cast: Cast, workloads: SimulatedWorkloads
 ) -> None:
-    plan = a_pod_over_the_limit(cast, live)
+    plan = a_pod_over_the_limit(cast, workloads)
     stopping = Meanwhile(lambda: stop_plan(plan_id=plan.pk, actor=TICK, at=minutes(0)))
 
     step_plan(plan_id=plan.pk, evictor=stopping, actor=TICK, at=minutes(0))  # type: ignore[arg-type]
@@ -192,9 +167,9 @@ def test_what_had_begun_when_a_plan_was_stopped_is_told(
 
 
 def test_a_worker_that_was_overtaken_writes_nothing_over_the_other(
-    cast: Cast, live: SimulatedWorkloads
+    cast: Cast, workloads: SimulatedWorkloads
 ) -> None:
-    plan = a_pod_over_the_limit(cast, live)
+    plan = a_pod_over_the_limit(cast, workloads)
     overtaking = Meanwhile(lambda: step(plan, minutes(0) + CLAIM_FOR))
 
     step_plan(plan_id=plan.pk, evictor=overtaking, actor=TICK, at=minutes(0))  # type: ignore[arg-type]
@@ -204,19 +179,19 @@ def test_a_worker_that_was_overtaken_writes_nothing_over_the_other(
     assert fresh(plan).not_before == minutes(0) + CLAIM_FOR + timedelta(seconds=45)
 
 
-def test_a_gang_that_is_half_gone_goes_on(cast: Cast, live: SimulatedWorkloads) -> None:
+def test_a_gang_that_is_half_gone_goes_on(cast: Cast, workloads: SimulatedWorkloads) -> None:
     make_limit(cast.acme, units=1)
     hopper = make_cluster("hopper")
     gang = [admit(hopper, cast.llm, f"w-{n}", controller="PodGroup/train") for n in range(3)]
-    run_in(live, *gang)
+    run_in(workloads, *gang)
     plan = running(cast.acme)
-    live.pods["llm", "w-2"].spare = 0
+    workloads.pods["llm", "w-2"].spare = 0
 
     step(plan, minutes(0))
     first = states(plan)
     for pod in gang[:2]:
         let_go(pod)
-    live.pods["llm", "w-2"].spare = 1
+    workloads.pods["llm", "w-2"].spare = 1
     for minute in range(1, 4):
         step(plan, minutes(minute))
 

@@ -15,12 +15,11 @@ from tenants.models import Cluster
 from tests.builders import make_cluster
 from tests.cast import Cast
 from tests.quotas.builders import make_limit
-from tests.quotas.preempting import admit, protect
+from tests.quotas.preempting import protect
 from tests.quotas.services.preempting import (
-    EVICTOR,
+    crowd,
     fresh,
     minutes,
-    run_in,
     running,
     states,
     step,
@@ -43,46 +42,37 @@ def cluster(cast: Cast) -> Cluster:
 
 
 @pytest.fixture
-def live() -> SimulatedWorkloads:
-    return EVICTOR.cluster("hopper")
-
-
-@pytest.fixture
-def pods(cast: Cast, cluster: Cluster, live: SimulatedWorkloads) -> list[Reservation]:
+def pods(cast: Cast, cluster: Cluster) -> list[Reservation]:
     """Four pods, newest first, of which none may stay."""
-    made = [
-        admit(cluster, cast.llm, name, age_minutes=age) for age, name in enumerate("abcd", start=1)
-    ]
-    run_in(live, *made)
-    return made
+    return crowd("abcd", project=cast.llm, cluster=cluster)
 
 
-def asked(live: SimulatedWorkloads) -> list[str]:
-    return [name for _, _, name in live.asked]
+def asked(workloads: SimulatedWorkloads) -> list[str]:
+    return [name for _, _, name in workloads.asked]
 
 
 @pytest.mark.usefixtures("pods")
 @pytest.mark.parametrize("jitter", JITTERS)
 def test_two_ticks_a_cycle_apart_take_two_steps(
-    cast: Cast, live: SimulatedWorkloads, jitter: int
+    cast: Cast, workloads: SimulatedWorkloads, jitter: int
 ) -> None:
     running(cast.acme)
 
     preempt(minutes(0))
     preempt(minutes(0) + CYCLE + timedelta(milliseconds=jitter))
 
-    assert asked(live) == ["a", "b"]
+    assert asked(workloads) == ["a", "b"]
 
 
 @pytest.mark.usefixtures("pods")
-def test_jitter_does_not_add_up_over_many_ticks(cast: Cast, live: SimulatedWorkloads) -> None:
+def test_jitter_does_not_add_up_over_many_ticks(cast: Cast, workloads: SimulatedWorkloads) -> None:
     running(cast.acme)
 
     seen = []
     gaps = (0, 59_990, 60_020, 59_985)
     for passed in accumulate(gaps):
         preempt(minutes(0) + timedelta(milliseconds=passed))
-        seen.append(len(live.asked))
+        seen.append(len(workloads.asked))
 
     assert seen == [1, 2, 3, 4]
 
@@ -90,14 +80,14 @@ def test_jitter_does_not_add_up_over_many_ticks(cast: Cast, live: SimulatedWorkl
 @pytest.mark.usefixtures("pods")
 @pytest.mark.parametrize("seconds", [0, 1, 30, 44])
 def test_a_tick_that_comes_again_within_the_cycle_takes_no_step(
-    cast: Cast, live: SimulatedWorkloads, seconds: int
+    cast: Cast, workloads: SimulatedWorkloads, seconds: int
 ) -> None:
     plan = running(cast.acme)
     preempt(minutes(0))
 
     preempt(minutes(0) + timedelta(seconds=seconds))
 
-    assert asked(live) == ["a"]
+    assert asked(workloads) == ["a"]
     assert states(plan) == {"a": "started", "b": "planned", "c": "planned", "d": "planned"}
     assert fresh(plan).not_before == minutes(0) + NEXT_TURN_AFTER
 
@@ -105,18 +95,18 @@ def test_a_tick_that_comes_again_within_the_cycle_takes_no_step(
 @pytest.mark.usefixtures("pods")
 @pytest.mark.parametrize("early", [1, 15])
 def test_a_tick_never_cuts_the_grace_short(
-    cast: Cast, live: SimulatedWorkloads, early: int
+    cast: Cast, workloads: SimulatedWorkloads, early: int
 ) -> None:
     running(cast.acme)
 
     preempt(minutes(0) - timedelta(seconds=early))
 
-    assert live.asked == []
+    assert workloads.asked == []
 
 
 @pytest.mark.usefixtures("pods")
 def test_who_was_spared_is_looked_at_again_by_the_next_tick(
-    cast: Cast, live: SimulatedWorkloads
+    cast: Cast, workloads: SimulatedWorkloads
 ) -> None:
     plan = running(cast.acme)
     protect(cast.acme, begin_at=minutes(0), end_at=minutes(0) + timedelta(seconds=50))
@@ -126,7 +116,7 @@ def test_who_was_spared_is_looked_at_again_by_the_next_tick(
     step(plan, minutes(0) + CYCLE - timedelta(milliseconds=2))
 
     assert spared == "blocked"
-    assert asked(live) == ["a"]
+    assert asked(workloads) == ["a"]
 
 
 def test_the_tick_comes_once_a_cycle_and_a_turn_is_due_before_it() -> None:

@@ -26,12 +26,7 @@ NO_ROOM = "Its units do not fit the limits yet."
 
 
 @pytest.fixture
-def live() -> SimulatedWorkloads:
-    return EVICTOR.cluster("hopper")
-
-
-@pytest.fixture
-def plan(cast: Cast, live: SimulatedWorkloads) -> PreemptionPlan:
+def plan(cast: Cast, workloads: SimulatedWorkloads) -> PreemptionPlan:
     """Return a plan that has suspended two Jobs of two units each, "new" before "old"."""
     make_limit(cast.acme, units=0)
     hopper = make_cluster("hopper")
@@ -40,12 +35,12 @@ def plan(cast: Cast, live: SimulatedWorkloads) -> PreemptionPlan:
             admit(hopper, cast.llm, f"{name}-{n}", controller=f"Job/{name}", age_minutes=age)
             for n in range(2)
         ]
-        run_in(live, *pods)
+        run_in(workloads, *pods)
     plan = running(cast.acme)
     for minute in range(3):
         step(plan, minutes(minute))
-        finish(live, at=minutes(minute))
-    live.asked.clear()
+        finish(workloads, at=minutes(minute))
+    workloads.asked.clear()
     return plan
 
 
@@ -54,19 +49,21 @@ def resume(plan: PreemptionPlan) -> list[tuple[str, bool, str]]:
     return [(one.job, one.is_resumed, one.why) for one in told]
 
 
-def test_without_room_nothing_is_resumed(plan: PreemptionPlan, live: SimulatedWorkloads) -> None:
+def test_without_room_nothing_is_resumed(
+    plan: PreemptionPlan, workloads: SimulatedWorkloads
+) -> None:
     assert resume(plan) == [("new", False, NO_ROOM), ("old", False, NO_ROOM)]
-    assert live.asked == []
+    assert workloads.asked == []
 
 
-def test_as_many_are_resumed_as_fit(plan: PreemptionPlan, live: SimulatedWorkloads) -> None:
+def test_as_many_are_resumed_as_fit(plan: PreemptionPlan, workloads: SimulatedWorkloads) -> None:
     QuotaLimit.objects.update(limit_units=3)
 
     told = resume(plan)
 
     assert told == [("new", True, ""), ("old", False, NO_ROOM)]
-    assert live.asked == [("resume", "llm", "new")]
-    assert not live.jobs["llm", "new"].is_suspended
+    assert workloads.asked == [("resume", "llm", "new")]
+    assert not workloads.jobs["llm", "new"].is_suspended
     rows = PreemptionAction.objects.filter(resumed_at=AT)
     assert sorted(rows.values_list("pod_name", flat=True)) == ["new-0", "new-1"]
     entry = AuditEntry.objects.get(action="quotas:preemption:resume")
@@ -74,20 +71,20 @@ def test_as_many_are_resumed_as_fit(plan: PreemptionPlan, live: SimulatedWorkloa
 
 
 def test_resuming_again_resumes_only_the_rest(
-    plan: PreemptionPlan, live: SimulatedWorkloads
+    plan: PreemptionPlan, workloads: SimulatedWorkloads
 ) -> None:
     QuotaLimit.objects.update(limit_units=9)
     resume(plan)
 
     assert resume(plan) == []
-    assert live.asked == [("resume", "llm", "new"), ("resume", "llm", "old")]
+    assert workloads.asked == [("resume", "llm", "new"), ("resume", "llm", "old")]
 
 
 def test_a_job_that_is_gone_is_told_and_not_asked_about_again(
-    plan: PreemptionPlan, live: SimulatedWorkloads
+    plan: PreemptionPlan, workloads: SimulatedWorkloads
 ) -> None:
     QuotaLimit.objects.update(limit_units=9)
-    del live.jobs["llm", "new"]
+    del workloads.jobs["llm", "new"]
 
     first, second = resume(plan), resume(plan)
 
@@ -96,13 +93,13 @@ def test_a_job_that_is_gone_is_told_and_not_asked_about_again(
 
 
 def test_a_cluster_that_is_away_is_told_and_asked_again(
-    plan: PreemptionPlan, live: SimulatedWorkloads
+    plan: PreemptionPlan, workloads: SimulatedWorkloads
 ) -> None:
     QuotaLimit.objects.update(limit_units=2)
-    live.failure = "timeout"
+    workloads.failure = "timeout"
 
     away = resume(plan)
-    live.failure = ""
+    workloads.failure = ""
 
     assert away == [(name, False, "The cluster did not answer.") for name in ("new", "old")]
     assert resume(plan)[0] == ("new", True, "")

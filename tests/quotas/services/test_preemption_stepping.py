@@ -20,8 +20,8 @@ from tests.cast import Cast
 from tests.quotas.builders import make_limit
 from tests.quotas.preempting import admit, let_go, protect
 from tests.quotas.services.preempting import (
-    EVICTOR,
     TICK,
+    crowd,
     execute,
     finish,
     fresh,
@@ -40,32 +40,22 @@ def cluster(cast: Cast) -> Cluster:
 
 
 @pytest.fixture
-def live() -> SimulatedWorkloads:
-    return EVICTOR.cluster("hopper")
-
-
-@pytest.fixture
-def pods(cast: Cast, cluster: Cluster, live: SimulatedWorkloads) -> list[Reservation]:
+def pods(cast: Cast, cluster: Cluster) -> list[Reservation]:
     """Three pods, newest first, where one may stay: "c"."""
-    made = [
-        admit(cluster, cast.llm, name, age_minutes=age)
-        for name, age in (("a", 1), ("b", 2), ("c", 3))
-    ]
-    run_in(live, *made)
-    return made
+    return crowd("abc", project=cast.llm, cluster=cluster)
 
 
 @pytest.mark.usefixtures("pods")
 def test_one_workload_goes_in_each_cycle_until_it_fits(
-    cast: Cast, live: SimulatedWorkloads
+    cast: Cast, workloads: SimulatedWorkloads
 ) -> None:
     plan = running(cast.acme)
 
     seen = []
     for minute in range(4):
         state = step(plan, minutes(minute))
-        seen.append((state, [name for _, _, name in live.asked]))
-        finish(live, at=minutes(minute))
+        seen.append((state, [name for _, _, name in workloads.asked]))
+        finish(workloads, at=minutes(minute))
 
     assert seen == [
         ("running", ["a"]),
@@ -79,13 +69,15 @@ def test_one_workload_goes_in_each_cycle_until_it_fits(
 
 
 @pytest.mark.usefixtures("pods")
-def test_a_second_look_within_the_cycle_does_nothing(cast: Cast, live: SimulatedWorkloads) -> None:
+def test_a_second_look_within_the_cycle_does_nothing(
+    cast: Cast, workloads: SimulatedWorkloads
+) -> None:
     plan = running(cast.acme)
 
     step(plan, minutes(0))
     step(plan, minutes(0) + timedelta(seconds=44))
 
-    assert [name for _, _, name in live.asked] == ["a"]
+    assert [name for _, _, name in workloads.asked] == ["a"]
 
 
 @pytest.mark.usefixtures("pods")
@@ -108,7 +100,7 @@ def test_every_step_leaves_an_audit_entry(cast: Cast) -> None:
 
 
 @pytest.mark.usefixtures("pods")
-def test_what_is_ending_is_waited_for(cast: Cast, live: SimulatedWorkloads) -> None:
+def test_what_is_ending_is_waited_for(cast: Cast, workloads: SimulatedWorkloads) -> None:
     plan = running(cast.acme)
     step(plan, minutes(0))
     step(plan, minutes(1))
@@ -117,11 +109,11 @@ def test_what_is_ending_is_waited_for(cast: Cast, live: SimulatedWorkloads) -> N
 
     assert (waiting, fresh(plan).message) == ("running", "Waits for 2 pods.")
     assert states(plan) == {"a": "started", "b": "started"}
-    assert len(live.asked) == 2
+    assert len(workloads.asked) == 2
 
 
 def test_nothing_goes_when_somebody_left_by_themselves(
-    cast: Cast, pods: list[Reservation], live: SimulatedWorkloads
+    cast: Cast, pods: list[Reservation], workloads: SimulatedWorkloads
 ) -> None:
     plan = running(cast.acme)
     let_go(pods[2])
@@ -129,44 +121,48 @@ def test_nothing_goes_when_somebody_left_by_themselves(
 
     state = step(plan, minutes(0))
 
-    assert (state, live.asked) == ("done", [])
+    assert (state, workloads.asked) == ("done", [])
     assert states(plan) == {"a": "needless", "b": "freed"}
 
 
 @pytest.mark.usefixtures("pods")
-def test_nothing_goes_when_the_limit_was_raised_again(cast: Cast, live: SimulatedWorkloads) -> None:
+def test_nothing_goes_when_the_limit_was_raised_again(
+    cast: Cast, workloads: SimulatedWorkloads
+) -> None:
     plan = running(cast.acme)
     QuotaLimit.objects.update(limit_units=3)
 
     assert step(plan, minutes(0)) == "done"
-    assert live.asked == []
+    assert workloads.asked == []
     assert states(plan) == {"a": "needless", "b": "needless"}
 
 
 def test_a_victim_that_is_needless_by_now_stays(
-    cast: Cast, pods: list[Reservation], live: SimulatedWorkloads, cluster: Cluster
+    cast: Cast, pods: list[Reservation], workloads: SimulatedWorkloads, cluster: Cluster
 ) -> None:
     make_limit(cast.acme, units=0, size="small")
     other = admit(cluster, cast.llm, "small", size="small", age_minutes=999)
-    run_in(live, other)
+    run_in(workloads, other)
     plan = running(cast.acme)
     QuotaLimit.objects.filter(size="large").update(limit_units=3)
 
     step(plan, minutes(0))
 
-    assert [name for _, _, name in live.asked] == ["small"]
+    assert [name for _, _, name in workloads.asked] == ["small"]
     assert states(plan) == {"a": "needless", "b": "needless", "small": "started"}
     assert len(pods) == 3
 
 
 @pytest.mark.usefixtures("pods")
-def test_a_protected_window_that_opened_since_is_kept(cast: Cast, live: SimulatedWorkloads) -> None:
+def test_a_protected_window_that_opened_since_is_kept(
+    cast: Cast, workloads: SimulatedWorkloads
+) -> None:
     plan = running(cast.acme)
     protect(cast.acme, begin_at=minutes(0), end_at=minutes(2))
 
     step(plan, minutes(0))
     message = PreemptionAction.objects.filter(pod_name="a").get().message
-    first = (list(live.asked), states(plan), message)
+    first = (list(workloads.asked), states(plan), message)
     step(plan, minutes(2))
 
     assert first == (
@@ -174,12 +170,12 @@ def test_a_protected_window_that_opened_since_is_kept(cast: Cast, live: Simulate
         {"a": "blocked", "b": "blocked"},
         "It may not go now: in a protected window (release).",
     )
-    assert [name for _, _, name in live.asked] == ["a"]
+    assert [name for _, _, name in workloads.asked] == ["a"]
 
 
 @pytest.mark.usefixtures("pods")
 def test_while_a_quota_is_not_in_its_cluster_nothing_goes(
-    cast: Cast, live: SimulatedWorkloads, cluster: Cluster
+    cast: Cast, workloads: SimulatedWorkloads, cluster: Cluster
 ) -> None:
     plan = running(cast.acme)
     Cluster.objects.update(credential_reference="in-cluster")
@@ -188,67 +184,67 @@ def test_while_a_quota_is_not_in_its_cluster_nothing_goes(
     )
 
     step(plan, minutes(0))
-    first = (list(live.asked), fresh(plan).message)
+    first = (list(workloads.asked), fresh(plan).message)
     EnforcementTarget.objects.filter(pk=target.pk).update(state="applied")
     step(plan, minutes(1))
 
     assert first == ([], "Waits for the quota of 1 namespaces.")
-    assert [name for _, _, name in live.asked] == ["a"]
+    assert [name for _, _, name in workloads.asked] == ["a"]
 
 
 def test_a_whole_job_is_suspended_by_one_step(
-    cast: Cast, cluster: Cluster, live: SimulatedWorkloads
+    cast: Cast, cluster: Cluster, workloads: SimulatedWorkloads
 ) -> None:
     gang = [admit(cluster, cast.llm, f"w-{n}", controller="Job/train") for n in range(3)]
-    run_in(live, *gang)
+    run_in(workloads, *gang)
     plan = running(cast.acme)
 
     step(plan, minutes(0))
 
     rows = PreemptionAction.objects.filter(plan=plan)
-    assert live.asked == [("suspend", "llm", "train")]
+    assert workloads.asked == [("suspend", "llm", "train")]
     assert {(row.state, row.outcome, row.job_uid) for row in rows} == {
         ("started", "started", "uid-of-train")
     }
-    assert finish(live) == ["uid-w-0", "uid-w-1", "uid-w-2"]
+    assert finish(workloads) == ["uid-w-0", "uid-w-1", "uid-w-2"]
     assert step(plan, minutes(1)) == "done"
 
 
 @pytest.mark.parametrize("lacking", ["the job", "the server's knowledge", "the job of that uid"])
 def test_a_job_that_cannot_be_suspended_has_its_pods_evicted(
-    cast: Cast, cluster: Cluster, live: SimulatedWorkloads, lacking: str
+    cast: Cast, cluster: Cluster, workloads: SimulatedWorkloads, lacking: str
 ) -> None:
     gang = [admit(cluster, cast.llm, f"w-{n}", controller="Job/train") for n in range(2)]
-    run_in(live, *gang)
+    run_in(workloads, *gang)
     plan = running(cast.acme)
     if lacking == "the server's knowledge":
-        live.jobs["llm", "train"].can_be_suspended = False
+        workloads.jobs["llm", "train"].can_be_suspended = False
     else:
-        del live.jobs["llm", "train"]
+        del workloads.jobs["llm", "train"]
 
     step(plan, minutes(0))
 
-    assert live.asked == [("evict", "llm", "w-0"), ("evict", "llm", "w-1")]
+    assert workloads.asked == [("evict", "llm", "w-0"), ("evict", "llm", "w-1")]
     assert {row.step for row in PreemptionAction.objects.all()} == {"evict"}
 
 
 def test_a_gang_of_another_kind_is_evicted_at_once(
-    cast: Cast, cluster: Cluster, live: SimulatedWorkloads
+    cast: Cast, cluster: Cluster, workloads: SimulatedWorkloads
 ) -> None:
     gang = [admit(cluster, cast.llm, f"w-{n}", controller="PodGroup/train") for n in range(3)]
-    run_in(live, *gang)
+    run_in(workloads, *gang)
     plan = running(cast.acme)
 
     step(plan, minutes(0))
 
-    assert [name for _, _, name in live.asked] == ["w-0", "w-1", "w-2"]
+    assert [name for _, _, name in workloads.asked] == ["w-0", "w-1", "w-2"]
 
 
 def test_a_pod_that_is_gone_already_is_done(
-    cast: Cast, pods: list[Reservation], live: SimulatedWorkloads
+    cast: Cast, pods: list[Reservation], workloads: SimulatedWorkloads
 ) -> None:
     plan = running(cast.acme)
-    del live.pods["llm", "a"]
+    del workloads.pods["llm", "a"]
 
     step(plan, minutes(0))
 
@@ -258,27 +254,29 @@ def test_a_pod_that_is_gone_already_is_done(
     assert pods[0].state == "held"
     step(plan, minutes(1))
     assert step(plan, minutes(2)) == "running"
-    assert [name for _, _, name in live.asked] == ["b"]
+    assert [name for _, _, name in workloads.asked] == ["b"]
 
 
 @pytest.mark.usefixtures("pods")
-def test_another_pod_of_the_same_name_is_left_alone(cast: Cast, live: SimulatedWorkloads) -> None:
+def test_another_pod_of_the_same_name_is_left_alone(
+    cast: Cast, workloads: SimulatedWorkloads
+) -> None:
     plan = running(cast.acme)
-    live.pods["llm", "a"].uid = "uid-of-another"
+    workloads.pods["llm", "a"].uid = "uid-of-another"
 
     step(plan, minutes(0))
 
-    assert (live.asked, states(plan)["a"]) == ([], "freed")
-    assert not live.pods["llm", "a"].is_ending
+    assert (workloads.asked, states(plan)["a"]) == ([], "freed")
+    assert not workloads.pods["llm", "a"].is_ending
 
 
 @pytest.mark.parametrize(("asked_for", "waits"), [(None, 30), (5, 30), (400, 400)])
 @pytest.mark.usefixtures("pods")
 def test_a_budget_is_obeyed_and_asked_again(
-    cast: Cast, live: SimulatedWorkloads, asked_for: int | None, waits: int
+    cast: Cast, workloads: SimulatedWorkloads, asked_for: int | None, waits: int
 ) -> None:
     plan = running(cast.acme)
-    pod = live.pods["llm", "a"]
+    pod = workloads.pods["llm", "a"]
     pod.spare = 0
     pod.retry_after = None if asked_for is None else timedelta(seconds=asked_for)
 
@@ -292,14 +290,14 @@ def test_a_budget_is_obeyed_and_asked_again(
     pod.spare = 1
     for minute in range(1, 9):
         step(plan, minutes(minute))
-    assert sorted(name for _, _, name in live.asked) == ["a", "b"]
+    assert sorted(name for _, _, name in workloads.asked) == ["a", "b"]
 
 
 @pytest.mark.usefixtures("pods")
-def test_waiting_grows_and_ends_with_a_person(cast: Cast, live: SimulatedWorkloads) -> None:
+def test_waiting_grows_and_ends_with_a_person(cast: Cast, workloads: SimulatedWorkloads) -> None:
     plan = running(cast.acme)
     for name in ("a", "b"):
-        live.pods["llm", name].spare = 0
+        workloads.pods["llm", name].spare = 0
     waits = []
     at = minutes(0)
     while fresh(plan).state == "running":
@@ -316,17 +314,17 @@ def test_waiting_grows_and_ends_with_a_person(cast: Cast, live: SimulatedWorkloa
         "Nothing more can go without a person. Still over: "
         "2 large over the limit of organization acme."
     )
-    assert live.asked == []
+    assert workloads.asked == []
 
 
 @pytest.mark.usefixtures("pods")
-def test_several_budgets_need_a_person(cast: Cast, live: SimulatedWorkloads) -> None:
+def test_several_budgets_need_a_person(cast: Cast, workloads: SimulatedWorkloads) -> None:
     plan = running(cast.acme)
-    live.pods["llm", "a"].budgets = 2
+    workloads.pods["llm", "a"].budgets = 2
 
     for minute in range(3):
         step(plan, minutes(minute))
-        finish(live, at=minutes(minute))
+        finish(workloads, at=minutes(minute))
 
     assert states(plan) == {"a": "needs_person", "b": "freed"}
     assert fresh(plan).state == "stopped"
@@ -335,15 +333,15 @@ def test_several_budgets_need_a_person(cast: Cast, live: SimulatedWorkloads) -> 
 
 @pytest.mark.parametrize("controller", ["", "Job/train"])
 def test_a_cluster_that_is_away_is_asked_again(
-    cast: Cast, cluster: Cluster, live: SimulatedWorkloads, controller: str
+    cast: Cast, cluster: Cluster, workloads: SimulatedWorkloads, controller: str
 ) -> None:
-    run_in(live, *[admit(cluster, cast.llm, "w", units=2, controller=controller)])
+    run_in(workloads, *[admit(cluster, cast.llm, "w", units=2, controller=controller)])
     plan = running(cast.acme)
-    live.failure = "timeout"
+    workloads.failure = "timeout"
 
     step(plan, minutes(0))
     row = PreemptionAction.objects.get()
-    live.failure = ""
+    workloads.failure = ""
     step(plan, minutes(1))
 
     assert (row.state, row.outcome) == ("blocked", "unanswered")
@@ -352,19 +350,19 @@ def test_a_cluster_that_is_away_is_asked_again(
 
 
 @pytest.mark.usefixtures("pods")
-def test_a_plan_that_runs_too_long_expires(cast: Cast, live: SimulatedWorkloads) -> None:
+def test_a_plan_that_runs_too_long_expires(cast: Cast, workloads: SimulatedWorkloads) -> None:
     plan = running(cast.acme)
 
     assert step(plan, AT + timedelta(hours=24)) == "expired"
-    assert (fresh(plan).message, live.asked) == ("It ran too long.", [])
+    assert (fresh(plan).message, workloads.asked) == ("It ran too long.", [])
 
 
 def test_burst_yields_what_was_asked_and_no_more(
-    cast: Cast, cluster: Cluster, live: SimulatedWorkloads
+    cast: Cast, cluster: Cluster, workloads: SimulatedWorkloads
 ) -> None:
     QuotaLimit.objects.update(burst_units=9)
     pods = [admit(cluster, cast.llm, f"burst-{n}", is_burst=True, age_minutes=n) for n in range(3)]
-    run_in(live, *pods)
+    run_in(workloads, *pods)
     plan = plan_preemption(
         organization=cast.acme, yields=[YieldDemand(GPUSize.LARGE, 2)], actor=TICK, at=AT
     )
@@ -372,16 +370,16 @@ def test_burst_yields_what_was_asked_and_no_more(
 
     for minute in range(4):
         step(plan, minutes(minute))
-        finish(live, at=minutes(minute))
+        finish(workloads, at=minutes(minute))
 
-    assert [name for _, _, name in live.asked] == ["burst-0", "burst-1"]
+    assert [name for _, _, name in workloads.asked] == ["burst-0", "burst-1"]
     assert fresh(plan).state == "done"
 
 
 def test_a_pod_that_does_not_end_is_not_believed_for_ever(
-    cast: Cast, cluster: Cluster, live: SimulatedWorkloads
+    cast: Cast, cluster: Cluster, workloads: SimulatedWorkloads
 ) -> None:
-    run_in(live, admit(cluster, cast.llm, "stuck", units=2))
+    run_in(workloads, admit(cluster, cast.llm, "stuck", units=2))
     plan = running(cast.acme)
     step(plan, minutes(0))
     PreemptionPlan.objects.filter(pk=plan.pk).update(state="stopped", not_before=None)

@@ -24,7 +24,6 @@ from tests.quotas.admitting import ask, beat, counted, drifted, end, see, start,
 from tests.quotas.builders import (
     actor_of,
     audit_actions,
-    make_limit,
     make_refusal,
     make_reservation,
 )
@@ -33,18 +32,6 @@ KEPT = timedelta(days=35)
 SECOND = timedelta(seconds=1)
 LONG_AFTER = AT + KEPT + timedelta(days=1)
 ACTOR = system_actor("tests")
-
-
-@pytest.fixture
-def cluster(cast: Cast) -> Cluster:
-    cluster = make_cluster("hopper", is_watched=True, admission_mode="enforce")
-    bind(cluster, "llm", cast.llm)
-    return cluster
-
-
-@pytest.fixture
-def limit(cast: Cast) -> QuotaLimit:
-    return make_limit(cast.acme, units=8)
 
 
 def released(
