@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -20,10 +21,15 @@ from metering.domain.timeline import (
 
 HOUR = datetime(2026, 10, 5, 13, tzinfo=UTC)
 SCRAPE = 30
+LATE = Decimal("10.9")
+"""Seconds are counted whole, downwards."""
 
 
-def at(seconds: float) -> datetime:
-    return HOUR + timedelta(seconds=seconds)
+Seconds = int | Decimal
+
+
+def at(seconds: Seconds) -> datetime:
+    return HOUR + timedelta(microseconds=int(seconds * 1_000_000))
 
 
 @dataclass(frozen=True)
@@ -35,11 +41,11 @@ class Seen:
 
 
 def seen(
-    scheduled: float | None,
-    last: float,
+    scheduled: Seconds | None,
+    last: Seconds,
     *,
-    finished: float | None = None,
-    terminal: float | None = None,
+    finished: Seconds | None = None,
+    terminal: Seconds | None = None,
 ) -> Seen:
     return Seen(
         scheduled_at=None if scheduled is None else at(scheduled),
@@ -70,7 +76,7 @@ def holed(begin: int, end: int) -> tuple[datetime, ...]:
         (seen(None, 1000), None),
         # Terminal, with the containers' end: exact to the second.
         (seen(10, 900, finished=800, terminal=817), Life(at(10), at(800), EndKind.EXACT)),
-        (seen(10.9, 900, finished=800.9, terminal=817), Life(at(10), at(800), EndKind.EXACT)),
+        (seen(LATE, 900, finished=790 + LATE, terminal=817), Life(at(10), at(800), EndKind.EXACT)),
         # A container that ended before the bind cannot be.
         (seen(10, 900, finished=5, terminal=817), Life(at(10), at(10), EndKind.EXACT)),
         # Terminal soon after the bind without any container's end: refused by the kubelet.
