@@ -9,6 +9,7 @@ from quotas.admin import (
     loans,
     preemption,
     preemption_terms,
+    request_policies,
     requests,
     suspensions,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "loans",
     "preemption",
     "preemption_terms",
+    "request_policies",
     "requests",
     "suspensions",
 ]

@@ -1,7 +1,6 @@
 """Admin pages of quota requests: looked at, talked about, and decided by buttons."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any, Final
 
 from django.contrib import admin, messages
@@ -15,12 +14,10 @@ from django.views.decorators.http import require_POST
 from unfold.decorators import display
 
 from quotas.admin.request_page import request_page
-from quotas.models import QuotaRequest, RequestPolicy
+from quotas.models import QuotaRequest
 from quotas.services.request_comments import comment_request
-from quotas.services.request_policies import DEFAULTS, change_policy, make_policy
 from quotas.services.requests import approve_request, reject_request
-from tenants.admin.base import LedgerAdmin, ServiceAdmin, actor_of_request
-from tenants.domain.actors import Actor
+from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.errors import DomainError
 
 DECISIONS: Final[Mapping[str, Callable[..., object]]] = {
@@ -149,38 +146,3 @@ class QuotaRequestAdmin(LedgerAdmin):
             lambda row, actor, at: reject_request(request_id=row.pk, actor=actor, at=at),
             done="is rejected",
         )
-
-
-@admin.register(RequestPolicy)
-class RequestPolicyAdmin(ServiceAdmin):
-    """Who decides which requests."""
-
-    view_capability = "quotas:request:read"
-    write_capability = "quotas:limit:write"
-    hint = (
-        'Steps such as [{"level": "organization_admin"}, {"level": "finance", "cost_from": '
-        '"10000"}] decide one after another. A policy without an organization is for all others.'
-    )
-    add_fields = ("organization", *DEFAULTS)
-    change_fields = tuple(DEFAULTS)
-    list_display = (
-        "__str__",
-        "steps",
-        "automatic_units",
-        "escalate_after_hours",
-        "expire_after_days",
-    )
-    list_select_related = ("organization",)
-    autocomplete_fields = ("organization",)
-
-    def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> RequestPolicy:
-        """Make a policy."""
-        wanted = dict(fields)
-        organization = wanted.pop("organization")
-        return make_policy(organization=organization, fields=wanted, actor=actor, at=at)
-
-    def change(
-        self, row: RequestPolicy, changes: Mapping[str, Any], *, actor: Actor, at: datetime
-    ) -> RequestPolicy:
-        """Change a policy."""
-        return change_policy(policy=row, changes=changes, actor=actor, at=at)

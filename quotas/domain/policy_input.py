@@ -1,7 +1,7 @@
 """Input of request policies: which steps, bands and times can be one."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -24,8 +24,8 @@ def policy_problems(policy: Mapping[str, Any]) -> tuple[FieldProblem, ...]:
     """Return everything that is wrong with the columns of a policy."""
     return (
         *_steps_problems(policy["steps"]),
-        *_units_problems("automatic_units", policy["automatic_units"]),
-        *_cost_problems("automatic_cost", policy["automatic_cost"]),
+        *_units_problems("automatic_units", policy["automatic_units"], name="automatic_units"),
+        *_cost_problems("automatic_cost", policy["automatic_cost"], name="automatic_cost"),
         *_currency_problems(policy),
         *_number_problems(policy, "escalate_after_hours", most=HOURS_MAX, may_be_none=True),
         *_number_problems(policy, "expire_after_days", most=DAYS_MAX),
@@ -39,40 +39,59 @@ def _steps_problems(steps: object) -> Iterator[FieldProblem]:
         or isinstance(steps, str)
         or not 1 <= len(steps) <= STEPS_MAX
     ):
-        yield FieldProblem("steps", "steps_invalid", f"List 1 to {STEPS_MAX} steps.")
+        message = f'List 1 to {STEPS_MAX} steps, such as [{{"level": "organization_admin"}}].'
+        yield FieldProblem("steps", "steps_invalid", message)
         return
     for position, step in enumerate(steps):
-        yield from _step_problems(f"steps.{position}", step)
+        yield from _step_problems(f"steps.{position}", step, name=f"Step {position + 1}")
 
 
-def _step_problems(field: str, step: object) -> Iterator[FieldProblem]:
-    if not isinstance(step, Mapping) or not set(step) <= _KEYS:
-        message = "Send level, and if you like units_from and cost_from."
+def _step_problems(field: str, step: object, *, name: str) -> Iterator[FieldProblem]:
+    if not isinstance(step, Mapping):
+        message = f'{name} is no object: write one with a level, such as {{"level": "finance"}}.'
+        yield FieldProblem(field, "step_invalid", message)
+        return
+    if not set(step) <= _KEYS:
+        message = (
+            f"{name} has {_quoted(set(step) - _KEYS)}, which it cannot have: send level, and if "
+            "you like units_from and cost_from."
+        )
         yield FieldProblem(field, "step_invalid", message)
         return
     levels = [level.value for level in RequestLevel]
     if step.get("level") not in levels:
-        yield FieldProblem(f"{field}.level", "level_unknown", f"Use one of: {', '.join(levels)}.")
-    yield from _units_problems(f"{field}.units_from", step.get("units_from", {}))
-    yield from _cost_problems(f"{field}.cost_from", step.get("cost_from"))
+        wrong = f'"{step["level"]}" is none' if "level" in step else "it is missing"
+        message = f"{name}, level: {wrong}. Use one of: {', '.join(levels)}."
+        yield FieldProblem(f"{field}.level", "level_unknown", message)
+    units, cost = step.get("units_from", {}), step.get("cost_from")
+    yield from _units_problems(f"{field}.units_from", units, name=f"{name}, units_from")
+    yield from _cost_problems(f"{field}.cost_from", cost, name=f"{name}, cost_from")
 
 
-def _units_problems(field: str, units: object) -> Iterator[FieldProblem]:
+def _units_problems(field: str, units: object, *, name: str) -> Iterator[FieldProblem]:
     sizes = {size.value for size in GPUSize}
     if not isinstance(units, Mapping) or not set(units) <= sizes:
-        message = f"Map sizes ({', '.join(sorted(sizes))}) to whole numbers of units."
+        wrong = f"{_quoted(set(units) - sizes)} is no size. " if isinstance(units, Mapping) else ""
+        message = (
+            f"{name}: {wrong}Map sizes ({', '.join(sorted(sizes))}) to whole numbers of units, "
+            'such as {"large": 16}.'
+        )
         yield FieldProblem(field, "units_by_size_invalid", message)
         return
     for size, count in units.items():
         if type(count) is not int or not 0 <= count <= LIMIT_UNITS_MAX:
-            message = f"Send a whole number of units from 0 to {LIMIT_UNITS_MAX}."
+            message = f"{name}, {size}: send a whole number of units from 0 to {LIMIT_UNITS_MAX}."
             yield FieldProblem(f"{field}.{size}", "units_invalid", message)
 
 
-def _cost_problems(field: str, cost: object) -> Iterator[FieldProblem]:
+def _quoted(keys: Iterable[object]) -> str:
+    return ", ".join(f'"{key}"' for key in sorted(map(str, keys)))
+
+
+def _cost_problems(field: str, cost: object, *, name: str) -> Iterator[FieldProblem]:
     if cost is None or _is_cost(cost):
         return
-    message = 'Send an amount as text, such as "10000.00", or null.'
+    message = f'{name}: send an amount from 0 as text, such as "10000.00", or null.'
     yield FieldProblem(field, "cost_invalid", message)
 
 

@@ -1,0 +1,208 @@
+"""Admin pages of request policies: who decides which requests, in words and in a form."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from django import forms
+from django.contrib import admin
+from django.db.models import Model
+from django.forms.fields import InvalidJSONInput
+from django.http import HttpRequest
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminTextareaWidget
+
+from quotas.domain.policy_words import band_words, days_words, escalation_words, steps_words
+from quotas.models import RequestPolicy
+from quotas.services.request_policies import DEFAULTS, change_policy, make_policy
+from tenants.admin.base import ServiceAdmin, ServiceForm
+from tenants.domain.actors import Actor
+
+STEPS_EXAMPLE: Final = (
+    '[{"level": "organization_admin"}, {"level": "finance", "units_from": {"large": 16}, '
+    '"cost_from": "10000"}]'
+)
+UNITS_EXAMPLE: Final = '{"small": 4, "medium": 2}'
+
+
+class DocumentField(forms.JSONField):
+    """A JSON document whose rows stand on lines of their own, and that is told where it is none."""
+
+    def __init__(self, *, example: str, rows: int, **options: Any) -> None:  # noqa: ANN401 - Django's.
+        """Remember what a right one looks like."""
+        super().__init__(widget=UnfoldAdminTextareaWidget(attrs={"rows": rows}), **options)
+        self.example = example
+
+    def to_python(self, value: Any) -> Any:  # noqa: ANN401 - Django's signature.
+        """Return the document.
+
+        Raises:
+            ValidationError: It is none; the message says where, and what one looks like.
+        """
+        try:
+            return super().to_python(value)
+        except forms.ValidationError as error:
+            raise forms.ValidationError(
+                f"This is no JSON{_place_of_fault(str(value))}. Write it as in {self.example}",
+                code="invalid",
+            ) from error
+
+    def prepare_value(self, value: Any) -> Any:  # noqa: ANN401 - Django's signature.
+        """Return the document as text; what was no JSON stays as it was typed."""
+        if isinstance(value, InvalidJSONInput):
+            return value
+        if not isinstance(value, list):
+            return json.dumps(value, ensure_ascii=False)
+        lines = ",\n".join(f"  {json.dumps(one, ensure_ascii=False)}" for one in value)
+        return f"[\n{lines}\n]"
+
+
+class PolicyForm(ServiceForm):
+    """Who decides, when it goes up, and what is approved without a person."""
+
+    steps = DocumentField(
+        example=STEPS_EXAMPLE,
+        rows=6,
+        label="Who decides, in turn",
+        help_text=(
+            "A list of 1 to 8 steps. Each has a level: project_lead, organization_admin, platform "
+            "or finance. It takes part always, or where it has them only from units_from (units by "
+            "size) or from cost_from (a cost a month, as text). What nobody can price counts as "
+            f"more than any cost. Example: {STEPS_EXAMPLE}"
+        ),
+    )
+    automatic_units = DocumentField(
+        example=UNITS_EXAMPLE,
+        rows=2,
+        required=False,
+        label="Automatic units",
+        help_text=(
+            "The largest wanted total by size (small, medium, large) that is approved without a "
+            "person; a size that is missing never is, and {} approves nothing. "
+            f"Example: {UNITS_EXAMPLE}"
+        ),
+    )
+
+    class Meta:
+        labels = {
+            "escalate_after_hours": "Escalates after hours",
+            "expire_after_days": "Expires after days",
+            "remind_days": "Reminds before an end, days",
+        }
+        help_texts = {
+            "organization": "Empty is for every organization that has no policy of its own.",
+            "currency": "Of every amount here, such as EUR; empty where there is none.",
+            "automatic_cost": (
+                "The largest cost a month that is approved without a person, where the units are "
+                "few enough; empty where cost does not matter."
+            ),
+            "escalate_after_hours": (
+                "Then the level above decides in place of one that does not answer; empty is never."
+            ),
+            "expire_after_days": "Then a request that nobody decided ends; nothing changes.",
+            "remind_days": "So long before units end whoever asked for them is told to renew.",
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature.
+        """Begin with what holds without a policy."""
+        super().__init__(*args, **kwargs)
+        if self.instance._state.adding:  # noqa: SLF001 - Django's documented model state.
+            self.initial.update({name: DEFAULTS[name] for name in ("steps", "automatic_units")})
+
+    def clean_automatic_units(self) -> Any:  # noqa: ANN401 - Any JSON; the service refuses it.
+        """Return the units; an empty field approves nothing."""
+        units = self.cleaned_data["automatic_units"]
+        return {} if units is None else units
+
+
+@admin.register(RequestPolicy)
+class RequestPolicyAdmin(ServiceAdmin):
+    """Who decides which requests."""
+
+    form = PolicyForm
+    view_capability = "quotas:request:read"
+    write_capability = "quotas:limit:write"
+    hint = (
+        "Who is named decides, one after another; who is named from a size or a cost on, only from "
+        "there on. Where there is no policy at all, the organization's administrators decide."
+    )
+    add_fields = ("organization", *DEFAULTS)
+    change_fields = tuple(DEFAULTS)
+    list_display = (
+        "__str__",
+        "steps_text",
+        "band_text",
+        "escalation_text",
+        "expiry_text",
+    )
+    list_select_related = ("organization",)
+    autocomplete_fields = ("organization",)
+    told_fields = (
+        "organization",
+        "steps_text",
+        "band_text",
+        "escalation_text",
+        "expiry_text",
+        "reminder_text",
+    )
+    """What those read who may not change it."""
+
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
+        """Return the form's fields, or a policy in words."""
+        if obj is None:
+            return list(self.add_fields)
+        may_change = self.has_change_permission(request, obj)
+        return list(self.add_fields if may_change else self.told_fields)
+
+    def get_readonly_fields(
+        self, request: HttpRequest, obj: Model | None = None
+    ) -> tuple[str, ...]:
+        """Return what is only told."""
+        return (*super().get_readonly_fields(request, obj), *self.told_fields[1:])
+
+    @display(description="who decides, in turn")
+    def steps_text(self, policy: RequestPolicy) -> str:
+        """Return the steps in words."""
+        return steps_words(policy.steps, currency=policy.currency)
+
+    @display(description="approved without a person")
+    def band_text(self, policy: RequestPolicy) -> str:
+        """Return the band in words."""
+        return band_words(policy.automatic_units, policy.automatic_cost, currency=policy.currency)
+
+    @display(description="escalates", ordering="escalate_after_hours")
+    def escalation_text(self, policy: RequestPolicy) -> str:
+        """Return when the level above takes over."""
+        return escalation_words(policy.escalate_after_hours)
+
+    @display(description="expires", ordering="expire_after_days")
+    def expiry_text(self, policy: RequestPolicy) -> str:
+        """Return when an undecided request ends."""
+        return f"after {days_words(policy.expire_after_days)}"
+
+    @display(description="reminds")
+    def reminder_text(self, policy: RequestPolicy) -> str:
+        """Return when a holder is told to renew."""
+        return f"{days_words(policy.remind_days)} before units end"
+
+    def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> RequestPolicy:
+        """Make a policy."""
+        wanted = dict(fields)
+        organization = wanted.pop("organization")
+        return make_policy(organization=organization, fields=wanted, actor=actor, at=at)
+
+    def change(
+        self, row: RequestPolicy, changes: Mapping[str, Any], *, actor: Actor, at: datetime
+    ) -> RequestPolicy:
+        """Change a policy."""
+        return change_policy(policy=row, changes=changes, actor=actor, at=at)
+
+
+def _place_of_fault(text: str) -> str:
+    """Return where a text stops being JSON, such as " (line 2, column 5)"."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as fault:
+        return f": line {fault.lineno}, column {fault.colno}, {fault.msg[0].lower()}{fault.msg[1:]}"
+    return ""

@@ -1,0 +1,62 @@
+"""Request policies in words: who decides what, and what is approved without a person."""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from metering.domain.gpu_sizes import GPUSize
+
+NOBODY_ELSE: Final = "nothing: a person always decides"
+
+
+def steps_words(steps: Sequence[Mapping[str, Any]], *, currency: str) -> str:
+    """Return who decides, in turn, such as "finance from 10,000 EUR a month, then platform"."""
+    return ", then ".join(_step(step, currency) for step in steps)
+
+
+def band_words(units: Mapping[str, int], cost: Decimal | None, *, currency: str) -> str:
+    """Return what a policy approves by itself.
+
+    Args:
+        units: The largest wanted total by size.
+        cost: The largest cost a month; None where it does not matter.
+        currency: ISO 4217, of the cost.
+    """
+    if not units:
+        return NOBODY_ELSE
+    at_most = "" if cost is None else f" for at most {_amount(cost, currency)} a month"
+    return f"up to {_sizes(units)}{at_most}"
+
+
+def escalation_words(hours: int | None) -> str:
+    """Return when the level above takes over from one that does not answer."""
+    return "never" if hours is None else f"after {_count(hours, 'hour')}"
+
+
+def days_words(days: int) -> str:
+    """Return a number of days, such as "30 days"."""
+    return _count(days, "day")
+
+
+def _step(step: Mapping[str, Any], currency: str) -> str:
+    level = str(step["level"]).replace("_", " ")
+    units, cost = step.get("units_from") or {}, step.get("cost_from")
+    bounds = [_sizes(units)] if units else []
+    bounds += [] if cost is None else [f"{_amount(cost, currency)} a month"]
+    return f"{level} from {' or '.join(bounds)}" if bounds else level
+
+
+def _sizes(units: Mapping[str, int]) -> str:
+    order = [size.value for size in GPUSize]
+    return " or ".join(f"{units[size]} {size}" for size in sorted(units, key=order.index))
+
+
+def _amount(amount: Decimal | str, currency: str) -> str:
+    """Return an amount without digits that say nothing; money has two of them, or none."""
+    exact = Decimal(amount)
+    is_whole = exact == exact.to_integral_value()
+    return f"{exact:,.0f} {currency}" if is_whole else f"{exact:,.2f} {currency}"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
