@@ -129,6 +129,10 @@ UNFOLD: dict[str, Any] = {
                 _table("Protected windows", "shield", "quotas_protectedwindow"),
                 _table("Automatic preemption", "robot_2", "quotas_preemptionpolicy"),
                 _table("Isolation", "shield_lock", "quotas_isolationpolicy"),
+                {
+                    **_entry("Device sharing", "group", "admin:metering_deviceusage_sharing"),
+                    "permission": _may_see("metering_deviceusage"),
+                },
                 _table("Enforcement", "gavel", "quotas_enforcementtarget"),
             ),
             _group(

@@ -9,7 +9,8 @@ from unfold.decorators import action
 from metering.admin.sharing import sharing_context
 from metering.domain.words import percent_words
 from metering.models import DeviceUsage
-from tenants.admin.base import LedgerAdmin
+from tenants.access import clusters_visible_to
+from tenants.admin.base import LedgerAdmin, actor_of_request
 
 
 @admin.register(DeviceUsage)
@@ -79,7 +80,11 @@ class DeviceUsageAdmin(LedgerAdmin):
         """Show a week of which projects were on one device with whom."""
         context = {
             **self.admin_site.each_context(request),
-            "opts": self.model._meta,  # noqa: SLF001 - Django's documented model meta.
-            **sharing_context(week=request.GET.get("week", ""), at=timezone.now()),
+            **sharing_context(
+                week=request.GET.get("week", ""),
+                cluster=request.GET.get("cluster", ""),
+                clusters=clusters_visible_to(actor_of_request(request)),
+                at=timezone.now(),
+            ),
         }
         return TemplateResponse(request, "admin/metering/deviceusage/sharing.html", context)

@@ -35,6 +35,7 @@ def find(
     begin: int = 0,
     end: int = 60,
     organization_id: UUID | None = None,
+    cluster_id: UUID | None = None,
     after: str = "",
     limit: int = 100,
 ) -> Found:
@@ -44,6 +45,7 @@ def find(
         reach=reach,
         limit=limit,
         organization_id=organization_id,
+        cluster_id=cluster_id,
         after=after,
     )
 
@@ -267,3 +269,25 @@ def test_it_tells_exactly_the_minutes_in_which_both_held_something(
             spans = minutes(tuple(told), project=name)
             seen = [minute for begin, end in spans for minute in range(begin, end)]
             assert seen == sorted(own & others if name != other else set())
+
+
+def test_one_cluster_is_told_alone(cast: Cast, hopper: Cluster) -> None:
+    ampere = make_cluster("ampere")
+    for cluster in (hopper, ampere):
+        offer(cluster, 4)
+        share(cluster, cast.llm, 0, 30)
+        share(cluster, cast.virus, 20, 60)
+    instance(ampere, cast.llm, 1)
+    instance(ampere, cast.virus, 2)
+
+    told = {
+        name: sorted((one.cluster, one.evidence.value) for one in find(cluster_id=cluster_id))
+        for name, cluster_id in (("hopper", hopper.pk), ("ampere", ampere.pk), ("no", UUID(int=1)))
+    }
+
+    assert told == {
+        "hopper": [("hopper", "same_device")] * 2,
+        "ampere": [("ampere", "same_device")] * 2 + [("ampere", "same_gpu_instances")] * 2,
+        "no": [],
+    }
+    assert len(find()) == 6
