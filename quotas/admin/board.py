@@ -131,6 +131,7 @@ def board_page(request: HttpRequest, *, context: dict[str, Any]) -> TemplateResp
         {
             **context,
             "title": "Quota board",
+            "content_title": "Quota board",
             "at": at,
             "summary": board_summary(board),
             "organizations": [_organization(one) for one in board],

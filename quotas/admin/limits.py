@@ -214,8 +214,4 @@ class QuotaLimitAdmin(ServiceAdmin):
     @action(description="Quota board", url_path="board", permissions=["view"], icon="leaderboard")
     def board(self, request: HttpRequest) -> TemplateResponse:
         """Show used against limit of every organization, its projects and their users."""
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.model._meta,  # noqa: SLF001 - Django's documented model meta.
-        }
-        return board_page(request, context=context)
+        return board_page(request, context=self.admin_site.each_context(request))

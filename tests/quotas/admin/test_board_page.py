@@ -162,6 +162,22 @@ def test_unlimited_is_not_the_same_as_no_limit(cast: Cast) -> None:
     assert "Large H100" in shown
 
 
+def test_it_is_named_at_the_top_and_not_after_the_limits(cast: Cast) -> None:
+    (title,) = re.findall(r"<h1[^>]*>(.*?)</h1>", page(cast))
+
+    assert re.sub(r"<[^>]*>| ", "", title) == "Quotaboard"
+
+
+def test_the_reason_of_a_suspension_stands_apart_from_the_table(cast: Cast) -> None:
+    suspend(cast.umbrella)
+
+    shown = page(cast)
+    acme, umbrella = (shown.index(f">{name}<") for name in (" Acme ", " Umbrella "))
+
+    assert "-mt-6" in shown[acme:umbrella]
+    assert "-mt-6" not in shown[umbrella:]
+
+
 @pytest.mark.parametrize(
     ("limit", "held", "reserved", "tone", "widths"),
     [
