@@ -17,9 +17,11 @@ from config.celery import (
     app,
 )
 from quotas.services import loans
+from quotas.tasks import fair_use
 from tenants.models import SweepCrash
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+APPS = ("tenants", "metering", "quotas", "billing")
 
 
 def test_a_task_is_over_before_its_message_is_given_out_again() -> None:
@@ -59,7 +61,7 @@ def test_the_broker_is_the_one_of_the_settings() -> None:
 
 
 def test_every_beat_names_a_task_of_an_app_and_none_is_a_month_away() -> None:
-    for name in ("tenants", "metering", "quotas", "billing"):
+    for name in APPS:
         import_module(f"{name}.tasks")
     for name, entry in app.conf.beat_schedule.items():
         assert entry["task"] in app.tasks, name
@@ -71,10 +73,29 @@ def test_every_beat_names_a_task_of_an_app_and_none_is_a_month_away() -> None:
 
 
 def test_retries_wait_in_the_tables_not_in_the_broker() -> None:
-    for name in ("tenants", "metering", "quotas", "billing"):
-        source = (ROOT / name / "tasks.py").read_text(encoding="utf-8")
+    doors = [*ROOT.glob("*/tasks.py"), *ROOT.glob("*/tasks/*.py")]
+    assert {path.relative_to(ROOT).parts[0] for path in doors} == set(APPS)
+    for path in doors:
+        source = path.read_text(encoding="utf-8")
 
-        assert not re.search(r"countdown|\beta=|\.retry\(|autoretry_for", source), name
+        assert not re.search(r"countdown|\beta=|\.retry\(|autoretry_for", source), path
+
+
+def test_the_names_of_tasks_stay_for_they_stand_in_messages_that_wait() -> None:
+    own = {name for name in app.tasks if name.startswith("quotas.")}
+
+    assert own == {
+        "quotas.apply_targets",
+        "quotas.check_targets",
+        "quotas.enforce_organization",
+        "quotas.tick_enforcement",
+        "quotas.tick_fair_use",
+        "quotas.tick_live_use",
+        "quotas.tick_preemption",
+        "quotas.tick_repair",
+        "quotas.tick_requests",
+        "quotas.tick_retention",
+    }
 
 
 def test_hours_wait_in_a_queue_of_their_own_that_every_worker_serves_too() -> None:
@@ -89,7 +110,7 @@ def test_a_task_that_fails_as_a_whole_is_counted(monkeypatch: pytest.MonkeyPatch
     def crash(_: object) -> int:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(quotas.tasks, "share_fairly", crash)
+    monkeypatch.setattr(fair_use, "share_fairly", crash)
 
     ended = quotas.tasks.tick_fair_use.apply()
 
@@ -106,7 +127,7 @@ def test_a_task_whose_time_is_over_fails_under_its_own_name(
     def take_long(**_: object) -> None:
         raise SoftTimeLimitExceeded
 
-    monkeypatch.setattr(quotas.tasks, "due_loan_ids", lambda **_: ["acme's"])
+    monkeypatch.setattr(fair_use, "due_loan_ids", lambda **_: ["acme's"])
     monkeypatch.setattr(loans, "end_loan", take_long)
 
     ended = quotas.tasks.tick_fair_use.apply()

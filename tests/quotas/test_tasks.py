@@ -14,6 +14,7 @@ from quotas.adapters.simulated import SimulatedQuotaEnforcer
 from quotas.models import EnforcementTarget
 from quotas.selectors.gauges import unapplied_targets
 from quotas.services import loans, preemption_stepping
+from quotas.tasks import enforcement, fair_use, preemption
 from tenants.selectors.crashes import crashes_by_event
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
@@ -70,7 +71,7 @@ def test_a_target_that_crashes_does_not_keep_the_others_from_their_turn(
                 raise ZeroDivisionError
             return super().apply(endpoint, desired)
 
-    monkeypatch.setattr(tasks, "quota_enforcer", lambda _: Broken())
+    monkeypatch.setattr(enforcement, "quota_enforcer", lambda _: Broken())
 
     assert tasks.tick(AT) == 2
 
@@ -80,8 +81,8 @@ def test_a_target_that_crashes_does_not_keep_the_others_from_their_turn(
 
 
 def test_a_crash_is_told_by_the_name_of_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "due_loan_ids", lambda **_: [NOBODY])
-    monkeypatch.setattr(tasks, "due_plan_ids", lambda **_: [NOBODY, NOBODY])
+    monkeypatch.setattr(fair_use, "due_loan_ids", lambda **_: [NOBODY])
+    monkeypatch.setattr(preemption, "due_plan_ids", lambda **_: [NOBODY, NOBODY])
     monkeypatch.setattr(loans, "end_loan", crash)
     monkeypatch.setattr(preemption_stepping, "step_plan", crash)
 
@@ -125,7 +126,7 @@ def test_without_a_broker_the_work_stays_due(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_messages_carry_some_targets_each(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[list[int]] = []
-    monkeypatch.setattr(tasks, "TARGETS_PER_TASK", 1)
+    monkeypatch.setattr(enforcement, "TARGETS_PER_TASK", 1)
     monkeypatch.setattr(tasks.apply_targets, "delay", sent.append)
 
     tasks.tick_enforcement()

@@ -14,6 +14,7 @@ from quotas.protocols.workloads import EvictionAnswer, WorkloadReference
 from quotas.services.preemption_asking import SECOND_NS, SLOWEST_SECONDS, TURN_SECONDS_MAX
 from quotas.services.preemption_resuming import resume_jobs
 from quotas.services.preemption_stepping import CLAIM_FOR, step_plan
+from quotas.tasks.preemption import PREEMPTING_SECONDS_MAX
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import Cluster
 from tests.builders import make_cluster
@@ -249,7 +250,7 @@ def test_a_turn_ends_at_its_deadline_and_the_rest_goes_later(
 
 
 def test_the_slowest_turn_ends_within_its_claim_and_its_task() -> None:
-    slowest = tasks.PREEMPTING_SECONDS_MAX + TURN_SECONDS_MAX + SLOWEST_SECONDS
+    slowest = PREEMPTING_SECONDS_MAX + TURN_SECONDS_MAX + SLOWEST_SECONDS
 
     assert slowest < TASK_SOFT_TIME_LIMIT_SECONDS
     assert timedelta(seconds=slowest) < CLAIM_FOR
@@ -261,7 +262,7 @@ def test_a_tick_that_lasts_too_long_leaves_the_others_the_next(
     make_limit(cast.umbrella, units=0)
     run_in(workloads, admit(cluster, cast.llm, "a"), admit(cluster, cast.virus, "v"))
     plans = [running(cast.acme), running(cast.umbrella)]
-    seconds = iter([0, 0, tasks.PREEMPTING_SECONDS_MAX])
+    seconds = iter([0, 0, PREEMPTING_SECONDS_MAX])
 
     tasks.preempt(minutes(0), clock_ns=lambda: next(seconds) * SECOND_NS)
     first = sorted(name for _, _, name in workloads.asked)

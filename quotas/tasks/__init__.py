@@ -1,0 +1,38 @@
+"""The Celery door of quotas: ticks that derive what is due, and tasks for some targets each.
+
+A message carries ids and only makes it sooner; the next tick would find the same work. `tick`
+does all of it without Celery. The names of tasks stand in beat's schedule and in messages that
+wait, so they are not those of their modules.
+"""
+
+from quotas.tasks.enforcement import (
+    apply_targets,
+    check_targets,
+    enforce_organization,
+    tick,
+    tick_enforcement,
+)
+from quotas.tasks.fair_use import share_fairly, tick_fair_use
+from quotas.tasks.live_use import look_after_live_use, tick_live_use, tick_repair
+from quotas.tasks.preemption import preempt, tick_preemption
+from quotas.tasks.requests import look_after_requests, tick_requests
+from quotas.tasks.retention import forget, tick_retention
+
+__all__ = [
+    "apply_targets",
+    "check_targets",
+    "enforce_organization",
+    "forget",
+    "look_after_live_use",
+    "look_after_requests",
+    "preempt",
+    "share_fairly",
+    "tick",
+    "tick_enforcement",
+    "tick_fair_use",
+    "tick_live_use",
+    "tick_preemption",
+    "tick_repair",
+    "tick_requests",
+    "tick_retention",
+]

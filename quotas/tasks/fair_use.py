@@ -1,0 +1,50 @@
+"""Ticks of fair use: what time does to loans."""
+
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from celery import shared_task
+from django.conf import settings
+from django.utils import timezone
+
+from metering.domain.waste_rules import thresholds_of
+from quotas.selectors.lending import LendingTerms, due_loan_ids, lending_organization_ids
+from quotas.services import lending, loans
+from quotas.tasks.ticking import ACTOR
+from tenants.domain.actors import Actor
+from tenants.services.turns import take_turns
+
+LOANS_CRASHED: Final = "quotas.loans.crashed"
+
+
+def share_fairly(at: datetime, actor: Actor = ACTOR) -> int:
+    """Close loans whose time is over and propose those that would help; return how many changed.
+
+    Args:
+        at: When, UTC.
+        actor: Who ticks.
+    """
+    terms = LendingTerms(
+        burst_classes=settings.BURST_PRIORITY_CLASSES,
+        thresholds=thresholds_of(settings.WASTE_THRESHOLDS),
+    )
+
+    def end(loan_id: UUID) -> int:
+        loans.end_loan(loan_id=loan_id, actor=actor, at=at)
+        return 1
+
+    def refresh(organization_id: UUID) -> int:
+        found = lending.refresh_loans(
+            organization_id=organization_id, terms=terms, actor=actor, at=at
+        )
+        return found.proposed + found.lapsed
+
+    ended = take_turns(due_loan_ids(at=at), end, event=LOANS_CRASHED, at=at)
+    return ended + take_turns(lending_organization_ids(at=at), refresh, event=LOANS_CRASHED, at=at)
+
+
+@shared_task(name="quotas.tick_fair_use")
+def tick_fair_use() -> None:
+    """Look after the loans between projects."""
+    share_fairly(timezone.now())

@@ -1,0 +1,30 @@
+"""Ticks of requests: what time does to them."""
+
+from datetime import datetime
+
+from celery import shared_task
+from django.utils import timezone
+
+from quotas.services import request_clock
+from quotas.tasks.ticking import ACTOR
+from tenants.domain.actors import Actor
+
+
+def look_after_requests(at: datetime, actor: Actor = ACTOR) -> int:
+    """Expire, escalate and remind of what is due by time; return how many. Twice does it once.
+
+    Args:
+        at: When, UTC.
+        actor: Who ticks.
+    """
+    return (
+        request_clock.expire_requests(actor=actor, at=at)
+        + request_clock.escalate_requests(actor=actor, at=at)
+        + request_clock.remind_of_ends(actor=actor, at=at)
+    )
+
+
+@shared_task(name="quotas.tick_requests")
+def tick_requests() -> None:
+    """Do what time does to requests."""
+    look_after_requests(timezone.now())

@@ -1,0 +1,39 @@
+"""Ticks of retention: what is over for long is forgotten, or added up."""
+
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from celery import shared_task
+from django.conf import settings
+from django.utils import timezone
+
+from quotas.services import retention
+from quotas.tasks.ticking import ACTOR
+from tenants.domain.actors import Actor
+
+FORGETTING_SECONDS_MAX: Final = 60
+"""No batch begins later; what is left is found by the next tick."""
+
+
+def forget(
+    at: datetime, actor: Actor = ACTOR, *, clock_ns: Callable[[], int] = time.monotonic_ns
+) -> retention.Forgotten:
+    """Forget reservations released long ago, and add up old refusals; return how many of each."""
+    until_ns = clock_ns() + FORGETTING_SECONDS_MAX * 1_000_000_000
+
+    def after(days: int, forget_them: Callable[..., int]) -> int:
+        has_time, kept = (lambda: clock_ns() < until_ns), timedelta(days)
+        return forget_them(kept=kept, has_time=has_time, actor=actor, at=at)
+
+    return retention.Forgotten(
+        reservations=after(settings.RESERVATION_KEPT_DAYS, retention.forget_reservations),
+        refusals=after(settings.REFUSALS_KEPT_DAYS, retention.fold_refusals),
+    )
+
+
+@shared_task(name="quotas.tick_retention")
+def tick_retention() -> None:
+    """Forget what is over for long."""
+    forget(timezone.now())

@@ -1,0 +1,7 @@
+"""Who ticks."""
+
+from typing import Final
+
+from tenants.domain.actors import system_actor
+
+ACTOR: Final = system_actor("quotas.tick")
