@@ -1,10 +1,66 @@
 """Admin pages of admission: what counts against limits now, and what was refused."""
 
+from collections.abc import Iterator
+from typing import Any, Final
+
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import QuerySet
+from django.http import HttpRequest
 from unfold.decorators import display
 
-from quotas.models import AdmissionRefusal, Reservation
+from quotas.models import AdmissionRefusal, ReleaseReason, Reservation, ReservationState
 from tenants.admin.base import LedgerAdmin
+
+LIVE: Final = "live"
+ALL: Final = "all"
+RELEASES: Final = {
+    ReleaseReason.ENDED.value: "it ended",
+    ReleaseReason.EXPIRED.value: "it was never seen",
+    ReleaseReason.GONE.value: "it went before it ran",
+    ReleaseReason.HANDED_OVER.value: "its device claim counts",
+    ReleaseReason.UNBOUND.value: "its namespace has no project",
+    ReleaseReason.UNSIZED.value: "its size is not known",
+}
+
+
+class StateFilter(admin.SimpleListFilter):
+    """Which reservations are listed: those that count now, unless something else is chosen."""
+
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(
+        self,
+        request: HttpRequest,  # noqa: ARG002 - Django's signature.
+        model_admin: "admin.ModelAdmin[Reservation]",  # noqa: ARG002 - As above.
+    ) -> list[tuple[str, str]]:
+        """Return what can be chosen; the first holds where nothing is."""
+        states = [(str(state.value), str(state.label)) for state in ReservationState]
+        return [(LIVE, "Counts now"), *states, (ALL, "All")]
+
+    def choices(self, changelist: ChangeList) -> Iterator[Any]:
+        """Return the choices with the one that holds marked."""
+        chosen = self.value() or LIVE
+        for value, words in self.lookup_choices:
+            yield {
+                "selected": value == chosen,
+                "query_string": changelist.get_query_string({self.parameter_name: value}),
+                "display": words,
+            }
+
+    def queryset(
+        self,
+        request: HttpRequest,  # noqa: ARG002 - Django's signature.
+        queryset: QuerySet[Reservation],
+    ) -> QuerySet[Reservation]:
+        """Return the chosen rows."""
+        chosen = self.value() or LIVE
+        if chosen == ALL:
+            return queryset
+        if chosen == LIVE:
+            return queryset.exclude(state=ReservationState.RELEASED)
+        return queryset.filter(state=chosen)
 
 
 @admin.register(Reservation)
@@ -13,23 +69,41 @@ class ReservationAdmin(LedgerAdmin):
 
     view_capability = "quotas:reservation:read"
     hint = (
-        "Rows that are not released add up to the counters of every limit. What was found went "
-        "around admission, or was there before it."
+        "What counts now: these rows add up to the counters of every limit. What was found running "
+        "went around admission, or was there before it. Released rows are under Filters, state."
     )
     list_display = (
-        "pod_name",
-        "namespace",
-        "cluster",
+        "place",
         "project",
         "username",
-        "size",
-        "units",
+        "units_text",
         "state_label",
         "origin_label",
-        "admitted_at",
-        "release_reason",
+        "counted_since",
+        "release_text",
     )
-    list_filter = ("state", "origin", "size", "is_burst", "cluster", "organization")
+    fields = (
+        "cluster",
+        "namespace",
+        "pod_name",
+        "pod_uid",
+        "controller",
+        "organization",
+        "project",
+        "owner",
+        "username",
+        "resource",
+        "units_text",
+        "model_groups_text",
+        "state",
+        "origin_text",
+        "counted_since",
+        "expires_at",
+        "held_at",
+        "released_at",
+        "release_text",
+    )
+    list_filter = (StateFilter, "origin", "size", "is_burst", "cluster", "organization")
     list_select_related = ("cluster", "project")
     search_fields = ("pod_name", "namespace", "username", "pod_uid", "controller")
 
@@ -43,11 +117,45 @@ class ReservationAdmin(LedgerAdmin):
         return row.state
 
     @display(
-        description="origin", ordering="origin", label={"admission": "info", "found": "danger"}
+        description="how it came in",
+        ordering="origin",
+        label={"admission": "info", "found": "danger"},
     )
-    def origin_label(self, row: Reservation) -> str:
+    def origin_label(self, row: Reservation) -> tuple[str, str]:
         """Return how it came to be counted, coloured by unfold."""
-        return row.origin
+        return row.origin, self.origin_text(row)
+
+    @display(description="how it came in")
+    def origin_text(self, row: Reservation) -> str:
+        """Return how it came to be counted."""
+        return {"admission": "admitted", "found": "found running"}[row.origin]
+
+    @display(description="pod", ordering="pod_name", header=True)
+    def place(self, row: Reservation) -> tuple[str, str]:
+        """Return the pod, and below it its namespace and its cluster."""
+        return row.pod_name, f"{row.namespace} on {row.cluster.slug}"
+
+    @display(description="counted since", ordering="admitted_at")
+    def counted_since(self, row: Reservation) -> str:
+        """Return when it was let in; of what was found running, when it was found."""
+        return f"{row.admitted_at:%Y-%m-%d %H:%M} UTC"
+
+    @display(description="takes", ordering="units")
+    def units_text(self, row: Reservation) -> str:
+        """Return what it takes, such as "2 large, burst"."""
+        units = f"{row.units} {row.size or 'of unknown size'}"
+        # A number and its size stay on one line.
+        return (f"{units}, burst" if row.is_burst else units).replace(" ", "\u00a0")
+
+    @display(description="counts for GPU models")
+    def model_groups_text(self, row: Reservation) -> str:
+        """Return the models it counts for."""
+        return ", ".join(row.model_groups) or "all"
+
+    @display(description="released because", ordering="release_reason")
+    def release_text(self, row: Reservation) -> str:
+        """Return why its units are free again; "-" while they are not."""
+        return RELEASES.get(row.release_reason, "-")
 
 
 @admin.register(AdmissionRefusal)
