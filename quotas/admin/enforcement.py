@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponse
 from django.utils import timezone
+from django.utils.text import Truncator
 from unfold.decorators import display
 
 from quotas.adapters import quota_enforcer
@@ -17,6 +18,8 @@ from quotas.services.enforcement_by_hand import apply_again, read_again
 from tenants.admin.base import LedgerAdmin, actor_of_request
 
 ORGANIZATION = "project__organization"
+ERROR_LENGTH_MAX = 70
+"""Of the list; two lines of it beside the other columns in a window 1440 pixels wide."""
 
 
 @admin.register(EnforcementTarget)
@@ -36,29 +39,27 @@ class EnforcementTargetAdmin(LedgerAdmin):
         "namespace",
         "project",
         "state",
-        "is_held",
+        "held_text",
         "desired_generation",
         "applied_generation",
         "attempt",
-        "not_before",
-        "last_error",
+        "next_try_at",
+        "error_text",
         "drifted_at",
-        "drift_managers",
+        "managers_text",
         "drifts_repaired",
         "applied_at",
         "checked_at",
     )
     list_display = (
-        "namespace",
-        "cluster",
-        "project",
+        "place",
         "state_label",
         "desired_text",
         "live_text",
         "burst_text",
         "drift_label",
         "checked_at",
-        "last_error",
+        "problem_text",
     )
     list_filter = ("state", ("drifted_at", admin.EmptyFieldListFilter), "cluster", ORGANIZATION)
     list_select_related = ("cluster", "project")
@@ -79,6 +80,11 @@ class EnforcementTargetAdmin(LedgerAdmin):
         """Return the state, coloured by unfold."""
         return target.state
 
+    @display(description="namespace", ordering="namespace", header=True)
+    def place(self, target: EnforcementTarget) -> tuple[str, str]:
+        """Return the namespace, and below it its project and its cluster."""
+        return target.namespace, f"{target.project.name} on {target.cluster.slug}"
+
     @display(description="desired")
     def desired_text(self, target: EnforcementTarget) -> str:
         """Return what the namespace should say."""
@@ -93,6 +99,33 @@ class EnforcementTargetAdmin(LedgerAdmin):
     def burst_text(self, target: EnforcementTarget) -> str:
         """Return what preemptible pods may hold beyond."""
         return tell_granted(target.desired_burst) if target.desired_burst else "-"
+
+    @display(description="last error", ordering="last_error")
+    def problem_text(self, target: EnforcementTarget) -> str:
+        """Return the begin of the last error; the whole of it is on the target's page."""
+        return Truncator(target.last_error).chars(ERROR_LENGTH_MAX) or "-"
+
+    @display(description="last error")
+    def error_text(self, target: EnforcementTarget) -> str:
+        """Return the whole last error."""
+        return target.last_error or "none"
+
+    @display(description="suspended")
+    def held_text(self, target: EnforcementTarget) -> str:
+        """Return whether its tenant may start anything."""
+        return "yes: nothing new may start" if target.is_held else "no"
+
+    @display(description="next try at", ordering="not_before")
+    def next_try_at(self, target: EnforcementTarget) -> str:
+        """Return before when it is not tried again."""
+        return f"{target.not_before:%Y-%m-%d %H:%M} UTC"
+
+    @display(description="drift was written by")
+    def managers_text(self, target: EnforcementTarget) -> str:
+        """Return who had written the objects when drift was found."""
+        if target.drift_managers:
+            return ", ".join(target.drift_managers)
+        return "-" if target.drifted_at is None else "nobody: an object was gone"
 
     @display(
         description="drift",

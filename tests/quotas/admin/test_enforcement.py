@@ -1,10 +1,12 @@
 """The page of enforcement: desired, applied, live and drift, and two buttons."""
 
+import re
+
 import pytest
 
 from quotas.adapters.simulated import SimulatedCluster, SimulatedQuotaEnforcer
 from quotas.models import EnforcementTarget
-from tests.builders import bind, make_cluster
+from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
 from tests.quotas.admin.test_pages import (  # noqa: F401 - Fixtures used by name.
     enter,
@@ -24,6 +26,11 @@ def live(cast: Cast) -> SimulatedCluster:
     make_limit(cast.acme, cast.llm, units=8, burst_units=2)
     refresh()
     return SimulatedQuotaEnforcer.cluster("hopper")
+
+
+def told(page: str) -> str:
+    """Return what a page says: no tags, and each run of spaces as one."""
+    return re.sub(r"(<[^>]*>|\s)+", " ", page)
 
 
 def target() -> EnforcementTarget:
@@ -74,6 +81,45 @@ def test_a_target_shows_every_wall_and_other_peoples_quotas(
     for text in ("Nominal units", "Burst units, for preemptible pods", "team-made"):
         assert text in page
     assert "nvidia.com/gpu 1" in page
+
+
+def test_the_list_is_short_enough_for_its_window(cast: Cast, live: SimulatedCluster) -> None:
+    live.failure = "timeout"
+    apply()
+    EnforcementTarget.objects.update(last_error="The API server answered 503. " * 9)
+
+    page = told(enter(cast.ann).get(URL).content.decode())
+
+    assert "llm LLM on hopper" in page
+    assert "The API server answered 503. The API server answered 503. The API ser…" in page
+    assert "answered 503. The API server answered 503. The API server answered 503." not in page
+
+
+def test_nothing_is_told_in_words(cast: Cast, live: SimulatedCluster) -> None:
+    apply()
+
+    page = told(enter(cast.ann).get(f"{URL}{target().pk}/change/").content.decode())
+
+    assert live.quotas["llm"].hard == {GPU: 8, MIG: 0}
+    assert "Last error none" in page
+    assert "Drift was written by -" in page
+    assert "Suspended no" in page
+    assert re.search(r"Next try at \d{4}-\d\d-\d\d \d\d:\d\d UTC", page)
+    assert "[]" not in page
+
+
+@pytest.mark.usefixtures("live")
+@pytest.mark.parametrize(
+    ("managers", "told_as"),
+    [(["kubectl-edit", "argo"], "kubectl-edit, argo"), ([], "nobody: an object was gone")],
+)
+def test_who_wrote_the_drift_is_named(cast: Cast, managers: list[str], told_as: str) -> None:
+    EnforcementTarget.objects.update(drifted_at=AT, drift_managers=managers, is_held=True)
+
+    page = told(enter(cast.ann).get(f"{URL}{target().pk}/change/").content.decode())
+
+    assert f"Drift was written by {told_as}" in page
+    assert "Suspended yes: nothing new may start" in page
 
 
 @pytest.mark.usefixtures("live")
