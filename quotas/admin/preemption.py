@@ -53,7 +53,7 @@ class PreemptionPlanAdmin(ServiceAdmin):
         "organization",
         "state_label",
         "over_text",
-        "is_dry_run",
+        "execution_text",
         "planned_by",
         "executed_by",
         "message",
@@ -70,7 +70,7 @@ class PreemptionPlanAdmin(ServiceAdmin):
         "organization",
         "reason",
         "state",
-        "is_dry_run",
+        "execution_text",
         "planned_by",
         "created_at",
         "expires_at",
@@ -108,6 +108,13 @@ class PreemptionPlanAdmin(ServiceAdmin):
     def state_label(self, plan: PreemptionPlan) -> str:
         """Return the state, coloured."""
         return str(plan.state)
+
+    @display(description="dry run", ordering="is_dry_run")
+    def execution_text(self, plan: PreemptionPlan) -> str:
+        """Return whether anything of it was done."""
+        if plan.is_dry_run:
+            return "Dry run: nothing was executed"
+        return f"No: {plan.executed_by} executed it"
 
     @display(description="over")
     def over_text(self, plan: PreemptionPlan) -> str:

@@ -93,6 +93,22 @@ def test_a_plan_is_told_in_words(cast: Cast, frank: Client) -> None:
 
 
 @pytest.mark.parametrize(
+    ("is_dry_run", "told"),
+    [(True, "Dry run: nothing was executed"), (False, "No: frank executed it")],
+)
+def test_a_plan_says_whether_anything_of_it_was_done(
+    cast: Cast, frank: Client, *, is_dry_run: bool, told: str
+) -> None:
+    by = "" if is_dry_run else "frank"
+    plan = make_plan(cast.acme, state="done", is_dry_run=is_dry_run, executed_by=by)
+
+    pages = [frank.get(f"{PLANS}{path}").content.decode() for path in ("", f"{plan.pk}/change/")]
+
+    assert [told in page for page in pages] == [True, True]
+    assert ["is dry run" in page.lower() for page in pages] == [False, False]
+
+
+@pytest.mark.parametrize(
     ("state", "is_offered"),
     [
         ("planned", True),
