@@ -5,11 +5,12 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from unfold.decorators import display
 
 from quotas.models import QuotaSuspension
+from quotas.selectors.suspensions import with_who_asked
 from quotas.services.suspensions import resume_suspension, suspend_tenant
 from tenants.admin.base import ServiceAdmin, ServiceForm
 from tenants.domain.actors import Actor
@@ -43,7 +44,15 @@ class QuotaSuspensionAdmin(ServiceAdmin):
         "state_label",
         "reason",
         "source_text",
-        "begin_at",
+        "begin_text",
+        "end_text",
+    )
+    told_fields = (
+        "organization",
+        "project_text",
+        "reason",
+        "source_text",
+        "begin_text",
         "end_text",
     )
     list_filter = ("source", "organization")
@@ -51,6 +60,15 @@ class QuotaSuspensionAdmin(ServiceAdmin):
     search_fields = ("organization__name", "project__name", "project__slug", "reason")
     autocomplete_fields = ("organization", "project")
     actions = ("resume",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[QuotaSuspension]:
+        """Return the suspensions with who asked for them."""
+        rows: QuerySet[QuotaSuspension] = super().get_queryset(request)
+        return with_who_asked(rows)
+
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:  # noqa: ARG002 - Django's signature.
+        """Return the form's fields, or what is told of a suspension."""
+        return list(self.add_fields if obj is None else self.told_fields)
 
     @display(description="project", ordering="project__slug")
     def project_text(self, suspension: QuotaSuspension) -> str:
@@ -67,14 +85,21 @@ class QuotaSuspensionAdmin(ServiceAdmin):
         return "suspended" if suspension.end_at is None else "resumed"
 
     @display(description="asked by", ordering="source")
-    def source_text(self, suspension: QuotaSuspension) -> str:
-        """Return what asked for it."""
-        return suspension.source or "a person"
+    def source_text(self, suspension: Any) -> str:  # noqa: ANN401 - Annotated.
+        """Return which rule asked for it, or who."""
+        who = suspension.asked_by or "not recorded"
+        return f"{suspension.source} rule ({who})" if suspension.source else who
 
-    @display(description="until", ordering="end_at", empty_value="until resumed")
-    def end_text(self, suspension: QuotaSuspension) -> datetime | None:
+    @display(description="until", ordering="end_at")
+    def end_text(self, suspension: QuotaSuspension) -> str:
         """Return when it was resumed."""
-        return suspension.end_at
+        end_at = suspension.end_at
+        return "until resumed" if end_at is None else f"{end_at:%Y-%m-%d %H:%M} UTC"
+
+    @display(description="since", ordering="begin_at")
+    def begin_text(self, suspension: QuotaSuspension) -> str:
+        """Return when it began."""
+        return f"{suspension.begin_at:%Y-%m-%d %H:%M} UTC"
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> QuotaSuspension:
         """Suspend."""

@@ -13,7 +13,7 @@ from quotas.services.suspensions import suspend_tenant
 from tenants.domain.actors import system_actor
 from tests.builders import AT, make_cluster
 from tests.cast import Cast
-from tests.quotas.builders import audit_actions, make_grant, make_limit
+from tests.quotas.builders import actor_of, audit_actions, make_grant, make_limit
 
 LIMITS = "/admin/quotas/quotalimit/"
 GRANTS = "/admin/quotas/quotagrant/"
@@ -217,6 +217,28 @@ def test_a_tenant_is_suspended_told_and_resumed(cast: Cast) -> None:
     assert audit_actions() == ["quotas:suspension:suspend", "quotas:suspension:resume"]
 
 
+def test_who_or_which_rule_suspended_is_named(cast: Cast) -> None:
+    by_rule = suspend(cast, source="arrears")
+    suspend_tenant(
+        organization=cast.acme,
+        project=cast.llm,
+        reason="Mining.",
+        actor=actor_of(cast.dora),
+        at=AT,
+    )
+    QuotaSuspension.objects.create(organization=cast.umbrella, reason="Old.", begin_at=AT)
+    client = enter(cast.ann)
+
+    pages = [page_of(client, f"{SUSPENSIONS}{path}") for path in ("", f"{by_rule.pk}/change/")]
+
+    listed, shown = (re.sub(r"(<[^>]*>|\s)+", " ", page) for page in pages)
+    assert "Arrears. arrears rule (billing) 2026-11-02 09:00 UTC until resumed" in listed
+    assert "Mining. dora 2026-11-02 09:00 UTC until resumed" in listed
+    assert "Old. not recorded 2026-11-02 09:00 UTC until resumed" in listed
+    assert "Asked by arrears rule (billing)" in shown
+    assert "a person" not in listed
+
+
 def test_an_auditor_looks_and_changes_nothing(cast: Cast) -> None:
     grant = make_grant(make_limit(cast.acme), 1, AT, NOW + DAY)
     suspension = suspend(cast)
@@ -237,8 +259,10 @@ def test_lists_cost_no_statement_per_row(cast: Cast, django_assert_max_num_queri
     for limit in limits:
         make_grant(limit, 1)
         make_grant(limit, 2)
+    for source in ("budget", "arrears", "audit", ""):
+        suspend(cast, source=source)
     client = enter(cast.frank)
 
-    for url in (LIMITS, GRANTS):
+    for url in (LIMITS, GRANTS, SUSPENSIONS):
         with django_assert_max_num_queries(14):  # type: ignore[operator]
             page_of(client, url)
