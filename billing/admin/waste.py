@@ -15,7 +15,7 @@ from billing.access import savings_visible_to
 from billing.domain.money import Money
 from billing.selectors.waste import SavingTotal, WasteMoney, money_of, saving_totals, with_money
 from metering.domain.waste_rules import WasteRule, thresholds_of
-from metering.domain.words import percent_words, unit_hours_words
+from metering.domain.words import percent_words
 from quotas.access import limits_visible_to
 from quotas.selectors.hoarding import HoardedQuota, hoarded_quotas
 from tenants.admin.base import actor_of_request
@@ -49,24 +49,21 @@ class WasteLine:
 
     @property
     def monthly(self) -> str:
-        """Return what a month would save; "" without a price."""
-        return money_words(self.money.monthly)
+        """Return what a month would save."""
+        return self._words(self.money.monthly)
 
     @property
     def lost(self) -> str:
-        """Return what was lost so far; "" without a price."""
-        return money_words(self.money.lost)
+        """Return what was lost so far."""
+        return self._words(self.money.lost)
 
     @property
     def suggestion(self) -> str:
         """Return what would serve; "" for giving it back."""
         units, group = self.finding.suggested_units, self.finding.suggested_price_group
         if units and not self.finding.wasted_unit_seconds:
-            return (
-                "unknown: no memory figure"
-                if self.finding.memory_peak_mebibytes is None
-                else "nothing smaller"
-            )
+            is_known = self.finding.is_saving_known
+            return "nothing smaller" if is_known else "unknown: no memory figure"
         return f"{units} \N{MULTIPLICATION SIGN} {group}" if units else ""
 
     @property
@@ -80,10 +77,11 @@ class WasteLine:
         """Return how busy its devices were."""
         return percent_words(self.finding.activity_ratio)
 
-    @property
-    def wasted(self) -> str:
-        """Return the unit-hours wasted so far."""
-        return unit_hours_words(self.finding.wasted_unit_seconds)
+    def _words(self, money: Money | None) -> str:
+        """Return an amount, or why there is none."""
+        if not self.finding.is_saving_known:
+            return "unknown"
+        return money_words(money) or "no price"
 
 
 def money_words(money: Money | None) -> str:
@@ -117,6 +115,8 @@ def _lines(findings: QuerySet[Any], *, at: datetime) -> list[WasteLine]:
 def _total(total: SavingTotal) -> dict[str, Any]:
     return {
         "findings": total.findings,
+        "unknown": total.unknown,
+        "is_all_unknown": total.unknown == total.findings,
         "monthly": money_words(total.monthly),
         "lost": money_words(total.lost),
     }

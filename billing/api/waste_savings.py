@@ -22,7 +22,7 @@ STATE_CHOICES = [(state, state) for state in ("open", "closed", "dismissed")]
 
 
 class WasteSavingSerializer(serializers.Serializer[Any]):
-    """A waste finding with money at the prices in force now; null where there is no price."""
+    """A waste finding with money at the prices in force; null where nobody can say."""
 
     finding = serializers.IntegerField(source="pk")
     cluster = serializers.UUIDField(source="cluster_id")
@@ -41,7 +41,11 @@ class WasteSavingSerializer(serializers.Serializer[Any]):
     suggested_units = serializers.IntegerField()
     suggested_size = serializers.CharField()
     suggested_price_group = serializers.CharField()
-    wasted_unit_seconds = serializers.IntegerField()
+    wasted_unit_seconds = serializers.IntegerField(
+        source="known_wasted_unit_seconds",
+        allow_null=True,
+        help_text="Null where no memory figure says whether something smaller would do.",
+    )
     lost = serializers.SerializerMethodField()
     monthly_saving = serializers.SerializerMethodField()
 

@@ -1,7 +1,8 @@
 """Waste in money: what a finding has cost so far, and what it saves in a month to heed it.
 
 Prices are those in force now, of the size and group that is held and of those that would serve. A
-finding without a price for either has no money; it comes last.
+finding without a price for either has no money, nor has one of which nobody can say what would
+serve; they come last.
 """
 
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from billing.domain.money import SECONDS_PER_HOUR, Money, cost_of
 from billing.domain.price_book import ANY_BURST_GROUP, ANY_GROUP
 from billing.models import Price
 from metering.domain.price_groups import BURST_ENDING
+from metering.selectors.waste_known import SAVING_UNKNOWN
 
 HOURS_PER_MONTH: Final = 730
 """The twelfth of a year of 8,760 hours."""
@@ -39,7 +41,7 @@ _LAST: Final = Decimal(-(10**30))
 
 @dataclass(frozen=True)
 class WasteMoney:
-    """What one finding costs; None without prices."""
+    """What one finding costs; None without prices, and where nobody can say."""
 
     lost: Money | None
     monthly: Money | None
@@ -47,9 +49,14 @@ class WasteMoney:
 
 @dataclass(frozen=True)
 class SavingTotal:
-    """What findings cost together; None where none of them has a price."""
+    """What findings cost together; None where none of them has a price and is known.
+
+    Attributes:
+        unknown: Of how many nobody can say what heeding them saves; they are in no sum.
+    """
 
     findings: int
+    unknown: int
     lost: Money | None
     monthly: Money | None
 
@@ -78,11 +85,11 @@ def with_money(findings: QuerySet[Any], *, at: datetime) -> QuerySet[Any]:
             ),
         )
         .annotate(
-            lost_product=_product(
+            lost_product=_known(
                 F("held_unit_seconds") * F("price_now")
                 - F("suggested_unit_seconds") * F("price_then")
             ),
-            monthly_product=_product(
+            monthly_product=_known(
                 Value(month) * F("units") * F("price_now")
                 - Value(month) * F("suggested_units") * F("price_then")
             ),
@@ -107,12 +114,18 @@ def saving_totals(findings: QuerySet[Any], *, at: datetime) -> tuple[SavingTotal
         with_money(findings, at=at)
         .order_by("currency")
         .values("currency")
-        .annotate(findings=Count("pk"), saved=Sum("monthly_product"), lost=Sum("lost_product"))
+        .annotate(
+            findings=Count("pk"),
+            unknown=Count("pk", filter=SAVING_UNKNOWN),
+            saved=Sum("monthly_product"),
+            lost=Sum("lost_product"),
+        )
         .order_by("currency")
     )
     return tuple(
         SavingTotal(
             findings=row["findings"],
+            unknown=row["unknown"],
             lost=_rounded(row["lost"], row["currency"]),
             monthly=_rounded(row["saved"], row["currency"]),
         )
@@ -126,8 +139,13 @@ def _rounded(product: Decimal | None, currency: str | None) -> Money | None:
     return cost_of(product, currency=currency)
 
 
-def _product(expression: Any) -> Any:  # noqa: ANN401 - Any arithmetic.
-    return ExpressionWrapper(expression, output_field=_MONEY)
+def _known(product: Any) -> Any:  # noqa: ANN401 - Any arithmetic.
+    """Return a product of money, and nothing where nobody can say what would serve."""
+    return Case(
+        When(SAVING_UNKNOWN, then=Value(None)),
+        default=ExpressionWrapper(product, output_field=_MONEY),
+        output_field=_MONEY,
+    )
 
 
 def _prices(size: str, price_group: str, *, at: datetime) -> QuerySet[Price]:

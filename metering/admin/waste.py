@@ -16,6 +16,7 @@ from metering.models import (
     WasteFinding,
     WasteState,
 )
+from metering.selectors.waste_known import WASTED_ORDER
 from metering.services.crediting import decide_credit
 from metering.services.device_events import end_device_event
 from metering.services.waste import dismiss_finding
@@ -47,9 +48,12 @@ class WasteFindingAdmin(LedgerAdmin):
     write_capability = "metering:waste:dismiss"
     hint = (
         "Found in sealed hours, never without data. A finding closes when it is no longer so; "
-        "dismiss what is meant to be so, with a reason."
+        "dismiss what is meant to be so, with a reason. Wasted is unknown, and not zero, where no "
+        "figure of memory says whether something smaller would do."
     )
     action_form = NoteActionForm
+    exclude = ("wasted_unit_seconds",)
+    readonly_fields = ("wasted_hours",)
     list_display = (
         "rule_label",
         "state_label",
@@ -65,7 +69,7 @@ class WasteFindingAdmin(LedgerAdmin):
     list_filter = ("state", "rule", "organization", "cluster", "size")
     list_select_related = ("organization", "project")
     search_fields = ("pod_name", "namespace", "owner", "pod_uid")
-    ordering = ("-wasted_unit_seconds",)
+    ordering = (WASTED_ORDER.desc(), "-pk")
     actions = ("dismiss_findings",)
 
     @admin.display(description="rule", ordering="rule")
@@ -89,14 +93,14 @@ class WasteFindingAdmin(LedgerAdmin):
         if not finding.suggested_units:
             return "give it back"
         if not finding.wasted_unit_seconds:
-            unknown = finding.memory_peak_mebibytes is None
-            return "unknown: no memory figure" if unknown else "nothing smaller"
+            return "nothing smaller" if finding.is_saving_known else "unknown: no memory figure"
         return _unbroken(finding.suggested_units, finding.suggested_price_group)
 
-    @admin.display(description="wasted hours", ordering="wasted_unit_seconds")
+    @admin.display(description="wasted hours", ordering=WASTED_ORDER)
     def wasted_hours(self, finding: WasteFinding) -> str:
         """Return what was wasted so far, of the size that is held."""
-        return unit_hours_words(finding.wasted_unit_seconds)
+        wasted = finding.known_wasted_unit_seconds
+        return "unknown" if wasted is None else unit_hours_words(wasted)
 
     @admin.display(description="use", ordering="activity_ratio")
     def activity(self, finding: WasteFinding) -> str:

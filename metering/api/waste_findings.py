@@ -55,6 +55,12 @@ class WasteFindingSerializer(serializers.ModelSerializer[WasteFinding]):
     cluster = serializers.UUIDField(source="cluster_id", read_only=True)
     organization = serializers.UUIDField(source="organization_id", read_only=True)
     project = serializers.UUIDField(source="project_id", read_only=True)
+    wasted_unit_seconds = serializers.IntegerField(
+        source="known_wasted_unit_seconds",
+        read_only=True,
+        allow_null=True,
+        help_text="Null where no memory figure says whether something smaller would do.",
+    )
 
     class Meta:
         model = WasteFinding

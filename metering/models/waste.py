@@ -83,3 +83,14 @@ class WasteFinding(models.Model):
     def __str__(self) -> str:
         """Return the rule and the pod."""
         return f"{self.rule}: {self.namespace}/{self.pod_name}"
+
+    @property
+    def is_saving_known(self) -> bool:
+        """Whether what is wasted can be said: a smaller unit is only named by a memory figure."""
+        is_kept = bool(self.suggested_units) and not self.wasted_unit_seconds
+        return not (is_kept and self.memory_peak_mebibytes is None)
+
+    @property
+    def known_wasted_unit_seconds(self) -> int | None:
+        """What is wasted so far; None where nobody can say."""
+        return self.wasted_unit_seconds if self.is_saving_known else None

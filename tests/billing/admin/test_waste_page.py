@@ -63,3 +63,28 @@ def test_without_waste_the_page_says_so(cast: Cast) -> None:
 @pytest.mark.parametrize("name", ["alice", "bob", "carol", "mallory"])
 def test_a_role_of_one_organization_does_not_open_the_page(cast: Cast, name: str) -> None:
     assert page(getattr(cast, name))[0] == 403
+
+
+def test_what_nobody_can_say_is_unknown_and_in_no_sum(cast: Cast) -> None:
+    kept = {"suggested_units": 1, "suggested_size": "large", "wasted_unit_seconds": 0}
+    findings = WasteFinding.objects.filter(pod_name="sleeper-0")
+    findings.update(**kept, suggested_price_group="H100/whole")
+
+    _, text = page(cast.dora)
+
+    assert text.index("hive-0") < text.index("trainer-0") < text.index("sleeper-0")
+    assert "5,256.00 EUR" in text
+    assert text.count("unknown: no memory figure") == 1
+    assert "1 of unknown saving: no figure of memory says whether" in text
+    assert "0.00 EUR" not in text.replace("5,256.00 EUR", "").replace("2,628.00 EUR", "")
+
+
+def test_where_all_is_unknown_nothing_is_said_of_prices(cast: Cast) -> None:
+    kept = {"suggested_units": 1, "suggested_size": "large", "wasted_unit_seconds": 0}
+    WasteFinding.objects.update(**kept, suggested_price_group="H100/whole")
+
+    _, text = page(cast.dora)
+
+    assert "3 of unknown saving" in text
+    assert "A month would save" not in text
+    assert "without a price" not in text

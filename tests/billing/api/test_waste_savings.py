@@ -70,3 +70,20 @@ def test_pages_go_on_in_order_where_no_price_is(cast: Cast) -> None:
 def test_a_list_is_narrowed(cast: Cast) -> None:
     assert names(cast.dora, f"?organization={cast.umbrella.pk}") == ["hive-0"]
     assert names(cast.dora, "?state=closed") == []
+
+
+def test_what_nobody_can_say_is_null_and_not_zero(cast: Cast) -> None:
+    kept = {"suggested_units": 1, "suggested_size": "large", "wasted_unit_seconds": 0}
+    findings = WasteFinding.objects.filter(pod_name="trainer-0")
+    findings.update(**kept, suggested_price_group="H100/whole", suggested_unit_seconds=3600)
+    client = APIClient()
+    client.force_login(cast.bob)
+
+    (unknown,) = client.get("/api/v1/waste-savings/").json()["results"]
+    findings.update(memory_peak_mebibytes=70_000)
+    (nothing,) = client.get("/api/v1/waste-savings/").json()["results"]
+
+    for name in ("wasted_unit_seconds", "lost", "monthly_saving"):
+        assert unknown[name] is None, name
+    assert nothing["wasted_unit_seconds"] == 0
+    assert nothing["lost"] == nothing["monthly_saving"] == {"amount": "0.00", "currency": "EUR"}

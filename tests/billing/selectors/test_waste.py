@@ -128,8 +128,8 @@ def test_totals_are_told_by_currency(world: WasteWorld) -> None:
     find(world, "unpriced", size="medium")
 
     assert saving_totals(WasteFinding.objects.all(), at=AT) == (
-        SavingTotal(findings=2, lost=eur("14.40"), monthly=eur("5256.00")),
-        SavingTotal(findings=1, lost=None, monthly=None),
+        SavingTotal(findings=2, unknown=0, lost=eur("14.40"), monthly=eur("5256.00")),
+        SavingTotal(findings=1, unknown=0, lost=None, monthly=None),
     )
 
 
@@ -141,3 +141,40 @@ def test_one_statement_whatever_the_number_of_findings(world: WasteWorld) -> Non
         assert len(told()) == 20
 
     assert len(statements) == 1
+
+
+UNKNOWN: dict[str, object] = {
+    "rule": "low_use",
+    "suggested_units": 1,
+    "suggested_size": "large",
+    "suggested_price_group": "H100/whole",
+    "suggested_unit_seconds": 7200,
+    "wasted_unit_seconds": 0,
+}
+
+
+def test_what_nobody_can_say_has_no_money_and_comes_after_what_saves_nothing(
+    world: WasteWorld,
+) -> None:
+    find(world, "unknown-0", **UNKNOWN)
+    find(world, "fits-0", **UNKNOWN, memory_peak_mebibytes=70_000)
+    find(world, "idle-0")
+
+    assert told() == [
+        ("idle-0", WasteMoney(lost=eur("7.20"), monthly=eur("2628.00"))),
+        ("fits-0", WasteMoney(lost=eur("0.00"), monthly=eur("0.00"))),
+        ("unknown-0", WasteMoney(lost=None, monthly=None)),
+    ]
+
+
+def test_what_nobody_can_say_is_counted_and_in_no_sum(world: WasteWorld) -> None:
+    find(world, "unknown-0", **UNKNOWN)
+
+    assert saving_totals(WasteFinding.objects.all(), at=AT) == (
+        SavingTotal(findings=1, unknown=1, lost=None, monthly=None),
+    )
+    find(world, "idle-0")
+
+    assert saving_totals(WasteFinding.objects.all(), at=AT) == (
+        SavingTotal(findings=2, unknown=1, lost=eur("7.20"), monthly=eur("2628.00")),
+    )

@@ -120,6 +120,27 @@ def test_a_withdrawn_credit_is_shown_and_decided_by_nobody(cast: Cast, button: s
     assert (proposal.state, proposal.decided_by) == ("withdrawn", None)
 
 
+def test_what_nobody_can_say_is_unknown_and_comes_after_what_is_nothing(cast: Cast) -> None:
+    one = WasteFinding.objects.get()
+    WasteFinding.objects.update(
+        suggested_units=1, wasted_unit_seconds=0, memory_peak_mebibytes=None
+    )
+    nothing = WasteFinding.objects.get()
+    nothing.pk, nothing.pod_uid, nothing.memory_peak_mebibytes = None, "other", 70_000
+    nothing.save()
+    client = enter(cast.ann)
+
+    answer = client.get("/admin/metering/wastefinding/")
+    page = answer.content.decode()
+
+    assert [row.pk for row in answer.context["cl"].result_list] == [nothing.pk, one.pk]
+    assert [page.count(f">{words}</td>") for words in ("0.00", "unknown")] == [1, 1]
+    assert page.count("unknown: no memory figure") == 1
+    assert page.count("nothing smaller") == 1
+    detail = client.get(f"/admin/metering/wastefinding/{one.pk}/change/").content.decode()
+    assert "Wasted unit seconds" not in detail
+
+
 def test_the_platform_ends_an_event_with_a_reason(cast: Cast) -> None:
     event = DeviceEvent.objects.get()
 

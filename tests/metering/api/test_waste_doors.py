@@ -103,6 +103,19 @@ def test_a_finding_tells_what_is_held_and_what_would_serve(stage: Stage) -> None
     assert stage.rows("carol", "waste-findings/?rule=low_use") == []
 
 
+def test_what_is_wasted_is_null_where_nobody_can_say(stage: Stage) -> None:
+    WasteFinding.objects.update(
+        suggested_units=1, wasted_unit_seconds=0, memory_peak_mebibytes=None
+    )
+
+    (unknown,) = stage.rows("carol", "waste-findings/")
+    WasteFinding.objects.update(memory_peak_mebibytes=70_000)
+    (nothing,) = stage.rows("carol", "waste-findings/")
+
+    assert (unknown["wasted_unit_seconds"], nothing["wasted_unit_seconds"]) == (None, 0)
+    assert unknown["held_unit_seconds"] == nothing["held_unit_seconds"] == 3600
+
+
 def test_a_proposal_carries_its_failure_as_evidence(stage: Stage) -> None:
     (found,) = stage.rows("alice", "credit-proposals/?state=proposed&is_certain=true")
 
