@@ -69,8 +69,9 @@ class ReservationAdmin(LedgerAdmin):
 
     view_capability = "quotas:reservation:read"
     hint = (
-        "What counts now: these rows add up to the counters of every limit. What was found running "
-        "went around admission, or was there before it. Released rows are under Filters, state."
+        "Rows that are not released add up to the counters of every limit; others are listed only "
+        "where Filters, state asks for them. What was found running went around admission, or was "
+        "there before it."
     )
     list_display = (
         "place",

@@ -98,7 +98,13 @@ class WishWords:
 
     def would_be(self, *, now: Allowed) -> str:
         """Return what an open request would lead to, beside what holds now."""
-        return f"{self.holder} would then be allowed {self.total} in all, {self.span}; now {now}."
+        if now.is_unlimited:
+            held = f"it is {now} now"
+        elif now.units is None:
+            held = "no number is set now"
+        else:
+            held = f"it is allowed {now} now"
+        return f"Once approved, {self.holder} is allowed {self.total} in all, {self.span}; {held}."
 
     def was_approved(self, *, before: Allowed, now: Allowed, decided_at: datetime) -> str:
         """Return what an approval led to: what held until then, and what holds now.

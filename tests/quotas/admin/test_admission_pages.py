@@ -118,7 +118,7 @@ def test_words_are_right_for_what_was_admitted_and_what_was_found(client: Client
         "found llm on hopper",
         "2 large, burst",
         "2026-11-02 08:00 UTC",
-        "Released rows are under Filters, state.",
+        "others are listed only where Filters, state asks for them.",
     ):
         assert words in page, words
     assert "Admitted at" not in page

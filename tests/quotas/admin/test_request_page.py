@@ -48,7 +48,8 @@ def test_the_page_shows_everything_that_decides(cast: Cast) -> None:
     page = enter(cast.frank).get(f"{PAGE}{request.pk}/change/").content.decode()
 
     assert (
-        "LLM would then be allowed 8 large in all, from the approval on, without end; now 5."
+        "Once approved, LLM is allowed 8 large in all, from the approval on, without end; "
+        "it is allowed 5 now."
     ) in page
     assert '<td class="number">800.00 EUR</td>' in page
     assert '<td class="number">400.00 EUR</td>' in page
@@ -206,7 +207,7 @@ def test_units_for_a_time_are_told_beside_what_is_in_force_now(cast: Cast) -> No
     asked = enter(cast.dora).get(f"{PAGE}{request.pk}/change/").content.decode()
     approved = press(enter(cast.frank), request, "approve")
 
-    assert "UTC; now 2." in asked
+    assert "UTC; it is allowed 2 now." in asked
     assert "UTC (was 2 when it was approved; now 8)." in approved
 
 

@@ -101,12 +101,21 @@ def test_what_may_be_held_is_told_in_words(allowed: Allowed, expected: str) -> N
     assert str(allowed) == expected
 
 
-def test_an_open_wish_tells_what_would_be_and_what_is_now() -> None:
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        (Allowed(5), "it is allowed 5 now"),
+        (Allowed(5, 1), "it is allowed 5 and 1 burst now"),
+        (Allowed(None), "no number is set now"),
+        (Allowed(None, is_unlimited=True), "it is unlimited now"),
+    ],
+)
+def test_an_open_wish_tells_what_would_be_and_what_is_now(now: Allowed, expected: str) -> None:
     words = WishWords("LLM", "large", 8, 5, end_at=AT)
 
-    assert words.would_be(now=Allowed(5)) == (
-        "LLM would then be allowed 8 large in all, from the approval on, until 2 November 2026, "
-        "09:00 UTC; now 5."
+    assert words.would_be(now=now) == (
+        "Once approved, LLM is allowed 8 large in all, from the approval on, until 2 November "
+        f"2026, 09:00 UTC; {expected}."
     )
 
 
