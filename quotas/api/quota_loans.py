@@ -34,17 +34,24 @@ from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import LedgerViewSet, ReadingViewSet
+from tenants.domain.actors import Actor
 
 Move = Callable[..., QuotaLoan]
 
 
 class QuotaLoanSerializer(serializers.ModelSerializer[QuotaLoan]):
-    """A loan, and what became of it."""
+    """A loan, and what became of it.
+
+    What the lender leaves idle and what the borrower misses are null to those who may not read the
+    limits of that project.
+    """
 
     organization = serializers.UUIDField(source="organization_id", read_only=True)
     lender = serializers.UUIDField(source="lender_id", read_only=True)
     borrower = serializers.UUIDField(source="borrower_id", read_only=True)
     cluster = serializers.UUIDField(source="cluster_id", read_only=True, allow_null=True)
+    lender_idle_units = serializers.IntegerField(read_only=True, allow_null=True)
+    borrower_missing_units = serializers.IntegerField(read_only=True, allow_null=True)
     decided_by = serializers.SerializerMethodField()
 
     class Meta:
@@ -71,6 +78,23 @@ class QuotaLoanSerializer(serializers.ModelSerializer[QuotaLoan]):
             "created_at",
         )
         read_only_fields = fields
+
+    def to_representation(self, instance: QuotaLoan) -> dict[str, Any]:
+        """Return it, as far as the caller may read the figures of either side."""
+        told = super().to_representation(instance)
+        actor: Actor = self.context["actor"]
+        sides = {
+            "lender_idle_units": instance.lender_id,
+            "borrower_missing_units": instance.borrower_id,
+        }
+        hidden = [
+            name
+            for name, project_id in sides.items()
+            if not actor.may(
+                READ_LIMIT, organization_id=instance.organization_id, project_id=project_id
+            )
+        ]
+        return {**told, **dict.fromkeys(hidden)}
 
     def get_decided_by(self, loan: QuotaLoan) -> str | None:
         """Return who decided; None while nobody has, or when the policy did."""
@@ -101,6 +125,10 @@ class QuotaLoanViewSet(ReadingViewSet):
     serializer_class = QuotaLoanSerializer
     filterset_class = QuotaLoanFilter
     ordering = ("-created_at", "-pk")
+
+    def get_serializer_context(self) -> dict[str, Any]:
+        """Return what the serializer needs to know: who reads."""
+        return {**super().get_serializer_context(), "actor": self.actor}
 
     def get_queryset(self) -> QuerySet[QuotaLoan]:
         """Return the loans the caller may read."""

@@ -1,8 +1,9 @@
 """Sight: whose limits somebody may read, and what does not hold in the words that leaves them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from quotas.domain.hierarchy import Violation, told_ceiling, told_holder, told_name
+from quotas.domain.hierarchy import Violation, told_ceiling, told_holder
 from quotas.domain.limit_tree import LimitKey
 
 
@@ -26,18 +27,36 @@ class LimitSight:
 def seen(violation: Violation, sight: LimitSight) -> Violation:
     """Return a violation as somebody may read it.
 
-    A level above is named without its numbers, and without the time at which they change. Another
-    project is not even named: it does not exist for who sees only their own.
+    A level above is named without its numbers, and without the time at which they change. Whether
+    the limit itself or what others hold of it is in the way is not told apart: else asking for one
+    number after the other would tell both. Another project is not even named: it does not exist
+    for who sees only their own.
     """
     keys = [violation.key, *([] if violation.above is None else [violation.above])]
     if all(sight.reads(key) for key in keys):
         return violation
-    is_others = bool(violation.key.project) and not sight.reads(violation.key)
-    message = OTHERS if is_others else _words(violation)
-    return replace(violation, over_units=None, message=message)
+    if violation.key.project and not sight.reads(violation.key):
+        return replace(violation, over_units=None, message=OTHERS)
+    if violation.above is None or violation.code == "unlimited_under_limit":
+        return replace(violation, over_units=None, message=_words(violation))
+    message = f"The organization's {violation.above.selector} limit does not allow as many."
+    return replace(violation, code=ABOVE_ORGANIZATION, over_units=None, message=message)
+
+
+def seen_once(violations: Iterable[Violation], sight: LimitSight) -> tuple[Violation, ...]:
+    """Return violations as somebody may read them, in their order, and what is alike once.
+
+    Where a limit does not fit under one whose figures are told, nothing more is told of it: what
+    is above that would be a second answer to the same question.
+    """
+    every = tuple(violations)
+    answered = {one.key for one in every if one.above is not None and seen(one, sight) == one}
+    told = [seen(one, sight) for one in every if seen(one, sight) == one or one.key not in answered]
+    return tuple({(one.code, one.message): one for one in told}.values())
 
 
 OTHERS = "Limits elsewhere in the organization do not hold: ask an administrator of it."
+ABOVE_ORGANIZATION = "above_organization_limit"
 
 
 def _words(violation: Violation) -> str:
@@ -45,13 +64,7 @@ def _words(violation: Violation) -> str:
     key, above = violation.key, violation.above
     if above is None:
         return f"{told_holder(key)} could not have its {key.selector} limit with its grants."
-    if above == key:
-        return (
-            f"The {key.selector} limits of the projects would add up to more than the "
-            "organization's limit allows."
-        )
-    place = f" in project {key.project}" if key.user else ""
-    ceiling = told_ceiling(key, above)
-    if violation.code == "unlimited_under_limit":
-        return f"{told_holder(key)} would be unlimited in {key.selector}, {ceiling} is not."
-    return f"{told_name(key)} would have more {key.selector}{place} than {ceiling} allows."
+    return (
+        f"{told_holder(key)} would be unlimited in {key.selector}, {told_ceiling(key, above)} is "
+        "not."
+    )

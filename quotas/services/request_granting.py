@@ -17,7 +17,7 @@ from quotas.domain.errors import (
     QuotaRequestOutdatedError,
     QuotaRequestWithoutLimitError,
 )
-from quotas.domain.limit_sight import LimitSight, seen
+from quotas.domain.limit_sight import LimitSight, seen_once
 from quotas.domain.limit_terms import KEEP
 from quotas.domain.limit_tree import GrantSpan, TreeLimit
 from quotas.domain.request_reach import (
@@ -167,10 +167,7 @@ def as_seen(
         reads_organization=actor.may(READ_LIMIT, organization_id=organization_id),
         project=request.project.slug if reads_project else "",
     )
-    told = [seen(violation, sight) for violation in error.violations]
-    # What is not told apart without its numbers is told once.
-    once = {(violation.code, violation.message): violation for violation in told}
-    return QuotaHierarchyBrokenError(tuple(once.values()), field=error.field)
+    return QuotaHierarchyBrokenError(seen_once(error.violations, sight), field=error.field)
 
 
 def _drafts(request: QuotaRequest, *, at: datetime) -> Iterator[GrantDraft]:

@@ -9,6 +9,8 @@ from rest_framework.test import APIClient
 
 from quotas.models import AdmissionRefusal, LoanPolicy
 from quotas.tasks import share_fairly, tick_fair_use
+from tenants.domain.roles import Role
+from tests.builders import grant
 from tests.cast import Cast
 from tests.quotas.api.conftest import Caller
 from tests.quotas.lending_world import LendingWorld, loan, loan_grants, make_lending_world
@@ -44,6 +46,27 @@ def test_both_projects_see_a_loan_and_strangers_do_not(world: LendingWorld, call
         str(world.cast.vision.pk),
         str(world.cast.llm.pk),
     )
+
+
+def test_what_the_other_project_leaves_idle_or_misses_is_not_told(
+    world: LendingWorld, caller: Caller
+) -> None:
+    grant(world.cast.mallory, Role.MEMBER, project=world.cast.vision)
+
+    told = {}
+    for name in ("carol", "bob", "mallory", "alice", "ann"):
+        (row,) = caller(name).get(LOANS).json()["results"]
+        one = caller(name).get(f"{LOANS}{loan().pk}/").json()
+        assert row == one
+        told[name] = (one["lender_idle_units"], one["borrower_missing_units"], one["units"])
+
+    assert told == {
+        "carol": (None, 3, 3),
+        "bob": (None, 3, 3),
+        "mallory": (9, None, 3),
+        "alice": (9, 3, 3),
+        "ann": (9, 3, 3),
+    }
 
 
 def test_an_administrator_approves_and_recalls(world: LendingWorld, caller: Caller) -> None:

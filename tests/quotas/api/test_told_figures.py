@@ -87,8 +87,8 @@ def test_a_lead_is_told_what_is_in_the_way_without_the_organizations_numbers(
     assert told["bob"] == [
         {
             "field": "requested_units",
-            "code": "project_exceeds_organization",
-            "message": "Project llm would have more large than the organization's limit allows.",
+            "code": "above_organization_limit",
+            "message": "The organization's large limit does not allow as many.",
         }
     ]
     assert told["alice"] == [
@@ -110,10 +110,48 @@ def test_a_lead_learns_nothing_of_other_projects_from_a_preview(cast: Cast, call
 
     told = preview(caller, "bob", cast)
 
-    assert told[0]["code"] == "projects_exceed_organization"
+    assert told[0]["code"] == "above_organization_limit"
     assert len({problem["message"] for problem in told}) == 2 < len(preview(caller, "alice", cast))
     assert not any(NUMBERS.search(problem["message"]) for problem in told)
     assert "vision" not in str(told)
+
+
+def test_a_lead_cannot_tell_the_organizations_limit_from_what_others_hold_of_it(
+    cast: Cast, caller: Caller
+) -> None:
+    make_limit(cast.acme, units=20)
+    make_limit(cast.acme, cast.llm, units=5)
+    make_limit(cast.acme, cast.vision, units=12)
+
+    below, beside, above = (
+        preview(caller, "bob", cast, requested_units=units) for units in (8, 9, 21)
+    )
+    full = preview(caller, "alice", cast, requested_units=21)
+
+    assert below == []
+    assert beside == above
+    assert [problem["code"] for problem in above] == ["above_organization_limit"]
+    assert [problem["code"] for problem in full] == [
+        "projects_exceed_organization",
+        "project_exceeds_organization",
+    ]
+
+
+def test_asking_for_a_user_tells_a_lead_no_more_of_the_organization(
+    cast: Cast, caller: Caller
+) -> None:
+    make_limit(cast.acme, units=20)
+    make_limit(cast.acme, cast.llm, units=5)
+
+    few, many = (preview(caller, "bob", cast, user="carol", requested_units=n) for n in (6, 21))
+    full = preview(caller, "alice", cast, user="carol", requested_units=21)
+
+    assert [problem["code"] for problem in few] == ["user_exceeds_project"]
+    assert [problem["code"] for problem in many] == ["user_exceeds_project"]
+    assert {problem["code"] for problem in full} == {
+        "user_exceeds_project",
+        "user_exceeds_organization",
+    }
 
 
 def test_a_lead_is_told_the_numbers_of_the_own_project(cast: Cast, caller: Caller) -> None:

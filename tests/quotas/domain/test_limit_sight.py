@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from metering.domain.gpu_sizes import GPUSize
 from quotas.domain.hierarchy import Violation, find_violations
 from quotas.domain.limit_selectors import LimitSelector
-from quotas.domain.limit_sight import OTHERS, LimitSight, seen
+from quotas.domain.limit_sight import OTHERS, LimitSight, seen, seen_once
 from quotas.domain.limit_tree import GrantSpan, LimitKey, TreeLimit
 
 AT = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
@@ -36,6 +36,7 @@ def told(sight: LimitSight, *limits: TreeLimit) -> list[str]:
 
 LOST = GrantSpan(-5, AT, AT + timedelta(days=1))
 BROKEN = "The organization could not have its large limit with its grants."
+NOT_AS_MANY = "The organization's large limit does not allow as many."
 GAINED = GrantSpan(1_000_000, AT + timedelta(hours=1))
 
 
@@ -44,11 +45,11 @@ GAINED = GrantSpan(1_000_000, AT + timedelta(hours=1))
     [
         (
             (limit(6), limit(8, "llm")),
-            "Project llm would have more large than the organization's limit allows.",
+            NOT_AS_MANY,
         ),
         (
             (limit(6), limit(7, "llm", "bob")),
-            "User bob would have more large in project llm than the organization's limit allows.",
+            NOT_AS_MANY,
         ),
         (
             (limit(6), limit(None, "llm")),
@@ -60,10 +61,7 @@ GAINED = GrantSpan(1_000_000, AT + timedelta(hours=1))
         ),
         (
             (limit(9), limit(5, "llm"), limit(5, "vision")),
-            (
-                "The large limits of the projects would add up to more than the organization's "
-                "limit allows."
-            ),
+            NOT_AS_MANY,
         ),
         ((limit(3, "", "", LOST),), BROKEN),
         ((limit(3, "", "", GAINED),), BROKEN),
@@ -80,7 +78,8 @@ def test_a_lead_is_told_who_and_what_of_a_level_above_and_no_number(
     (hidden,) = (seen(one, LEAD) for one in violations(*limits))
     (full,) = violations(*limits)
     assert hidden.over_units is None
-    assert (hidden.code, hidden.key, hidden.above) == (full.code, full.key, full.above)
+    assert (hidden.key, hidden.above) == (full.key, full.above)
+    assert hidden.code == ("above_organization_limit" if message == NOT_AS_MANY else full.code)
 
 
 @pytest.mark.parametrize(
@@ -97,6 +96,18 @@ def test_a_lead_is_told_every_number_of_the_own_project(limits: tuple[TreeLimit,
     assert seen(full, LEAD) == full
     assert re.search(r"\d", full.message)
     assert seen(full, NOBODY).message == OTHERS
+
+
+def test_what_is_alike_is_told_once_and_what_is_answered_below_not_again() -> None:
+    sums = (limit(9), limit(10, "llm"), limit(5, "vision"))
+    user = (limit(6), limit(4, "llm"), limit(7, "llm", "bob"))
+
+    alike, answered = (seen_once(violations(*tree), LEAD) for tree in (sums, user))
+
+    assert [one.message for one in alike] == [NOT_AS_MANY]
+    assert [one.code for one in answered] == ["user_exceeds_project"]
+    assert seen_once(violations(*sums), ADMIN) == violations(*sums)
+    assert seen_once(violations(*user), ADMIN) == violations(*user)
 
 
 counts = st.none() | st.integers(min_value=0, max_value=20)
