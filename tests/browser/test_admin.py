@@ -82,6 +82,33 @@ def test_a_request_tells_money_in_words_and_fits_the_window(visit: Visit, width:
     assert visit.errors == []
 
 
+@pytest.mark.parametrize("width", [1440, 800])
+def test_the_enforcement_list_is_cut_off_nowhere(visit: Visit, width: int) -> None:
+    visit.sign_in("dora")
+    visit.page.set_viewport_size({"width": width, "height": 900})
+    visit.go("/admin/quotas/enforcementtarget/")
+
+    right = "document.querySelector('#result_list').getBoundingClientRect().right"
+    assert visit.page.get_by_text("reinforcement-learning-of-large-arms").is_visible()
+    assert visit.page.evaluate(f"{right} <= window.innerWidth - 10")
+    assert visit.errors == []
+
+
+def test_who_shared_devices_is_asked_for_one_cluster_and_a_week(visit: Visit) -> None:
+    visit.sign_in("dora")
+    visit.page.get_by_role("link", name="Device sharing").click()
+    visit.page.select_option("select[name=cluster]", "ampere")
+    visit.page.fill("input[name=week]", "2026-10-05")
+    with visit.page.expect_navigation():
+        visit.page.get_by_role("button", name="Show", exact=True).click()
+
+    assert visit.page.get_by_role("heading", name="5 October 2026 to 12 October 2026").is_visible()
+    words = "No two projects were known to be close to each other in Ampere in this time."
+    assert visit.page.get_by_text(words).is_visible()
+    assert visit.page.locator("select[name=cluster]").input_value() == "ampere"
+    assert visit.errors == []
+
+
 def test_a_quota_request_is_approved_with_a_button(visit: Visit, site: Site) -> None:
     visit.sign_in("frank")
     visit.go("/admin/quotas/quotarequest/")

@@ -7,9 +7,10 @@ from billing.selectors.cost_estimate import PriceBookEstimator
 from billing.services.invoicing import draft_invoice
 from metering.domain.exceptions import ExceptionKind
 from metering.models import CapacityRecord, MeteringException, MeteringWindow
-from quotas.models import QuotaRequest
+from quotas.models import EnforcementTarget, QuotaRequest
 from quotas.services.requests import submit_request
 from tenants.domain.actors import system_actor
+from tenants.models import Cluster
 from tests.billing.api.office import Office, make_office
 from tests.billing.ledger import make_price, make_window
 from tests.builders import AT, make_cluster
@@ -25,6 +26,7 @@ def make_world() -> Office:
     add_capacity(window, "small", capacity=36_000, billed=27_000, held=1_800)
     add_exception(window, ExceptionKind.UNBOUND_NAMESPACE, held=1_800)
     ask_for_units(office)
+    conflict_over_quota(office, window.cluster)
     return office
 
 
@@ -45,6 +47,23 @@ def ask_for_units(office: Office) -> QuotaRequest:
         estimator=PriceBookEstimator(),
         actor=actor_of(office.cast.bob),
         at=AT,
+    )
+
+
+def conflict_over_quota(office: Office, cluster: Cluster) -> EnforcementTarget:
+    """Return a namespace with a long name, whose quota somebody else has written at length."""
+    return EnforcementTarget.objects.create(
+        cluster=cluster,
+        namespace="reinforcement-learning-of-large-arms",
+        project=office.cast.llm,
+        desired_hard={"requests.nvidia.com/gpu": 8, "requests.nvidia.com/mig-1g.10gb": 4},
+        live_hard={"requests.nvidia.com/gpu": 4, "requests.nvidia.com/mig-1g.10gb": 2},
+        state="conflict",
+        not_before=AT,
+        last_error='Apply failed with 2 conflicts: conflict with "kubectl-edit" using v1: '
+        ".spec.hard.requests.nvidia.com/gpu, .spec.hard.requests.nvidia.com/mig-1g.10gb",
+        drifted_at=AT,
+        checked_at=AT,
     )
 
 

@@ -74,6 +74,7 @@ def listed(client: Client, query: str = "") -> list[str]:
         ("?state=all", ["ended", "found", "waits", "holds"]),
         ("?state=nonsense", []),
         ("?origin__exact=found", ["found"]),
+        ("?_facets=True", ["found", "waits", "holds"]),
     ],
 )
 def test_what_counts_now_is_listed_unless_something_else_is_chosen(
