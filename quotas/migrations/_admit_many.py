@@ -11,115 +11,130 @@ from quotas.migrations._admission import BY_INDEX, only_runtime
 # Counters are locked in the one order, one organization's after another's by their ids, and hardly
 # waited for. A pod that is asked twice is left out; one that another connection asks meanwhile
 # stops the whole statement, and then each is asked by itself.
+#
+# What it costs is mostly the start of its queries, node by node, and little of it the rows. So what
+# has a few entries is kept in arrays and judged in loops: no sum over a window, no grouping, and no
+# query that is read twice. What is looked up behind OFFSET 0 goes by all of its keys, whatever was
+# in the table when the plan was made: as a join it was once planned over an empty table, and then
+# read every reservation of the cluster for each pod. A binding that was found is read again by its
+# id: what is compared as IS TRUE or IS NOT DISTINCT leads no plan to the slower index of ranges.
 ADMIT_MANY = f"""
 CREATE FUNCTION quotas_admit_many(questions jsonb) RETURNS integer[]
 LANGUAGE plpgsql {BY_INDEX} SET lock_timeout = '25ms' AS $$
 DECLARE
-  theirs uuid[];
-  -- One entry a pod and a limit that counts it, with whose the pod is.
-  numbers integer[];
+  kept text;
+  met record;
+  entry integer;
+  place integer;
+  -- One entry a question; organizations are those whose lock is held.
+  uids text[];
+  bindings uuid[];
   organizations uuid[];
   projects uuid[];
   usernames text[];
+  -- Numbers of questions.
+  fitting integer[];
+  ungranted integer[];
+  full_up integer[];
+  -- One entry a demand and a limit that counts it.
+  numbers integer[];
   limits uuid[];
   units bigint[];
   caps bigint[];
-  -- One entry a counter, as it stands under its lock.
+  bursts boolean[];
+  -- One entry a counter, as it stands under its lock, and what is asked of it.
   counters uuid[];
   taken bigint[];
   taken_burst bigint[];
   is_used boolean[];
-  fitting integer[];
+  asked bigint[];
+  asked_burst bigint[];
 BEGIN
-  PERFORM set_config('synchronous_commit', 'off', true);
+  kept := set_config('synchronous_commit', 'off', true);
 
-  SELECT array_agg(o.id) INTO theirs
-    FROM (SELECT DISTINCT p.organization_id AS id
-            FROM jsonb_to_recordset(questions)
-                   AS q(cluster_id uuid, namespace text, at timestamptz)
-            JOIN tenants_namespacebinding b ON b.cluster_id = q.cluster_id
-             AND b.namespace = q.namespace AND b.valid @> q.at
-            JOIN tenants_project p ON p.id = b.project_id
-           ORDER BY 1) o
-   WHERE pg_try_advisory_xact_lock_shared(quotas_lock_key(o.id));
-  IF theirs IS NULL THEN
-    RETURN '{{}}';
-  END IF;
+  SELECT array_agg(q.pod_uid), array_agg(b.id),
+         array_agg(CASE WHEN pg_try_advisory_xact_lock_shared(quotas_lock_key(p.organization_id))
+                        THEN p.organization_id END)
+    INTO uids, bindings, organizations
+    FROM jsonb_to_recordset(questions)
+           AS q(cluster_id uuid, namespace text, pod_uid text, at timestamptz)
+    LEFT JOIN tenants_namespacebinding b
+      ON b.cluster_id = q.cluster_id AND b.namespace = q.namespace AND b.valid @> q.at
+    LEFT JOIN tenants_project p ON p.id = b.project_id;
 
-  -- Whose a namespace is, is read again under the locks, for the last time.
-  WITH told AS (
-    SELECT q.*, count(*) OVER (PARTITION BY q.cluster_id, q.pod_uid) AS times
-      FROM ROWS FROM (jsonb_to_recordset(questions)
-             AS (cluster_id uuid, namespace text, pod_uid text, owner text, at timestamptz,
-                 is_burst boolean, is_dry_run boolean, demands jsonb))
-           WITH ORDINALITY
-             AS q(cluster_id, namespace, pod_uid, owner, at, is_burst, is_dry_run, demands,
-                  number)),
-  asked AS MATERIALIZED (
-    SELECT q.*, p.organization_id, p.id AS project_id,
-           coalesce(nullif(q.owner, ''), u.username, '') AS username,
-           CASE WHEN q.owner = '' THEN u.id
-                ELSE (SELECT w.id FROM auth_user w WHERE w.username = q.owner) END AS person_id
-      FROM told q
-      JOIN tenants_namespacebinding b
-        ON b.cluster_id = q.cluster_id AND b.namespace = q.namespace AND b.valid @> q.at
-      JOIN tenants_project p ON p.id = b.project_id AND p.state = 'active'
-      JOIN tenants_organization o ON o.id = p.organization_id AND o.state = 'active'
-      JOIN tenants_cluster k ON k.id = q.cluster_id AND k.admission_mode <> 'warn'
-      LEFT JOIN auth_user u ON u.id = b.default_owner_id
-     WHERE NOT q.is_dry_run AND q.times = 1 AND p.organization_id = ANY (theirs)
-       AND NOT EXISTS (
-         SELECT FROM quotas_reservation r
-          WHERE r.cluster_id = q.cluster_id AND r.pod_uid = q.pod_uid)
-       AND NOT EXISTS (
-         SELECT FROM quotas_quotasuspension s
-          WHERE s.organization_id = p.organization_id
-            AND (s.project_id IS NULL OR s.project_id = p.id)
-            AND s.begin_at <= q.at AND (s.end_at IS NULL OR s.end_at > q.at))),
-  demanded AS MATERIALIZED (
-    SELECT a.number, d.size, d.units, d.model_groups
-      FROM asked a
-     CROSS JOIN LATERAL jsonb_to_recordset(a.demands)
-                          AS d(size text, units bigint, model_groups text[])),
-  -- Every limit of a pod's tenant, those of other sizes with nothing asked.
-  met AS MATERIALIZED (
-    SELECT a.number, a.is_burst, a.at, a.username, a.project_id AS theirs, l.*,
-           (SELECT sum(d.units)::bigint FROM demanded d
-             WHERE d.number = a.number AND d.size = l.size
-               AND (l.cluster_id IS NULL OR l.cluster_id = a.cluster_id)
-               AND (l.model_group = '' OR d.model_groups = '{{}}'
-                    OR l.model_group = ANY (d.model_groups))) AS asked_units,
-           l.model_group = '' AND (l.cluster_id IS NULL OR l.cluster_id = a.cluster_id) AS is_open
-      FROM asked a
-      JOIN quotas_quotalimit l ON l.organization_id = a.organization_id
-       AND (l.project_id IS NULL OR l.project_id = a.project_id)
-       AND (l.user_id IS NULL OR l.user_id = a.person_id)),
-  governed AS (
-    SELECT m.number
-      FROM met m
-      LEFT JOIN quotas_quotacounter c ON c.limit_id = m.id
-     GROUP BY m.number
-    HAVING count(c.limit_id) = count(*)
-       AND NOT EXISTS (
-         SELECT FROM demanded d
-          WHERE d.number = m.number
-            AND d.size <> ALL (coalesce(array_agg(m.size) FILTER (WHERE m.is_open), '{{}}'))))
-  SELECT array_agg(m.number ORDER BY m.number, m.id),
-         array_agg(m.organization_id ORDER BY m.number, m.id),
-         array_agg(m.theirs ORDER BY m.number, m.id),
-         array_agg(m.username ORDER BY m.number, m.id),
-         array_agg(m.id ORDER BY m.number, m.id),
-         array_agg(m.asked_units ORDER BY m.number, m.id),
-         array_agg(CASE WHEN m.is_burst THEN m.burst_units
-                        WHEN m.limit_units IS NULL THEN NULL
-                        ELSE greatest(0, m.limit_units + (
-                          SELECT coalesce(sum(g.units), 0) FROM quotas_quotagrant g
-                           WHERE g.limit_id = m.id AND g.valid @> m.at)) END
-                   ORDER BY m.number, m.id)
-    INTO numbers, organizations, projects, usernames, limits, units, caps
-    FROM met m JOIN governed v ON v.number = m.number
-   WHERE m.asked_units IS NOT NULL;
-  IF numbers IS NULL THEN
+  -- Whose a namespace is, is read again under the locks, for the last time. Every limit of a pod's
+  -- tenant needs its counter, and every size it asks for a limit of all models and clusters or its.
+  FOR met IN
+    SELECT q.number, q.project_id, q.username, q.is_burst, d.units, m.limits, m.caps
+      FROM (SELECT q.number::integer, q.cluster_id, q.at, q.is_burst, q.demands,
+                   p.organization_id, p.id AS project_id,
+                   coalesce(nullif(q.owner, ''), u.username, '') AS username,
+                   CASE WHEN q.owner = '' THEN u.id
+                        ELSE (SELECT w.id FROM auth_user w WHERE w.username = q.owner) END
+                     AS person_id
+              FROM ROWS FROM (jsonb_to_recordset(questions)
+                     AS (cluster_id uuid, namespace text, pod_uid text, owner text, at timestamptz,
+                         is_burst boolean, is_dry_run boolean, demands jsonb))
+                   WITH ORDINALITY
+                     AS q(cluster_id, namespace, pod_uid, owner, at, is_burst, is_dry_run, demands,
+                          number)
+              JOIN tenants_namespacebinding b
+                ON b.id = bindings[q.number::integer] AND (b.valid @> q.at) IS TRUE
+               AND (b.cluster_id, b.namespace) IS NOT DISTINCT FROM (q.cluster_id, q.namespace)
+              JOIN tenants_project p
+                ON p.id = b.project_id AND p.state = 'active'
+               AND (p.organization_id = organizations[q.number::integer]) IS TRUE
+              JOIN tenants_organization o ON o.id = p.organization_id AND o.state = 'active'
+              JOIN tenants_cluster k ON k.id = b.cluster_id AND k.admission_mode <> 'warn'
+              LEFT JOIN auth_user u ON u.id = b.default_owner_id
+             WHERE NOT q.is_dry_run AND cardinality(array_positions(uids, q.pod_uid)) = 1
+               AND NOT EXISTS (
+                 SELECT FROM quotas_reservation r
+                  WHERE r.cluster_id = q.cluster_id AND r.pod_uid = q.pod_uid OFFSET 0)
+               AND NOT EXISTS (
+                 SELECT FROM quotas_quotasuspension s
+                  WHERE s.organization_id = p.organization_id
+                    AND (s.project_id IS NULL OR s.project_id = p.id)
+                    AND s.begin_at <= q.at AND (s.end_at IS NULL OR s.end_at > q.at) OFFSET 0)
+            OFFSET 0) q
+     CROSS JOIN LATERAL jsonb_to_recordset(q.demands)
+                          AS d(size text, units bigint, model_groups text[])
+      LEFT JOIN LATERAL (
+       SELECT array_agg(l.id) FILTER (WHERE l.is_met) AS limits,
+              array_agg(CASE WHEN q.is_burst THEN l.burst_units
+                             WHEN l.limit_units IS NULL THEN NULL
+                             ELSE greatest(0, l.limit_units + (
+                               SELECT coalesce(sum(g.units), 0) FROM quotas_quotagrant g
+                                WHERE g.limit_id = l.id AND g.valid @> q.at)) END)
+                FILTER (WHERE l.is_met) AS caps
+         FROM (SELECT l.id, l.model_group, l.limit_units, l.burst_units, c.limit_id,
+                      l.size = d.size
+                      AND (l.cluster_id IS NULL OR l.cluster_id = q.cluster_id)
+                      AND (l.model_group = '' OR d.model_groups = '{{}}'
+                           OR l.model_group = ANY (d.model_groups)) AS is_met
+                 FROM quotas_quotalimit l
+                 LEFT JOIN quotas_quotacounter c ON c.limit_id = l.id
+                WHERE l.organization_id = q.organization_id
+                  AND (l.project_id IS NULL OR l.project_id = q.project_id)
+                  AND (l.user_id IS NULL OR l.user_id = q.person_id)) l
+       HAVING count(l.limit_id) = count(*) AND bool_or(l.is_met AND l.model_group = '')) m ON true
+     ORDER BY q.number
+  LOOP
+    IF met.limits IS NULL THEN
+      ungranted := ungranted || met.number;
+      CONTINUE;
+    END IF;
+    projects[met.number] := met.project_id;
+    usernames[met.number] := met.username;
+    limits := limits || met.limits;
+    caps := caps || met.caps;
+    FOR entry IN 1..cardinality(met.limits) LOOP
+      numbers := numbers || met.number;
+      units := units || met.units;
+      bursts := bursts || met.is_burst;
+    END LOOP;
+  END LOOP;
+  IF limits IS NULL THEN
     RETURN '{{}}';
   END IF;
 
@@ -137,57 +152,66 @@ BEGIN
              FOR NO KEY UPDATE OF c) c;
 
   -- Pods take their turns: each has to fit beside all that are asked before it.
-  WITH asked AS MATERIALIZED (
-    SELECT q.*
-      FROM ROWS FROM (jsonb_to_recordset(questions)
-             AS (cluster_id uuid, namespace text, pod_uid text, pod_name text, controller text,
-                 owner text, at timestamptz, ttl_seconds integer, is_burst boolean, demands jsonb))
-           WITH ORDINALITY
-             AS q(cluster_id, namespace, pod_uid, pod_name, controller, owner, at, ttl_seconds,
-                  is_burst, demands, number)
-     WHERE q.number = ANY (numbers)),
-  counted AS MATERIALIZED (
-    SELECT n.number, n.id, n.units, n.cap, a.is_burst, c.is_used,
-           CASE WHEN a.is_burst THEN c.taken_burst ELSE c.taken END
-           + sum(n.units) OVER (PARTITION BY n.id, a.is_burst ORDER BY n.number) AS after
-      FROM unnest(numbers, limits, units, caps) AS n(number, id, units, cap)
-      JOIN unnest(counters, taken, taken_burst, is_used)
-             AS c(id, taken, taken_burst, is_used) ON c.id = n.id
-      JOIN asked a ON a.number = n.number),
-  fit AS MATERIALIZED (
-    SELECT t.number FROM counted t GROUP BY t.number
-    HAVING bool_and(NOT t.is_used AND coalesce(t.after * 10 < t.cap * 9, t.cap IS NULL))),
-  placed AS (
-    SELECT DISTINCT ON (n.number) n.*
-      FROM unnest(numbers, organizations, projects, usernames)
-             AS n(number, organization_id, project_id, username)
-     ORDER BY n.number),
-  written AS (
-    INSERT INTO quotas_reservation (
-      cluster_id, pod_uid, resource, namespace, pod_name, controller, organization_id, project_id,
-      owner, username, size, units, model_groups, is_burst, state, origin, admitted_at, expires_at,
-      release_reason)
-    SELECT a.cluster_id, a.pod_uid, d.resource, a.namespace, a.pod_name, a.controller,
-           p.organization_id, p.project_id, a.owner, p.username,
-           d.size, d.units, d.model_groups, a.is_burst, 'reserved', 'admission', a.at,
-           a.at + make_interval(secs => a.ttl_seconds), ''
-      FROM fit f
-      JOIN asked a ON a.number = f.number
-      JOIN placed p ON p.number = f.number
-     CROSS JOIN LATERAL jsonb_to_recordset(a.demands)
-                          AS d(resource text, size text, units integer, model_groups text[])
-     ORDER BY a.cluster_id, a.pod_uid, d.resource
-    RETURNING id),
-  reserved AS (
-    UPDATE quotas_quotacounter c
-       SET reserved_units = c.reserved_units + n.units,
-           burst_reserved_units = c.burst_reserved_units + n.burst_units
-      FROM (SELECT id, coalesce(sum(n.units) FILTER (WHERE NOT n.is_burst), 0) AS units,
-                   coalesce(sum(n.units) FILTER (WHERE n.is_burst), 0) AS burst_units
-              FROM counted n JOIN fit f ON f.number = n.number GROUP BY id) n
-     WHERE c.limit_id = n.id)
-  SELECT array_agg(f.number ORDER BY f.number) INTO fitting FROM fit f;
-  RETURN coalesce(fitting, '{{}}');
+  asked := array_fill(0::bigint, ARRAY[cardinality(counters)]);
+  asked_burst := asked;
+  FOR entry IN 1..cardinality(limits) LOOP
+    CONTINUE WHEN numbers[entry] = ANY (ungranted);
+    IF array_position(fitting, numbers[entry]) IS NULL THEN
+      fitting := fitting || numbers[entry];
+    END IF;
+    place := array_position(counters, limits[entry]);
+    IF bursts[entry] THEN
+      asked_burst[place] := asked_burst[place] + units[entry];
+      CONTINUE WHEN NOT is_used[place]
+        AND (taken_burst[place] + asked_burst[place]) * 10 < caps[entry] * 9;
+    ELSE
+      asked[place] := asked[place] + units[entry];
+      CONTINUE WHEN NOT is_used[place]
+        AND (caps[entry] IS NULL OR (taken[place] + asked[place]) * 10 < caps[entry] * 9);
+    END IF;
+    full_up := full_up || numbers[entry];
+  END LOOP;
+  IF full_up IS NOT NULL THEN
+    fitting := ARRAY(SELECT f FROM unnest(fitting) f WHERE f <> ALL (full_up) ORDER BY f);
+    FOR entry IN 1..cardinality(limits) LOOP
+      CONTINUE WHEN numbers[entry] = ANY (ungranted) OR numbers[entry] = ANY (fitting);
+      place := array_position(counters, limits[entry]);
+      IF bursts[entry] THEN
+        asked_burst[place] := asked_burst[place] - units[entry];
+      ELSE
+        asked[place] := asked[place] - units[entry];
+      END IF;
+    END LOOP;
+  END IF;
+  IF coalesce(cardinality(fitting), 0) = 0 THEN
+    RETURN '{{}}';
+  END IF;
+
+  INSERT INTO quotas_reservation (
+    cluster_id, pod_uid, resource, namespace, pod_name, controller, organization_id, project_id,
+    owner, username, size, units, model_groups, is_burst, state, origin, admitted_at, expires_at,
+    release_reason)
+  SELECT q.cluster_id, q.pod_uid, d.resource, q.namespace, q.pod_name, q.controller,
+         organizations[q.number::integer], projects[q.number::integer], q.owner,
+         usernames[q.number::integer], d.size, d.units, d.model_groups, q.is_burst, 'reserved',
+         'admission', q.at, q.at + make_interval(secs => q.ttl_seconds), ''
+    FROM ROWS FROM (jsonb_to_recordset(questions)
+           AS (cluster_id uuid, namespace text, pod_uid text, pod_name text, controller text,
+               owner text, at timestamptz, ttl_seconds integer, is_burst boolean, demands jsonb))
+         WITH ORDINALITY
+           AS q(cluster_id, namespace, pod_uid, pod_name, controller, owner, at, ttl_seconds,
+                is_burst, demands, number)
+   CROSS JOIN LATERAL jsonb_to_recordset(q.demands)
+                        AS d(resource text, size text, units integer, model_groups text[])
+   WHERE q.number = ANY (fitting)
+   ORDER BY q.cluster_id, q.pod_uid, d.resource;
+
+  UPDATE quotas_quotacounter c
+     SET reserved_units = c.reserved_units + n.units,
+         burst_reserved_units = c.burst_reserved_units + n.burst_units
+    FROM unnest(counters, asked, asked_burst) AS n(id, units, burst_units)
+   WHERE c.limit_id = n.id AND n.units + n.burst_units <> 0;
+  RETURN fitting;
 END $$;
 {only_runtime("quotas_admit_many(jsonb)")}
 """
