@@ -1,6 +1,5 @@
 """Notifications by mail: plain text, through the mail server that settings name."""
 
-from collections.abc import Sequence
 from email.utils import make_msgid
 from smtplib import SMTPException
 
@@ -31,8 +30,8 @@ class MailSender:
                 written to the address.
         """
         mail = EmailMessage(
-            subject=f"[GPU Ledger] {notification.subject}",
-            body="\n".join(self._lines(notification)),
+            subject=subject_of(notification),
+            body=text_of(notification, public_url=self.public_url),
             from_email=self.sender,
             to=[notification.address],
             headers={
@@ -54,18 +53,31 @@ class MailSender:
         if not count:
             raise _invalid_address()
 
-    def _lines(self, notification: OutgoingNotification) -> Sequence[str]:
-        moment = notification.occurred_at
-        told = f"{moment.day} {moment:%B %Y, %H:%M} UTC"
-        about = f" for {notification.organization}" if notification.organization else ""
-        return (
-            notification.text.strip(),
-            "",
-            "-- ",
-            f"GPU Ledger{about}, {told}",
-            self.public_url,
-            f"You get this mail because of your role. Event: {notification.event}",
-        )
+
+def subject_of(notification: OutgoingNotification) -> str:
+    """Return the Subject of a mail."""
+    return f"[GPU Ledger] {notification.subject}"
+
+
+def text_of(notification: OutgoingNotification, *, public_url: str) -> str:
+    """Return the text of a mail; the same at every attempt.
+
+    Args:
+        notification: What is told.
+        public_url: Where people sign in, without a slash at its end.
+    """
+    moment = notification.occurred_at
+    told = f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+    about = f" for {notification.organization}" if notification.organization else ""
+    lines = (
+        notification.text.strip(),
+        "",
+        "-- ",
+        f"GPU Ledger{about}, {told}",
+        public_url,
+        f"You get this mail because of your role. Event: {notification.event}",
+    )
+    return "\n".join(lines)
 
 
 def _invalid_address() -> SourceUnavailableError:

@@ -7,11 +7,14 @@ from typing import Any
 from django.conf import settings
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from unfold.decorators import display
 
 from tenants.admin.base import LedgerAdmin, ServiceAdmin
+from tenants.admin.delivery_page import delivery_context, last_result, next_try
 from tenants.domain.actors import Actor
+from tenants.domain.delivery_words import masked_address
 from tenants.models import NotificationDelivery, NotificationEndpoint
 from tenants.services.notification_endpoints import (
     change_endpoint,
@@ -67,17 +70,23 @@ class NotificationDeliveryAdmin(LedgerAdmin):
     """What was told, to whom, and whether it arrived."""
 
     view_capability = "tenants:notification:read"
-    hint = "Written with what it tells, sent within seconds, tried again for two days."
+    hint = (
+        "Written with what it tells, sent within seconds, tried again for two days. Open one to "
+        "read what was said."
+    )
+    change_form_outer_before_template = "admin/tenants/notificationdelivery/message.html"
     list_display = (
         "created_at",
-        "notification",
-        "address",
+        "subject",
+        "to",
         "state_label",
         "attempts",
-        "last_error",
+        "result",
+        "next_try",
     )
     list_filter = ("state", "kind")
     list_select_related = ("notification",)
+    fields = ("endpoint", "created_at")
     search_fields = ("address", "notification__subject", "notification__event")
     date_hierarchy = "created_at"
 
@@ -89,3 +98,37 @@ class NotificationDeliveryAdmin(LedgerAdmin):
     def state_label(self, delivery: NotificationDelivery) -> str:
         """Return the state, coloured."""
         return str(delivery.state)
+
+    @admin.display(description="what", ordering="notification__subject")
+    def subject(self, delivery: NotificationDelivery) -> str:
+        """Return what it says in a line."""
+        return delivery.notification.subject
+
+    @admin.display(description="to", ordering="address")
+    def to(self, delivery: NotificationDelivery) -> str:
+        """Return where it goes, without tokens."""
+        return masked_address(delivery.kind, delivery.address)
+
+    @admin.display(description="last result")
+    def result(self, delivery: NotificationDelivery) -> str:
+        """Return what came of the last try."""
+        return last_result(delivery)
+
+    @admin.display(description="next try", ordering="next_at")
+    def next_try(self, delivery: NotificationDelivery) -> str:
+        """Return when it is tried next."""
+        return next_try(delivery, at=timezone.now())
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Return the page of one delivery, with what was said."""
+        found = self.get_object(request, object_id)
+        told = {} if found is None else delivery_context(found, at=timezone.now())
+        context = {**told, **(extra_context or {})}
+        answer: HttpResponse = super().change_view(request, object_id, form_url, context)
+        return answer

@@ -3,6 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
+from tenants.domain.delivery_words import masked_address
 from tenants.domain.identifiers import new_id
 from tenants.domain.notification_rules import EndpointKind
 from tenants.models.organization import LifecycleState, Organization
@@ -48,8 +49,8 @@ class NotificationEndpoint(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Return where it is."""
-        return self.address
+        """Return where it is, without tokens."""
+        return masked_address(self.kind, self.address)
 
 
 class Notification(models.Model):
@@ -142,4 +143,4 @@ class NotificationDelivery(models.Model):
 
     def __str__(self) -> str:
         """Return what goes where."""
-        return f"{self.notification} -> {self.address}"
+        return f"{self.notification} -> {masked_address(self.kind, self.address)}"

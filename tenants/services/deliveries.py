@@ -178,23 +178,28 @@ def _mark(one: ClaimedDelivery, **fields: object) -> bool:
     return held.update(**fields) > 0
 
 
-def _claimed(row: NotificationDelivery, *, until: datetime) -> ClaimedDelivery:
+def outgoing_of(row: NotificationDelivery) -> OutgoingNotification:
+    """Return what a delivery tells; the same at every attempt."""
     notification = row.notification
     organization = notification.organization
+    return OutgoingNotification(
+        event_id=notification.pk,
+        event=notification.event,
+        occurred_at=notification.occurred_at,
+        organization="" if organization is None else organization.slug,
+        subject=notification.subject,
+        text=notification.text,
+        facts=notification.facts,
+        address=row.address,
+        secret_reference="" if row.endpoint is None else row.endpoint.secret_reference,
+    )
+
+
+def _claimed(row: NotificationDelivery, *, until: datetime) -> ClaimedDelivery:
     return ClaimedDelivery(
         delivery_id=row.pk,
         kind=row.kind,
         attempts=row.attempts,
         claimed_until=until,
-        notification=OutgoingNotification(
-            event_id=notification.pk,
-            event=notification.event,
-            occurred_at=notification.occurred_at,
-            organization="" if organization is None else organization.slug,
-            subject=notification.subject,
-            text=notification.text,
-            facts=notification.facts,
-            address=row.address,
-            secret_reference="" if row.endpoint is None else row.endpoint.secret_reference,
-        ),
+        notification=outgoing_of(row),
     )
