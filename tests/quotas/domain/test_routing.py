@@ -1,5 +1,6 @@
 """Who decides a request, in which order, and when it moves on by itself."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -173,10 +174,28 @@ def test_who_wants_more_never_asks_fewer(
     dearer = Cost(None if amount is None else amount + more_cost, asked.cost.currency)
     nobody = Wish(asked.size, asked.units, asked.cost)
     greedy = Wish(asked.size, asked.units + more_units, dearer)
-    named = {rule.level for rule in rules.steps}
+    # An administrator stands in where no step takes part; here one always does.
+    steps = (StepRule(RequestLevel.ORGANIZATION_ADMIN), *rules.steps)
+    always = replace(rules, steps=steps)
 
-    assert set(route_of(rules, nobody)) & named <= set(route_of(rules, greedy))
+    assert set(route_of(always, nobody)) <= set(route_of(always, greedy))
     assert is_automatic(rules, nobody) or not is_automatic(rules, greedy)
+
+
+@pytest.mark.parametrize(
+    ("cost", "levels"),
+    [(0, (RequestLevel.ORGANIZATION_ADMIN,)), (1, (RequestLevel.PROJECT_LEAD,))],
+)
+def test_an_administrator_stands_in_only_where_no_step_takes_part(
+    cost: int, levels: tuple[RequestLevel, ...]
+) -> None:
+    steps = (
+        StepRule(RequestLevel.PROJECT_LEAD, cost_from=Decimal(1)),
+        StepRule(RequestLevel.ORGANIZATION_ADMIN, units_from={GPUSize.SMALL: 1}),
+    )
+    asked = Wish(GPUSize.SMALL, 0, Cost(Decimal(cost), "EUR"))
+
+    assert route_of(RoutingRules(steps=steps, currency="EUR"), asked) == levels
 
 
 @given(LEVELS)
