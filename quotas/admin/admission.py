@@ -108,6 +108,12 @@ class ReservationAdmin(LedgerAdmin):
     list_select_related = ("cluster", "project")
     search_fields = ("pod_name", "namespace", "username", "pod_uid", "controller")
 
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        """Return the list without "Show all", which would lead to what is shown already."""
+        found: ChangeList = super().get_changelist_instance(request)
+        found.full_result_count = found.result_count
+        return found
+
     @display(
         description="state",
         ordering="state",

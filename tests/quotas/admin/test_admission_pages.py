@@ -123,6 +123,7 @@ def test_words_are_right_for_what_was_admitted_and_what_was_found(client: Client
     ):
         assert words in page, words
     assert "Admitted at" not in page
+    assert "Show all" not in page
 
 
 @pytest.mark.usefixtures("hopper")
