@@ -125,7 +125,7 @@ class RequestPolicyAdmin(ServiceAdmin):
     write_capability = "quotas:limit:write"
     hint = (
         "Who is named decides, one after another; who is named from a size or a cost on, only from "
-        "there on. Where that is nobody, or there is no policy, the organization's administrators do."
+        "there on. Where that is nobody, or no policy holds, the organization's administrators do."
     )
     add_fields = ("organization", *DEFAULTS)
     change_fields = tuple(DEFAULTS)
