@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -23,7 +24,6 @@ WORKERS, THREADS = 2, 8
 """As `serve_admission` has them unless told otherwise."""
 READY_SECONDS: Final = 30
 TICKS: Final = os.sysconf("SC_CLK_TCK")
-APPLICATION: Final = "config.admission_wsgi:make_application()"
 BARE: Final = "bench.bare:make_application()"
 GPU: Final = {"nvidia.com/gpu": "1", "cpu": "8", "memory": "64Gi"}
 
@@ -113,28 +113,36 @@ class Server:
 @contextmanager
 def admission_server() -> Iterator[Server]:
     """Run what `serve_admission` becomes, without TLS, counting for Prometheus as it does."""
-    with _server(APPLICATION) as server:
-        yield server
-
-
-@contextmanager
-def bare_server() -> Iterator[Server]:
-    """Run the bare view with the same settings."""
-    with _server(BARE) as server:
-        yield server
-
-
-@contextmanager
-def _server(application: str) -> Iterator[Server]:
     from config.embedded.ports import free_port  # noqa: PLC0415 - Starts nothing.
-    from config.management.commands.serve import METRICS_VARIABLE  # noqa: PLC0415 - Django is up.
     from config.management.commands.serve_admission import admission_command  # noqa: PLC0415
 
     port = free_port()
     command = admission_command(
         bind=f"127.0.0.1:{port}", workers=WORKERS, threads=THREADS, insecure_loopback=True
     )
-    command[command.index(APPLICATION)] = application
+    with _server(command, port) as server:
+        yield server
+
+
+@contextmanager
+def bare_server() -> Iterator[Server]:
+    """Run the bare views as Django is served best: gunicorn, as many processes, no access log."""
+    from config.embedded.ports import free_port  # noqa: PLC0415 - Starts nothing.
+
+    port = free_port()
+    command = [
+        *(sys.executable, "-m", "gunicorn", BARE, "--bind", f"127.0.0.1:{port}"),
+        *("--workers", str(WORKERS), "--worker-class", "gthread", "--threads", str(THREADS)),
+        *("--keep-alive", "75", "--no-control-socket"),
+    ]
+    with _server(command, port) as server:
+        yield server
+
+
+@contextmanager
+def _server(command: list[str], port: int) -> Iterator[Server]:
+    from config.management.commands.serve import METRICS_VARIABLE  # noqa: PLC0415 - Django is up.
+
     with tempfile.TemporaryDirectory(prefix="gpu-ledger-bench-") as folder:
         process = subprocess.Popen(
             [*command, "--log-level", "warning"],

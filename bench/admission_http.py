@@ -52,7 +52,7 @@ def run() -> Iterator[Figure]:
 
 @dataclass(frozen=True)
 class _Bench:
-    """The stage, and two servers with the same settings."""
+    """The stage, and two servers with as many processes."""
 
     stage: door.Stage
     ours: door.Server

@@ -157,9 +157,6 @@ COST_ESTIMATORS = {
     "none": "quotas.adapters.cost_unknown.NoCostEstimator",
 }
 
-ADMISSION_TOGETHER = False
-"""Whether pods asked about at the same time are asked about together: in the admission server."""
-
 INSTALLED_APPS = [
     "unfold",
     "unfold.contrib.filters",

@@ -34,6 +34,7 @@ from quotas.domain.isolation_policy import (
 DEDICATED_LABEL: Final = "gpu-ledger.io/dedicated-to"
 PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 ALTERNATIVES_MAX: Final = 8
+_WORK_KINDS: Final = frozenset(WorkKind)
 """How many resources a refusal names; a person reads it."""
 
 
@@ -172,7 +173,7 @@ def find_isolation_problem(  # noqa: PLR0913 - The facts of one question; all ar
         has_other_tenants: Whether other organizations have namespaces on this cluster.
     """
     own = [policy for policy in policies if policy.organization == organization]
-    if work_kind and work_kind not in set(WorkKind):
+    if work_kind and work_kind not in _WORK_KINDS:
         return IsolationProblem(IsolationCode.WORK_KIND_UNKNOWN, work_kind, "", ())
     terms = terms_for(own, organization=organization, project=project, work_kind=work_kind)
     judge = _Judge(terms, organization=organization, has_other_tenants=has_other_tenants)

@@ -216,6 +216,14 @@ class FactsCache:
         finally:
             self._reading.release()
 
+    def at_hand(self, slug: str) -> AdmissionFacts | None:
+        """Return facts that `facts` would return without reading or waiting; None if it would not.
+
+        Who finds none asks `facts` in a thread that may wait.
+        """
+        is_read = self._reading.locked()
+        return self._younger(slug, OLD_NANOSECONDS_MAX if is_read else KEPT_NANOSECONDS)
+
     def last_known(self, slug: str) -> AdmissionFacts | None:
         """Return the newest facts there are, however old; None when there never were any."""
         kept = self._kept.get(slug)

@@ -7,27 +7,17 @@ audit entry: the reservations are the trail (docs/adr/0020).
 """
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
+import psycopg
 from django.db import connection
-from django.db.backends.base.base import BaseDatabaseWrapper
 
 from quotas.domain.admission import PodQuestion, Verdict, VerdictCode, verdict_of
 from quotas.domain.quantities import UNITS_MAX
 
-LetIn = Callable[[str], bool]
-"""Takes a question as JSON; whether it was let in with others. If not, nothing is decided."""
 
-
-def admit(
-    *,
-    question: PodQuestion,
-    at: datetime,
-    ttl_seconds: int,
-    unbound: str,
-    let_in: LetIn | None = None,
-) -> Verdict:
+def admit(*, question: PodQuestion, at: datetime, ttl_seconds: int, unbound: str) -> Verdict:
     """Let a pod in and count it, or say why not: all its demands or none, in one statement.
 
     Asking again for the same pod counts nothing again. A dry run answers the same and writes
@@ -39,40 +29,49 @@ def admit(
         at: When, UTC: decides which bindings, grants and suspensions hold.
         ttl_seconds: How long it is counted before the watch has seen the pod.
         unbound: "allow" lets a pod into a namespace that no project has; "deny" refuses it.
-        let_in: Asks with others who ask at the same time; what it leaves out asks by itself.
 
     Raises:
         django.db.OperationalError: The database is away, or a lock or the statement took longer
             than the connection allows; nothing was counted then.
     """
-    if any(demand.units > UNITS_MAX for demand in question.demands):
+    if _is_too_large(question):
         return Verdict(VerdictCode.DEMAND_TOO_LARGE)
     asked = question_json(question, at=at, ttl_seconds=ttl_seconds, unbound=unbound)
-    if let_in is not None and not question.is_dry_run and let_in(asked):
-        return Verdict(VerdictCode.ALLOWED)
     with connection.cursor() as cursor:
         cursor.execute("SELECT quotas_admit(%s::jsonb)", [asked])
         (answer,) = cursor.fetchone()
     return verdict_of(json.loads(answer) if isinstance(answer, str) else answer)
 
 
-def admit_together(*, questions: Sequence[str], using: BaseDatabaseWrapper) -> Collection[int]:
+def may_be_together(question: PodQuestion) -> bool:
+    """Whether a question may be asked with others: dry runs and what is too large may not."""
+    return not (question.is_dry_run or _is_too_large(question))
+
+
+def _is_too_large(question: PodQuestion) -> bool:
+    return any(demand.units > UNITS_MAX for demand in question.demands)
+
+
+async def admit_together(
+    *, questions: Sequence[str], using: psycopg.AsyncConnection
+) -> Collection[int]:
     """Let the pods in that plainly fit, in one statement; see docs/adr/0027.
 
     Args:
-        questions: As `question_json` returns them; none is a dry run.
-        using: The connection to ask on.
+        questions: As `question_json` returns them, of those that may be asked together.
+        using: The connection to ask on; it commits by itself.
 
     Returns:
         The numbers of those that were let in and counted, from 1. The others are undecided.
 
     Raises:
-        django.db.Error: Nothing was counted, unless the answer alone was lost.
+        psycopg.Error: Nothing was counted, unless the answer alone was lost.
     """
-    with using.cursor() as cursor:
-        cursor.execute("SELECT quotas_admit_many(%s::jsonb)", [f"[{','.join(questions)}]"])
-        (numbers,) = cursor.fetchone()
-    return frozenset(numbers)
+    cursor = await using.execute(
+        "SELECT quotas_admit_many(%s::jsonb)", [f"[{','.join(questions)}]"], prepare=True
+    )
+    row = await cursor.fetchone()
+    return frozenset(row[0] if row is not None else ())
 
 
 def question_json(question: PodQuestion, *, at: datetime, ttl_seconds: int, unbound: str) -> str:

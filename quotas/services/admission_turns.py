@@ -1,105 +1,96 @@
-"""Turns: threads of one process that ask at the same time ask together, in one statement.
+"""Turns: questions that come close upon each other are asked together, in one statement.
 
-Nobody waits for company. Who comes while nobody asks, asks at once; who comes meanwhile waits for
-that to end, and then one of them asks for all who wait. So the busier a process is, the more one
-statement carries, and its cost is shared by them (docs/adr/0027).
+Who comes while nobody asks, and has not just asked, asks at once. Who comes meanwhile waits for
+that to end and for the next turn, and then all who wait are asked for. So the busier a process is,
+the more one statement carries, and its cost is shared by them (docs/adr/0027).
 """
 
-import threading
-from collections.abc import Callable, Collection, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import timedelta
+from itertools import islice
 from typing import Final
 
 TOGETHER_MAX: Final = 16
 """So many ask in one statement: nobody waits longer for a larger one."""
+PACE: Final = timedelta(milliseconds=2)
+"""A turn begins so long after the last one began, unless a whole statement's worth waits."""
 
 
 class Turns:
-    """Questions of threads, asked together; safe for threads.
+    """Questions of one event loop, asked together.
 
     Args:
         ask: Asks several questions at once and returns the numbers, from 1, of those that were
-            let in. It is never called by two threads at a time.
+            let in. It is never called again before it has returned.
         patience: Who waits longer asks by itself.
+        pace: From the beginning of one turn to that of the next.
     """
 
     def __init__(
-        self, ask: Callable[[Sequence[str]], Collection[int]], *, patience: timedelta
+        self,
+        ask: Callable[[Sequence[str]], Awaitable[Collection[int]]],
+        *,
+        patience: timedelta,
+        pace: timedelta = PACE,
     ) -> None:
         """Nobody asks."""
         self._ask = ask
-        self._patience = patience
-        self._lock = threading.Lock()
-        self._waiting: list[_Turn] = []
-        self._is_led = False
+        self._patience_seconds = patience.total_seconds()
+        self._pace_seconds = pace.total_seconds()
+        self._waiting: dict[asyncio.Future[bool], str] = {}
+        self._asking: asyncio.Task[None] | None = None
+        self._pacing: asyncio.TimerHandle | None = None
 
-    @property
-    def waiting(self) -> int:
-        """How many wait for the statement of another to end."""
-        return len(self._waiting)
-
-    def ask(self, question: str) -> bool:
+    async def ask(self, question: str) -> bool:
         """Return whether a question was let in; if not, nothing was decided on it.
 
         Raises:
-            Exception: What asking raised, to whoever asked for all; the others were not let in.
+            Exception: What asking raised, to all that it was asked for.
         """
-        turn = _Turn(question)
-        with self._lock:
-            self._waiting.append(turn)
-            leads = not self._is_led
-            self._is_led = True
-        if not leads and not turn.wait(self._patience):
-            self._leave(turn)
-        if leads or turn.leads:
-            self._lead(turn)
-        return turn.is_let_in
-
-    def _leave(self, turn: "_Turn") -> None:
-        """Wait no longer. Asked by itself, too, a pod that is let in meanwhile counts once."""
-        with self._lock:
-            if turn in self._waiting and not turn.leads:
-                self._waiting.remove(turn)
-
-    def _lead(self, mine: "_Turn") -> None:
-        with self._lock:
-            together = self._waiting[:TOGETHER_MAX]
-            del self._waiting[:TOGETHER_MAX]
-        numbers: Collection[int] = ()
+        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting[turn] = question
+        self._begin()
         try:
-            numbers = self._ask([one.question for one in together])
+            async with asyncio.timeout(self._patience_seconds):
+                return await turn
+        except TimeoutError:
+            # Asked by itself, too, a pod that is let in meanwhile counts once.
+            return False
         finally:
-            self._hand_over()
-            for number, one in enumerate(together, start=1):
-                one.is_let_in = number in numbers
-                if one is not mine:
-                    one.end()
+            self._waiting.pop(turn, None)
 
-    def _hand_over(self) -> None:
-        """Let the one that waits longest ask for all that wait."""
-        with self._lock:
-            self._is_led = bool(self._waiting)
-            if self._waiting:
-                self._waiting[0].leads = True
-                self._waiting[0].end()
+    def _begin(self) -> None:
+        """Begin a turn, where there is somebody to ask for and it is time."""
+        is_early = self._pacing is not None and len(self._waiting) < TOGETHER_MAX
+        if self._asking is not None or is_early or not self._waiting:
+            return
+        if self._pacing is not None:
+            self._pacing.cancel()
+        together = dict(islice(self._waiting.items(), TOGETHER_MAX))
+        for turn in together:
+            del self._waiting[turn]
+        loop = asyncio.get_running_loop()
+        self._pacing = loop.call_later(self._pace_seconds, self._pace_ended)
+        self._asking = loop.create_task(self._ask_for(together))
+        self._asking.add_done_callback(self._asked)
 
+    def _pace_ended(self) -> None:
+        self._pacing = None
+        self._begin()
 
-class _Turn:
-    """One question that waits."""
+    def _asked(self, _: asyncio.Task[None]) -> None:
+        self._asking = None
+        self._begin()
 
-    __slots__ = ("_ended", "is_let_in", "leads", "question")
-
-    def __init__(self, question: str) -> None:
-        self.question = question
-        self.leads = False
-        self.is_let_in = False
-        self._ended = threading.Lock()
-        self._ended.acquire()
-
-    def wait(self, patience: timedelta) -> bool:
-        """Wait until there is an answer, or the lead; whether it came in time."""
-        return self._ended.acquire(timeout=patience.total_seconds())
-
-    def end(self) -> None:
-        """Wake who waits."""
-        self._ended.release()
+    async def _ask_for(self, together: dict[asyncio.Future[bool], str]) -> None:
+        try:
+            numbers = await self._ask(list(together.values()))
+        except Exception as error:  # noqa: BLE001 - Each that asked raises it.
+            for turn in together:
+                if not turn.done():
+                    turn.set_exception(error)
+            return
+        for number, turn in enumerate(together, start=1):
+            if not turn.done():
+                turn.set_result(number in numbers)

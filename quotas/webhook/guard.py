@@ -15,6 +15,8 @@ from typing import TypeVar
 import structlog
 from django.db import DataError, Error, IntegrityError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from psycopg.pq import ConnStatus
+from psycopg.pq.abc import PGconn
 
 logger = structlog.get_logger(__name__)
 
@@ -126,18 +128,20 @@ class Watchdog:
     @staticmethod
     def _cut(wrapper: BaseDatabaseWrapper) -> None:
         """Cut one connection; where that fails, the others are looked after all the same."""
+        connection = wrapper.connection
+        if connection is None:
+            return
         try:
-            _cut(wrapper)
+            cut_socket(connection.pgconn)
         except Exception:
             logger.exception("admission.not_cut")
 
 
-def _cut(wrapper: BaseDatabaseWrapper) -> None:
+def cut_socket(connection: PGconn) -> None:
     """Shut a connection's socket: whoever waits on it learns at once that it is gone."""
-    connection = wrapper.connection
-    if connection is None or connection.closed:
+    if connection.status != ConnStatus.OK:
         return
-    copy = socket.socket(fileno=os.dup(connection.pgconn.socket))
+    copy = socket.socket(fileno=os.dup(connection.socket))
     try:
         copy.shutdown(socket.SHUT_RDWR)
     except OSError:
@@ -158,23 +162,12 @@ class Guard:
     Args:
         nanoseconds: The whole time of one question, without connecting.
         clock: Returns nanoseconds that only grow.
-        connection: Returns the connection that questions of this thread use.
-        insists: Whether a question is asked again where the ledger was only busy.
     """
 
-    def __init__(
-        self,
-        nanoseconds: int,
-        clock: Callable[[], int],
-        connection: Callable[[], BaseDatabaseWrapper] = own_connection,
-        *,
-        insists: bool = True,
-    ) -> None:
+    def __init__(self, nanoseconds: int, clock: Callable[[], int]) -> None:
         """Know of no trouble."""
-        self._insists = insists
         self._nanoseconds = nanoseconds
         self._clock = clock
-        self._connection = connection
         self._breaker = Breaker(clock)
         self._watchdog = Watchdog(clock)
 
@@ -186,12 +179,12 @@ class Guard:
         """
         self._breaker.enter()
         begin = self._clock()
-        was_open = self._connection().connection is not None
+        was_open = own_connection().connection is not None
         try:
             return self._once(question, begin)
         except Error as error:
             early = self._clock() - begin < self._nanoseconds // 4
-            may_help = (self._insists and is_busy(error)) or (was_open and is_away(error))
+            may_help = is_busy(error) or (was_open and is_away(error))
             if not early or not may_help:
                 self._note(error)
                 raise
@@ -201,12 +194,16 @@ class Guard:
             self._note(error)
             raise
 
+    def lost(self) -> None:
+        """Take note that the ledger is away, as somebody else has found."""
+        self._breaker.failed()
+
     def stop(self) -> None:
         """End what runs beside."""
         self._watchdog.stop()
 
     def _once(self, question: Callable[[], Answer], begin: int) -> Answer:
-        wrapper = self._connection()
+        wrapper = own_connection()
         left = max(0, begin + self._nanoseconds - self._clock())
         try:
             with self._watchdog.within(left, wrapper):

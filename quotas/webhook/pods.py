@@ -22,11 +22,10 @@ from quotas.domain.pod_fields import PodInvalidError
 from quotas.domain.pod_review import PodAsk
 from quotas.domain.resource_sizes import possible_sizes
 from quotas.selectors.admission_facts import AdmissionFacts
-from quotas.services.admission import admit
+from quotas.services.admission import admit, may_be_together
 from quotas.webhook.asks import CLAIM, POD, ask_of, is_forged_claim
 from quotas.webhook.changes import decide_change
 from quotas.webhook.decisions import Decision, Terms, allowed, malformed, refused
-from quotas.webhook.together import let_in
 from tenants.models.cluster import AdmissionMode
 
 NO_UID = "metadata.uid is missing: this must be asked as a validating webhook."
@@ -45,15 +44,27 @@ def decide_pod(review: Review, facts: AdmissionFacts, *, terms: Terms, at: datet
     Raises:
         django.db.Error: The ledger cannot be asked.
     """
+    weighed = weigh_pod(review, facts, terms=terms)
+    if isinstance(weighed, Decision):
+        return weighed
+    verdict = admit(
+        question=weighed.question, at=at, ttl_seconds=terms.ttl_seconds, unbound=terms.unbound
+    )
+    return weighed.decision(verdict)
+
+
+def weigh_pod(review: Review, facts: AdmissionFacts, *, terms: Terms) -> "Decision | Weighed":
+    """Return what can be decided without the ledger, or else what it is to be asked."""
     if facts.mode is AdmissionMode.OFF:
         return allowed("off")
     try:
-        return _decided(review, facts, terms=terms, at=at).under(facts)
+        weighed = _weighed(review, facts, terms)
     except PodInvalidError as error:
         return malformed(str(error)).under(facts)
+    return weighed.under(facts) if isinstance(weighed, Decision) else weighed
 
 
-def _decided(review: Review, facts: AdmissionFacts, *, terms: Terms, at: datetime) -> Decision:
+def _weighed(review: Review, facts: AdmissionFacts, terms: Terms) -> "Decision | Weighed":
     kind = (review.group, review.kind)
     if kind not in {POD, CLAIM}:
         return malformed(NO_PODS)
@@ -64,7 +75,49 @@ def _decided(review: Review, facts: AdmissionFacts, *, terms: Terms, at: datetim
     ask = ask_of(review, review.obj, facts)
     if review.operation == UPDATE:
         return decide_change(review, ask, facts)
-    return _Creation(review, ask, facts, terms).decide(at=at)
+    return _Creation(review, ask, facts, terms).weighed()
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """A pod or claim that only the ledger stands against, or that is counted in any case.
+
+    Attributes:
+        question: To the ledger.
+        refusal: What stands against it where the cluster only warns.
+    """
+
+    question: PodQuestion
+    refusal: Decision | None
+    review: Review
+    ask: PodAsk
+    facts: AdmissionFacts
+    terms: Terms
+
+    @property
+    def may_be_together(self) -> bool:
+        """Whether it may be asked with others.
+
+        Where a cluster only warns, every pod is counted one by one, whatever is said of it.
+        """
+        return self.facts.mode is AdmissionMode.ENFORCE and may_be_together(self.question)
+
+    def decision(self, verdict: Verdict) -> Decision:
+        """Return what is answered once the ledger has answered."""
+        return (self.refusal or self._told(verdict)).under(self.facts)
+
+    def _told(self, verdict: Verdict) -> Decision:
+        place = place_of(self.review.namespace, self.facts, self.terms)
+        if not verdict.is_allowed:
+            told = place.refusal(verdict)
+            if (self.review.group, self.review.kind) == CLAIM:
+                told = f"{told} {denials.CLAIM_IS_NOMINAL}"
+            return refused(verdict.code.value, told)
+        return allowed(verdict.code.value, warnings=self._warnings(verdict, place))
+
+    def _warnings(self, verdict: Verdict, place: denials.Place) -> tuple[str, ...]:
+        beside = (denials.hidden_beside(self.ask.beside),) if self.ask.beside else ()
+        return (*beside, *(place.nearly_full(one) for one in verdict.nearly_full))
 
 
 @dataclass(frozen=True)
@@ -76,8 +129,8 @@ class _Creation:
     facts: AdmissionFacts
     terms: Terms
 
-    def decide(self, *, at: datetime) -> Decision:
-        """Return the first refusal, or what the ledger says.
+    def weighed(self) -> Decision | Weighed:
+        """Return the first refusal, or what the ledger is asked.
 
         In a cluster that only warns the ledger is asked in any case: everything counts there.
         """
@@ -85,23 +138,21 @@ class _Creation:
             return allowed("no_gpus")
         if not self.ask.uid:
             return malformed(NO_UID)
+        is_enforced = self.facts.mode is AdmissionMode.ENFORCE
         refusal = self._refusal()
-        if refusal is not None and self.facts.mode is AdmissionMode.ENFORCE:
+        if refusal is not None and is_enforced:
             return refusal
         try:
             demands = demands_for(self.ask.requests, self.ask.placement, self.facts)
         except UnknownDeviceError as error:
             return refused("unknown_device", _unknown(error.resource, self.facts))
-        return self._counted(demands, refusal, at=at)
-
-    def _counted(
-        self, demands: tuple[Demand, ...], refusal: Decision | None, *, at: datetime
-    ) -> Decision:
         problem = isolation_problem(self.ask, demands, self.review.namespace, self.facts)
-        if problem is not None and self.facts.mode is AdmissionMode.ENFORCE:
-            return _isolated(problem)
-        ledger = self._asked(demands, at=at) if demands else allowed("no_gpus")
-        return refusal or (_isolated(problem) if problem else ledger)
+        refusal = refusal or (_isolated(problem) if problem is not None else None)
+        if not demands or (refusal is not None and is_enforced):
+            return refusal or allowed("no_gpus")
+        return Weighed(
+            self._question(demands), refusal, self.review, self.ask, self.facts, self.terms
+        )
 
     def _refusal(self) -> Decision | None:
         if is_forged(self.ask, self._identity):
@@ -117,34 +168,11 @@ class _Creation:
     def _identity(self) -> Identity:
         return identity_for(self.review, self.facts)
 
-    def _asked(self, demands: tuple[Demand, ...], *, at: datetime) -> Decision:
-        question = question_of(
-            self.review,
-            self.ask,
-            demands,
-            self.facts,
-            owner=owner_of(self.ask, self._identity),
-            terms=self.terms,
+    def _question(self, demands: tuple[Demand, ...]) -> PodQuestion:
+        owner = owner_of(self.ask, self._identity)
+        return question_of(
+            self.review, self.ask, demands, self.facts, owner=owner, terms=self.terms
         )
-        verdict = admit(
-            question=question,
-            at=at,
-            ttl_seconds=self.terms.ttl_seconds,
-            unbound=self.terms.unbound,
-            # Where a cluster only warns, every pod is counted one by one, whatever is said of it.
-            let_in=let_in() if self.facts.mode is AdmissionMode.ENFORCE else None,
-        )
-        place = place_of(self.review.namespace, self.facts, self.terms)
-        if not verdict.is_allowed:
-            told = place.refusal(verdict)
-            if (self.review.group, self.review.kind) == CLAIM:
-                told = f"{told} {denials.CLAIM_IS_NOMINAL}"
-            return refused(verdict.code.value, told)
-        return allowed(verdict.code.value, warnings=self._warnings(verdict, place))
-
-    def _warnings(self, verdict: Verdict, place: denials.Place) -> tuple[str, ...]:
-        beside = (denials.hidden_beside(self.ask.beside),) if self.ask.beside else ()
-        return (*beside, *(place.nearly_full(one) for one in verdict.nearly_full))
 
 
 def identity_for(review: Review, facts: AdmissionFacts) -> Identity:

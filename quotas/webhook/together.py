@@ -1,29 +1,29 @@
-"""Together: threads that ask the ledger at the same time share a statement and a connection.
+"""Together: pods that are asked about at the same time share a statement and a connection.
 
-A connection that is used all the time has its plans and its rows at hand; the same statement takes
-PostgreSQL twice as long where sixteen connections take turns (docs/adr/0027).
+The event loop itself waits for the ledger here, without a thread: to pass questions and answers
+between threads cost more than to decide them (docs/adr/0027). What is not let in together, or not
+in time, is asked by itself in a thread, under the guard.
 """
 
-import time
-from collections.abc import Callable, Collection, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
-from functools import lru_cache
+from typing import Any
 
+import psycopg
 import structlog
-from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, Error, OperationalError, connections
-from django.db.backends.base.base import BaseDatabaseWrapper
 
-from quotas.services.admission import LetIn, admit_together
+from quotas.services.admission import admit_together
 from quotas.services.admission_turns import Turns
-from quotas.webhook.guard import Guard
+from quotas.webhook.guard import Breaker, LedgerAwayError, cut_socket, is_away
 
 logger = structlog.get_logger(__name__)
-
 
 SHARE_OF_DEADLINE = 8
 """By so much of a question's time it may wait for its turn, and by as much its turn may take: what
 is left is what the ledger gives one that asks by itself."""
+NANOSECONDS = 1_000_000_000
 
 
 class NotConnectedError(OperationalError):
@@ -31,58 +31,108 @@ class NotConnectedError(OperationalError):
 
 
 class Together:
-    """Asks for several at once, on one connection; safe for threads.
+    """Asks for several at once, on one connection of one event loop.
 
     Args:
         nanoseconds: How long somebody waits for a turn, and how long a turn takes at most.
         clock: Returns nanoseconds that only grow.
+        parameters: What psycopg connects with; None for those of Django's own connection.
     """
 
-    def __init__(self, nanoseconds: int, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        nanoseconds: int,
+        clock: Callable[[], int],
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
         """Connect with the first question."""
-        self._connection: BaseDatabaseWrapper = connections.create_connection(DEFAULT_DB_ALIAS)
-        # One thread at a time uses it, not always the same.
-        self._connection.inc_thread_sharing()
-        self._guard = Guard(nanoseconds, clock, lambda: self._connection, insists=False)
+        self._nanoseconds = nanoseconds
+        self._clock = clock
+        self._parameters = parameters
+        self._breaker = Breaker(clock)
+        self._connection: psycopg.AsyncConnection | None = None
         self._turns = Turns(self._asked, patience=timedelta(microseconds=nanoseconds // 1_000))
 
-    def let_in(self, question: str) -> bool:
+    async def let_in(self, question: str) -> bool:
         """Return whether a question was let in; if not, nothing was decided on it.
+
+        Args:
+            question: As `quotas.services.admission.question_json` returns it.
 
         Raises:
             NotConnectedError: The ledger does not even take a connection.
         """
-        return self._turns.ask(question)
+        return await self._turns.ask(question)
 
-    def stop(self) -> None:
-        """End what runs beside, and the connection."""
-        self._guard.stop()
-        self._connection.close()
+    async def close(self) -> None:
+        """End the connection; the next question makes another."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
 
-    def _asked(self, questions: Sequence[str]) -> Collection[int]:
+    async def _asked(self, questions: Sequence[str]) -> Collection[int]:
         try:
-            return self._guard.ask(lambda: self._answer(questions))
+            self._breaker.enter()
+            numbers = await self._answered(questions)
         except NotConnectedError:
+            self._breaker.failed()
             raise
         except Error as error:
             # Each asks by itself now, and learns there what is the matter.
             logger.info("admission.asked_apart", pods=len(questions), reason=type(error).__name__)
+            if is_away(error) and not isinstance(error, LedgerAwayError):
+                self._breaker.failed()
             return ()
+        self._breaker.succeeded()
+        return numbers
 
-    def _answer(self, questions: Sequence[str]) -> Collection[int]:
+    async def _answered(self, questions: Sequence[str]) -> Collection[int]:
+        """Ask, and once more where only an old connection was stale."""
+        end = self._clock() + self._nanoseconds
+        was_open = self._connection is not None
         try:
-            self._connection.ensure_connection()
+            return await self._once(questions, end)
         except Error as error:
-            raise NotConnectedError(str(error)) from error.__cause__
-        return admit_together(questions=questions, using=self._connection)
+            is_early = self._clock() < end - self._nanoseconds * 3 // 4
+            if not (was_open and is_early and is_away(error)):
+                raise
+        return await self._once(questions, end)
+
+    async def _once(self, questions: Sequence[str], end: int) -> Collection[int]:
+        connection = self._connection or await self._connected(end)
+        # The loop cuts the connection where a turn takes too long: also a server that stands still
+        # is then heard of at once, and gives the statement up by itself.
+        cutting = asyncio.get_running_loop().call_later(
+            self._left_seconds(end), cut_socket, connection.pgconn
+        )
+        try:
+            with connections[DEFAULT_DB_ALIAS].wrap_database_errors:
+                return await admit_together(questions=questions, using=connection)
+        except Error as error:
+            if is_away(error):
+                await self.close()
+            raise
+        finally:
+            cutting.cancel()
+
+    async def _connected(self, end: int) -> psycopg.AsyncConnection:
+        try:
+            async with asyncio.timeout(self._left_seconds(end)):
+                connection = await psycopg.AsyncConnection.connect(
+                    **(self._parameters or own_parameters()), autocommit=True
+                )
+        except (psycopg.Error, TimeoutError) as error:
+            raise NotConnectedError(str(error)) from error
+        self._connection = connection
+        return connection
+
+    def _left_seconds(self, end: int) -> Any:  # noqa: ANN401 - Seconds, as asyncio takes them.
+        return max(0, end - self._clock()) / NANOSECONDS
 
 
-def let_in() -> LetIn | None:
-    """Return how questions of this process are asked together; None where each asks by itself."""
-    return _together().let_in if settings.ADMISSION_TOGETHER else None
-
-
-@lru_cache(maxsize=1)
-def _together() -> Together:
-    deadline_nanoseconds = settings.ADMISSION_DEADLINE_SECONDS * 1_000_000_000
-    return Together(deadline_nanoseconds // SHARE_OF_DEADLINE, time.monotonic_ns)
+def own_parameters() -> dict[str, Any]:
+    """Return what Django connects with, as psycopg takes it without Django's own ways."""
+    told: dict[str, Any] = connections[DEFAULT_DB_ALIAS].get_connection_params()
+    return {
+        name: value for name, value in told.items() if name not in {"cursor_factory", "context"}
+    }

@@ -28,7 +28,7 @@ from metering.adapters.simulated_cluster.kubernetes_api import KubernetesAPI
 from quotas.domain.webhook_configuration import Registration, configurations
 from quotas.models import QuotaCounter
 from quotas.tasks import look_after_live_use, preempt, tick
-from quotas.webhook import views
+from quotas.webhook import answers
 from tenants.domain.roles import Role
 from tenants.models import Organization, Project
 from tests.builders import grant, make_user
@@ -163,8 +163,8 @@ class Site:
 @pytest.fixture
 def site(committed_db: str, tmp_path: Path) -> Iterator[Site]:
     assert committed_db
-    views.FACTS.forget()
-    views.guard.cache_clear()
+    answers.FACTS.forget()
+    answers.guard.cache_clear()
     with (
         override_settings(**REAL),
         serve_sandbox(tmp_path, port=0, at=datetime.now(UTC)) as api,
@@ -172,9 +172,9 @@ def site(committed_db: str, tmp_path: Path) -> Iterator[Site]:
         made = Site(tmp_path, api)
         yield made
         made.close()
-    views.guard().stop()
-    views.guard.cache_clear()
-    views.FACTS.forget()
+    answers.guard().stop()
+    answers.guard.cache_clear()
+    answers.FACTS.forget()
 
 
 def wait(holds: Callable[[], bool]) -> None:

@@ -64,16 +64,16 @@ def admission_command(  # noqa: PLR0913 - One per option.
         key: File of its key.
         client_ca: File of the authority that signs the certificates of API servers.
         workers: Processes.
-        threads: Of each process; most of a question is waiting for the database.
+        threads: Of each process, for what waits for the database by itself.
         insecure_loopback: Whether plain HTTP is served, on a loopback address.
 
     Raises:
         CommandError: A file is missing, or plain HTTP would be served to others.
     """
     command = [
-        *(sys.executable, "-m", "gunicorn", "config.admission_wsgi:make_application()"),
+        *(sys.executable, "-m", "gunicorn", f"config.admission_asgi:make_application({threads})"),
         *("--bind", bind, "--workers", str(workers)),
-        *("--worker-class", "gthread", "--threads", str(threads)),
+        *("--worker-class", "config.admission_worker.AdmissionWorker", "--asgi-lifespan", "off"),
         *("--keep-alive", str(KEEP_ALIVE_SECONDS), "--timeout", "30", "--graceful-timeout", "8"),
         "--no-control-socket",
     ]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from django.core.management.base import CommandError
 
-from config.admission_wsgi import checking_names, common_name, only_admission
+from config.admission_wsgi import only_admission
 from config.embedded.ports import free_port
 from config.management.commands.serve_admission import admission_command
 from metering.adapters.simulated_cluster.kubernetes_api.tls import (
@@ -33,8 +33,11 @@ class Running:
 
     port: int
     identity: Identity
+    process: "subprocess.Popen[bytes]"
 
-    def answer(self, path: str, *, is_proven: bool) -> tuple[int, str]:
+    def answer(
+        self, path: str, *, is_proven: bool, method: str = "GET", body: bytes | None = None
+    ) -> tuple[int, str]:
         tls = ssl.create_default_context(cadata=self.identity.authority_pem)
         if is_proven:
             tls.load_cert_chain(
@@ -42,7 +45,7 @@ class Running:
             )
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=tls, timeout=20)
         try:
-            connection.request("GET", path)
+            connection.request(method, path, body)
             response = connection.getresponse()
             return response.status, response.read().decode()
         finally:
@@ -71,9 +74,9 @@ def identity(tmp_path_factory: pytest.TempPathFactory) -> Identity:
 @pytest.fixture(params=["", f"hopper=x|{CLIENT_NAME},ampere=another"])
 def running(request: pytest.FixtureRequest, identity: Identity) -> Iterator[Running]:
     """Run the real server for API servers of some common names."""
-    server = Running(free_port(), identity)
+    port = free_port()
     process = subprocess.Popen(
-        command(identity, server.port),
+        command(identity, port),
         env={
             **os.environ,
             "DJANGO_SETTINGS_MODULE": "config.settings.test",
@@ -81,6 +84,7 @@ def running(request: pytest.FixtureRequest, identity: Identity) -> Iterator[Runn
         },
         stderr=subprocess.DEVNULL,
     )
+    server = Running(port, identity, process)
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline:
         with suppress(OSError):
@@ -106,6 +110,35 @@ def test_a_certificate_of_the_authority_asks_for_the_clusters_it_is_named_for(
         running.answer("/healthz", is_proven=False)
 
 
+def test_what_is_no_review_is_told_so_over_the_wire(running: Running) -> None:
+    status, told = running.answer(
+        "/admit/hopper/pods", is_proven=True, method="POST", body=b"pods please"
+    )
+
+    assert (status, "no JSON" in told) == (400, True)
+    status, told = running.answer(
+        "/stamp/hopper", is_proven=True, method="POST", body=b'{"kind": "Pod"}'
+    )
+    assert (status, "AdmissionReview" in told) == (400, True)
+
+
+def test_a_server_that_is_told_to_end_waits_for_no_idle_connection(
+    running: Running,
+) -> None:
+    tls = ssl.create_default_context(cadata=running.identity.authority_pem)
+    tls.load_cert_chain(running.identity.client_certificate_path, running.identity.client_key_path)
+    connection = http.client.HTTPSConnection("127.0.0.1", running.port, context=tls, timeout=20)
+    connection.request("GET", "/healthz")
+    assert connection.getresponse().read()
+
+    begin = time.monotonic()
+    running.process.terminate()
+    running.process.wait()
+
+    assert time.monotonic() - begin < 6
+    connection.close()
+
+
 def test_the_command_line_requires_a_client_certificate(identity: Identity) -> None:
     line = command(identity, 8443)
 
@@ -113,10 +146,10 @@ def test_the_command_line_requires_a_client_certificate(identity: Identity) -> N
         sys.executable,
         "-m",
         "gunicorn",
-        "config.admission_wsgi:make_application()",
+        "config.admission_asgi:make_application(2)",
     ]
     assert line[line.index("--cert-reqs") + 1] == str(int(ssl.CERT_REQUIRED))
-    assert line[line.index("--worker-class") + 1] == "gthread"
+    assert line[line.index("--worker-class") + 1] == "config.admission_worker.AdmissionWorker"
 
 
 @pytest.mark.parametrize("bind", ["127.0.0.1:80", "[::1]:80", "127.1.2.3:80"])
@@ -160,7 +193,6 @@ def test_a_connection_gives_up_before_the_deadline_of_a_question(
     told = only_admission({"default": default, "owner": {}}, deadline_seconds)
 
     assert told["MIDDLEWARE"] == []
-    assert told["ADMISSION_TOGETHER"] is True
     assert told["ROOT_URLCONF"] == "config.admission_urls"
     options = told["DATABASES"]["default"]["OPTIONS"]
     assert options["sslmode"] == "require"
@@ -168,41 +200,3 @@ def test_a_connection_gives_up_before_the_deadline_of_a_question(
     assert "-c client_connection_check_interval=100 " in options["options"]
     assert told["DATABASES"]["default"]["CONN_HEALTH_CHECKS"] is False
     assert default["OPTIONS"]["options"] == "-c lock_timeout=9"
-
-
-def inner(environ: object, start_response: object) -> list[bytes]:  # noqa: ARG001 - WSGI's own.
-    return [b"inner"]
-
-
-def test_without_names_every_certificate_may_ask() -> None:
-    assert checking_names(inner, {}) is inner
-    assert common_name({}) == ""
-
-
-@pytest.mark.parametrize(
-    ("path", "is_let_through"),
-    [
-        ("/healthz", True),
-        ("/readyz", True),
-        ("/metrics", True),
-        ("/admit/hopper/pods", False),
-        ("/stamp/hopper", False),
-        ("/warn/hopper", False),
-        ("/admit/other/pods", False),
-        ("/healthz/", False),
-        ("//healthz", False),
-        ("/", False),
-        ("", False),
-    ],
-)
-def test_who_shows_no_name_asks_for_no_cluster(
-    path: str,
-    is_let_through: bool,  # noqa: FBT001 - A table.
-) -> None:
-    said: list[str] = []
-    application = checking_names(inner, {"hopper": ("", CLIENT_NAME)})
-
-    answered = application({"PATH_INFO": path}, lambda status, _: said.append(status))
-
-    assert (list(answered) == [b"inner"]) is is_let_through
-    assert said == ([] if is_let_through else ["403 Forbidden"])

@@ -12,7 +12,7 @@ from metering.models import NodeRecord
 from quotas.domain.webhook_configuration import Registration, configurations
 from quotas.models import AdmissionRefusal, Reservation
 from quotas.services.counters import open_counter
-from quotas.webhook import views
+from quotas.webhook import answers
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster, make_organization, make_project
 from tests.contract.kubernetes.conftest import GPU, new_name, pod_body
@@ -36,8 +36,8 @@ JOB_RULE = {**POD_RULE, "apiGroups": ["batch"], "resources": ["jobs"]}
 def ledger(committed_db: str, namespace: str) -> Iterator[Cluster]:
     """Grant the project of the namespace two Large on a cluster that enforces."""
     assert committed_db
-    views.FACTS.forget()
-    views.guard.cache_clear()
+    answers.FACTS.forget()
+    answers.guard.cache_clear()
     cluster = make_cluster("contract", is_watched=True, admission_mode="enforce")
     NodeRecord.objects.create(
         cluster=cluster,
@@ -53,9 +53,9 @@ def ledger(committed_db: str, namespace: str) -> Iterator[Cluster]:
     with transaction.atomic():
         open_counter(limit=make_limit(acme, llm, units=2), at=AT)
     yield cluster
-    views.guard().stop()
-    views.guard.cache_clear()
-    views.FACTS.forget()
+    answers.guard().stop()
+    answers.guard.cache_clear()
+    answers.FACTS.forget()
 
 
 @pytest.fixture

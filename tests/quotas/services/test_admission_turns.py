@@ -1,16 +1,17 @@
 """Who asks at the same time asks together, and nobody is forgotten."""
 
-import threading
-from collections.abc import Collection, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+import asyncio
+from collections.abc import Collection, Coroutine, Sequence
 from datetime import timedelta
+from typing import Any, TypeVar
 
 import pytest
 
 from quotas.services.admission_turns import TOGETHER_MAX, Turns
 
-WAIT_SECONDS = 20
-WAIT = timedelta(seconds=WAIT_SECONDS)
+Result = TypeVar("Result")
+WAIT = timedelta(seconds=20)
+AT_ONCE = timedelta()
 
 
 class Ledger:
@@ -18,148 +19,198 @@ class Ledger:
 
     def __init__(self, *, is_held: bool = False) -> None:
         self.statements: list[list[str]] = []
-        self.begun = threading.Semaphore(0)
-        self.go = threading.Semaphore(0)
+        self.begun = asyncio.Semaphore(0)
+        self.go = asyncio.Semaphore(0)
         self.is_held = is_held
         self.faults: dict[str, Exception] = {}
         self.running = 0
 
-    def __call__(self, questions: Sequence[str]) -> Collection[int]:
+    async def __call__(self, questions: Sequence[str]) -> Collection[int]:
         self.running += 1
-        assert self.running == 1, "Two threads ask at a time."
+        assert self.running == 1, "Two statements run at a time."
         self.statements.append(list(questions))
         self.begun.release()
         if self.is_held:
-            assert self.go.acquire(timeout=WAIT_SECONDS)
+            await self.go.acquire()
         self.running -= 1
         if questions[0] in self.faults:
             raise self.faults[questions[0]]
         return [n for n, question in enumerate(questions, start=1) if question.startswith("yes")]
 
+    def let_go(self, count: int) -> None:
+        for _ in range(count):
+            self.go.release()
 
-def waiting(turns: Turns, count: int) -> None:
-    """Return once so many wait; those who ask append themselves before they wait."""
-    ended = threading.Event()
-    timer = threading.Timer(WAIT_SECONDS, ended.set)
-    timer.start()
-    while turns.waiting < count:
-        assert not ended.is_set(), "They never came."
-    timer.cancel()
+
+def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Run to the end, and not for ever."""
+
+    async def within() -> Result:
+        async with asyncio.timeout(WAIT.total_seconds()):
+            return await coroutine
+
+    return asyncio.run(within())
+
+
+async def company(turns: Turns, ledger: Ledger, names: Sequence[str]) -> list[asyncio.Task[bool]]:
+    """Let the first ask and be held, and the others come meanwhile, in their order."""
+    tasks = [asyncio.create_task(turns.ask(names[0]))]
+    await ledger.begun.acquire()
+    tasks += [asyncio.create_task(turns.ask(name)) for name in names[1:]]
+    await asyncio.sleep(0)
+    return tasks
 
 
 def test_who_comes_alone_asks_at_once() -> None:
-    ledger = Ledger()
-    turns = Turns(ledger, patience=WAIT)
+    async def scene() -> tuple[list[bool], list[list[str]]]:
+        ledger = Ledger()
+        turns = Turns(ledger, patience=WAIT, pace=AT_ONCE)
+        told = [await turns.ask(name) for name in ("yes-1", "no-2", "yes-3")]
+        return told, ledger.statements
 
-    assert [turns.ask("yes-1"), turns.ask("no-2"), turns.ask("yes-3")] == [True, False, True]
-    assert ledger.statements == [["yes-1"], ["no-2"], ["yes-3"]]
-
-
-def company(turns: Turns, ledger: Ledger, names: Sequence[str]) -> list[Future[bool]]:
-    """Let the first ask and be held, and the others come meanwhile, in their order."""
-    pool = ThreadPoolExecutor(len(names))
-    first = pool.submit(turns.ask, names[0])
-    assert ledger.begun.acquire(timeout=WAIT_SECONDS)
-    futures = [first]
-    for number, name in enumerate(names[1:], start=1):
-        futures.append(pool.submit(turns.ask, name))
-        waiting(turns, number)
-    pool.shutdown(wait=False)
-    return futures
+    assert run(scene()) == ([True, False, True], [["yes-1"], ["no-2"], ["yes-3"]])
 
 
 def test_who_comes_meanwhile_is_asked_together_in_order() -> None:
-    ledger = Ledger(is_held=True)
-    turns = Turns(ledger, patience=WAIT)
-    futures = company(turns, ledger, ["yes-1", "no-2", "yes-3", "no-4"])
+    async def scene() -> tuple[list[bool], list[list[str]]]:
+        ledger = Ledger(is_held=True)
+        turns = Turns(ledger, patience=WAIT, pace=AT_ONCE)
+        tasks = await company(turns, ledger, ["yes-1", "no-2", "yes-3", "no-4"])
+        ledger.let_go(2)
+        return await asyncio.gather(*tasks), ledger.statements
 
-    ledger.go.release(2)
-
-    assert [one.result(timeout=WAIT_SECONDS) for one in futures] == [True, False, True, False]
-    assert ledger.statements == [["yes-1"], ["no-2", "yes-3", "no-4"]]
-    assert turns.waiting == 0
+    assert run(scene()) == ([True, False, True, False], [["yes-1"], ["no-2", "yes-3", "no-4"]])
 
 
 def test_no_statement_carries_more_than_its_share() -> None:
-    ledger = Ledger(is_held=True)
-    turns = Turns(ledger, patience=WAIT)
-    names = [f"yes-{number}" for number in range(2 * TOGETHER_MAX)]
-    futures = company(turns, ledger, names)
+    async def scene() -> tuple[list[bool], list[int]]:
+        ledger = Ledger(is_held=True)
+        turns = Turns(ledger, patience=WAIT, pace=AT_ONCE)
+        names = [f"yes-{number}" for number in range(2 * TOGETHER_MAX)]
+        tasks = await company(turns, ledger, names)
+        ledger.let_go(3)
+        return await asyncio.gather(*tasks), [len(one) for one in ledger.statements]
 
-    ledger.go.release(3)
+    told, carried = run(scene())
 
-    assert all(one.result(timeout=WAIT_SECONDS) for one in futures)
-    assert [len(one) for one in ledger.statements] == [1, TOGETHER_MAX, TOGETHER_MAX - 1]
-
-
-def test_a_statement_that_fails_fails_only_for_who_asked_it() -> None:
-    ledger = Ledger(is_held=True)
-    turns = Turns(ledger, patience=WAIT)
-    ledger.faults["yes-2"] = ValueError("no")
-    futures = company(turns, ledger, ["yes-1", "yes-2", "yes-3"])
-
-    ledger.go.release(2)
-
-    assert futures[0].result(timeout=WAIT_SECONDS)
-    with pytest.raises(ValueError, match="no"):
-        futures[1].result(timeout=WAIT_SECONDS)
-    # It asks by itself now: nothing was decided on it.
-    assert futures[2].result(timeout=WAIT_SECONDS) is False
+    assert told == [True] * 2 * TOGETHER_MAX
+    assert carried == [1, TOGETHER_MAX, TOGETHER_MAX - 1]
 
 
-def test_the_lead_goes_on_after_a_failure() -> None:
-    ledger = Ledger(is_held=True)
-    turns = Turns(ledger, patience=WAIT)
-    ledger.faults["yes-1"] = ValueError("no")
-    futures = company(turns, ledger, ["yes-1", "yes-2"])
+def test_who_comes_right_after_a_turn_waits_for_the_next_with_others() -> None:
+    async def scene() -> list[list[str]]:
+        ledger = Ledger()
+        turns = Turns(ledger, patience=WAIT, pace=timedelta(milliseconds=50))
+        assert await turns.ask("yes-1")
+        assert await asyncio.gather(*[turns.ask(name) for name in ("yes-2", "yes-3")])
+        return ledger.statements
 
-    ledger.go.release(3)
-
-    assert isinstance(futures[0].exception(timeout=WAIT_SECONDS), ValueError)
-    assert futures[1].result(timeout=WAIT_SECONDS)
-    assert turns.ask("yes-3")
-    assert ledger.statements == [["yes-1"], ["yes-2"], ["yes-3"]]
+    assert run(scene()) == [["yes-1"], ["yes-2", "yes-3"]]
 
 
-def test_many_threads_that_ask_at_will_all_get_their_own_answer() -> None:
-    ledger = Ledger()
-    turns = Turns(ledger, patience=WAIT)
+def test_a_whole_statements_worth_waits_for_no_pace() -> None:
+    async def scene() -> list[int]:
+        ledger = Ledger()
+        turns = Turns(ledger, patience=WAIT, pace=WAIT)
+        names = [f"yes-{number}" for number in range(1 + TOGETHER_MAX)]
+        tasks = await company(turns, ledger, names)
+        assert all(await asyncio.gather(*tasks))
+        return [len(one) for one in ledger.statements]
+
+    assert run(scene()) == [1, TOGETHER_MAX]
+
+
+def test_a_statement_that_fails_fails_for_all_that_it_was_asked_for() -> None:
+    async def scene() -> list[bool | BaseException]:
+        ledger = Ledger(is_held=True)
+        turns = Turns(ledger, patience=WAIT, pace=AT_ONCE)
+        ledger.faults["yes-2"] = ValueError("no")
+        tasks = await company(turns, ledger, ["yes-1", "yes-2", "yes-3"])
+        ledger.let_go(2)
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    told = run(scene())
+
+    assert told[0] is True
+    assert [str(one) for one in told[1:]] == ["no", "no"]
+
+
+def test_the_others_go_on_after_a_failure() -> None:
+    async def scene() -> list[list[str]]:
+        ledger = Ledger(is_held=True)
+        turns = Turns(ledger, patience=WAIT, pace=AT_ONCE)
+        ledger.faults["yes-1"] = ValueError("no")
+        tasks = await company(turns, ledger, ["yes-1", "yes-2"])
+        ledger.let_go(3)
+        with pytest.raises(ValueError, match="no"):
+            await tasks[0]
+        assert await tasks[1]
+        assert await turns.ask("yes-3")
+        return ledger.statements
+
+    assert run(scene()) == [["yes-1"], ["yes-2"], ["yes-3"]]
+
+
+def test_many_that_ask_at_will_all_get_their_own_answer() -> None:
     names = [f"{'yes' if number % 3 else 'no'}-{number}" for number in range(2_000)]
 
-    with ThreadPoolExecutor(24) as pool:
-        answers = list(pool.map(turns.ask, names, timeout=WAIT_SECONDS))
+    async def scene() -> tuple[list[bool], list[list[str]]]:
+        ledger = Ledger()
+        turns = Turns(ledger, patience=WAIT)
+        return await asyncio.gather(*[turns.ask(name) for name in names]), ledger.statements
 
-    assert answers == [name.startswith("yes") for name in names]
-    assert sorted(name for statement in ledger.statements for name in statement) == sorted(names)
-    assert max(len(statement) for statement in ledger.statements) <= TOGETHER_MAX
+    told, statements = run(scene())
+
+    assert told == [name.startswith("yes") for name in names]
+    assert [name for statement in statements for name in statement] == names
+    assert max(len(statement) for statement in statements) == TOGETHER_MAX
 
 
 def test_who_waits_too_long_asks_by_itself_and_keeps_nobody_waiting() -> None:
-    ledger = Ledger(is_held=True)
-    turns = Turns(ledger, patience=timedelta(milliseconds=50))
-    futures = company(turns, ledger, ["yes-1"])
+    async def scene() -> list[list[str]]:
+        ledger = Ledger(is_held=True)
+        turns = Turns(ledger, patience=timedelta(milliseconds=50), pace=AT_ONCE)
+        (first,) = await company(turns, ledger, ["yes-1"])
 
-    # Nobody asked it, and nobody asks it later.
-    assert turns.ask("yes-2") is False
-    assert turns.waiting == 0
-    ledger.go.release()
+        # Nobody asked for the second, and nobody asks for it later.
+        assert await turns.ask("yes-2") is False
+        assert await first is False
+        ledger.let_go(1)
+        ledger.is_held = False
+        assert await turns.ask("yes-3")
+        return ledger.statements
 
-    assert futures[0].result(timeout=WAIT_SECONDS)
-    ledger.is_held = False
-    assert turns.ask("yes-3")
-    assert ledger.statements == [["yes-1"], ["yes-3"]]
+    assert run(scene()) == [["yes-1"], ["yes-3"]]
 
 
-def test_who_leaves_while_its_statement_runs_is_not_missed() -> None:
-    ledger = Ledger(is_held=True)
-    turns = Turns(ledger, patience=timedelta(milliseconds=200))
-    futures = company(turns, ledger, ["yes-1", "yes-2", "yes-3"])
-    ledger.go.release()
-    assert ledger.begun.acquire(timeout=WAIT_SECONDS)
+def test_who_is_cut_off_while_it_waits_is_not_asked_for() -> None:
+    async def scene() -> list[list[str]]:
+        ledger = Ledger(is_held=True)
+        turns = Turns(ledger, patience=WAIT, pace=AT_ONCE)
+        tasks = await company(turns, ledger, ["yes-1", "yes-2", "yes-3"])
+        tasks[1].cancel()
+        await asyncio.sleep(0)
+        ledger.let_go(2)
+        assert await tasks[0]
+        assert await tasks[2]
+        return ledger.statements
 
-    # The second asks for both; the third is asked, and does not wait for that to end.
-    assert futures[2].result(timeout=WAIT_SECONDS) is False
-    ledger.go.release()
+    assert run(scene()) == [["yes-1"], ["yes-3"]]
 
-    assert futures[1].result(timeout=WAIT_SECONDS)
-    assert ledger.statements == [["yes-1"], ["yes-2", "yes-3"]]
+
+def test_who_is_cut_off_while_its_statement_runs_is_not_missed() -> None:
+    async def scene() -> list[bool | BaseException]:
+        ledger = Ledger(is_held=True)
+        turns = Turns(ledger, patience=WAIT, pace=AT_ONCE)
+        tasks = await company(turns, ledger, ["yes-1", "yes-2", "yes-3"])
+        ledger.let_go(1)
+        await tasks[0]
+        await ledger.begun.acquire()
+        tasks[1].cancel()
+        ledger.let_go(1)
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    told = run(scene())
+
+    assert (told[0], told[2]) == (True, True)
+    assert isinstance(told[1], asyncio.CancelledError)

@@ -11,7 +11,7 @@ from django.test import RequestFactory
 from django.urls import resolve
 
 from metering.models import NodeRecord
-from quotas.webhook import views
+from quotas.webhook import answers
 from tenants.models import Cluster, Organization, Project
 from tests.builders import AT, bind, make_cluster, make_organization, make_project, make_user
 from tests.quotas.reviews import body
@@ -84,12 +84,12 @@ class Doors:
 @pytest.fixture(autouse=True)
 def _nothing_is_remembered() -> Iterator[None]:
     """Begin and end with a process that has just begun."""
-    views.FACTS.forget()
-    views.guard.cache_clear()
+    answers.FACTS.forget()
+    answers.guard.cache_clear()
     yield
-    views.guard().stop()
-    views.guard.cache_clear()
-    views.FACTS.forget()
+    answers.guard().stop()
+    answers.guard.cache_clear()
+    answers.FACTS.forget()
 
 
 @pytest.fixture

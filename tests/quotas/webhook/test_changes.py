@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quotas.models import Reservation
-from quotas.webhook import views
+from quotas.webhook import answers
 from tenants.models import Cluster
 from tests.quotas.reviews import FREE, claim, pod
 from tests.quotas.webhook.conftest import Doors
@@ -85,6 +85,6 @@ def test_what_a_pod_counts_for_cannot_be_relabelled(
     assert (answer.is_allowed, answer.reason) == (reason == "unchanged", reason)
     hopper.admission_mode = "warn"
     hopper.save(update_fields=["admission_mode"])
-    views.FACTS.forget()
+    answers.FACTS.forget()
     warned = doors.admit(labelled(made, new), operation="UPDATE", oldObject=labelled(made, old))
     assert warned.is_allowed

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from quotas.models import Reservation
 from quotas.services.counters import open_counter
-from quotas.webhook import views
+from quotas.webhook import answers
 from quotas.webhook.guard import Guard
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster, make_organization, make_project
@@ -44,7 +44,7 @@ def cut_after(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float], Non
 
     def cutting(seconds: float) -> None:
         guards.append(Guard(int(seconds * 1_000_000_000), time.monotonic_ns))
-        monkeypatch.setattr(views, "guard", lambda: guards[-1])
+        monkeypatch.setattr(answers, "guard", lambda: guards[-1])
 
     yield cutting
     for guard in guards:

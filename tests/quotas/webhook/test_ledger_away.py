@@ -7,7 +7,7 @@ import pytest
 from django.db import connections
 
 from quotas.models import Reservation
-from quotas.webhook import views
+from quotas.webhook import answers
 from quotas.webhook.decisions import Decision, allowed
 from tenants.models import Cluster
 from tests.builders import bind, make_cluster, make_organization, make_project
@@ -58,17 +58,17 @@ def test_the_clusters_policy_is_answered_and_nothing_hangs(
 
     take_away()
     begin = time.monotonic()
-    answers = [doors.admit(pod(1)) for _ in range(20)]
+    told = [doors.admit(pod(1)) for _ in range(20)]
     took = time.monotonic() - begin
 
     assert took < 2
-    assert {one.is_allowed for one in answers} == {is_allowed}
+    assert {one.is_allowed for one in told} == {is_allowed}
     reason = "undecided_allowed" if is_allowed else "undecided_refused"
-    assert {one.reason for one in answers} == {reason}
+    assert {one.reason for one in told} == {reason}
     if is_allowed:
-        assert "lets the pod in" in answers[0].warnings[0]
+        assert "lets the pod in" in told[0].warnings[0]
     else:
-        assert (answers[0].code, "try again" in answers[0].message) == (503, True)
+        assert (told[0].code, "try again" in told[0].message) == (503, True)
     assert doors.get("/readyz").status == 503
     connections["default"].settings_dict.update(HOST=host, PORT=port)
     assert Reservation.objects.count() == 0
@@ -104,7 +104,7 @@ def test_what_the_ledger_itself_cannot_count_is_refused_under_every_policy(
         return allowed("never")
 
     with monkeypatch.context() as patched:
-        patched.setattr(views, "decide_pod", too_large)
+        patched.setattr(answers, "decide_pod", too_large)
         answer = doors.admit(pod(1))
 
     assert (answer.is_allowed, answer.reason) == (False, "unanswerable")
@@ -119,4 +119,4 @@ def test_a_policy_this_process_never_read_is_left_to_the_api_server(
     take_away()
 
     assert doors.admit(pod(1)).status == 503
-    assert views.FACTS.last_known("hopper") is None
+    assert answers.FACTS.last_known("hopper") is None

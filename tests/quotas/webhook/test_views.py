@@ -6,7 +6,7 @@ from django.test import RequestFactory
 
 from quotas.domain.admission_review import REVIEW_BYTES_MAX
 from quotas.models import Reservation
-from quotas.webhook import views
+from quotas.webhook import answers, views
 from quotas.webhook.figures import REGISTRY
 from tenants.models import Cluster
 from tests.quotas.reviews import body, pod
@@ -75,7 +75,7 @@ def test_answers_are_counted(doors: Doors) -> None:
 
 
 def test_the_settings_are_the_terms() -> None:
-    told = views.terms()
+    told = answers.terms()
 
     assert told.ttl_seconds == settings.RESERVATION_TTL_SECONDS
     assert told.burst_classes == {"gpu-ledger-burst"}

@@ -1,0 +1,151 @@
+"""Answers: a review comes in, a review goes out; what is no review gets a 4xx.
+
+A question is answered with HTTP 200 whatever the decision is, and also while the ledger is away,
+where the cluster's own policy decides. Only a cluster nobody knows, and one whose policy this
+process has never read, are left to the webhook's failurePolicy. Any server can stand in front.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Protocol
+
+import structlog
+from django.conf import settings
+from django.db import Error
+from django.utils import timezone
+
+from quotas.domain import denials
+from quotas.domain.admission_review import NoReviewError, Review, read_review
+from quotas.selectors.admission_facts import AdmissionFacts, FactsCache, admission_facts
+from quotas.webhook.decisions import Decision, Terms, allowed, lets_in_unasked, refused
+from quotas.webhook.figures import count_answer
+from quotas.webhook.guard import Guard, is_about_question
+from quotas.webhook.owners import decide_stamp
+from quotas.webhook.pods import decide_pod
+from quotas.webhook.workloads import decide_workload
+
+logger = structlog.get_logger(__name__)
+
+FACTS = FactsCache(admission_facts, time.monotonic_ns)
+ADMIT, STAMP, WARN = "admit", "stamp", "warn"
+
+
+class Decide(Protocol):
+    """What decides behind one door."""
+
+    def __call__(
+        self, review: Review, facts: AdmissionFacts, *, terms: Terms, at: datetime
+    ) -> Decision:
+        """Return what is answered."""
+        ...
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What goes back over HTTP, as JSON."""
+
+    status: HTTPStatus
+    body: bytes
+
+
+def answer(door: str, slug: str, body: bytes, *, begin: int | None = None) -> Answer:
+    """Return what is answered at a door; it may wait for the ledger.
+
+    Args:
+        door: ADMIT, STAMP or WARN.
+        slug: Of the cluster that asks.
+        body: Its review.
+        begin: When the question came, in the nanoseconds of `time.perf_counter_ns`; None for now.
+    """
+    begin = time.perf_counter_ns() if begin is None else begin
+    try:
+        review = read_review(body)
+    except NoReviewError as error:
+        return no_review(error)
+    decided = _decided(review, slug, _decide(door))
+    if isinstance(decided, Answer):
+        return decided
+    return told(decided, review, slug, door, begin=begin)
+
+
+def told(decision: Decision, review: Review, slug: str, door: str, *, begin: int) -> Answer:
+    """Return a decision as it is answered, and count it."""
+    count_answer(slug, door, decision.reason, nanoseconds=time.perf_counter_ns() - begin)
+    return json_answer(decision.review(review.uid))
+
+
+def no_review(error: NoReviewError) -> Answer:
+    """Return what is answered to what is no review."""
+    return json_answer({"error": str(error)}, HTTPStatus.BAD_REQUEST)
+
+
+def json_answer(body: object, status: HTTPStatus = HTTPStatus.OK) -> Answer:
+    """Return an answer of JSON."""
+    return Answer(status, json.dumps(body).encode())
+
+
+@lru_cache(maxsize=1)
+def guard() -> Guard:
+    """Return what keeps the questions of this process within their time."""
+    return Guard(settings.ADMISSION_DEADLINE_SECONDS * 1_000_000_000, time.monotonic_ns)
+
+
+def terms() -> Terms:
+    """Return what the settings say."""
+    return Terms(
+        ttl_seconds=settings.RESERVATION_TTL_SECONDS,
+        unbound=settings.QUOTA_UNBOUND_NAMESPACES,
+        burst_classes=frozenset(settings.BURST_PRIORITY_CLASSES),
+        public_url=settings.PUBLIC_URL,
+    )
+
+
+def undecided(slug: str, error: Error) -> Decision | Answer:
+    """Return what is answered where the ledger did not decide.
+
+    Args:
+        slug: Of the cluster that asks.
+        error: Why not.
+    """
+    logger.warning("admission.undecided", cluster=slug, reason=type(error).__name__)
+    facts = FACTS.last_known(slug)
+    if facts is None:
+        return json_answer({"error": "The ledger is away."}, HTTPStatus.SERVICE_UNAVAILABLE)
+    if is_about_question(error):
+        # Whoever can ask so that the ledger refuses the question is let in by no policy.
+        return refused("unanswerable", denials.UNANSWERABLE).under(facts)
+    is_let_in = lets_in_unasked(facts)
+    message = denials.undecided(is_allowed=is_let_in)
+    if is_let_in:
+        return allowed("undecided_allowed", warnings=(message,))
+    code = int(HTTPStatus.SERVICE_UNAVAILABLE)
+    return refused("undecided_refused", message, code=code)
+
+
+def _decide(door: str) -> Decide:
+    return {ADMIT: decide_pod, STAMP: decide_stamp, WARN: decide_workload}[door]
+
+
+def _decided(review: Review, slug: str, decide: Decide) -> Decision | Answer:
+    question = _question(review, slug, decide, timezone.now())
+    try:
+        return guard().ask(question) or json_answer(
+            {"error": f"No active cluster is called {slug}."}, HTTPStatus.NOT_FOUND
+        )
+    except Error as error:
+        return undecided(slug, error)
+
+
+def _question(
+    review: Review, slug: str, decide: Decide, at: datetime
+) -> Callable[[], Decision | None]:
+    def question() -> Decision | None:
+        facts = FACTS.facts(slug, at=at)
+        return None if facts is None else decide(review, facts, terms=terms(), at=at)
+
+    return question

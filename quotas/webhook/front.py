@@ -1,0 +1,108 @@
+"""The front: pods are asked about on the event loop, and whatever may wait goes to a thread.
+
+Most pods plainly fit. Their review is read, weighed by facts at hand and let in together with
+others that ask at the same time, without a thread (docs/adr/0027). Everything else is answered in
+a thread, from the beginning, as it would be without this: whoever is refused or warned, who needs
+facts that have to be read, and everybody while the ledger is away.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+
+from django.conf import settings
+from django.utils import timezone
+
+from quotas.domain.admission import Verdict, VerdictCode
+from quotas.domain.admission_review import NoReviewError, read_review
+from quotas.selectors.admission_facts import AdmissionFacts
+from quotas.services.admission import question_json
+from quotas.webhook import answers
+from quotas.webhook.answers import ADMIT, FACTS, Answer
+from quotas.webhook.decisions import Decision, Terms
+from quotas.webhook.pods import Weighed, weigh_pod
+from quotas.webhook.together import (
+    NANOSECONDS,
+    SHARE_OF_DEADLINE,
+    NotConnectedError,
+    Together,
+)
+
+ALLOWED = Verdict(VerdictCode.ALLOWED)
+
+
+class Front:
+    """Answers the pods of one process.
+
+    Args:
+        together: Asks for several at once.
+        threads: Where questions that may wait are answered.
+        terms: What the settings say.
+    """
+
+    def __init__(self, together: Together, threads: Executor, terms: Terms) -> None:
+        """Answer on the running event loop."""
+        self._together = together
+        self._threads = threads
+        self._terms = terms
+
+    async def pods(self, slug: str, body: bytes) -> Answer:
+        """Return what is answered at the door of pods.
+
+        Args:
+            slug: Of the cluster that asks.
+            body: Its review.
+        """
+        begin = time.perf_counter_ns()
+        facts = FACTS.at_hand(slug)
+        at_once = None if facts is None else await self._at_once(slug, body, facts, begin=begin)
+        if at_once is not None:
+            return at_once
+        waiting = partial(answers.answer, ADMIT, slug, body, begin=begin)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, waiting)
+
+    async def _at_once(
+        self, slug: str, body: bytes, facts: AdmissionFacts, *, begin: int
+    ) -> Answer | None:
+        """Return an answer that needs no thread, None where there is none."""
+        try:
+            review = read_review(body)
+        except NoReviewError as error:
+            return answers.no_review(error)
+        weighed = weigh_pod(review, facts, terms=self._terms)
+        decided = await self._let_in(slug, weighed) if isinstance(weighed, Weighed) else weighed
+        if isinstance(decided, Decision):
+            return answers.told(decided, review, slug, ADMIT, begin=begin)
+        return decided
+
+    async def _let_in(self, slug: str, weighed: Weighed) -> Decision | Answer | None:
+        """Return what is answered to a pod that was let in, or cannot be; else None."""
+        if not weighed.may_be_together:
+            return None
+        question = question_json(
+            weighed.question,
+            at=timezone.now(),
+            ttl_seconds=self._terms.ttl_seconds,
+            unbound=self._terms.unbound,
+        )
+        try:
+            is_let_in = await self._together.let_in(question)
+        except NotConnectedError as error:
+            # The threads need not find out for themselves.
+            answers.guard().lost()
+            return answers.undecided(slug, error)
+        return weighed.decision(ALLOWED) if is_let_in else None
+
+
+def make_front(threads: Executor, clock: Callable[[], int]) -> Front:
+    """Return the front of this process, as the settings have it.
+
+    Args:
+        threads: Where questions that may wait are answered.
+        clock: Returns nanoseconds that only grow.
+    """
+    deadline_nanoseconds = settings.ADMISSION_DEADLINE_SECONDS * NANOSECONDS
+    together = Together(deadline_nanoseconds // SHARE_OF_DEADLINE, clock)
+    return Front(together, threads, answers.terms())

@@ -1,0 +1,224 @@
+"""The front: what plainly fits is answered on the event loop, everything else in a thread."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import connections, transaction
+from django.utils import timezone
+
+from quotas.models import QuotaLimit, Reservation
+from quotas.services.counters import open_counter
+from quotas.webhook import answers
+from quotas.webhook.figures import REGISTRY
+from quotas.webhook.front import Front, make_front
+from quotas.webhook.together import Together
+from tenants.models import Cluster
+from tests.builders import AT, bind, make_cluster, make_organization, make_project
+from tests.quotas.admitting import counted, drifted
+from tests.quotas.builders import make_limit
+from tests.quotas.reviews import body, pod
+from tests.quotas.webhook.conftest import make_node
+
+pytestmark = pytest.mark.usefixtures("committed_db")
+Told = dict[str, Any]
+
+
+class Pool(ThreadPoolExecutor):
+    """Threads that count what they are given, and leave no connection behind."""
+
+    given = 0
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - As it is inherited.
+        self.given += 1
+
+        def called() -> object:
+            try:
+                return call(*args, **kwargs)
+            finally:
+                connections.close_all()
+
+        return super().submit(called)
+
+
+@pytest.fixture
+def limit(committed_db: str) -> QuotaLimit:
+    """Return the limit of team-llm, on a cluster that enforces and refuses while undecided."""
+    assert committed_db
+    cluster = make_cluster(
+        is_watched=True,
+        admission_mode="enforce",
+        admission_on_failure="deny",
+        offered_resources=[],
+    )
+    make_node(cluster)
+    acme = make_organization()
+    llm = make_project(acme)
+    bind(cluster, "team-llm", llm)
+    made = make_limit(acme, llm, units=100)
+    with transaction.atomic():
+        open_counter(limit=made, at=AT)
+    return made
+
+
+@pytest.fixture
+def threads() -> Iterator[Pool]:
+    with Pool(4) as pool:
+        yield pool
+
+
+def pods(threads: Pool, *bodies: bytes, slug: str = "hopper") -> list[Told]:
+    """Return what is answered to reviews that come at the same time."""
+
+    async def asked() -> list[answers.Answer]:
+        together = Together(5_000_000_000, time.monotonic_ns)
+        front = Front(together, threads, answers.terms())
+        try:
+            return await asyncio.gather(*[front.pods(slug, one) for one in bodies])
+        finally:
+            await together.close()
+
+    return [{"http": int(told.status), **json.loads(told.body)} for told in asyncio.run(asked())]
+
+
+def reviews(count: int) -> list[bytes]:
+    def numbered(number: int) -> bytes:
+        made = pod(1)
+        made["metadata"] |= {"uid": f"uid-{number}", "name": f"train-{number}"}
+        return body(made)
+
+    return [numbered(number) for number in range(count)]
+
+
+def reasons(told: list[Told]) -> list[str]:
+    return [one["response"]["auditAnnotations"]["decision"] for one in told]
+
+
+def know_facts() -> None:
+    assert answers.FACTS.facts("hopper", at=timezone.now()) is not None
+
+
+def test_pods_that_plainly_fit_need_no_thread(limit: QuotaLimit, threads: Pool) -> None:
+    know_facts()
+
+    told = pods(threads, *reviews(20))
+
+    assert reasons(told) == ["allowed"] * 20
+    assert threads.given == 0
+    assert counted(limit) == (0, 20, 0, 0)
+    assert drifted() == []
+
+
+def test_who_is_refused_is_told_by_a_thread_why(limit: QuotaLimit, threads: Pool) -> None:
+    know_facts()
+    QuotaLimit.objects.update(limit_units=3)
+
+    told = pods(threads, *reviews(5))
+
+    assert sorted(reasons(told)) == ["allowed"] * 3 + ["limit_reached"] * 2
+    refusals = [one["response"] for one in told if not one["response"]["allowed"]]
+    assert all("limit" in one["status"]["message"] for one in refusals)
+    assert threads.given >= 2
+    assert counted(limit) == (0, 3, 0, 0)
+
+
+def test_facts_that_must_be_read_are_read_in_a_thread(limit: QuotaLimit, threads: Pool) -> None:
+    assert reasons(pods(threads, *reviews(1))) == ["allowed"]
+    assert threads.given == 1
+    assert answers.FACTS.at_hand("hopper") is not None
+    assert counted(limit) == (0, 1, 0, 0)
+
+
+def test_what_the_ledger_need_not_be_asked_is_answered_at_once(
+    limit: QuotaLimit, threads: Pool
+) -> None:
+    know_facts()
+
+    told = pods(threads, body(pod(0)), body(pod(1), operation="DELETE"), b"pods please")
+
+    assert reasons(told[:2]) == ["no_gpus", "nothing_to_decide"]
+    assert (told[2]["http"], "no JSON" in told[2]["error"]) == (400, True)
+    assert threads.given == 0
+    assert counted(limit) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("is_dry_run", [True, False])
+def test_dry_runs_and_clusters_that_only_warn_are_asked_one_by_one(
+    limit: QuotaLimit,
+    threads: Pool,
+    is_dry_run: bool,  # noqa: FBT001 - A table.
+) -> None:
+    if not is_dry_run:
+        Cluster.objects.update(admission_mode="warn")
+    know_facts()
+
+    told = pods(threads, body(pod(1), dryRun=is_dry_run))
+
+    assert reasons(told) == ["allowed"]
+    assert threads.given == 1
+    assert counted(limit) == (0, 0 if is_dry_run else 1, 0, 0)
+
+
+def test_a_cluster_nobody_knows_is_not_found(threads: Pool) -> None:
+    (told,) = pods(threads, *reviews(1), slug="nowhere")
+
+    assert told == {"http": 404, "error": "No active cluster is called nowhere."}
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason"), [("allow", "undecided_allowed"), ("deny", "undecided_refused")]
+)
+def test_a_ledger_that_takes_no_connection_decides_nothing(
+    limit: QuotaLimit,
+    threads: Pool,
+    monkeypatch: pytest.MonkeyPatch,
+    policy: str,
+    reason: str,
+) -> None:
+    Cluster.objects.update(admission_on_failure=policy)
+    know_facts()
+
+    async def refuse(**_: object) -> psycopg.AsyncConnection:
+        raise psycopg.OperationalError("no route")
+
+    monkeypatch.setattr(psycopg.AsyncConnection, "connect", refuse)
+    told = pods(threads, *reviews(3))
+
+    assert reasons(told) == [reason] * 3
+    assert counted(limit) == (0, 0, 0, 0)
+    assert Reservation.objects.count() == 0
+    # The threads know as well, and try nothing for a moment.
+    assert threads.given < 3
+    assert reasons(pods(threads, body(pod(1), dryRun=True))) == [reason]
+
+
+def test_answers_of_both_ways_are_counted_once(limit: QuotaLimit, threads: Pool) -> None:
+    def seen() -> dict[str, float]:
+        labels = {"cluster": "hopper", "door": "admit"}
+        name = "gpu_ledger_admission_answers_total"
+        return {
+            reason: REGISTRY.get_sample_value(name, {**labels, "reason": reason}) or 0
+            for reason in ("allowed", "limit_reached")
+        }
+
+    assert limit.limit_units == 100
+    QuotaLimit.objects.update(limit_units=3)
+    know_facts()
+    before = seen()
+
+    pods(threads, *reviews(5))
+
+    after = seen()
+    assert {reason: after[reason] - before[reason] for reason in after} == {
+        "allowed": 3,
+        "limit_reached": 2,
+    }
+
+
+def test_the_front_of_a_process_is_as_the_settings_have_it(threads: Pool) -> None:
+    assert isinstance(make_front(threads, time.monotonic_ns), Front)
