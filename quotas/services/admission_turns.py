@@ -48,16 +48,15 @@ class Turns:
         Raises:
             Exception: What asking raised, to all that it was asked for.
         """
-        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[bool] = loop.create_future()
         self._waiting[turn] = question
         self._begin()
+        impatience = loop.call_later(self._patience_seconds, _give_up, turn)
         try:
-            async with asyncio.timeout(self._patience_seconds):
-                return await turn
-        except TimeoutError:
-            # Asked by itself, too, a pod that is let in meanwhile counts once.
-            return False
+            return await turn
         finally:
+            impatience.cancel()
             self._waiting.pop(turn, None)
 
     def _begin(self) -> None:
@@ -94,3 +93,9 @@ class Turns:
         for number, turn in enumerate(together, start=1):
             if not turn.done():
                 turn.set_result(number in numbers)
+
+
+def _give_up(turn: asyncio.Future[bool]) -> None:
+    """Let one ask by itself; a pod that is let in meanwhile counts once all the same."""
+    if not turn.done():
+        turn.set_result(False)
