@@ -1,4 +1,4 @@
-"""The admission server's way in: pods on the event loop, everything else in threads.
+"""The admission server's way in: the doors, and behind them what Django answers in threads.
 
 Every API server that asks shows a client certificate; gunicorn has verified who signed it. Here
 its common name is looked at, where the environment names those that may ask for a cluster.
@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 from http import HTTPStatus
 from importlib import import_module
 from io import BytesIO
@@ -27,11 +28,16 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 Headers = Sequence[tuple[bytes, bytes]]
 CLUSTER_PATH = re.compile(r"/(?:admit|stamp|warn)/([-\w]+)(?:/.*)?", re.ASCII)
 """Where a cluster's doors are."""
-PODS_PATH = re.compile(r"/admit/([-\w]+)/pods", re.ASCII)
+DOOR_PATH = re.compile(r"/(?:(admit)/([-\w]+)/pods|(stamp|warn)/([-\w]+))", re.ASCII)
 COMMON_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 """What tells nothing of a cluster's own: every signed certificate may look."""
 BYTES_MAX = 8 * 1024 * 1024
 """More than this of a body is not read: no review is larger."""
+READING_BYTES_MAX = 256 * 1024 * 1024
+"""So much of all bodies of a process is kept while they come."""
+BODY_SECONDS = 10
+"""No API server waits longer for its answer, so a body that takes as long is of no use."""
+ALIVE = b'{"status": "alive"}'
 TEXT = (b"content-type", b"text/plain; charset=utf-8")
 JSON = (b"content-type", b"application/json")
 
@@ -50,12 +56,16 @@ class Answered(Protocol):
         ...
 
 
-class Pods(Protocol):
-    """Answers at the door of pods."""
+class Front(Protocol):
+    """Answers at the doors."""
 
-    async def pods(self, slug: str, body: bytes) -> Answered:
+    async def answer(self, door: str, slug: str, body: bytes) -> Answered:
         """Return what is answered."""
         ...
+
+
+class ClientGoneError(Exception):
+    """Raised where a client went away before it had sent its whole request."""
 
 
 class Response(NamedTuple):
@@ -70,16 +80,17 @@ class Doors:
     """The ASGI application.
 
     Args:
-        front: Answers the pods.
+        front: Answers the doors.
         handler: Django's, for everything else.
         threads: Where that answers.
     """
 
-    def __init__(self, front: Pods, handler: PlainHandler, threads: Executor) -> None:
+    def __init__(self, front: Front, handler: PlainHandler, threads: Executor) -> None:
         """Answer on the event loop that calls."""
         self._front = front
         self._handler = handler
         self._threads = threads
+        self._bodies = Bodies()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request.
@@ -87,17 +98,29 @@ class Doors:
         Raises:
             ValueError: It is no HTTP request.
         """
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close"})
+            return
         if scope["type"] != "http":
             raise ValueError(f"Only HTTP is answered, not {scope['type']}.")
-        body = await whole_body(receive)
-        await _send(send, await self._response(scope, body))
+        with suppress(ClientGoneError):
+            await _send(send, await self._response(scope, receive))
 
-    async def _response(self, scope: Scope, body: bytes | None) -> Response:
-        if body is None:
-            return _text(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "No review is as large.")
-        found = PODS_PATH.fullmatch(scope["path"])
+    async def _response(self, scope: Scope, receive: Receive) -> Response:
+        if scope["path"] == "/healthz" and scope["method"] in {"GET", "HEAD"}:
+            # Whoever waits for threads or for the ledger is alive.
+            return Response(HTTPStatus.OK, (JSON,), ALIVE)
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await self._bodies.whole(receive)
+        except TimeoutError:
+            return _text(HTTPStatus.REQUEST_TIMEOUT, "The request did not come in time.")
+        if isinstance(body, Response):
+            return body
+        found = DOOR_PATH.fullmatch(scope["path"])
         if found is not None and scope["method"] == "POST":
-            answer = await self._front.pods(found[1], body)
+            answer = await self._front.answer(found[1] or found[3], found[2] or found[4], body)
             return Response(answer.status, (JSON,), answer.body)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self._by_django, scope, body)
@@ -141,19 +164,36 @@ def checking_names(inner: Application, names: Mapping[str, Sequence[str]]) -> Ap
     return check
 
 
-async def whole_body(receive: Receive) -> bytes | None:
-    """Return the body of a request, None where it is larger than any review.
+class Bodies:
+    """Bodies of requests that come at the same time, bounded each and together."""
 
-    A client that goes away in between has sent less than it announced: no review.
-    """
-    read = bytearray()
-    while True:
-        message = await receive()
-        read += message.get("body", b"")
-        if len(read) > BYTES_MAX:
-            return None
-        if not message.get("more_body", False):
-            return bytes(read)
+    def __init__(self) -> None:
+        """Nothing has come."""
+        self._bytes = 0
+
+    async def whole(self, receive: Receive) -> bytes | Response:
+        """Return the body of a request, or a refusal where it is more than there is room for.
+
+        Raises:
+            ClientGoneError: It went away in between.
+        """
+        read = bytearray()
+        try:
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGoneError
+                part = message.get("body", b"")
+                read += part
+                self._bytes += len(part)
+                if len(read) > BYTES_MAX:
+                    return _text(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "No review is as large.")
+                if self._bytes > READING_BYTES_MAX:
+                    return _text(HTTPStatus.SERVICE_UNAVAILABLE, "Too much comes at once.")
+                if not message.get("more_body", False):
+                    return bytes(read)
+        finally:
+            self._bytes -= len(read)
 
 
 def environ_of(scope: Scope, body: bytes) -> Environ:

@@ -1,6 +1,6 @@
 """Fields of a pod read with suspicion: anything may stand where a list or a text should."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any, Final
 
 JSON = dict[str, Any]
@@ -26,20 +26,20 @@ def mapping(value: object, name: str) -> JSON:
     return value
 
 
-def objects(value: object, name: str) -> Iterator[JSON]:
-    """Yield the objects of a JSON array; what is null or missing has none.
+def objects(value: object, name: str) -> Sequence[JSON]:
+    """Return the objects of a JSON array; what is null or missing has none.
 
     Raises:
         PodInvalidError: It is something else, or too long.
     """
     if value is None:
-        return
+        return ()
     if not isinstance(value, list) or len(value) > ENTRIES_MAX:
         raise PodInvalidError(f"{name} is no list, or too long.")
     for entry in value:
         if not isinstance(entry, dict):
             raise PodInvalidError(f"{name} holds what is no object.")
-        yield entry
+    return value
 
 
 def text(value: object, name: str, *, limit: int = TEXT_MAX) -> str:

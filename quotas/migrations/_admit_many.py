@@ -14,10 +14,14 @@ from quotas.migrations._admission import BY_INDEX, only_runtime
 #
 # What it costs is mostly the start of its queries, node by node, and little of it the rows. So what
 # has a few entries is kept in arrays and judged in loops: no sum over a window, no grouping, and no
-# query that is read twice. What is looked up behind OFFSET 0 goes by all of its keys, whatever was
-# in the table when the plan was made: as a join it was once planned over an empty table, and then
-# read every reservation of the cluster for each pod. A binding that was found is read again by its
-# id: what is compared as IS TRUE or IS NOT DISTINCT leads no plan to the slower index of ranges.
+# query that is read twice.
+#
+# A plan lasts as long as its connection, and is made from what was in the tables then, which may be
+# nothing. So every look-up says by itself where it begins: LATERAL and OFFSET 0 keep the planner
+# from turning it round. As joins they were once planned over emptied tables, and then read every
+# project there is, and every reservation of the cluster, for each pod. A binding that was found is
+# read again by its id: what is compared as IS TRUE or IS NOT DISTINCT leads no plan to the slower
+# index of ranges.
 ADMIT_MANY = f"""
 CREATE FUNCTION quotas_admit_many(questions jsonb) RETURNS integer[]
 LANGUAGE plpgsql {BY_INDEX} SET lock_timeout = '25ms' AS $$
@@ -67,9 +71,9 @@ BEGIN
   FOR met IN
     SELECT q.number, q.project_id, q.username, q.is_burst, d.units, m.limits, m.caps
       FROM (SELECT q.number::integer, q.cluster_id, q.at, q.is_burst, q.demands,
-                   p.organization_id, p.id AS project_id,
-                   coalesce(nullif(q.owner, ''), u.username, '') AS username,
-                   CASE WHEN q.owner = '' THEN u.id
+                   t.organization_id, t.project_id,
+                   coalesce(nullif(q.owner, ''), t.username, '') AS username,
+                   CASE WHEN q.owner = '' THEN t.user_id
                         ELSE (SELECT w.id FROM auth_user w WHERE w.username = q.owner) END
                      AS person_id
               FROM ROWS FROM (jsonb_to_recordset(questions)
@@ -78,23 +82,26 @@ BEGIN
                    WITH ORDINALITY
                      AS q(cluster_id, namespace, pod_uid, owner, at, is_burst, is_dry_run, demands,
                           number)
-              JOIN tenants_namespacebinding b
-                ON b.id = bindings[q.number::integer] AND (b.valid @> q.at) IS TRUE
-               AND (b.cluster_id, b.namespace) IS NOT DISTINCT FROM (q.cluster_id, q.namespace)
-              JOIN tenants_project p
-                ON p.id = b.project_id AND p.state = 'active'
-               AND (p.organization_id = organizations[q.number::integer]) IS TRUE
-              JOIN tenants_organization o ON o.id = p.organization_id AND o.state = 'active'
-              JOIN tenants_cluster k ON k.id = b.cluster_id AND k.admission_mode <> 'warn'
-              LEFT JOIN auth_user u ON u.id = b.default_owner_id
+             CROSS JOIN LATERAL (
+               SELECT p.organization_id, p.id AS project_id, u.id AS user_id, u.username
+                 FROM tenants_namespacebinding b
+                 JOIN tenants_project p
+                   ON p.id = b.project_id AND p.state = 'active'
+                  AND (p.organization_id = organizations[q.number::integer]) IS TRUE
+                 JOIN tenants_organization o ON o.id = p.organization_id AND o.state = 'active'
+                 JOIN tenants_cluster k ON k.id = b.cluster_id AND k.admission_mode <> 'warn'
+                 LEFT JOIN auth_user u ON u.id = b.default_owner_id
+                WHERE b.id = bindings[q.number::integer] AND (b.valid @> q.at) IS TRUE
+                  AND (b.cluster_id, b.namespace) IS NOT DISTINCT FROM (q.cluster_id, q.namespace)
+               OFFSET 0) t
              WHERE NOT q.is_dry_run AND cardinality(array_positions(uids, q.pod_uid)) = 1
                AND NOT EXISTS (
                  SELECT FROM quotas_reservation r
                   WHERE r.cluster_id = q.cluster_id AND r.pod_uid = q.pod_uid OFFSET 0)
                AND NOT EXISTS (
                  SELECT FROM quotas_quotasuspension s
-                  WHERE s.organization_id = p.organization_id
-                    AND (s.project_id IS NULL OR s.project_id = p.id)
+                  WHERE s.organization_id = t.organization_id
+                    AND (s.project_id IS NULL OR s.project_id = t.project_id)
                     AND s.begin_at <= q.at AND (s.end_at IS NULL OR s.end_at > q.at) OFFSET 0)
             OFFSET 0) q
      CROSS JOIN LATERAL jsonb_to_recordset(q.demands)

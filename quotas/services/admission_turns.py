@@ -1,8 +1,9 @@
 """Turns: questions that come close upon each other are asked together, in one statement.
 
 Who comes while nobody asks, and has not just asked, asks at once. Who comes meanwhile waits for
-that to end and for the next turn, and then all who wait are asked for. So the busier a process is,
-the more one statement carries, and its cost is shared by them (docs/adr/0027).
+that to end, and a moment longer for whoever was answered to come again; then all who wait are asked
+for. So the busier a process is, the more one statement carries, and its cost is shared by them
+(docs/adr/0027).
 """
 
 import asyncio
@@ -13,8 +14,8 @@ from typing import Final
 
 TOGETHER_MAX: Final = 16
 """So many ask in one statement: nobody waits longer for a larger one."""
-PACE: Final = timedelta(milliseconds=2)
-"""A turn begins so long after the last one began, unless a whole statement's worth waits."""
+PACE: Final = timedelta(microseconds=800)
+"""A turn begins so long after the last one ended, unless a whole statement's worth waits."""
 
 
 class Turns:
@@ -24,7 +25,7 @@ class Turns:
         ask: Asks several questions at once and returns the numbers, from 1, of those that were
             let in. It is never called again before it has returned.
         patience: Who waits longer asks by itself.
-        pace: From the beginning of one turn to that of the next.
+        pace: From the end of one turn to the beginning of the next.
     """
 
     def __init__(
@@ -41,6 +42,11 @@ class Turns:
         self._waiting: dict[asyncio.Future[bool], str] = {}
         self._asking: asyncio.Task[None] | None = None
         self._pacing: asyncio.TimerHandle | None = None
+
+    async def rest(self) -> None:
+        """Wait for the turn that is under way, if there is one."""
+        if self._asking is not None:
+            await asyncio.wait([self._asking])
 
     async def ask(self, question: str) -> bool:
         """Return whether a question was let in; if not, nothing was decided on it.
@@ -64,22 +70,26 @@ class Turns:
         is_early = self._pacing is not None and len(self._waiting) < TOGETHER_MAX
         if self._asking is not None or is_early or not self._waiting:
             return
-        if self._pacing is not None:
-            self._pacing.cancel()
-        together = dict(islice(self._waiting.items(), TOGETHER_MAX))
+        patient = ((turn, asked) for turn, asked in self._waiting.items() if not turn.done())
+        together = dict(islice(patient, TOGETHER_MAX))
         for turn in together:
             del self._waiting[turn]
-        loop = asyncio.get_running_loop()
-        self._pacing = loop.call_later(self._pace_seconds, self._pace_ended)
-        self._asking = loop.create_task(self._ask_for(together))
+        if not together:
+            return
+        if self._pacing is not None:
+            self._pacing.cancel()
+            self._pacing = None
+        self._asking = asyncio.create_task(self._ask_for(together))
         self._asking.add_done_callback(self._asked)
-
-    def _pace_ended(self) -> None:
-        self._pacing = None
-        self._begin()
 
     def _asked(self, _: asyncio.Task[None]) -> None:
         self._asking = None
+        loop = asyncio.get_running_loop()
+        self._pacing = loop.call_later(self._pace_seconds, self._pace_ended)
+        self._begin()
+
+    def _pace_ended(self) -> None:
+        self._pacing = None
         self._begin()
 
     async def _ask_for(self, together: dict[asyncio.Future[bool], str]) -> None:

@@ -60,14 +60,15 @@ def answer(door: str, slug: str, body: bytes, *, begin: int | None = None) -> An
         door: ADMIT, STAMP or WARN.
         slug: Of the cluster that asks.
         body: Its review.
-        begin: When the question came, in the nanoseconds of `time.perf_counter_ns`; None for now.
+        begin: When the question came, in the nanoseconds of `time.monotonic_ns`; None for now. It
+            is told to be undecided where its time is over before it is asked.
     """
-    begin = time.perf_counter_ns() if begin is None else begin
+    begin = time.monotonic_ns() if begin is None else begin
     try:
         review = read_review(body)
     except NoReviewError as error:
         return no_review(error)
-    decided = _decided(review, slug, _decide(door))
+    decided = _decided(review, slug, _decide(door), begin)
     if isinstance(decided, Answer):
         return decided
     return told(decided, review, slug, door, begin=begin)
@@ -75,7 +76,7 @@ def answer(door: str, slug: str, body: bytes, *, begin: int | None = None) -> An
 
 def told(decision: Decision, review: Review, slug: str, door: str, *, begin: int) -> Answer:
     """Return a decision as it is answered, and count it."""
-    count_answer(slug, door, decision.reason, nanoseconds=time.perf_counter_ns() - begin)
+    count_answer(slug, door, decision.reason, nanoseconds=time.monotonic_ns() - begin)
     return json_answer(decision.review(review.uid))
 
 
@@ -131,10 +132,10 @@ def _decide(door: str) -> Decide:
     return {ADMIT: decide_pod, STAMP: decide_stamp, WARN: decide_workload}[door]
 
 
-def _decided(review: Review, slug: str, decide: Decide) -> Decision | Answer:
+def _decided(review: Review, slug: str, decide: Decide, begin: int) -> Decision | Answer:
     question = _question(review, slug, decide, timezone.now())
     try:
-        return guard().ask(question) or json_answer(
+        return guard().ask(question, begin=begin) or json_answer(
             {"error": f"No active cluster is called {slug}."}, HTTPStatus.NOT_FOUND
         )
     except Error as error:

@@ -26,7 +26,6 @@ from quotas.webhook.pods import Weighed, weigh_pod
 from quotas.webhook.together import (
     NANOSECONDS,
     SHARE_OF_DEADLINE,
-    NotConnectedError,
     Together,
 )
 
@@ -34,7 +33,7 @@ ALLOWED = Verdict(VerdictCode.ALLOWED)
 
 
 class Front:
-    """Answers the pods of one process.
+    """Answers the doors of one process.
 
     Args:
         together: Asks for several at once.
@@ -48,19 +47,20 @@ class Front:
         self._threads = threads
         self._terms = terms
 
-    async def pods(self, slug: str, body: bytes) -> Answer:
-        """Return what is answered at the door of pods.
+    async def answer(self, door: str, slug: str, body: bytes) -> Answer:
+        """Return what is answered at a door.
 
         Args:
+            door: ADMIT, STAMP or WARN.
             slug: Of the cluster that asks.
             body: Its review.
         """
-        begin = time.perf_counter_ns()
-        facts = FACTS.at_hand(slug)
+        begin = time.monotonic_ns()
+        facts = FACTS.at_hand(slug) if door == ADMIT else None
         at_once = None if facts is None else await self._at_once(slug, body, facts, begin=begin)
         if at_once is not None:
             return at_once
-        waiting = partial(answers.answer, ADMIT, slug, body, begin=begin)
+        waiting = partial(answers.answer, door, slug, body, begin=begin)
         return await asyncio.get_running_loop().run_in_executor(self._threads, waiting)
 
     async def _at_once(
@@ -72,13 +72,13 @@ class Front:
         except NoReviewError as error:
             return answers.no_review(error)
         weighed = weigh_pod(review, facts, terms=self._terms)
-        decided = await self._let_in(slug, weighed) if isinstance(weighed, Weighed) else weighed
-        if isinstance(decided, Decision):
-            return answers.told(decided, review, slug, ADMIT, begin=begin)
-        return decided
+        decided = await self._let_in(weighed) if isinstance(weighed, Weighed) else weighed
+        if decided is None:
+            return None
+        return answers.told(decided, review, slug, ADMIT, begin=begin)
 
-    async def _let_in(self, slug: str, weighed: Weighed) -> Decision | Answer | None:
-        """Return what is answered to a pod that was let in, or cannot be; else None."""
+    async def _let_in(self, weighed: Weighed) -> Decision | None:
+        """Return what is answered to a pod that was let in with others, None where it was not."""
         if not weighed.may_be_together:
             return None
         question = question_json(
@@ -87,12 +87,7 @@ class Front:
             ttl_seconds=self._terms.ttl_seconds,
             unbound=self._terms.unbound,
         )
-        try:
-            is_let_in = await self._together.let_in(question)
-        except NotConnectedError as error:
-            # The threads need not find out for themselves.
-            answers.guard().lost()
-            return answers.undecided(slug, error)
+        is_let_in = await self._together.let_in(question)
         return weighed.decision(ALLOWED) if is_let_in else None
 
 

@@ -35,6 +35,10 @@ class LedgerAwayError(OperationalError):
     """Raised without asking: the ledger was away a moment ago."""
 
 
+class TooLateError(OperationalError):
+    """Raised without asking: a question has waited for its thread as long as it may take."""
+
+
 class Breaker:
     """Remembers that the ledger is away, and lets one ask at a time whether it is back.
 
@@ -141,6 +145,7 @@ def cut_socket(connection: PGconn) -> None:
     """Shut a connection's socket: whoever waits on it learns at once that it is gone."""
     if connection.status != ConnStatus.OK:
         return
+    # Where there is no descriptor left this raises, and is tried again.
     copy = socket.socket(fileno=os.dup(connection.socket))
     try:
         copy.shutdown(socket.SHUT_RDWR)
@@ -171,19 +176,27 @@ class Guard:
         self._breaker = Breaker(clock)
         self._watchdog = Watchdog(clock)
 
-    def ask(self, question: Callable[[], Answer]) -> Answer:
+    def ask(self, question: Callable[[], Answer], *, begin: int | None = None) -> Answer:
         """Return what a question finds; it may be asked twice, so it counts nothing twice.
 
+        Args:
+            question: Asks the ledger, on the connection of this thread.
+            begin: Since when somebody waits for it, as the clock tells; None for now.
+
         Raises:
-            django.db.Error: The ledger is away or could not answer in time.
+            django.db.Error: The ledger is away or could not answer in time, or somebody has waited
+                for too long before it was asked.
         """
+        now = self._clock()
+        begin = now if begin is None else begin
+        if now >= begin + self._nanoseconds:
+            raise TooLateError("Its time was over before it was asked.")
         self._breaker.enter()
-        begin = self._clock()
         was_open = own_connection().connection is not None
         try:
             return self._once(question, begin)
         except Error as error:
-            early = self._clock() - begin < self._nanoseconds // 4
+            early = self._clock() - now < self._nanoseconds // 4
             may_help = is_busy(error) or (was_open and is_away(error))
             if not early or not may_help:
                 self._note(error)
@@ -193,10 +206,6 @@ class Guard:
         except Error as error:
             self._note(error)
             raise
-
-    def lost(self) -> None:
-        """Take note that the ledger is away, as somebody else has found."""
-        self._breaker.failed()
 
     def stop(self) -> None:
         """End what runs beside."""

@@ -16,7 +16,7 @@ from django.db import DEFAULT_DB_ALIAS, Error, OperationalError, connections
 
 from quotas.services.admission import admit_together
 from quotas.services.admission_turns import Turns
-from quotas.webhook.guard import Breaker, LedgerAwayError, cut_socket, is_away
+from quotas.webhook.guard import LOOK_SECONDS, Breaker, LedgerAwayError, cut_socket, is_away
 
 logger = structlog.get_logger(__name__)
 
@@ -24,10 +24,6 @@ SHARE_OF_DEADLINE = 8
 """By so much of a question's time it may wait for its turn, and by as much its turn may take: what
 is left is what the ledger gives one that asks by itself."""
 NANOSECONDS = 1_000_000_000
-
-
-class NotConnectedError(OperationalError):
-    """Raised where there is no connection and none is to be had: another try takes as long."""
 
 
 class Together:
@@ -51,6 +47,7 @@ class Together:
         self._parameters = parameters
         self._breaker = Breaker(clock)
         self._connection: psycopg.AsyncConnection | None = None
+        self._connecting: asyncio.Task[psycopg.AsyncConnection] | None = None
         self._turns = Turns(self._asked, patience=timedelta(microseconds=nanoseconds // 1_000))
 
     async def let_in(self, question: str) -> bool:
@@ -58,30 +55,45 @@ class Together:
 
         Args:
             question: As `quotas.services.admission.question_json` returns it.
-
-        Raises:
-            NotConnectedError: The ledger does not even take a connection.
         """
         return await self._turns.ask(question)
+
+    async def rest(self) -> None:
+        """Wait for what is under way: a turn, and a connection that is being made."""
+        await self._turns.rest()
+        if self._connecting is not None:
+            await asyncio.wait([self._connecting])
 
     async def close(self) -> None:
         """End the connection; the next question makes another."""
         connection, self._connection = self._connection, None
+        connecting, self._connecting = self._connecting, None
+        if connecting is not None:
+            connecting.cancel()
         if connection is not None:
             await connection.close()
 
     async def _asked(self, questions: Sequence[str]) -> Collection[int]:
+        """Return the numbers of those that were let in; the others ask by themselves.
+
+        Each learns there what is the matter.
+        """
         try:
             self._breaker.enter()
             numbers = await self._answered(questions)
-        except NotConnectedError:
-            self._breaker.failed()
-            raise
+        except LedgerAwayError:
+            return ()
         except Error as error:
-            # Each asks by itself now, and learns there what is the matter.
             logger.info("admission.asked_apart", pods=len(questions), reason=type(error).__name__)
-            if is_away(error) and not isinstance(error, LedgerAwayError):
+            if is_away(error):
                 self._breaker.failed()
+            else:
+                self._breaker.succeeded()
+            return ()
+        except Exception:
+            # A fault of ours in one question is not that of the others that were asked with it.
+            logger.exception("admission.turn_crashed", pods=len(questions))
+            await self.close()
             return ()
         self._breaker.succeeded()
         return numbers
@@ -102,9 +114,7 @@ class Together:
         connection = self._connection or await self._connected(end)
         # The loop cuts the connection where a turn takes too long: also a server that stands still
         # is then heard of at once, and gives the statement up by itself.
-        cutting = asyncio.get_running_loop().call_later(
-            self._left_seconds(end), cut_socket, connection.pgconn
-        )
+        cut = _Cut(connection, self._left_seconds(end))
         try:
             with connections[DEFAULT_DB_ALIAS].wrap_database_errors:
                 return await admit_together(questions=questions, using=connection)
@@ -113,26 +123,62 @@ class Together:
                 await self.close()
             raise
         finally:
-            cutting.cancel()
+            cut.cancel()
 
     async def _connected(self, end: int) -> psycopg.AsyncConnection:
+        """Return a connection; one that takes longer than a turn is there for a later one.
+
+        Raises:
+            django.db.Error: It takes longer, or the ledger refuses.
+        """
+        if self._connecting is None:
+            self._connecting = asyncio.create_task(self._connect())
         try:
-            async with asyncio.timeout(self._left_seconds(end)):
-                connection = await psycopg.AsyncConnection.connect(
-                    **(self._parameters or own_parameters()), autocommit=True
-                )
-        except (psycopg.Error, TimeoutError) as error:
-            raise NotConnectedError(str(error)) from error
-        self._connection = connection
-        return connection
+            with connections[DEFAULT_DB_ALIAS].wrap_database_errors:
+                async with asyncio.timeout(self._left_seconds(end)):
+                    self._connection = await asyncio.shield(self._connecting)
+        except TimeoutError as error:
+            raise OperationalError("The ledger takes no connection in time.") from error
+        except Error:
+            self._connecting = None
+            raise
+        self._connecting = None
+        return self._connection
+
+    async def _connect(self) -> psycopg.AsyncConnection:
+        return await psycopg.AsyncConnection.connect(
+            **(self._parameters or own_parameters()), autocommit=True
+        )
 
     def _left_seconds(self, end: int) -> Any:  # noqa: ANN401 - Seconds, as asyncio takes them.
         return max(0, end - self._clock()) / NANOSECONDS
 
 
+class _Cut:
+    """Cuts a connection after a while, unless it is cancelled; tried again until it is cut."""
+
+    def __init__(self, connection: psycopg.AsyncConnection, seconds: Any) -> None:  # noqa: ANN401 - As asyncio takes them.
+        self._connection = connection
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(seconds, self._now)
+
+    def cancel(self) -> None:
+        """Leave the connection alone."""
+        self._timer.cancel()
+
+    def _now(self) -> None:
+        try:
+            cut_socket(self._connection.pgconn)
+        except OSError:
+            logger.exception("admission.not_cut")
+            self._timer = self._loop.call_later(LOOK_SECONDS, self._now)
+
+
 def own_parameters() -> dict[str, Any]:
-    """Return what Django connects with, as psycopg takes it without Django's own ways."""
+    """Return what Django connects with, as psycopg takes it without Django's own ways.
+
+    The one statement of this connection is prepared, which Django leaves out unless told.
+    """
     told: dict[str, Any] = connections[DEFAULT_DB_ALIAS].get_connection_params()
-    return {
-        name: value for name, value in told.items() if name not in {"cursor_factory", "context"}
-    }
+    own = {"cursor_factory", "context", "prepare_threshold"}
+    return {name: value for name, value in told.items() if name not in own}

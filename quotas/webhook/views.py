@@ -1,7 +1,7 @@
-"""The views: the doors and the health of the admission server, as Django serves them.
+"""The views: the doors and the readiness of the admission server, as Django serves them.
 
-No middleware runs here. Pods go another way where the server asks for several at once; see
-`quotas.webhook.front`.
+No middleware runs here. The server itself goes to the doors another way, see
+`quotas.webhook.front`; it comes here with what is no question.
 """
 
 from http import HTTPStatus
@@ -36,12 +36,6 @@ def stamp_owners(request: HttpRequest, slug: str) -> HttpResponse:
 def warn_workloads(request: HttpRequest, slug: str) -> HttpResponse:
     """Answer what stands against a workload."""
     return _answer(request, slug, WARN)
-
-
-@require_safe
-def healthz(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - Django's own signature.
-    """Answer that the process lives."""
-    return _response(json_answer({"status": "alive"}))
 
 
 @require_safe

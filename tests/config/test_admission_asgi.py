@@ -1,6 +1,7 @@
-"""The admission server's way in: pods to the front, the rest to Django, names looked at."""
+"""The admission server's way in: doors to the front, the rest to Django, names looked at."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -17,6 +18,7 @@ from config.admission_wsgi import PlainHandler
 from quotas.webhook.answers import Answer
 
 Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
 
 
 def echo(request: HttpRequest) -> HttpResponse:
@@ -36,50 +38,52 @@ urlpatterns = [path("echo", echo), path("admit/hopper/pods", echo)]
 
 @dataclass
 class Front:
-    """Answers every pod the same, and keeps what it was asked."""
+    """Answers every door the same, and keeps what it was asked."""
 
-    asked: list[tuple[str, bytes]] = field(default_factory=list)
+    asked: list[tuple[str, str, bytes]] = field(default_factory=list)
 
-    async def pods(self, slug: str, body: bytes) -> Answer:
+    async def answer(self, door: str, slug: str, body: bytes) -> Answer:
         """Return what is answered."""
-        self.asked.append((slug, body))
+        self.asked.append((door, slug, body))
         return Answer(HTTPStatus.OK, b'{"pods": true}')
 
 
-def asked(
-    application: Application,
-    where: str,
-    *parts: bytes,
-    method: str = "POST",
-    name: str | None = None,
-    headers: tuple[tuple[bytes, bytes], ...] = (),
-    query: bytes = b"",
-) -> tuple[int, dict[bytes, bytes], bytes]:
-    """Return the status, the headers and the body that an ASGI server would send."""
-    scope: Message = {
+def scope_of(where: str, method: str = "POST", **more: object) -> Message:
+    return {
         "type": "http",
         "method": method,
         "path": where,
-        "query_string": query,
-        "headers": headers,
+        "query_string": b"",
+        "headers": (),
         "server": ("127.0.0.1", 8443),
         "scheme": "https",
+        **more,
     }
-    if name is not None:
-        scope[CLIENT_NAME] = name
+
+
+def asked(
+    application: Application, scope: Message, *parts: bytes
+) -> tuple[int, dict[bytes, bytes], bytes]:
+    """Return the status, the headers and the body that an ASGI server would send."""
     left = list(parts or (b"",))
-    sent: list[Message] = []
 
     async def receive() -> Message:
         return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
+
+    start, end = answered(application, scope, receive)
+    return start["status"], dict(start["headers"]), end["body"]
+
+
+def answered(application: Application, scope: Message, receive: Receive) -> list[Message]:
+    """Return everything that is sent."""
+    sent: list[Message] = []
 
     async def send(message: Message) -> None:
         sent.append(message)
 
     with override_settings(ROOT_URLCONF=__name__, MIDDLEWARE=[], DEBUG=False):
         asyncio.run(application(scope, receive, send))  # type: ignore[arg-type] # A coroutine.
-    start, end = sent
-    return start["status"], dict(start["headers"]), end["body"]
+    return sent
 
 
 @pytest.fixture
@@ -94,12 +98,18 @@ def doors(front: Front) -> Doors:
     return Doors(front, handler, ThreadPoolExecutor(1))
 
 
-def test_a_pod_is_asked_about_in_front_whole(doors: Doors, front: Front) -> None:
-    status, headers, body = asked(doors, "/admit/hopper/pods", b'{"a":', b" 1}")
+@pytest.mark.parametrize(
+    ("where", "door"),
+    [("/admit/hopper/pods", "admit"), ("/stamp/hopper", "stamp"), ("/warn/hopper", "warn")],
+)
+def test_a_door_is_asked_in_front_with_the_whole_body(
+    doors: Doors, front: Front, where: str, door: str
+) -> None:
+    status, headers, body = asked(doors, scope_of(where), b'{"a":', b" 1}")
 
     assert (status, body) == (200, b'{"pods": true}')
     assert headers == {b"content-type": b"application/json", b"content-length": b"14"}
-    assert front.asked == [("hopper", b'{"a": 1}')]
+    assert front.asked == [(door, "hopper", b'{"a": 1}')]
 
 
 @pytest.mark.parametrize(
@@ -109,9 +119,8 @@ def test_everything_else_is_asked_of_django(
     doors: Doors, front: Front, where: str, method: str
 ) -> None:
     headers = ((b"user-agent", b"kube"), (b"content-type", b"text/x"), (b"content-length", b"999"))
-    status, told, body = asked(
-        doors, where, b"some", b"thing", method=method, headers=headers, query=b"of=one"
-    )
+    scope = scope_of(where, method, headers=headers, query_string=b"of=one")
+    status, told, body = asked(doors, scope, b"some", b"thing")
 
     assert (status, told[b"x-seen"]) == (202, b"yes")
     assert told[b"content-length"] == str(len(body)).encode()
@@ -123,28 +132,81 @@ def test_everything_else_is_asked_of_django(
 
 
 @pytest.mark.parametrize(
-    "where", ["/nowhere", "/admit/hopper/podsy", "/admit/a b/pods", "/admit/é/pods", "/"]
+    "where",
+    ["/nowhere", "/admit/hopper/podsy", "/admit/a b/pods", "/admit/é/pods", "/stamp/a/b", "/"],
 )
 def test_what_is_nowhere_is_not_found(doors: Doors, front: Front, where: str) -> None:
-    assert asked(doors, where)[0] == 404
+    assert asked(doors, scope_of(where))[0] == 404
     assert front.asked == []
+
+
+def test_it_lives_however_long_others_wait(front: Front) -> None:
+    """No thread is asked: there is none."""
+    threads = ThreadPoolExecutor(1)
+    threads.shutdown()
+    doors = Doors(front, PlainHandler(), threads)
+
+    assert asked(doors, scope_of("/healthz", "GET"))[::2] == (200, b'{"status": "alive"}')
 
 
 def test_what_is_larger_than_any_review_is_not_read_to_its_end(doors: Doors, front: Front) -> None:
     half = bytes(BYTES_MAX // 2 + 1)
 
-    status, _, body = asked(doors, "/admit/hopper/pods", half, half, half)
+    status, _, body = asked(doors, scope_of("/admit/hopper/pods"), half, half, half)
 
     assert (status, body) == (413, b"No review is as large.")
     assert front.asked == []
 
 
-def test_only_http_is_answered(doors: Doors) -> None:
-    async def never(*_: object) -> Message:
-        raise AssertionError
+def test_bodies_that_come_at_the_same_time_are_bounded_together(
+    doors: Doors, front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("config.admission_asgi.READING_BYTES_MAX", 10)
 
+    assert asked(doors, scope_of("/stamp/hopper"), b"12345", b"678901")[0] == 503
+    # What was refused, and what was answered, is not kept.
+    assert asked(doors, scope_of("/stamp/hopper"), b"12345", b"67890")[0] == 200
+    assert asked(doors, scope_of("/stamp/hopper"), b"12345", b"67890")[0] == 200
+    assert len(front.asked) == 2
+
+
+def test_a_body_that_does_not_end_is_not_waited_for(
+    doors: Doors, front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("config.admission_asgi.BODY_SECONDS", 0.05)
+    parts = [b"{"]
+
+    async def receive() -> Message:
+        if not parts:
+            await asyncio.Event().wait()
+        return {"type": "http.request", "body": parts.pop(), "more_body": True}
+
+    start, end = answered(doors, scope_of("/admit/hopper/pods"), receive)
+
+    assert (start["status"], end["body"]) == (408, b"The request did not come in time.")
+    assert front.asked == []
+
+
+def test_a_client_that_goes_away_has_asked_nothing(doors: Doors, front: Front) -> None:
+    messages: list[Message] = [
+        {"type": "http.request", "body": b"{}", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    assert answered(doors, scope_of("/admit/hopper/pods"), receive) == []
+    assert front.asked == []
+
+
+def test_only_http_is_answered(doors: Doors) -> None:
+    async def connect() -> Message:
+        return {"type": "websocket.connect"}
+
+    assert answered(doors, {"type": "websocket"}, connect) == [{"type": "websocket.close"}]
     with pytest.raises(ValueError, match="not lifespan"):
-        asyncio.run(doors({"type": "lifespan"}, never, never))  # type: ignore[arg-type] # As above.
+        answered(doors, {"type": "lifespan"}, connect)
 
 
 def test_without_names_every_certificate_may_ask(doors: Doors) -> None:
@@ -154,33 +216,29 @@ def test_without_names_every_certificate_may_ask(doors: Doors) -> None:
 
 @pytest.mark.parametrize("name", [None, "", "another"])
 @pytest.mark.parametrize(
-    ("where", "is_let_through"),
+    ("where", "status"),
     [
-        ("/healthz", True),
-        ("/readyz", True),
-        ("/metrics", True),
-        ("/admit/hopper/pods", False),
-        ("/stamp/hopper", False),
-        ("/warn/hopper", False),
-        ("/admit/other/pods", False),
-        ("/healthz/", False),
-        ("//healthz", False),
-        ("/", False),
-        ("", False),
+        ("/healthz", 200),
+        ("/readyz", 404),
+        ("/metrics", 404),
+        ("/admit/hopper/pods", 403),
+        ("/stamp/hopper", 403),
+        ("/warn/hopper", 403),
+        ("/admit/other/pods", 403),
+        ("/healthz/", 403),
+        ("//healthz", 403),
+        ("/", 403),
+        ("", 403),
     ],
 )
 def test_who_shows_no_name_of_a_cluster_asks_for_none(
-    doors: Doors,
-    front: Front,
-    where: str,
-    is_let_through: bool,  # noqa: FBT001 - A table.
-    name: str | None,
+    doors: Doors, front: Front, where: str, status: int, name: str | None
 ) -> None:
     application = checking_names(doors, {"hopper": ("", "kube-apiserver")})
+    shown = {} if name is None else {CLIENT_NAME: name}
 
-    status = asked(application, where, name=name)[0]
-
-    assert status == (404 if is_let_through else 403)
+    assert asked(application, scope_of(where, "GET", **shown))[0] == status
+    assert asked(application, scope_of(where, "POST", **shown))[0] in {status, 404}
     assert front.asked == []
 
 
@@ -190,9 +248,10 @@ def test_a_certificate_asks_for_the_cluster_it_is_named_for(doors: Doors, front:
         "kube-apiserver",
     )
 
-    assert asked(application, "/admit/hopper/pods", b"{}")[0] == 200
+    assert asked(application, scope_of("/admit/hopper/pods"), b"{}")[0] == 200
     # What a request says of itself is no certificate.
-    status, _, body = asked(application, "/admit/ampere/pods", b"{}", name="y")
+    said = scope_of("/admit/ampere/pods", **{CLIENT_NAME: "y"})
+    status, _, body = asked(application, said, b"{}")
     assert status == 403
     assert body == b"The certificate of 'kube-apiserver' may not ask for cluster 'ampere'."
-    assert front.asked == [("hopper", b"{}")]
+    assert front.asked == [("admit", "hopper", b"{}")]

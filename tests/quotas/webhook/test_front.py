@@ -9,10 +9,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.conf import settings
 from django.db import connections, transaction
 from django.utils import timezone
 
-from quotas.models import QuotaLimit, Reservation
+from quotas.models import QuotaLimit
 from quotas.services.counters import open_counter
 from quotas.webhook import answers
 from quotas.webhook.figures import REGISTRY
@@ -25,6 +26,7 @@ from tests.quotas.builders import make_limit
 from tests.quotas.reviews import body, pod
 from tests.quotas.webhook.conftest import make_node
 
+SECOND = 1_000_000_000
 pytestmark = pytest.mark.usefixtures("committed_db")
 Told = dict[str, Any]
 
@@ -72,14 +74,16 @@ def threads() -> Iterator[Pool]:
         yield pool
 
 
-def pods(threads: Pool, *bodies: bytes, slug: str = "hopper") -> list[Told]:
+def pods(
+    threads: Pool, *bodies: bytes, slug: str = "hopper", door: str = answers.ADMIT
+) -> list[Told]:
     """Return what is answered to reviews that come at the same time."""
 
     async def asked() -> list[answers.Answer]:
-        together = Together(5_000_000_000, time.monotonic_ns)
+        together = Together(5 * SECOND, time.monotonic_ns)
         front = Front(together, threads, answers.terms())
         try:
-            return await asyncio.gather(*[front.pods(slug, one) for one in bodies])
+            return await asyncio.gather(*[front.answer(door, slug, one) for one in bodies])
         finally:
             await together.close()
 
@@ -164,37 +168,48 @@ def test_dry_runs_and_clusters_that_only_warn_are_asked_one_by_one(
     assert counted(limit) == (0, 0 if is_dry_run else 1, 0, 0)
 
 
+def test_the_other_doors_are_answered_in_a_thread(limit: QuotaLimit, threads: Pool) -> None:
+    know_facts()
+
+    (told,) = pods(threads, body(pod(1)), door=answers.WARN)
+
+    assert told["http"] == 200
+    assert threads.given == 1
+    assert counted(limit) == (0, 0, 0, 0)
+
+
+def test_who_has_waited_for_a_thread_too_long_is_told_so_and_not_counted(
+    limit: QuotaLimit, threads: Pool
+) -> None:
+    know_facts()
+    long_ago = time.monotonic_ns() - settings.ADMISSION_DEADLINE_SECONDS * SECOND
+
+    told = answers.answer(answers.ADMIT, "hopper", *reviews(1), begin=long_ago)
+
+    assert json.loads(told.body)["response"]["status"]["code"] == 503
+    assert counted(limit) == (0, 0, 0, 0)
+    # It says nothing of the ledger: the next one is asked.
+    assert reasons(pods(threads, *reviews(1))) == ["allowed"]
+
+
 def test_a_cluster_nobody_knows_is_not_found(threads: Pool) -> None:
     (told,) = pods(threads, *reviews(1), slug="nowhere")
 
     assert told == {"http": 404, "error": "No active cluster is called nowhere."}
 
 
-@pytest.mark.parametrize(
-    ("policy", "reason"), [("allow", "undecided_allowed"), ("deny", "undecided_refused")]
-)
-def test_a_ledger_that_takes_no_connection_decides_nothing(
-    limit: QuotaLimit,
-    threads: Pool,
-    monkeypatch: pytest.MonkeyPatch,
-    policy: str,
-    reason: str,
+def test_a_shared_connection_that_is_refused_leaves_each_to_ask_alone(
+    limit: QuotaLimit, threads: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Cluster.objects.update(admission_on_failure=policy)
     know_facts()
 
     async def refuse(**_: object) -> psycopg.AsyncConnection:
-        raise psycopg.OperationalError("no route")
+        raise psycopg.OperationalError("too many clients already")
 
     monkeypatch.setattr(psycopg.AsyncConnection, "connect", refuse)
-    told = pods(threads, *reviews(3))
 
-    assert reasons(told) == [reason] * 3
-    assert counted(limit) == (0, 0, 0, 0)
-    assert Reservation.objects.count() == 0
-    # The threads know as well, and try nothing for a moment.
-    assert threads.given < 3
-    assert reasons(pods(threads, body(pod(1), dryRun=True))) == [reason]
+    assert reasons(pods(threads, *reviews(3))) == ["allowed"] * 3
+    assert counted(limit) == (0, 3, 0, 0)
 
 
 def test_answers_of_both_ways_are_counted_once(limit: QuotaLimit, threads: Pool) -> None:

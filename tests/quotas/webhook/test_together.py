@@ -2,23 +2,27 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import psycopg
 import pytest
 from django.db import OperationalError, connection, connections, transaction
+from psycopg.pq.abc import PGconn
 
 from quotas.domain.admission import PodQuestion, Verdict, VerdictCode
 from quotas.models import QuotaLimit, Reservation
 from quotas.services.admission import admit, admit_together, question_json
 from quotas.services.counters import open_counter
 from quotas.webhook import together as module
-from quotas.webhook.together import NotConnectedError, Together
+from quotas.webhook.guard import cut_socket
+from quotas.webhook.together import Together
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster
 from tests.cast import make_cast
 from tests.quotas.admitting import TTL_SECONDS, counted, demand, drifted, question
 from tests.quotas.builders import make_limit
+from tests.quotas.webhook.connecting import connected_as_admission, is_given_up
 
 SECOND = 1_000_000_000
 DEADLINE_NANOSECONDS = 5 * SECOND
@@ -68,21 +72,24 @@ def alone(one: PodQuestion) -> Verdict:
         connections.close_all()
 
 
+def asked(one: PodQuestion) -> str:
+    return question_json(one, at=AT, ttl_seconds=TTL_SECONDS, unbound="deny")
+
+
 async def answer(asks: Together, one: PodQuestion) -> str:
     """Return what is answered to one pod, as the door asks."""
-    text = question_json(one, at=AT, ttl_seconds=TTL_SECONDS, unbound="deny")
-    if await asks.let_in(text):
+    if await asks.let_in(asked(one)):
         return VerdictCode.ALLOWED.value
     return (await asyncio.to_thread(alone, one)).code.value
 
 
-def answers(*asked: PodQuestion, nanoseconds: int = DEADLINE_NANOSECONDS) -> list[str]:
+def answers(*every: PodQuestion) -> list[str]:
     """Return what is answered to pods that ask at the same time."""
 
     async def all_at_once() -> list[str]:
-        asks = Together(nanoseconds, time.monotonic_ns)
+        asks = Together(DEADLINE_NANOSECONDS, time.monotonic_ns)
         try:
-            return await asyncio.gather(*[answer(asks, one) for one in asked])
+            return await asyncio.gather(*[answer(asks, one) for one in every])
         finally:
             await asks.close()
 
@@ -135,12 +142,12 @@ def test_two_processes_let_in_no_pod_twice(place: tuple[Cluster, QuotaLimit]) ->
     """Each has a connection of its own, and they meet at the same counters."""
     cluster, limit = place
     QuotaLimit.objects.update(limit_units=40)
-    asked = pods(cluster, 64)
+    every = pods(cluster, 64)
 
     async def both() -> list[str]:
         pair = [Together(DEADLINE_NANOSECONDS, time.monotonic_ns) for _ in range(2)]
         try:
-            return await asyncio.gather(*[answer(pair[n % 2], one) for n, one in enumerate(asked)])
+            return await asyncio.gather(*[answer(pair[n % 2], one) for n, one in enumerate(every)])
         finally:
             for asks in pair:
                 await asks.close()
@@ -158,11 +165,12 @@ def test_a_connection_that_was_ended_is_replaced(
 
     def end() -> None:
         with psycopg.connect(superuser_url, autocommit=True) as superuser:
-            superuser.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            ended = superuser.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-                " AND query LIKE '%%quotas_admit_many%%'"
-            )
+                " AND query LIKE '%quotas_admit_many%'"
+            ).fetchall()
+        assert ended == [(True,)]
 
     async def scene() -> list[str]:
         asks = Together(DEADLINE_NANOSECONDS, time.monotonic_ns)
@@ -195,9 +203,8 @@ def test_counters_that_somebody_holds_are_waited_for_by_each_alone(
 
         async def scene() -> Verdict:
             asks = Together(DEADLINE_NANOSECONDS, time.monotonic_ns)
-            text = question_json(one, at=AT, ttl_seconds=TTL_SECONDS, unbound="deny")
             try:
-                assert not await asks.let_in(text)
+                assert not await asks.let_in(asked(one))
                 return await asyncio.to_thread(hurried)
             finally:
                 await asks.close()
@@ -211,35 +218,155 @@ def test_counters_that_somebody_holds_are_waited_for_by_each_alone(
     assert counted(limit) == (0, 1, 0, 0)
 
 
-def test_a_statement_that_takes_longer_than_a_turn_is_cut_and_counts_nothing(
-    place: tuple[Cluster, QuotaLimit], superuser_url: str
-) -> None:
-    cluster, limit = place
-    patient = "ALTER FUNCTION quotas_admit_many(jsonb) SET lock_timeout = "
-    (one,) = pods(cluster, 1)
-
-    async def scene() -> tuple[bool, int]:
-        asks = Together(SECOND // 5, time.monotonic_ns)
-        text = question_json(one, at=AT, ttl_seconds=TTL_SECONDS, unbound="deny")
-        begin = time.monotonic_ns()
+@pytest.fixture
+def patient(superuser_url: str) -> Iterator[psycopg.Connection]:
+    """Return a superuser's connection, while statements of several wait for counters."""
+    waits = "ALTER FUNCTION quotas_admit_many(jsonb) SET lock_timeout = "
+    with psycopg.connect(superuser_url, autocommit=True) as superuser:
+        superuser.execute(f"{waits}'20s'")
         try:
-            return await asks.let_in(text), time.monotonic_ns() - begin
+            yield superuser
+        finally:
+            superuser.execute(f"{waits}'25ms'")
+
+
+@pytest.mark.parametrize("faults", [0, 2], ids=["at_once", "after_faults"])
+def test_a_statement_that_takes_longer_than_a_turn_is_cut_and_counts_nothing(
+    place: tuple[Cluster, QuotaLimit],
+    patient: psycopg.Connection,
+    superuser_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    faults: int,
+) -> None:
+    """The turn itself ends: the next question is asked on another connection."""
+    cluster, limit = place
+    first, second = pods(cluster, 2)
+    left = [OSError("no descriptor")] * faults
+
+    def cut(connection: PGconn) -> None:
+        if left:
+            raise left.pop()
+        cut_socket(connection)
+
+    monkeypatch.setattr(module, "cut_socket", cut)
+
+    async def scene(holding: psycopg.Connection) -> list[bool]:
+        now = [0]
+        asks = Together(SECOND // 5, lambda: now[0])
+        try:
+            told = [await asks.let_in(asked(first))]
+            await asyncio.wait_for(asks.rest(), 5)
+            assert await asyncio.to_thread(is_given_up, superuser_url)
+            holding.rollback()
+            now[0] = 2 * SECOND
+            return [*told, await asks.let_in(asked(second))]
         finally:
             await asks.close()
 
-    with psycopg.connect(superuser_url, autocommit=True) as superuser:
-        superuser.execute(f"{patient}'20s'")
-        try:
-            with psycopg.connect(superuser_url) as holding:
-                holding.execute("LOCK TABLE quotas_quotacounter IN ACCESS EXCLUSIVE MODE")
-                is_let_in, took = asyncio.run(scene())
-                holding.rollback()
-        finally:
-            superuser.execute(f"{patient}'25ms'")
+    with connected_as_admission(9), psycopg.connect(superuser_url) as holding:
+        holding.execute("LOCK TABLE quotas_quotacounter IN ACCESS EXCLUSIVE MODE")
+        assert asyncio.run(scene(holding)) == [False, True]
 
-    assert not is_let_in
-    assert took < 2 * SECOND
-    assert answers(one)[0] in {"allowed", "allowed_before"}
+    assert left == []
+    assert not patient.closed
+    assert counted(limit) == (0, 1, 0, 0)
+    assert drifted() == []
+
+
+def test_a_connection_that_takes_long_is_there_for_a_later_turn(
+    place: tuple[Cluster, QuotaLimit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, limit = place
+    one, other = pods(cluster, 2)
+    connect = psycopg.AsyncConnection.connect
+    tried: list[int] = []
+
+    async def scene() -> tuple[bool, list[int]]:
+        go = asyncio.Event()
+
+        async def slowly(**parameters: Any) -> psycopg.AsyncConnection:  # noqa: ANN401 - As it takes them.
+            tried.append(1)
+            await go.wait()
+            return await connect(**parameters)
+
+        monkeypatch.setattr(psycopg.AsyncConnection, "connect", slowly)
+        now = [0]
+        asks = Together(SECOND // 10, lambda: now[0])
+        try:
+            assert not await asks.let_in(asked(one))
+            go.set()
+            await asyncio.wait_for(asks.rest(), 5)
+            now[0] = 2 * SECOND
+            return await asks.let_in(asked(other)), tried
+        finally:
+            await asks.close()
+
+    assert asyncio.run(scene()) == (True, [1])
+    assert counted(limit) == (0, 1, 0, 0)
+
+
+def test_the_statement_is_prepared_once(
+    place: tuple[Cluster, QuotaLimit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, _ = place
+    seen: list[tuple[Any, ...]] = []
+
+    async def looking(
+        *, questions: Sequence[str], using: psycopg.AsyncConnection
+    ) -> Collection[int]:
+        numbers = await admit_together(questions=questions, using=using)
+        found = await using.execute("SELECT statement FROM pg_prepared_statements", prepare=False)
+        seen[:] = await found.fetchall()
+        return numbers
+
+    monkeypatch.setattr(module, "admit_together", looking)
+
+    assert answers(*pods(cluster, 3)) == ["allowed"] * 3
+    assert seen == [("SELECT quotas_admit_many($1::jsonb)",)]
+
+
+def test_a_fault_of_ours_leaves_each_to_ask_alone(
+    place: tuple[Cluster, QuotaLimit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, limit = place
+
+    async def fail(**_: object) -> Collection[int]:
+        raise ValueError("no")
+
+    monkeypatch.setattr(module, "admit_together", fail)
+
+    assert answers(*pods(cluster, 4)) == ["allowed"] * 4
+    assert counted(limit) == (0, 4, 0, 0)
+
+
+def test_a_ledger_that_is_busy_after_it_was_away_is_asked_again(
+    place: tuple[Cluster, QuotaLimit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, limit = place
+    errors = [psycopg.errors.AdminShutdown("away"), psycopg.errors.LockNotAvailable("busy")]
+    now = [0]
+
+    async def troubled(
+        *, questions: Sequence[str], using: psycopg.AsyncConnection
+    ) -> Collection[int]:
+        if errors:
+            raise errors.pop(0)
+        return await admit_together(questions=questions, using=using)
+
+    monkeypatch.setattr(module, "admit_together", troubled)
+
+    async def scene() -> list[bool]:
+        asks = Together(DEADLINE_NANOSECONDS, lambda: now[0])
+        one, other = pods(cluster, 2)
+        try:
+            told = [await asks.let_in(asked(one))]
+            now[0] = SECOND
+            told.append(await asks.let_in(asked(one)))
+            return [*told, await asks.let_in(asked(other))]
+        finally:
+            await asks.close()
+
+    assert asyncio.run(scene()) == [False, False, True]
     assert counted(limit) == (0, 1, 0, 0)
 
 
@@ -257,27 +384,23 @@ def test_a_statement_that_is_refused_leaves_each_to_ask_alone(
     assert counted(limit) == (0, 8, 0, 0)
 
 
-def test_a_ledger_that_takes_no_connection_is_tried_once_and_left_alone_for_a_moment(
+def test_a_ledger_that_refuses_a_connection_is_left_alone_for_a_moment(
     place: tuple[Cluster, QuotaLimit], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster, limit = place
     tried: list[int] = []
-    one, other = pods(cluster, 2)
 
     async def refuse(**_: object) -> psycopg.AsyncConnection:
         tried.append(1)
-        raise psycopg.OperationalError("no route")
+        raise psycopg.OperationalError("too many clients already")
 
-    async def scene() -> str:
-        asks = Together(DEADLINE_NANOSECONDS, lambda: 0)
-        text = question_json(one, at=AT, ttl_seconds=TTL_SECONDS, unbound="deny")
-        with pytest.raises(NotConnectedError, match="no route"):
-            await asks.let_in(text)
+    async def scene() -> list[str]:
         # The clock stands still: nobody tries again, and each asks by itself.
-        return await answer(asks, other)
+        asks = Together(DEADLINE_NANOSECONDS, lambda: 0)
+        return [await answer(asks, one) for one in pods(cluster, 3)]
 
     monkeypatch.setattr(psycopg.AsyncConnection, "connect", refuse)
 
-    assert asyncio.run(scene()) == "allowed"
+    assert asyncio.run(scene()) == ["allowed"] * 3
     assert tried == [1]
-    assert counted(limit) == (0, 1, 0, 0)
+    assert counted(limit) == (0, 3, 0, 0)

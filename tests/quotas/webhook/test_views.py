@@ -52,13 +52,12 @@ def test_a_closed_cluster_is_not_found(doors: Doors, hopper: Cluster) -> None:
     assert doors.admit(pod()).status == 404
 
 
-def test_it_lives_and_is_ready(doors: Doors) -> None:
-    assert doors.get("/healthz").body == {"status": "alive"}
+def test_it_is_ready(doors: Doors) -> None:
     assert doors.get("/readyz").body == {"status": "ready"}
 
 
 def test_answers_tell_their_length_so_that_they_go_out_whole() -> None:
-    answer = views.healthz(RequestFactory().get("/healthz"))
+    answer = views.readyz(RequestFactory().get("/readyz"))
 
     assert answer.headers["Content-Length"] == str(len(answer.content))
 

@@ -1,0 +1,170 @@
+"""The worker's connections: who comes is taken in turn, who says nothing is let go."""
+
+import asyncio
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from gunicorn.config import Config  # type: ignore[import-untyped] # It has no types.
+from gunicorn.glogging import Logger  # type: ignore[import-untyped] # As above.
+
+from config import admission_worker
+from config.admission_worker import AdmissionWorker, NamingProtocol, Taking
+
+REQUEST = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+async def answer(scope: dict[str, Any], _: object, send: Callable[..., Awaitable[None]]) -> None:
+    """Answer with the client's name; at /slow only after a while."""
+    if scope["path"] == "/slow":
+        await asyncio.sleep(0.3)
+    told = scope[admission_worker.CLIENT_NAME].encode() or b"nobody"
+    headers = [(b"content-length", b"%d" % len(told))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": told})
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        yield made
+
+
+def worker(loop: asyncio.AbstractEventLoop, connections: int = 100) -> AdmissionWorker:
+    """Return one that was not begun by gunicorn, with what connections need of it."""
+    settings = Config()
+    made = AdmissionWorker.__new__(AdmissionWorker)
+    needed = {
+        "cfg": settings,
+        "log": Logger(settings),
+        "asgi": answer,
+        "loop": loop,
+        "alive": True,
+        "nr": 0,
+        "nr_conns": 0,
+        "max_requests": sys.maxsize,
+        "worker_connections": connections,
+        "connections": set(),
+        "state": {},
+    }
+    for name, value in needed.items():
+        setattr(made, name, value)
+    return made
+
+
+async def opened(listener: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection(*listener.getsockname())
+
+
+async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    writer.write(REQUEST)
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    return await reader.readexactly(6)
+
+
+def run(listener: socket.socket, scene: Callable[[Any], Awaitable[Any]], most: int = 100) -> Any:  # noqa: ANN401 - What the scene returns.
+    """Play a scene with a process that takes connections."""
+
+    async def played() -> Any:  # noqa: ANN401 - As above.
+        loop = asyncio.get_running_loop()
+        made = worker(loop, most)
+        taking = Taking(loop, lambda: NamingProtocol(made), listener, None)
+        try:
+            async with asyncio.timeout(20):
+                return await scene(made)
+        finally:
+            taking.close()
+            await taking.wait_closed()
+            for connection in list(made.connections):
+                connection.transport.abort()
+
+    return asyncio.run(played())
+
+
+def test_who_shows_no_certificate_is_nobody(listener: socket.socket) -> None:
+    async def scene(_: object) -> list[bytes]:
+        reader, writer = await opened(listener)
+        return [await answered(reader, writer), await answered(reader, writer)]
+
+    assert run(listener, scene) == [b"nobody", b"nobody"]
+
+
+def test_a_connection_on_which_nobody_asks_is_ended(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission_worker, "SILENCE_SECONDS", 0.2)
+
+    async def scene(_: object) -> tuple[bytes, bytes]:
+        silent, half = await opened(listener), await opened(listener)
+        asking = await opened(listener)
+        half[1].write(REQUEST[:20])
+        told = await answered(*asking)
+        for reader, _ in (silent, half):
+            with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+                await reader.readexactly(1)
+        # Who has asked is kept, as long as gunicorn keeps it.
+        return told, await answered(*asking)
+
+    assert run(listener, scene) == (b"nobody", b"nobody")
+
+
+def test_no_more_connections_are_kept_than_there_is_room_for(listener: socket.socket) -> None:
+    async def scene(_: object) -> bytes:
+        first, second = await opened(listener), await opened(listener)
+        await answered(*first)
+        await answered(*second)
+        reader, writer = await opened(listener)
+        with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+            await answered(reader, writer)
+        return await answered(*first)
+
+    assert run(listener, scene, most=2) == b"nobody"
+
+
+def test_a_burst_of_connections_is_shared_by_two_processes(listener: socket.socket) -> None:
+    """Two that listen on one socket stand for them; each has its own descriptor, as they would."""
+
+    async def scene(first: AdmissionWorker) -> tuple[int, int]:
+        loop = asyncio.get_running_loop()
+        second = worker(loop)
+        taking = Taking(loop, lambda: NamingProtocol(second), listener.dup(), None)
+        try:
+            burst = await asyncio.gather(*[opened(listener) for _ in range(16)])
+            await asyncio.gather(*[answered(*one) for one in burst])
+            return len(first.connections), len(second.connections)
+        finally:
+            taking.close()
+
+    first, second = run(listener, scene)
+
+    assert first + second == 16
+    assert min(first, second) >= 4
+
+
+def test_a_worker_that_ends_lets_go_of_who_asks_nothing_and_answers_who_waits(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission_worker, "LEAVE_SECONDS", 0.05)
+    monkeypatch.setattr(admission_worker, "LOOK_SECONDS", 0.05)
+
+    async def scene(made: AdmissionWorker) -> tuple[bytes, bytes]:
+        idle, asking = await opened(listener), await opened(listener)
+        await answered(*idle)
+        asking[1].write(REQUEST.replace(b"/healthz", b"/slow"))
+        await asyncio.sleep(0.05)
+        made.handle_exit_signal()
+        late = await opened(listener)
+        with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+            await late[0].readexactly(1)
+        with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+            await idle[0].readexactly(1)
+        head = await asking[0].readuntil(b"\r\n\r\n")
+        return head, await asking[0].readexactly(6)
+
+    head, told = run(listener, scene)
+
+    assert told == b"nobody"
+    assert b"connection: close" in head.lower()
