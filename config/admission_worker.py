@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
+import uvloop
 from gunicorn.asgi.protocol import ASGIProtocol  # type: ignore[import-untyped] # It has no types.
 from gunicorn.workers import gasgi  # type: ignore[import-untyped] # As above.
 
@@ -155,7 +156,7 @@ class Taking:
             taken.close()
 
 
-class TakingLoop(asyncio.SelectorEventLoop):
+class TakingLoop(uvloop.Loop):
     """An event loop whose servers take one connection after the other."""
 
     async def create_server(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - As it is inherited.

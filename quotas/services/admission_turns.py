@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import timedelta
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 TOGETHER_MAX: Final = 16
 """So many ask in one statement: nobody waits longer for a larger one."""
@@ -37,7 +37,7 @@ class Turns:
     ) -> None:
         """Nobody asks."""
         self._ask = ask
-        self._patience_seconds = patience.total_seconds()
+        self._patience = _Patience(patience)
         self._pace_seconds = pace.total_seconds()
         self._waiting: dict[asyncio.Future[bool], str] = {}
         self._asking: asyncio.Task[None] | None = None
@@ -54,15 +54,14 @@ class Turns:
         Raises:
             Exception: What asking raised, to all that it was asked for.
         """
-        loop = asyncio.get_running_loop()
-        turn: asyncio.Future[bool] = loop.create_future()
+        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting[turn] = question
+        self._patience.begin(turn)
         self._begin()
-        impatience = loop.call_later(self._patience_seconds, _give_up, turn)
         try:
             return await turn
         finally:
-            impatience.cancel()
+            self._patience.end(turn)
             self._waiting.pop(turn, None)
 
     def _begin(self) -> None:
@@ -105,7 +104,35 @@ class Turns:
                 turn.set_result(number in numbers)
 
 
-def _give_up(turn: asyncio.Future[bool]) -> None:
-    """Let one ask by itself; a pod that is let in meanwhile counts once all the same."""
-    if not turn.done():
-        turn.set_result(False)
+class _Patience:
+    """Lets each ask by itself who has waited for so long; one timer looks after all.
+
+    A pod that is let in meanwhile counts once all the same.
+    """
+
+    def __init__(self, patience: timedelta) -> None:
+        self._seconds = patience.total_seconds()
+        # Who has waited longest stands first.
+        self._begun: dict[asyncio.Future[bool], Any] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, turn: asyncio.Future[bool]) -> None:
+        """Look after one that begins to wait."""
+        loop = asyncio.get_running_loop()
+        self._begun[turn] = loop.time()
+        if self._timer is None:
+            self._timer = loop.call_later(self._seconds, self._look)
+
+    def end(self, turn: asyncio.Future[bool]) -> None:
+        """Look after one no longer."""
+        self._begun.pop(turn, None)
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = None
+        for turn, begun in list(self._begun.items()):
+            if begun + self._seconds > loop.time():
+                self._timer = loop.call_at(begun + self._seconds, self._look)
+                return
+            if not turn.done():
+                turn.set_result(False)
