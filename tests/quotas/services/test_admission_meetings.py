@@ -1,7 +1,7 @@
 """Pods that are asked about while somebody else is half way: what stands, and what is answered."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
@@ -14,7 +14,6 @@ from tests.quotas.admitting import counted, demand, drifted, question
 from tests.quotas.services.test_admit_many import alone, limited, placed, together
 
 PATIENCE_SECONDS = 20
-PATIENT = "ALTER FUNCTION quotas_admit_many(jsonb) SET lock_timeout = %s"
 
 
 def while_held(call: Callable[[], object], meanwhile: Callable[[], object]) -> object:
@@ -45,17 +44,6 @@ def while_held(call: Callable[[], object], meanwhile: Callable[[], object]) -> o
         return future.result(timeout=PATIENCE_SECONDS)
     finally:
         pool.shutdown()
-
-
-@pytest.fixture
-def patient(superuser_url: str) -> Iterator[psycopg.Connection]:
-    """Return a superuser's connection, while statements of several wait for counters."""
-    with psycopg.connect(superuser_url, autocommit=True) as superuser:
-        superuser.execute(PATIENT % "'20s'")
-        try:
-            yield superuser
-        finally:
-            superuser.execute(PATIENT % "'25ms'")
 
 
 @pytest.mark.usefixtures("committed_db")

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import psycopg
@@ -216,18 +216,6 @@ def test_counters_that_somebody_holds_are_waited_for_by_each_alone(
     assert counted(limit) == (0, 0, 0, 0)
     assert answers(one) == ["allowed"]
     assert counted(limit) == (0, 1, 0, 0)
-
-
-@pytest.fixture
-def patient(superuser_url: str) -> Iterator[psycopg.Connection]:
-    """Return a superuser's connection, while statements of several wait for counters."""
-    waits = "ALTER FUNCTION quotas_admit_many(jsonb) SET lock_timeout = "
-    with psycopg.connect(superuser_url, autocommit=True) as superuser:
-        superuser.execute(f"{waits}'20s'")
-        try:
-            yield superuser
-        finally:
-            superuser.execute(f"{waits}'25ms'")
 
 
 @pytest.mark.parametrize("faults", [0, 2], ids=["at_once", "after_faults"])
