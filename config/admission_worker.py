@@ -150,9 +150,13 @@ class Taking:
             await self._loop.connect_accepted_socket(
                 self._factory, taken, ssl=self._tls, ssl_handshake_timeout=patience
             )
-        except OSError as error:
+        except ssl.SSLError as error:
             # Whoever shows no certificate, or a strange one, is not let in; that they came is told.
-            logger.warning("admission.no_handshake", reason=str(error) or type(error).__name__)
+            logger.warning("admission.no_handshake", reason=str(error))
+            taken.close()
+        except OSError as error:
+            # They went away again, as probes do that only look whether somebody listens.
+            logger.debug("admission.no_handshake", reason=type(error).__name__)
             taken.close()
 
 

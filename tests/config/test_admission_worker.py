@@ -2,8 +2,11 @@
 
 import asyncio
 import socket
+import ssl
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from gunicorn.glogging import Logger  # type: ignore[import-untyped] # As above.
 
 from config import admission_worker
 from config.admission_worker import AdmissionWorker, NamingProtocol, Taking
+from metering.adapters.simulated_cluster.kubernetes_api.tls import make_identity
 
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -168,3 +172,55 @@ def test_a_worker_that_ends_lets_go_of_who_asks_nothing_and_answers_who_waits(
 
     assert told == b"nobody"
     assert b"connection: close" in head.lower()
+
+
+class Log:
+    """Keeps what is told, and tells that something was."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+        self.is_told = asyncio.Event()
+
+    def warning(self, event: str, **_: object) -> None:
+        self.told.append((event, "warning"))
+        self.is_told.set()
+
+    def debug(self, event: str, **_: object) -> None:
+        self.told.append((event, "debug"))
+        self.is_told.set()
+
+
+@pytest.mark.parametrize(
+    ("is_tls", "level"), [(True, "warning"), (False, "debug")], ids=["no_certificate", "a_probe"]
+)
+def test_a_handshake_that_fails_is_told(
+    listener: socket.socket,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_tls: bool,  # noqa: FBT001 - A table.
+    level: str,
+) -> None:
+    identity = make_identity(tmp_path)
+    required = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=identity.authority_pem)
+    required.load_cert_chain(identity.certificate_path, identity.key_path)
+    required.verify_mode = ssl.CERT_REQUIRED
+    nobody = ssl.create_default_context(cadata=identity.authority_pem)
+
+    async def scene() -> None:
+        loop = asyncio.get_running_loop()
+        taking = Taking(loop, lambda: NamingProtocol(worker(loop)), listener, required)
+        with suppress(OSError, asyncio.IncompleteReadError):
+            reader, writer = await asyncio.open_connection(
+                *listener.getsockname(), ssl=nobody if is_tls else None
+            )
+            if not is_tls:
+                writer.close()
+            await reader.readexactly(1)
+        await asyncio.wait_for(log.is_told.wait(), 20)
+        taking.close()
+
+    log = Log()
+    monkeypatch.setattr(admission_worker, "logger", log)
+    asyncio.run(scene())
+
+    assert log.told == [("admission.no_handshake", level)]
