@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from metering.domain.exceptions import REMEDIES, ExceptionKind
+from metering.domain.exceptions import REMEDIES, UNKNOWN_RESOURCE_REMEDY, ExceptionKind
 from metering.models import CapacityRecord
 from metering.protocols import PodObservation
 from metering.services.sweeping import Sweep
@@ -66,7 +66,8 @@ def test_what_cannot_be_billed_is_held_and_told_until_it_can(priced: Site, name:
     assert (told["kind"], told["state"], told["held_unit_seconds"]) == (kind.value, "open", 7200)
     assert told["subject"] == f"odd {odd.requests[0].resource}"
     assert told["summary"]
-    assert told["remedy"] == REMEDIES[kind]
+    is_nameless = kind is ExceptionKind.UNKNOWN_DEVICE
+    assert told["remedy"] == (UNKNOWN_RESOURCE_REMEDY if is_nameless else REMEDIES[kind])
     assert priced.billed() == {"13:00": 3600}
 
     put_right(priced)
