@@ -22,6 +22,7 @@ from django.conf import settings
 
 from config.admission_worker import CLIENT_NAME, Application, Scope
 from config.admission_wsgi import Environ, PlainHandler, only_admission
+from quotas.domain.admission_review import REVIEW_BYTES_MAX
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -31,8 +32,6 @@ CLUSTER_PATH = re.compile(r"/(?:admit|stamp|warn)/([-\w]+)(?:/.*)?", re.ASCII)
 DOOR_PATH = re.compile(r"/(?:(admit)/([-\w]+)/pods|(stamp|warn)/([-\w]+))", re.ASCII)
 COMMON_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 """What tells nothing of a cluster's own: every signed certificate may look."""
-BYTES_MAX = 8 * 1024 * 1024
-"""More than this of a body is not read: no review is larger."""
 READING_BYTES_MAX = 256 * 1024 * 1024
 """So much of all bodies of a process is kept while they come."""
 BODY_SECONDS = 10
@@ -186,7 +185,7 @@ class Bodies:
                 part = message.get("body", b"")
                 read += part
                 self._bytes += len(part)
-                if len(read) > BYTES_MAX:
+                if len(read) > REVIEW_BYTES_MAX:
                     return _text(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "No review is as large.")
                 if self._bytes > READING_BYTES_MAX:
                     return _text(HTTPStatus.SERVICE_UNAVAILABLE, "Too much comes at once.")

@@ -23,7 +23,7 @@ from quotas.domain import denials
 from quotas.domain.admission_review import NoReviewError, Review, read_review
 from quotas.selectors.admission_facts import AdmissionFacts, FactsCache, admission_facts
 from quotas.webhook.decisions import Decision, Terms, allowed, lets_in_unasked, refused
-from quotas.webhook.figures import count_answer
+from quotas.webhook.figures import NANOSECONDS, count_answer
 from quotas.webhook.guard import Guard, is_about_question
 from quotas.webhook.owners import decide_stamp
 from quotas.webhook.pods import decide_pod
@@ -93,7 +93,7 @@ def json_answer(body: object, status: HTTPStatus = HTTPStatus.OK) -> Answer:
 @lru_cache(maxsize=1)
 def guard() -> Guard:
     """Return what keeps the questions of this process within their time."""
-    return Guard(settings.ADMISSION_DEADLINE_SECONDS * 1_000_000_000, time.monotonic_ns)
+    return Guard(settings.ADMISSION_DEADLINE_SECONDS * NANOSECONDS, time.monotonic_ns)
 
 
 def terms() -> Terms:
@@ -106,7 +106,7 @@ def terms() -> Terms:
     )
 
 
-def undecided(slug: str, error: Error) -> Decision | Answer:
+def _undecided(slug: str, error: Error) -> Decision | Answer:
     """Return what is answered where the ledger did not decide.
 
     Args:
@@ -139,7 +139,7 @@ def _decided(review: Review, slug: str, decide: Decide, begin: int) -> Decision 
             {"error": f"No active cluster is called {slug}."}, HTTPStatus.NOT_FOUND
         )
     except Error as error:
-        return undecided(slug, error)
+        return _undecided(slug, error)
 
 
 def _question(

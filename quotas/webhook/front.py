@@ -22,12 +22,9 @@ from quotas.services.admission import question_json
 from quotas.webhook import answers
 from quotas.webhook.answers import ADMIT, FACTS, Answer
 from quotas.webhook.decisions import Decision, Terms
+from quotas.webhook.figures import NANOSECONDS
 from quotas.webhook.pods import Weighed, weigh_pod
-from quotas.webhook.together import (
-    NANOSECONDS,
-    SHARE_OF_DEADLINE,
-    Together,
-)
+from quotas.webhook.together import SHARE_OF_DEADLINE, Together
 
 ALLOWED = Verdict(VerdictCode.ALLOWED)
 

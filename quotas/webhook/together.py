@@ -6,7 +6,7 @@ in time, is asked by itself in a thread, under the guard.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +16,7 @@ from django.db import DEFAULT_DB_ALIAS, Error, OperationalError, connections
 
 from quotas.services.admission import admit_together
 from quotas.services.admission_turns import Turns
+from quotas.webhook.figures import NANOSECONDS
 from quotas.webhook.guard import LOOK_SECONDS, Breaker, LedgerAwayError, cut_socket, is_away
 
 logger = structlog.get_logger(__name__)
@@ -23,7 +24,6 @@ logger = structlog.get_logger(__name__)
 SHARE_OF_DEADLINE = 8
 """By so much of a question's time it may wait for its turn, and by as much its turn may take: what
 is left is what the ledger gives one that asks by itself."""
-NANOSECONDS = 1_000_000_000
 
 
 class Together:
@@ -32,19 +32,12 @@ class Together:
     Args:
         nanoseconds: How long somebody waits for a turn, and how long a turn takes at most.
         clock: Returns nanoseconds that only grow.
-        parameters: What psycopg connects with; None for those of Django's own connection.
     """
 
-    def __init__(
-        self,
-        nanoseconds: int,
-        clock: Callable[[], int],
-        parameters: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, nanoseconds: int, clock: Callable[[], int]) -> None:
         """Connect with the first question."""
         self._nanoseconds = nanoseconds
         self._clock = clock
-        self._parameters = parameters
         self._breaker = Breaker(clock)
         self._connection: psycopg.AsyncConnection | None = None
         self._connecting: asyncio.Task[psycopg.AsyncConnection] | None = None
@@ -146,9 +139,7 @@ class Together:
         return self._connection
 
     async def _connect(self) -> psycopg.AsyncConnection:
-        return await psycopg.AsyncConnection.connect(
-            **(self._parameters or own_parameters()), autocommit=True
-        )
+        return await psycopg.AsyncConnection.connect(**own_parameters(), autocommit=True)
 
     def _left_seconds(self, end: int) -> Any:  # noqa: ANN401 - Seconds, as asyncio takes them.
         return max(0, end - self._clock()) / NANOSECONDS

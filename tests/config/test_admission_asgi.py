@@ -12,9 +12,10 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.test import override_settings
 from django.urls import path
 
-from config.admission_asgi import BYTES_MAX, Doors, checking_names
+from config.admission_asgi import Doors, checking_names
 from config.admission_worker import CLIENT_NAME, Application, common_name, naming
 from config.admission_wsgi import PlainHandler
+from quotas.domain.admission_review import REVIEW_BYTES_MAX
 from quotas.webhook.answers import Answer
 
 Message = dict[str, Any]
@@ -150,7 +151,7 @@ def test_it_lives_however_long_others_wait(front: Front) -> None:
 
 
 def test_what_is_larger_than_any_review_is_not_read_to_its_end(doors: Doors, front: Front) -> None:
-    half = bytes(BYTES_MAX // 2 + 1)
+    half = bytes(REVIEW_BYTES_MAX // 2 + 1)
 
     status, _, body = asked(doors, scope_of("/admit/hopper/pods"), half, half, half)
 
