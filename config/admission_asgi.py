@@ -34,8 +34,6 @@ COMMON_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 """What tells nothing of a cluster's own: every signed certificate may look."""
 READING_BYTES_MAX = 256 * 1024 * 1024
 """So much of all bodies of a process is kept while they come."""
-BODY_SECONDS = 10
-"""No API server waits longer for its answer, so a body that takes as long is of no use."""
 ALIVE = b'{"status": "alive"}'
 TEXT = (b"content-type", b"text/plain; charset=utf-8")
 JSON = (b"content-type", b"application/json")
@@ -97,10 +95,6 @@ class Doors:
         Raises:
             ValueError: It is no HTTP request.
         """
-        if scope["type"] == "websocket":
-            await receive()
-            await send({"type": "websocket.close"})
-            return
         if scope["type"] != "http":
             raise ValueError(f"Only HTTP is answered, not {scope['type']}.")
         with suppress(ClientGoneError):
@@ -110,11 +104,7 @@ class Doors:
         if scope["path"] == "/healthz" and scope["method"] in {"GET", "HEAD"}:
             # Whoever waits for threads or for the ledger is alive.
             return Response(HTTPStatus.OK, (JSON,), ALIVE)
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                body = await self._bodies.whole(receive)
-        except TimeoutError:
-            return _text(HTTPStatus.REQUEST_TIMEOUT, "The request did not come in time.")
+        body = await self._bodies.whole(receive)
         if isinstance(body, Response):
             return body
         found = DOOR_PATH.fullmatch(scope["path"])

@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import ssl
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,11 +19,21 @@ from metering.adapters.simulated_cluster.kubernetes_api.tls import make_identity
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-async def answer(scope: dict[str, Any], _: object, send: Callable[..., Awaitable[None]]) -> None:
-    """Answer with the client's name; at /slow only after a while."""
+async def answer(
+    scope: dict[str, Any],
+    receive: Callable[[], Awaitable[dict[str, Any]]],
+    send: Callable[..., Awaitable[None]],
+) -> None:
+    """Answer with the client's name; at /slow only after a while, at /size with the body's."""
     if scope["path"] == "/slow":
         await asyncio.sleep(0.3)
     told = scope[admission_worker.CLIENT_NAME].encode() or b"nobody"
+    if scope["path"] == "/size":
+        size, more = 0, True
+        while more:
+            message = await receive()
+            size, more = size + len(message.get("body", b"")), message.get("more_body", False)
+        told = b"%06d" % size
     headers = [(b"content-length", b"%d" % len(told))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": told})
@@ -43,18 +52,15 @@ def worker(loop: asyncio.AbstractEventLoop, connections: int = 100) -> Admission
     needed = {
         "cfg": settings,
         "log": Logger(settings),
-        "asgi": answer,
         "loop": loop,
         "alive": True,
-        "nr": 0,
         "nr_conns": 0,
-        "max_requests": sys.maxsize,
         "worker_connections": connections,
         "connections": set(),
-        "state": {},
     }
     for name, value in needed.items():
         setattr(made, name, value)
+    made.answer_with(answer)
     return made
 
 
@@ -113,6 +119,111 @@ def test_a_connection_on_which_nobody_asks_is_ended(
         return told, await answered(*asking)
 
     assert run(listener, scene) == (b"nobody", b"nobody")
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        REQUEST[:20],
+        b"POST /size HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234",
+        b"POST /size HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n",
+    ],
+    ids=["half_a_head", "half_a_body", "chunks_without_an_end"],
+)
+def test_a_request_that_does_not_end_is_not_waited_for(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch, begun: bytes
+) -> None:
+    monkeypatch.setattr(admission_worker, "SILENCE_SECONDS", 0.2)
+
+    async def scene(made: AdmissionWorker) -> tuple[int, int]:
+        reader, writer = await opened(listener)
+        await answered(reader, writer)
+        writer.write(begun)
+        with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+            await reader.readexactly(1)
+        return len(made.connections), made.nr_conns
+
+    assert run(listener, scene) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [b"x: " + b"y" * 70_000, b"x: yyyyyyyyyy\r\n" * 5_000],
+    ids=["one_header", "many_headers"],
+)
+def test_a_head_without_an_end_is_cut_off(listener: socket.socket, endless: bytes) -> None:
+    async def scene(_: object) -> None:
+        reader, writer = await opened(listener)
+        await answered(reader, writer)
+        writer.write(REQUEST[:-2] + endless)
+        with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+            await reader.readexactly(1)
+
+    run(listener, scene)
+
+
+@pytest.mark.parametrize("is_chunked", [False, True], ids=["whole", "chunked"])
+def test_a_body_of_many_parts_is_read_to_its_end(
+    listener: socket.socket,
+    is_chunked: bool,  # noqa: FBT001 - A table.
+) -> None:
+    size = 900_000
+    if is_chunked:
+        told = b"Transfer-Encoding: chunked"
+        body = (b"2328\r\n" + bytes(9_000) + b"\r\n") * 100 + b"0\r\n\r\n"
+    else:
+        told, body = b"Content-Length: %d" % size, bytes(size)
+    asked = b"POST /size HTTP/1.1\r\nHost: x\r\n" + told + b"\r\n\r\n" + body
+
+    async def scene(_: object) -> list[bytes]:
+        reader, writer = await opened(listener)
+        sizes = []
+        for _ in range(2):
+            writer.write(asked)
+            await reader.readuntil(b"\r\n\r\n")
+            sizes.append(await reader.readexactly(6))
+        return sizes
+
+    assert run(listener, scene) == [b"%06d" % size] * 2
+
+
+def test_requests_that_do_not_wait_for_answers_are_answered_in_turn(
+    listener: socket.socket,
+) -> None:
+    async def scene(_: object) -> list[bytes]:
+        reader, writer = await opened(listener)
+        writer.write(REQUEST.replace(b"/healthz", b"/slow") + REQUEST * 2)
+        told = []
+        for _ in range(3):
+            await reader.readuntil(b"\r\n\r\n")
+            told.append(await reader.readexactly(6))
+        return told
+
+    assert run(listener, scene) == [b"nobody"] * 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        (b"nonsense\r\n\r\n", b"400"),
+        (REQUEST[:-2] + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n", b"200"),
+        (REQUEST[:-2] + b"gpu_ledger.client_name: kube-apiserver\r\n\r\n", b"200"),
+    ],
+    ids=["no_http", "websocket", "says_a_name"],
+)
+def test_what_is_strange_is_answered_as_http(
+    listener: socket.socket, asked: bytes, status: bytes
+) -> None:
+    async def scene(_: object) -> tuple[bytes, bytes]:
+        reader, writer = await opened(listener)
+        writer.write(asked)
+        head = await reader.readuntil(b"\r\n\r\n")
+        return head[9:12], await reader.readexactly(6)
+
+    told, body = run(listener, scene)
+
+    assert told == status
+    assert body == (b"nobody" if status == b"200" else b"Invali")
 
 
 def test_no_more_connections_are_kept_than_there_is_room_for(listener: socket.socket) -> None:
