@@ -5,7 +5,6 @@ where the cluster's own policy decides. Only a cluster nobody knows, and one who
 process has never read, are left to the webhook's failurePolicy. Any server can stand in front.
 """
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Protocol
 
+import msgspec
 import structlog
 from django.conf import settings
 from django.db import Error
@@ -87,7 +87,7 @@ def no_review(error: NoReviewError) -> Answer:
 
 def json_answer(body: object, status: HTTPStatus = HTTPStatus.OK) -> Answer:
     """Return an answer of JSON."""
-    return Answer(status, json.dumps(body).encode())
+    return Answer(status, msgspec.json.encode(body))
 
 
 @lru_cache(maxsize=1)

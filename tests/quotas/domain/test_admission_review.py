@@ -1,6 +1,7 @@
 """AdmissionReviews: what is read, what is refused, and what is answered."""
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -16,11 +17,16 @@ from quotas.domain.admission_review import (
 )
 from tests.quotas.reviews import REVIEW_UID, body, job, pod, review
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=8,
-)
+
+def json_of(numbers: st.SearchStrategy[float]) -> st.SearchStrategy[object]:
+    return st.recursive(
+        st.none() | st.booleans() | st.integers() | numbers | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=8,
+    )
+
+
+json_values = json_of(st.floats())
 
 
 def test_a_review_is_read_as_it_was_sent() -> None:
@@ -61,6 +67,11 @@ def test_a_group_and_a_dry_run_are_told() -> None:
         b" " * (REVIEW_BYTES_MAX + 1),
         body(pod()).replace(b'"dryRun": false', b'"dryRun": NaN'),
         body(pod()).replace(b'"dryRun": false', b'"dryRun": Infinity'),
+        body(pod()).replace(b'"dryRun": false', b'"dryRun": 1e1000000000000000000000'),
+        body(pod()).replace(b'"dryRun": false', b'"dryRun": ' + b"9" * 5_000),
+        body(pod()).replace(b'"dryRun": false', b'"x": "\\ud800"'),
+        body(pod()).replace(b'"dryRun": false', b'"x": "a\x01b"'),
+        body(pod()) + b"{}",
     ],
 )
 def test_what_is_no_review_is_refused(sent: bytes) -> None:
@@ -119,6 +130,15 @@ def test_a_point_number_is_kept_exactly() -> None:
 
     assert told.obj is not None
     assert str(told.obj["spec"]["x"]) == "0.1"
+
+
+@given(json_of(st.floats(allow_nan=False, allow_infinity=False)))
+def test_an_object_is_read_as_the_standard_library_reads_it(value: object) -> None:
+    sent = body(pod(), object={"x": value})
+
+    told = read_review(sent)
+
+    assert told.obj == json.loads(sent, parse_float=Decimal)["request"]["object"]
 
 
 def test_an_answer_lets_in_or_says_why_not() -> None:
