@@ -1,9 +1,9 @@
 """Turns: questions that come close upon each other are asked together, in one statement.
 
-Who comes while nobody asks, and has not just asked, asks at once. Who comes meanwhile waits for
-that to end, and a moment longer for whoever was answered to come again; then all who wait are asked
-for. So the busier a process is, the more one statement carries, and its cost is shared by them
-(docs/adr/0027).
+A turn begins once nobody else comes: when the event loop has come round a few times, which takes
+microseconds, and found no other question. Who comes while a turn is under way waits for its end;
+then all who wait, and who was answered and comes again, are asked for. So the busier a process is,
+the more one statement carries, and its cost is shared by them (docs/adr/0027).
 """
 
 import asyncio
@@ -14,8 +14,10 @@ from typing import Any, Final
 
 TOGETHER_MAX: Final = 16
 """So many ask in one statement: nobody waits longer for a larger one."""
-PACE: Final = timedelta(microseconds=800)
-"""A turn begins so long after the last one ended, unless a whole statement's worth waits."""
+CALM_ROUNDS: Final = 4
+"""So often the event loop comes round without another question before a turn begins."""
+GATHERING: Final = timedelta(microseconds=800)
+"""A turn waits no longer for others, however many keep coming."""
 
 
 class Turns:
@@ -25,7 +27,7 @@ class Turns:
         ask: Asks several questions at once and returns the numbers, from 1, of those that were
             let in. It is never called again before it has returned.
         patience: Who waits longer asks by itself.
-        pace: From the end of one turn to the beginning of the next.
+        gathering: How long a turn waits for others at most.
     """
 
     def __init__(
@@ -33,15 +35,15 @@ class Turns:
         ask: Callable[[Sequence[str]], Awaitable[Collection[int]]],
         *,
         patience: timedelta,
-        pace: timedelta = PACE,
+        gathering: timedelta = GATHERING,
     ) -> None:
         """Nobody asks."""
         self._ask = ask
         self._patience = _Patience(patience)
-        self._pace_seconds = pace.total_seconds()
+        self._gathering_seconds = gathering.total_seconds()
         self._waiting: dict[asyncio.Future[bool], str] = {}
         self._asking: asyncio.Task[None] | None = None
-        self._pacing: asyncio.TimerHandle | None = None
+        self._is_gathering = False
 
     async def rest(self) -> None:
         """Wait for the turn that is under way, if there is one."""
@@ -65,30 +67,32 @@ class Turns:
             self._waiting.pop(turn, None)
 
     def _begin(self) -> None:
-        """Begin a turn, where there is somebody to ask for and it is time."""
-        is_early = self._pacing is not None and len(self._waiting) < TOGETHER_MAX
-        if self._asking is not None or is_early or not self._waiting:
+        """Gather a turn, where there is somebody to ask for and nobody is asked for yet."""
+        if self._asking is not None or self._is_gathering or not self._waiting:
             return
+        self._is_gathering = True
+        end = asyncio.get_running_loop().time() + self._gathering_seconds
+        self._gather(len(self._waiting), CALM_ROUNDS, end)
+
+    def _gather(self, count: int, rounds: int, end: Any) -> None:  # noqa: ANN401 - A time of the loop.
+        """Begin the turn where nobody else came in so many rounds; or look again."""
+        loop = asyncio.get_running_loop()
+        waiting = len(self._waiting)
+        rounds = rounds - 1 if waiting == count else CALM_ROUNDS
+        if rounds and waiting < TOGETHER_MAX and loop.time() < end:
+            loop.call_soon(self._gather, waiting, rounds, end)
+            return
+        self._is_gathering = False
         patient = ((turn, asked) for turn, asked in self._waiting.items() if not turn.done())
         together = dict(islice(patient, TOGETHER_MAX))
         for turn in together:
             del self._waiting[turn]
-        if not together:
-            return
-        if self._pacing is not None:
-            self._pacing.cancel()
-            self._pacing = None
-        self._asking = asyncio.create_task(self._ask_for(together))
-        self._asking.add_done_callback(self._asked)
+        if together:
+            self._asking = asyncio.create_task(self._ask_for(together))
+            self._asking.add_done_callback(self._asked)
 
     def _asked(self, _: asyncio.Task[None]) -> None:
         self._asking = None
-        loop = asyncio.get_running_loop()
-        self._pacing = loop.call_later(self._pace_seconds, self._pace_ended)
-        self._begin()
-
-    def _pace_ended(self) -> None:
-        self._pacing = None
         self._begin()
 
     async def _ask_for(self, together: dict[asyncio.Future[bool], str]) -> None:

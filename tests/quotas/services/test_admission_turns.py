@@ -64,7 +64,7 @@ async def company(turns: Turns, ledger: Ledger, names: Sequence[str]) -> list[as
 def test_who_comes_alone_asks_at_once() -> None:
     async def scene() -> tuple[list[bool], list[list[str]]]:
         ledger = Ledger()
-        turns = Turns(ledger, patience=WAIT, pace=AT_ONCE)
+        turns = Turns(ledger, patience=WAIT, gathering=AT_ONCE)
         told = [await turns.ask(name) for name in ("yes-1", "no-2", "yes-3")]
         return told, ledger.statements
 
@@ -74,7 +74,7 @@ def test_who_comes_alone_asks_at_once() -> None:
 def test_who_comes_meanwhile_is_asked_together_in_order() -> None:
     async def scene() -> tuple[list[bool], list[list[str]]]:
         ledger = Ledger(is_held=True)
-        turns = Turns(ledger, patience=WAIT, pace=AT_ONCE)
+        turns = Turns(ledger, patience=WAIT, gathering=AT_ONCE)
         tasks = await company(turns, ledger, ["yes-1", "no-2", "yes-3", "no-4"])
         ledger.let_go(2)
         return await asyncio.gather(*tasks), ledger.statements
@@ -85,7 +85,7 @@ def test_who_comes_meanwhile_is_asked_together_in_order() -> None:
 def test_no_statement_carries_more_than_its_share() -> None:
     async def scene() -> tuple[list[bool], list[int]]:
         ledger = Ledger(is_held=True)
-        turns = Turns(ledger, patience=WAIT, pace=AT_ONCE)
+        turns = Turns(ledger, patience=WAIT, gathering=AT_ONCE)
         names = [f"yes-{number}" for number in range(2 * TOGETHER_MAX)]
         tasks = await company(turns, ledger, names)
         ledger.let_go(3)
@@ -97,33 +97,51 @@ def test_no_statement_carries_more_than_its_share() -> None:
     assert carried == [1, TOGETHER_MAX, TOGETHER_MAX - 1]
 
 
-def test_who_comes_right_after_a_turn_waits_for_the_next_with_others() -> None:
+async def coming(turns: Turns, names: Sequence[str]) -> list[asyncio.Task[bool]]:
+    """Let each ask one round of the event loop after the one before."""
+    tasks = []
+    for name in names:
+        tasks.append(asyncio.create_task(turns.ask(name)))
+        await asyncio.sleep(0)
+    return tasks
+
+
+def test_who_comes_upon_each_other_is_asked_together() -> None:
     async def scene() -> list[list[str]]:
         ledger = Ledger()
-        turns = Turns(ledger, patience=WAIT, pace=timedelta(milliseconds=50))
+        turns = Turns(ledger, patience=WAIT, gathering=WAIT)
         assert await turns.ask("yes-1")
-        assert await asyncio.gather(*[turns.ask(name) for name in ("yes-2", "yes-3")])
+        assert all(await asyncio.gather(*await coming(turns, ["yes-2", "yes-3", "yes-4"])))
         return ledger.statements
 
-    assert run(scene()) == [["yes-1"], ["yes-2", "yes-3"]]
+    assert run(scene()) == [["yes-1"], ["yes-2", "yes-3", "yes-4"]]
 
 
-def test_a_whole_statements_worth_waits_for_no_pace() -> None:
+def test_a_whole_statements_worth_waits_for_nobody_else() -> None:
     async def scene() -> list[int]:
         ledger = Ledger()
-        turns = Turns(ledger, patience=WAIT, pace=WAIT)
+        turns = Turns(ledger, patience=WAIT, gathering=WAIT)
         names = [f"yes-{number}" for number in range(1 + TOGETHER_MAX)]
-        tasks = await company(turns, ledger, names)
-        assert all(await asyncio.gather(*tasks))
+        assert all(await asyncio.gather(*await coming(turns, names)))
         return [len(one) for one in ledger.statements]
 
-    assert run(scene()) == [1, TOGETHER_MAX]
+    assert run(scene()) == [TOGETHER_MAX, 1]
+
+
+def test_nobody_waits_longer_however_many_keep_coming() -> None:
+    async def scene() -> list[int]:
+        ledger = Ledger()
+        turns = Turns(ledger, patience=WAIT, gathering=AT_ONCE)
+        assert all(await asyncio.gather(*await coming(turns, ["yes-1", "yes-2", "yes-3"])))
+        return [len(one) for one in ledger.statements]
+
+    assert run(scene())[0] == 1
 
 
 def test_a_statement_that_fails_fails_for_all_that_it_was_asked_for() -> None:
     async def scene() -> list[bool | BaseException]:
         ledger = Ledger(is_held=True)
-        turns = Turns(ledger, patience=WAIT, pace=AT_ONCE)
+        turns = Turns(ledger, patience=WAIT, gathering=AT_ONCE)
         ledger.faults["yes-2"] = ValueError("no")
         tasks = await company(turns, ledger, ["yes-1", "yes-2", "yes-3"])
         ledger.let_go(2)
@@ -138,7 +156,7 @@ def test_a_statement_that_fails_fails_for_all_that_it_was_asked_for() -> None:
 def test_the_others_go_on_after_a_failure() -> None:
     async def scene() -> list[list[str]]:
         ledger = Ledger(is_held=True)
-        turns = Turns(ledger, patience=WAIT, pace=AT_ONCE)
+        turns = Turns(ledger, patience=WAIT, gathering=AT_ONCE)
         ledger.faults["yes-1"] = ValueError("no")
         tasks = await company(turns, ledger, ["yes-1", "yes-2"])
         ledger.let_go(3)
@@ -169,7 +187,7 @@ def test_many_that_ask_at_will_all_get_their_own_answer() -> None:
 def test_who_waits_too_long_asks_by_itself_and_keeps_nobody_waiting() -> None:
     async def scene() -> list[list[str]]:
         ledger = Ledger(is_held=True)
-        turns = Turns(ledger, patience=timedelta(milliseconds=50), pace=AT_ONCE)
+        turns = Turns(ledger, patience=timedelta(milliseconds=50), gathering=AT_ONCE)
         (first,) = await company(turns, ledger, ["yes-1"])
 
         # Nobody asked for the second, and nobody asks for it later.
@@ -186,7 +204,7 @@ def test_who_waits_too_long_asks_by_itself_and_keeps_nobody_waiting() -> None:
 def test_who_is_cut_off_while_it_waits_is_not_asked_for() -> None:
     async def scene() -> list[list[str]]:
         ledger = Ledger(is_held=True)
-        turns = Turns(ledger, patience=WAIT, pace=AT_ONCE)
+        turns = Turns(ledger, patience=WAIT, gathering=AT_ONCE)
         tasks = await company(turns, ledger, ["yes-1", "yes-2", "yes-3"])
         tasks[1].cancel()
         await asyncio.sleep(0)
@@ -201,7 +219,7 @@ def test_who_is_cut_off_while_it_waits_is_not_asked_for() -> None:
 def test_who_is_cut_off_while_its_statement_runs_is_not_missed() -> None:
     async def scene() -> list[bool | BaseException]:
         ledger = Ledger(is_held=True)
-        turns = Turns(ledger, patience=WAIT, pace=AT_ONCE)
+        turns = Turns(ledger, patience=WAIT, gathering=AT_ONCE)
         tasks = await company(turns, ledger, ["yes-1", "yes-2", "yes-3"])
         ledger.let_go(1)
         await tasks[0]

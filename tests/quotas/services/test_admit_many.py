@@ -7,9 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from psycopg.errors import LockNotAvailable
 
 from quotas.domain.admission import PodQuestion
 from quotas.models import (
@@ -76,6 +77,19 @@ def together(*pods: PodQuestion) -> list[int]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT quotas_admit_many(%s::jsonb)", [f"[{','.join(map(told, pods))}]"])
         return list(cursor.fetchone()[0])
+
+
+def together_at_last(*pods: PodQuestion) -> list[int]:
+    """Ask again where a busy machine kept a counter locked for too long; nothing was written then.
+
+    A circle of locks, and whatever else stops a statement, is raised.
+    """
+    while True:
+        try:
+            return together(*pods)
+        except OperationalError as error:
+            if not isinstance(error.__cause__, LockNotAvailable):
+                raise
 
 
 def test_pods_that_fit_are_let_in_and_counted_at_every_level(cast: Cast, cluster: Cluster) -> None:
@@ -355,7 +369,7 @@ def test_statements_that_meet_in_any_order_neither_wait_in_a_circle_nor_lose_a_p
                     for number in range(2)
                     for name in order
                 ]
-                done += len(together(*pods))
+                done += len(together_at_last(*pods))
             return done
 
         return rounds
