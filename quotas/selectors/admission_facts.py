@@ -5,12 +5,12 @@ counts against limits is not here: that is asked for every pod, under locks.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import OperationalError
@@ -90,6 +90,11 @@ class AdmissionFacts:
     def has_several_tenants(self) -> bool:
         """Whether more than one organization has namespaces here."""
         return len({tenant.organization for tenant in self.tenants.values()}) > 1
+
+    @cached_property
+    def judged(self) -> dict[Hashable, Any]:
+        """What the webhook has judged by these facts, for it to look up again."""
+        return {}
 
 
 def admission_facts(slug: str, at: datetime) -> AdmissionFacts | None:

@@ -29,6 +29,8 @@ from quotas.webhook.decisions import Decision, Terms, allowed, malformed, refuse
 from tenants.models.cluster import AdmissionMode
 
 NO_UID = "metadata.uid is missing: this must be asked as a validating webhook."
+JUDGED_MAX = 1_000
+"""So many different asks are remembered with the facts they were judged by, which last a moment."""
 NO_PODS = "This door is for pods and resource claims: have the webhook's rules checked."
 
 
@@ -143,10 +145,9 @@ class _Creation:
         if refusal is not None and is_enforced:
             return refusal
         try:
-            demands = demands_for(self.ask.requests, self.ask.placement, self.facts)
+            demands, problem = _judged(self.ask, self.review.namespace, self.facts)
         except UnknownDeviceError as error:
             return refused("unknown_device", _unknown(error.resource, self.facts))
-        problem = isolation_problem(self.ask, demands, self.review.namespace, self.facts)
         refusal = refusal or (_isolated(problem) if problem is not None else None)
         if not demands or (refusal is not None and is_enforced):
             return refusal or allowed("no_gpus")
@@ -187,6 +188,23 @@ def identity_for(review: Review, facts: AdmissionFacts) -> Identity:
         trusted=facts.trusted,
         made_by=controlling_kind(review.obj or {}),
     )
+
+
+def _judged(
+    ask: PodAsk, namespace: str, facts: AdmissionFacts
+) -> tuple[tuple[Demand, ...], IsolationProblem | None]:
+    """Return what a pod's requests count to, and why it may not be served so.
+
+    Pods that ask the same in the same namespace are judged once by the same facts.
+    """
+    key = (namespace, ask.work_kind, ask.placement, *ask.requests.items())
+    known = facts.judged.get(key)
+    if known is None:
+        demands = demands_for(ask.requests, ask.placement, facts)
+        known = demands, isolation_problem(ask, demands, namespace, facts)
+        if len(facts.judged) < JUDGED_MAX:
+            facts.judged[key] = known
+    return known
 
 
 def demands_for(
