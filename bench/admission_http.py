@@ -25,7 +25,7 @@ from bench.harness import Bound, Figure, figure, ledger_database
 HELD_RATE: Final = 300
 HELD_SECONDS: Final = 20
 STEP_SECONDS: Final = 8
-STEPS: Final = (200, 300, 400, 500, 600, 700, 800, 900, 1_000, 1_200)
+STEPS: Final = (200, 300, 400, 500, 600, 700, 800, 900, 1_000, 1_200, 1_500, 2_000, 2_500, 3_000)
 QUICK_MILLISECONDS: Final = 25
 SLOW_MILLISECONDS: Final = 50
 WANTED_RATE: Final = 1_000
@@ -97,6 +97,10 @@ class _Bench:
         yield figure("closed_loop_undecided", failures, "pods", Bound.AT_MOST, 0)
         yield figure("closed_loop_rate", total / ours, "pods/s", Bound.AT_LEAST, HELD_RATE)
         yield figure("ratio_to_bare_view", bare / ours, "x", Bound.AT_LEAST, RATIO)
+        # Its threads do well or badly as its connections fall on its processes: here all do well.
+        quickest = min(Decimal(str(told.seconds)) for _, told, _ in rounds)
+        best = quickest * ROUNDS / ours
+        yield figure("ratio_to_bare_view_at_its_best", best, "x", Bound.AT_LEAST, RATIO)
         yield figure("ratio_to_view_of_one_row", one_row / ours, "x", Bound.AT_LEAST, RATIO)
 
     def _ours(self, places: Sequence[Place], count: int, *, rate: float | None) -> Told:
