@@ -25,6 +25,8 @@ LAST_UNIT_REQUESTS: Final = 64
 STEPS: Final = 100_000
 RATE_QUESTIONS: Final = 2_000
 """Of each process; warm after a hundred."""
+BEGIN_SECONDS: Final = 8
+"""By then every process of a run is there."""
 HOT_RATIO_MIN: Final = Decimal("0.1")
 """One admission looks at three counters, writes two tables and answers JSON; the UPDATE is one."""
 SWEEP_EVERY_SECONDS: Final = 1
@@ -169,9 +171,13 @@ def _seconds_of_asking(url: str, places: list[stage.Place], count: int) -> list[
 
 
 def _rate(call: Any, *given: Any) -> tuple[Decimal, Decimal]:  # noqa: ANN401 - As it takes them.
-    """Return calls a second of all connections together, and the seconds of the slowest 1 %."""
-    answers = stage.side_by_side(call, *given, workers=CONNECTIONS)
-    seconds = sorted(second for answer in answers for second in answer)
-    each = (Decimal(len(answer)) / Decimal(str(sum(answer))) for answer in answers)
-    rate = sum(each, start=Decimal(0))
+    """Return calls a second of all connections together, and the seconds of the slowest 1 %.
+
+    All begin at the same time: who works alone for a while is quicker than all are together.
+    """
+    begin = time.time() + BEGIN_SECONDS
+    answers = stage.side_by_side(stage.beginning_at, begin, call, *given, workers=CONNECTIONS)
+    seconds = sorted(second for answer, _ in answers for second in answer)
+    end = max(ended for _, ended in answers)
+    rate = len(seconds) / Decimal(str(end - begin))
     return rate, Decimal(str(seconds[len(seconds) * 99 // 100]))

@@ -272,6 +272,23 @@ def update_one_row(url: str, rows: list[str], count: int) -> list[float]:
     return seconds
 
 
+def beginning_at(
+    begin: float,
+    call: Callable[..., list[float]],
+    *given: Any,  # noqa: ANN401 - Whatever the call takes.
+) -> tuple[list[float], float]:
+    """Call at a time, and return what is answered and when it was.
+
+    Raises:
+        RuntimeError: It is later than that already.
+    """
+    early = begin - time.time()
+    if early < 0:
+        raise RuntimeError("The processes took too long to begin.")
+    time.sleep(early)
+    return call(*given), time.time()
+
+
 def side_by_side(call: Callable[..., Any], *given: Any, workers: int, **named: Any) -> list[Any]:  # noqa: ANN401 - Whatever the call takes.
     """Run a call in several processes at once and return what each answers."""
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
