@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import django
 from django.conf import settings
 
-from config.admission_worker import CLIENT_NAME, Application, Scope
+from config.admission_protocol import CLIENT_NAME, PROBE_PATHS, Application, Scope
 from config.admission_wsgi import Environ, PlainHandler, only_admission
 from quotas.domain.admission_review import REVIEW_BYTES_MAX
 
@@ -30,8 +30,6 @@ Headers = Sequence[tuple[bytes, bytes]]
 CLUSTER_PATH = re.compile(r"/(?:admit|stamp|warn)/([-\w]+)(?:/.*)?", re.ASCII)
 """Where a cluster's doors are."""
 DOOR_PATH = re.compile(r"/(?:(admit)/([-\w]+)/pods|(stamp|warn)/([-\w]+))", re.ASCII)
-COMMON_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
-"""What tells nothing of a cluster's own: every signed certificate may look."""
 READING_BYTES_MAX = 256 * 1024 * 1024
 """So much of all bodies of a process is kept while they come."""
 ALIVE = b'{"status": "alive"}'
@@ -144,7 +142,7 @@ def checking_names(inner: Application, names: Mapping[str, Sequence[str]]) -> Ap
         path = scope["path"]
         found = CLUSTER_PATH.fullmatch(path)
         cluster, name = "" if found is None else found[1], scope.get(CLIENT_NAME, "")
-        if path in COMMON_PATHS or (name and name in names.get(cluster, ())):
+        if path in PROBE_PATHS or (name and name in names.get(cluster, ())):
             await inner(scope, receive, send)
             return
         said = f"The certificate of {name!r} may not ask for cluster {cluster!r}."

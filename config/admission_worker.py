@@ -1,168 +1,41 @@
-"""The worker of the admission server: gunicorn's for ASGI, with connections of our own making.
+"""The worker of the admission server: gunicorn's for ASGI, with connections of our own.
 
-gunicorn looks after the processes; uvicorn's protocol, which reads HTTP in C, after a connection.
-Neither tells an ASGI application whose certificate was shown. The connections that API servers
-keep open would hold up a worker that is told to end, and one worker would take all the connections
-that come at the same time.
+gunicorn looks after the processes. The connections that API servers keep open would hold up a
+worker that is told to end, and one worker would take all that come at the same time.
 """
 
 import asyncio
+import os
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 import structlog
 import uvloop
 from gunicorn.workers import gasgi  # type: ignore[import-untyped] # It has no types.
-from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
+
+from config.admission_protocol import (
+    SILENCE_SECONDS,
+    Application,
+    NamingProtocol,
+    probed,
+    protocol_config,
+)
 
 logger = structlog.get_logger(__name__)
 
-Scope = dict[str, Any]
-Application = Callable[[Scope, Any, Any], Awaitable[None]]
-CLIENT_NAME = "gpu_ledger.client_name"
-"""Where a request's scope has the common name of the client's certificate."""
-SILENCE_SECONDS = 10
-"""A request that has not come whole by then ends its connection: no API server waits longer."""
-HEAD_BYTES_MAX = 64 * 1024
-"""As much of a request may come without a body; Go's own servers and clients send far less."""
 LEAVE_SECONDS = 1
 """So long a worker that is told to end answers that the connection is over; then it ends it."""
 LOOK_SECONDS = 0.1
 """How often it looks for connections on which nobody waits then."""
+PROBE_PORT = "ADMISSION_PROBE_PORT"
+"""The variable that names the port of probes, where there is one: they show no certificate."""
 REST_SECONDS = 0.002
 """How long a process leaves connections to others after it took one."""
 BACKLOG = 2_048
 """Connections that wait to be taken."""
-
-
-class NamingProtocol(HttpToolsProtocol):
-    """One connection; its requests carry the common name of its client.
-
-    Args:
-        worker: Whose connection it is.
-    """
-
-    def __init__(self, worker: "AdmissionWorker") -> None:
-        """Wait for a transport."""
-        super().__init__(worker.protocol_config, worker.protocol_state, {}, worker.loop)
-        self.worker = worker
-        self.client_name = ""
-        self.was_asked = False
-        self.is_reading = False
-        self.head_bytes = 0
-        self.silence: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # As uvicorn has it.
-        """Begin a connection whose handshake has been made, if there is room for one more."""
-        super().connection_made(transport)
-        self.client_name = common_name(transport.get_extra_info("ssl_object"))
-        self.worker.nr_conns += 1
-        self.worker.connections.add(self)
-        self._begin_silence()
-        if len(self.worker.connections) > self.worker.worker_connections:
-            transport.abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
-        self._end_silence()
-        self.worker.nr_conns -= 1
-        self.worker.connections.discard(self)
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Read on; who takes too long for a request, or for its head, is let go."""
-        self.is_reading = True
-        self.head_bytes += len(data)
-        super().data_received(data)
-        if self.is_reading and self.silence is None:
-            self._begin_silence()
-        if self.head_bytes > HEAD_BYTES_MAX:
-            self.transport.abort()
-
-    def on_message_begin(self) -> None:
-        """Begin a request."""
-        self.is_reading = True
-        super().on_message_begin()
-        cast("Scope", self.scope)[CLIENT_NAME] = self.client_name
-
-    def on_headers_complete(self) -> None:
-        """Begin to answer; whoever is told to end says with it that the connection is over."""
-        self.head_bytes = 0
-        super().on_headers_complete()
-        self.was_asked = True
-        if not self.worker.alive:
-            self.cycle.keep_alive = False
-
-    def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
-        self.head_bytes = 0
-        super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        """Have the whole request."""
-        self.is_reading = False
-        self.head_bytes = 0
-        self._end_silence()
-        super().on_message_complete()
-
-    @property
-    def is_asked(self) -> bool:
-        """Whether somebody waits for an answer."""
-        return self.was_asked and not self.cycle.response_complete
-
-    def end_with_answer(self) -> None:
-        """Say with the answer that somebody waits for that the connection is over."""
-        if self.is_asked:
-            self.cycle.keep_alive = False
-
-    def close_if_idle(self) -> None:
-        """End a connection on which nobody waits for an answer; the others end with theirs."""
-        if self.is_asked:
-            return
-        # To close it politely would wait half a minute for a client that does not listen.
-        self.transport.abort()
-
-    def _begin_silence(self) -> None:
-        self.silence = self.loop.call_later(SILENCE_SECONDS, self.transport.abort)
-
-    def _end_silence(self) -> None:
-        if self.silence is not None:
-            self.silence.cancel()
-            self.silence = None
-
-
-def protocol_config(application: Application, *, keep_alive_seconds: int) -> Config:
-    """Return what uvicorn's protocol is told: it serves HTTP alone, and tells of no request.
-
-    Args:
-        application: Answers.
-        keep_alive_seconds: How long a connection is kept on which nobody asks.
-    """
-    config = Config(
-        application,
-        http=NamingProtocol,
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        timeout_keep_alive=keep_alive_seconds,
-    )
-    config.load()
-    return config
-
-
-def common_name(connection: ssl.SSLObject | None) -> str:
-    """Return the common name of the client's certificate, "" without one."""
-    shown: Any = None if connection is None else connection.getpeercert()
-    subject = (shown or {}).get("subject", ())
-    found = (value for part in subject for key, value in part if key == "commonName")
-    return next(found, "")
 
 
 class Taking:
@@ -234,8 +107,11 @@ class TakingLoop(uvloop.Loop):
     """An event loop whose servers take one connection after the other."""
 
     async def create_server(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - As it is inherited.
-        """Serve on a socket that listens."""
-        return Taking(self, args[0], kwargs["sock"], kwargs.get("ssl"))
+        """Serve on a socket that listens: to probes alone, and without TLS, where it is theirs."""
+        factory, listener = args[0], kwargs["sock"]
+        if str(listener.getsockname()[1]) == os.environ.get(PROBE_PORT):
+            return Taking(self, lambda: probed(factory()), listener, None)
+        return Taking(self, factory, listener, kwargs.get("ssl"))
 
 
 class AdmissionWorker(gasgi.ASGIWorker):  # type: ignore[misc] # As above.

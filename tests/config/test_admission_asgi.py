@@ -13,7 +13,7 @@ from django.test import override_settings
 from django.urls import path
 
 from config.admission_asgi import Doors, checking_names
-from config.admission_worker import CLIENT_NAME, Application, common_name
+from config.admission_protocol import CLIENT_NAME, Application, common_name
 from config.admission_wsgi import PlainHandler
 from quotas.domain.admission_review import REVIEW_BYTES_MAX
 from quotas.webhook.answers import Answer

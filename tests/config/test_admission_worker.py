@@ -12,8 +12,9 @@ import pytest
 from gunicorn.config import Config  # type: ignore[import-untyped] # It has no types.
 from gunicorn.glogging import Logger  # type: ignore[import-untyped] # As above.
 
-from config import admission_worker
-from config.admission_worker import AdmissionWorker, NamingProtocol, Taking
+from config import admission_protocol, admission_worker
+from config.admission_protocol import CLIENT_NAME, NamingProtocol
+from config.admission_worker import AdmissionWorker, Taking
 from metering.adapters.simulated_cluster.kubernetes_api.tls import make_identity
 
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -27,7 +28,7 @@ async def answer(
     """Answer with the client's name; at /slow only after a while, at /size with the body's."""
     if scope["path"] == "/slow":
         await asyncio.sleep(0.3)
-    told = scope[admission_worker.CLIENT_NAME].encode() or b"nobody"
+    told = scope[CLIENT_NAME].encode() or b"nobody"
     if scope["path"] == "/size":
         size, more = 0, True
         while more:
@@ -105,7 +106,7 @@ def test_who_shows_no_certificate_is_nobody(listener: socket.socket) -> None:
 def test_a_connection_on_which_nobody_asks_is_ended(
     listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission_worker, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(admission_protocol, "SILENCE_SECONDS", 0.2)
 
     async def scene(_: object) -> tuple[bytes, bytes]:
         silent, half = await opened(listener), await opened(listener)
@@ -133,7 +134,7 @@ def test_a_connection_on_which_nobody_asks_is_ended(
 def test_a_request_that_does_not_end_is_not_waited_for(
     listener: socket.socket, monkeypatch: pytest.MonkeyPatch, begun: bytes
 ) -> None:
-    monkeypatch.setattr(admission_worker, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(admission_protocol, "SILENCE_SECONDS", 0.2)
 
     async def scene(made: AdmissionWorker) -> tuple[int, int]:
         reader, writer = await opened(listener)

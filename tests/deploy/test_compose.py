@@ -10,6 +10,7 @@ from celery.bin.celery import celery as celery_cli
 from django.core.management import get_commands, load_command_class
 from django.urls import resolve
 
+from config.admission_protocol import PROBE_PATHS
 from config.celery import app
 from config.embedded.postgres import DATABASE, OWNER
 from config.env import SECRET_NAMES, Environment
@@ -198,3 +199,19 @@ def test_prometheus_reads_the_file_that_is_mounted() -> None:
 
     assert f"--config.file={target}" in found["command"]
     assert "--storage.tsdb.retention.time=400d" in found["command"]
+
+
+def test_the_door_is_probed_and_scraped_where_no_certificate_is_needed() -> None:
+    found = service("admission")
+    (bound,) = [one for one in found["command"] if one.startswith("--probe-bind=")]
+    port = int(bound.rpartition(":")[2])
+    scraped = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))
+    (job,) = [j for j in scraped["scrape_configs"] if j["job_name"] == "gpu-ledger-admission"]
+
+    assert job["dns_sd_configs"] == [{"names": ["admission"], "type": "A", "port": port}]
+    assert urlsplit(found["healthcheck"]["test"][-1]).port == port
+    for path in (job["metrics_path"], urlsplit(found["healthcheck"]["test"][-1]).path):
+        assert path in PROBE_PATHS
+        assert resolve(path, urlconf="config.admission_urls").route == path.strip("/")
+    # Nobody outside reaches it.
+    assert not [one for one in found["ports"] if str(port) in one]

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from config.admission_worker import PROBE_PORT
 from config.management.commands.serve import (
     METRICS_VARIABLE,
     SHARED_MEMORY,
@@ -30,6 +31,11 @@ class Command(BaseCommand):
         parser.add_argument("--certificate", default="", help="PEM, with its chain")
         parser.add_argument("--key", default="", help="PEM")
         parser.add_argument("--client-ca", default="", help="PEM that signs API servers' own")
+        parser.add_argument(
+            "--probe-bind",
+            default="",
+            help="address:port of /healthz, /readyz and /metrics over plain HTTP",
+        )
         parser.add_argument("--workers", type=int, default=2)
         parser.add_argument("--threads", type=int, default=8)
         parser.add_argument(
@@ -51,6 +57,7 @@ def admission_command(  # noqa: PLR0913 - One per option.
     certificate: str = "",
     key: str = "",
     client_ca: str = "",
+    probe_bind: str = "",
     workers: int,
     threads: int,
     insecure_loopback: bool = False,
@@ -63,16 +70,18 @@ def admission_command(  # noqa: PLR0913 - One per option.
         certificate: File of the server's certificate.
         key: File of its key.
         client_ca: File of the authority that signs the certificates of API servers.
+        probe_bind: `address:port` for probes and Prometheus, which show no certificate; or "".
         workers: Processes.
         threads: Of each process, for what waits for the database by itself.
         insecure_loopback: Whether plain HTTP is served, on a loopback address.
 
     Raises:
-        CommandError: A file is missing, or plain HTTP would be served to others.
+        CommandError: A file is missing, plain HTTP would be served to others, or probes have no
+            port of their own.
     """
     command = [
         *(sys.executable, "-m", "gunicorn", f"config.admission_asgi:make_application({threads})"),
-        *("--bind", bind, "--workers", str(workers)),
+        *("--bind", bind, *_probes(probe_bind, bind), "--workers", str(workers)),
         *("--worker-class", "config.admission_worker.AdmissionWorker", "--asgi-lifespan", "off"),
         *("--keep-alive", str(KEEP_ALIVE_SECONDS), "--timeout", "30", "--graceful-timeout", "8"),
         "--no-control-socket",
@@ -82,6 +91,18 @@ def admission_command(  # noqa: PLR0913 - One per option.
     return command + _security(
         bind, files=(certificate, key, client_ca), is_plain=insecure_loopback
     )
+
+
+def _probes(probe_bind: str, bind: str) -> list[str]:
+    if not probe_bind:
+        return []
+    port = probe_bind.rpartition(":")[2]
+    if not port.isdecimal() or port == bind.rpartition(":")[2]:
+        raise CommandError(
+            "--probe-bind takes an address and a port that --bind does not have, such as "
+            "0.0.0.0:8081."
+        )
+    return ["--bind", probe_bind, "--env", f"{PROBE_PORT}={port}"]
 
 
 def _security(bind: str, *, files: tuple[str, str, str], is_plain: bool) -> list[str]:

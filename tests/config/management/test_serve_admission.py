@@ -32,6 +32,7 @@ class Running:
     """A server that runs, and what proves a client to it."""
 
     port: int
+    probe_port: int
     identity: Identity
     process: "subprocess.Popen[bytes]"
 
@@ -51,10 +52,20 @@ class Running:
         finally:
             connection.close()
 
+    def probed(self, path: str, method: str = "GET") -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.probe_port, timeout=20)
+        try:
+            connection.request(method, path)
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
 
-def command(identity: Identity, port: int) -> list[str]:
+
+def command(identity: Identity, port: int, probe_port: int = 8081) -> list[str]:
     return admission_command(
         bind=f"127.0.0.1:{port}",
+        probe_bind=f"127.0.0.1:{probe_port}",
         certificate=str(identity.certificate_path),
         key=str(identity.key_path),
         client_ca=str(identity.certificate_path.parent / "ca.crt"),
@@ -74,9 +85,9 @@ def identity(tmp_path_factory: pytest.TempPathFactory) -> Identity:
 @pytest.fixture(params=["", f"hopper=x|{CLIENT_NAME},ampere=another"])
 def running(request: pytest.FixtureRequest, identity: Identity) -> Iterator[Running]:
     """Run the real server for API servers of some common names."""
-    port = free_port()
+    port, probe_port = free_port(), free_port()
     process = subprocess.Popen(
-        command(identity, port),
+        command(identity, port, probe_port),
         env={
             **os.environ,
             "DJANGO_SETTINGS_MODULE": "config.settings.test",
@@ -84,7 +95,7 @@ def running(request: pytest.FixtureRequest, identity: Identity) -> Iterator[Runn
         },
         stderr=subprocess.DEVNULL,
     )
-    server = Running(port, identity, process)
+    server = Running(port, probe_port, identity, process)
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline:
         with suppress(OSError):
@@ -108,6 +119,19 @@ def test_a_certificate_of_the_authority_asks_for_the_clusters_it_is_named_for(
         assert told == f"The certificate of '{CLIENT_NAME}' may not ask for cluster 'ampere'."
     with pytest.raises((OSError, http.client.HTTPException)):
         running.answer("/healthz", is_proven=False)
+
+
+def test_probes_need_no_certificate_and_see_nothing_else(running: Running) -> None:
+    assert running.probed("/healthz") == (200, b'{"status": "alive"}')
+    assert running.probed("/healthz", "HEAD") == (200, b"")
+    assert running.probed("/metrics")[0] == 200
+    assert b"gpu_ledger_admission" in running.probed("/metrics")[1]
+    # No ledger is there.
+    assert running.probed("/readyz")[0] == 503
+    for path in ("/admit/hopper/pods", "/stamp/hopper", "/warn/hopper", "/healthz/", "/"):
+        assert running.probed(path) == (404, b"")
+        assert running.probed(path, "POST") == (404, b"")
+    assert running.probed("/healthz", "POST") == (404, b"")
 
 
 def test_what_is_no_review_is_told_so_over_the_wire(running: Running) -> None:
@@ -150,6 +174,25 @@ def test_the_command_line_requires_a_client_certificate(identity: Identity) -> N
     ]
     assert line[line.index("--cert-reqs") + 1] == str(int(ssl.CERT_REQUIRED))
     assert line[line.index("--worker-class") + 1] == "config.admission_worker.AdmissionWorker"
+
+
+@pytest.mark.parametrize("probe_bind", ["10.0.0.1:8443", "10.0.0.1", ":", "10.0.0.1:http"])
+def test_probes_need_a_port_of_their_own(probe_bind: str) -> None:
+    with pytest.raises(CommandError, match="--probe-bind takes an address and a port"):
+        admission_command(
+            bind="127.0.0.1:8443",
+            probe_bind=probe_bind,
+            workers=1,
+            threads=1,
+            insecure_loopback=True,
+        )
+
+
+def test_without_being_told_nothing_is_served_to_probes() -> None:
+    line = admission_command(bind="127.0.0.1:80", workers=1, threads=1, insecure_loopback=True)
+
+    assert line.count("--bind") == 1
+    assert "--env" not in line
 
 
 @pytest.mark.parametrize("bind", ["127.0.0.1:80", "[::1]:80", "127.1.2.3:80"])
