@@ -74,11 +74,10 @@ class KueueQuotaEnforcer:
         for tries_left in reversed(range(self._read_tries)):
             found = self._find(endpoint, desired.namespace)
             refuse_newer(_generation_of(found), desired)
-            live = _live_of(desired.namespace, found)
-            if live.hard or not tries_left:
+            if _has_settled(found) or not tries_left:
                 break
             time.sleep(self._read_every_seconds)
-        return live
+        return _live_of(desired.namespace, found)
 
     def _find(self, endpoint: EnforcementEndpoint, namespace: str) -> JSON:
         """Return the ClusterQueue; empty when there is none."""
@@ -146,10 +145,14 @@ def _generation_of(queue: JSON) -> int:
     return generation_in((queue.get("metadata") or {}).get("annotations") or {})
 
 
+def _has_settled(queue: JSON) -> bool:
+    return bool(queue) and has_settled(queue["metadata"], queue.get("status") or {})
+
+
 def _live_of(namespace: str, queue: JSON) -> LiveQuota:
     """Return what a queue says; nothing while Kueue has not looked at it."""
     status = queue.get("status") or {}
-    if not queue or not has_settled(queue["metadata"], status):
+    if not _has_settled(queue):
         return LiveQuota(namespace, {}, {}, _generation_of(queue))
     try:
         quota, used = queue_quota(queue.get("spec") or {}), queue_used(status)

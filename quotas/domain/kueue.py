@@ -48,7 +48,8 @@ def cluster_queue_spec(
     """Return the spec of a namespace's ClusterQueue.
 
     Devices that claims ask for are left out: Kueue counts them under names of its own
-    configuration (`deviceClassMappings`), and what is not covered is not admitted.
+    configuration (`deviceClassMappings`), and what is not covered is not admitted. A cluster that
+    offers nothing else has queues that cover nothing; a group without resources is refused.
     """
     resources = [
         {
@@ -58,16 +59,15 @@ def cluster_queue_spec(
         }
         for key, units in sorted(queued(hard).items())
     ]
+    group = {
+        "coveredResources": [one["name"] for one in resources],
+        "flavors": [{"name": FLAVOR, "resources": resources}],
+    }
     return {
         "cohortName": cohort,
         "namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: namespace}},
         "stopPolicy": HOLD if is_held else OPEN,
-        "resourceGroups": [
-            {
-                "coveredResources": [one["name"] for one in resources],
-                "flavors": [{"name": FLAVOR, "resources": resources}],
-            }
-        ],
+        "resourceGroups": [group] if resources else [],
     }
 
 

@@ -1,10 +1,12 @@
 """Kueue: what a namespace's quota is there, beside what every enforcer does."""
 
+import time
 from typing import Any
 
 import pytest
+from kubernetes.client import ApiException
 
-from quotas.adapters.kueue import KueueQuotaEnforcer
+from quotas.adapters.kueue import READ_EVERY_SECONDS, READ_TRIES, KueueQuotaEnforcer
 from quotas.adapters.routed import RoutedQuotaEnforcer
 from quotas.domain.kueue import cluster_queue_name
 from quotas.protocols import DesiredQuota, EnforcementEndpoint
@@ -60,6 +62,38 @@ def test_a_suspended_tenants_queue_is_held_and_opened_again(
         "None",
         "True",
     )
+
+
+def test_a_cluster_that_offers_nothing_to_count_has_a_queue_that_covers_nothing(
+    kueue: KueueBench, namespace: str
+) -> None:
+    apply(kueue, DesiredQuota(namespace, {GPU: 8}, 1, cohort="acme"))
+
+    begin = time.monotonic()
+    apply(kueue, DesiredQuota(namespace, {}, 2, cohort="acme"))
+
+    assert queue_of(kueue, namespace)["spec"].get("resourceGroups", []) == []
+    # Kueue has looked at it, so nothing more is waited for.
+    assert time.monotonic() - begin < READ_TRIES * READ_EVERY_SECONDS
+    apply(kueue, DesiredQuota(namespace, {GPU: 3}, 3, cohort="acme"))
+
+
+def test_a_group_without_resources_is_refused_by_kueues_definition(
+    kueue: KueueBench, namespace: str
+) -> None:
+    group = {"coveredResources": [], "flavors": [{"name": "default-flavor", "resources": []}]}
+    queue = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ClusterQueue",
+        "metadata": {"name": cluster_queue_name(namespace)},
+        "spec": {"resourceGroups": [group]},
+    }
+
+    with pytest.raises(ApiException) as refusal:
+        kueue.queues.create_cluster_custom_object(**kueue.kind, body=queue)
+
+    assert refusal.value.status == 422
+    assert "spec.resourceGroups[0].coveredResources" in str(refusal.value.body)
 
 
 def test_the_namespace_has_one_queue_that_leads_there(kueue: KueueBench, namespace: str) -> None:

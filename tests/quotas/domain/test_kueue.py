@@ -46,8 +46,13 @@ def test_claims_are_left_to_kueues_own_configuration() -> None:
     assert queued({CLAIM: 2, GPU: 8}) == {GPU: 8}
 
 
+@pytest.mark.parametrize("hard", [{}, {CLAIM: 2}])
+def test_where_nothing_can_be_counted_nothing_is_covered(hard: dict[str, int]) -> None:
+    assert spec_of(hard=hard)["resourceGroups"] == []
+
+
 @given(
-    hard=st.dictionaries(KEYS, st.integers(0, 99), min_size=1),
+    hard=st.dictionaries(KEYS, st.integers(0, 99)),
     burst=st.dictionaries(KEYS, st.integers(0, 9)),
     is_held=st.booleans(),
 )

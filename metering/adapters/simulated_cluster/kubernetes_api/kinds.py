@@ -1,6 +1,7 @@
-"""What makes a Job, a webhook, a priority class, a budget or a claim valid.
+"""What makes a Job, a webhook, a priority class, a budget, a claim or a queue valid.
 
-Source: kubernetes/pkg/apis/{batch,admissionregistration,scheduling,policy,resource}/validation.
+Source: kubernetes/pkg/apis/{batch,admissionregistration,scheduling,policy,resource}/validation;
+kubernetes-sigs/kueue, config/components/crd/bases.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from metering.adapters.simulated_cluster.kubernetes_api.errors import JSON
 from metering.adapters.simulated_cluster.kubernetes_api.resources import (
     BUDGETS,
     CLAIMS,
+    CLUSTER_QUEUES,
     JOBS,
     MUTATING_WEBHOOKS,
     PRIORITY_CLASSES,
@@ -99,6 +101,15 @@ def _budget_causes(budget: JSON) -> Iterator[Cause]:
         yield INVALID, f"Invalid value: {told}", "spec"
 
 
+def _queue_causes(queue: JSON) -> Iterator[Cause]:
+    """Yield what the schema of Kueue's own definition refuses."""
+    for index, group in enumerate(queue["spec"].get("resourceGroups") or []):
+        field = f"spec.resourceGroups[{index}].coveredResources"
+        if not group.get("coveredResources"):
+            told = f"{field} in body should have at least 1 items"
+            yield INVALID, f"Invalid value: 0: {told}", field
+
+
 def _priority_causes(one: JSON) -> Iterator[Cause]:
     value = one.get("value", 0)
     if not isinstance(value, int) or value > _PRIORITY_MAX:
@@ -152,6 +163,7 @@ _CHECKS: Final[dict[str, Callable[[JSON], Iterator[Cause]]]] = {
     BUDGETS.plural: _budget_causes,
     PRIORITY_CLASSES.plural: _priority_causes,
     SLICES.plural: _slice_causes,
+    CLUSTER_QUEUES.plural: _queue_causes,
     VALIDATING_WEBHOOKS.plural: _configuration_causes,
     MUTATING_WEBHOOKS.plural: _configuration_causes,
 }
