@@ -22,9 +22,10 @@ CLIENT_NAME = "gpu_ledger.client_name"
 PROBE_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 """What tells nothing of a cluster's own: probes, and every signed certificate, may look."""
 SILENCE_SECONDS = 10
-"""A request that has not come whole by then ends its connection: no API server waits longer."""
+"""A request that has not come whole by then ends its connection, and so does an answer that is not
+read: no API server waits longer."""
 HEAD_BYTES_MAX = 64 * 1024
-"""As much of a request may come without a body; Go's own servers and clients send far less."""
+"""About as much of a request may come without a body: what one read brings is looked at whole."""
 
 
 class NamingProtocol(HttpToolsProtocol):
@@ -43,13 +44,14 @@ class NamingProtocol(HttpToolsProtocol):
         self.is_reading = False
         self.head_bytes = 0
         self.silence: asyncio.TimerHandle | None = None
+        self.stall: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # As uvicorn has it.
         """Begin a connection whose handshake has been made, if there is room for one more."""
-        super().connection_made(transport)
-        self.client_name = common_name(transport.get_extra_info("ssl_object"))
         self.worker.nr_conns += 1
         self.worker.connections.add(self)
+        super().connection_made(transport)
+        self.client_name = common_name(transport.get_extra_info("ssl_object"))
         self._begin_silence()
         if len(self.worker.connections) > self.worker.worker_connections:
             transport.abort()
@@ -57,9 +59,22 @@ class NamingProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
         self._end_silence()
+        self._end_stall()
+        # uvicorn's own timer would keep a connection that broke, and all it read, until it rings.
+        self._unset_keepalive_if_required()
         self.worker.nr_conns -= 1
         self.worker.connections.discard(self)
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Wait no longer for a client that does not read than for one that does not write."""
+        super().pause_writing()
+        self.stall = self._abort_later()
+
+    def resume_writing(self) -> None:
+        """Go on with what the client reads now."""
+        super().resume_writing()
+        self._end_stall()
 
     def data_received(self, data: bytes) -> None:
         """Read on; who takes too long for a request, or for its head, is let go."""
@@ -82,7 +97,8 @@ class NamingProtocol(HttpToolsProtocol):
         self.head_bytes = 0
         super().on_headers_complete()
         self.was_asked = True
-        if not self.worker.alive:
+        # Nobody speaks anything but HTTP here, and what follows an upgrade is no request.
+        if not self.worker.alive or self.parser.should_upgrade():
             self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
@@ -99,7 +115,7 @@ class NamingProtocol(HttpToolsProtocol):
 
     @property
     def is_asked(self) -> bool:
-        """Whether somebody waits for an answer."""
+        """Whether somebody waits for an answer, or reads one."""
         return self.was_asked and not self.cycle.response_complete
 
     def end_with_answer(self) -> None:
@@ -109,18 +125,29 @@ class NamingProtocol(HttpToolsProtocol):
 
     def close_if_idle(self) -> None:
         """End a connection on which nobody waits for an answer; the others end with theirs."""
-        if self.is_asked:
+        if self.is_asked and not self.flow.write_paused:
             return
         # To close it politely would wait half a minute for a client that does not listen.
         self.transport.abort()
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing: to be asked for other protocols is no fault of whoever runs this."""
+
     def _begin_silence(self) -> None:
-        self.silence = self.loop.call_later(SILENCE_SECONDS, self.transport.abort)
+        self.silence = self._abort_later()
+
+    def _abort_later(self) -> asyncio.TimerHandle:
+        return self.loop.call_later(SILENCE_SECONDS, self.transport.abort)
 
     def _end_silence(self) -> None:
         if self.silence is not None:
             self.silence.cancel()
             self.silence = None
+
+    def _end_stall(self) -> None:
+        if self.stall is not None:
+            self.stall.cancel()
+            self.stall = None
 
 
 def protocol_config(application: Application, *, keep_alive_seconds: int) -> Config:

@@ -8,7 +8,9 @@ import asyncio
 import os
 import socket
 import ssl
+import time
 from collections.abc import Callable
+from email.utils import formatdate
 from typing import Any
 
 import structlog
@@ -69,8 +71,8 @@ class Taking:
         self._taking.cancel()
 
     async def wait_closed(self) -> None:
-        """Return once nothing is taken."""
-        await asyncio.wait([self._taking])
+        """Return once nothing is taken, and who shook hands is counted among the connections."""
+        await asyncio.wait([self._taking, *self._shaking])
 
     async def _take(self) -> None:
         while True:
@@ -97,8 +99,9 @@ class Taking:
             # Whoever shows no certificate, or a strange one, is not let in; that they came is told.
             logger.warning("admission.no_handshake", reason=str(error))
             taken.close()
-        except OSError as error:
-            # They went away again, as probes do that only look whether somebody listens.
+        except (OSError, ValueError) as error:
+            # They went away again, as probes do that only look whether somebody listens; or their
+            # certificate has a name that is no text.
             logger.debug("admission.no_handshake", reason=type(error).__name__)
             taken.close()
 
@@ -151,6 +154,18 @@ class AdmissionWorker(gasgi.ASGIWorker):  # type: ignore[misc] # As above.
         for connection in self.connections:
             connection.end_with_answer()
         self.loop.call_later(LEAVE_SECONDS, self._let_go)
+
+    async def _shutdown(self) -> None:
+        if self.alive:
+            # Whoever looks after this process was killed: end as if it had told.
+            self.handle_exit_signal()
+        await super()._shutdown()
+
+    def notify(self) -> None:
+        """Tell gunicorn once a second that this process lives, and what time answers tell."""
+        super().notify()
+        date = formatdate(time.time(), usegmt=True).encode()
+        self.protocol_state.default_headers = [(b"date", date)]
 
     def _let_go(self) -> None:
         for connection in list(self.connections):

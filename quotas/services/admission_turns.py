@@ -72,7 +72,7 @@ class Turns:
             return
         self._is_gathering = True
         end = asyncio.get_running_loop().time() + self._gathering_seconds
-        self._gather(len(self._waiting), CALM_ROUNDS, end)
+        self._gather(0, CALM_ROUNDS, end)
 
     def _gather(self, count: int, rounds: int, end: Any) -> None:  # noqa: ANN401 - A time of the loop.
         """Begin the turn where nobody else came in so many rounds; or look again."""

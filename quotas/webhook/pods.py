@@ -31,6 +31,8 @@ from tenants.models.cluster import AdmissionMode
 NO_UID = "metadata.uid is missing: this must be asked as a validating webhook."
 JUDGED_MAX = 1_000
 """So many different asks are remembered with the facts they were judged by, which last a moment."""
+JUDGED_PARTS_MAX = 64
+"""Resources and conditions of an ask that is remembered."""
 NO_PODS = "This door is for pods and resource claims: have the webhook's rules checked."
 
 
@@ -202,9 +204,18 @@ def _judged(
     if known is None:
         demands = demands_for(ask.requests, ask.placement, facts)
         known = demands, isolation_problem(ask, demands, namespace, facts)
-        if len(facts.judged) < JUDGED_MAX:
+        if len(facts.judged) < JUDGED_MAX and _is_small(ask):
             facts.judged[key] = known
     return known
+
+
+def _is_small(ask: PodAsk) -> bool:
+    """Whether remembering an ask costs little; one that names a thousand nodes is judged anew."""
+    placement = ask.placement
+    parts = len(ask.requests) + sum(
+        1 + len(one.values) for term in (placement.selector, *placement.terms) for one in term
+    )
+    return parts + len(placement.terms) <= JUDGED_PARTS_MAX
 
 
 def demands_for(

@@ -6,14 +6,17 @@ from urllib.parse import urlsplit
 import click
 import pytest
 import yaml
+from annotated_types import Le
 from celery.bin.celery import celery as celery_cli
 from django.core.management import get_commands, load_command_class
 from django.urls import resolve
 
 from config.admission_protocol import PROBE_PATHS
+from config.admission_worker import LEAVE_SECONDS
 from config.celery import app
 from config.embedded.postgres import DATABASE, OWNER
 from config.env import SECRET_NAMES, Environment
+from config.management.commands.serve_admission import GRACEFUL_SECONDS
 from config.settings.base import settings_from
 from metering.management.commands.watch_cluster import STOP_SECONDS
 from tests.deploy.files import OURS, ROOT, compose, last, service
@@ -140,6 +143,14 @@ def test_a_worker_is_given_time_to_finish_its_tick() -> None:
 
 def test_a_watcher_is_given_time_to_write_what_has_come() -> None:
     assert duration_seconds(service("watcher")["stop_grace_period"]) > STOP_SECONDS
+
+
+def test_the_door_is_given_time_to_answer_who_waits() -> None:
+    grace = duration_seconds(service("admission")["stop_grace_period"])
+    told = Environment.model_fields["ADMISSION_DEADLINE_SECONDS"].metadata
+    (longest,) = [int(str(bound.le)) for bound in told if isinstance(bound, Le)]
+
+    assert LEAVE_SECONDS + longest < GRACEFUL_SECONDS < grace
 
 
 def test_the_web_port_is_the_same_everywhere() -> None:

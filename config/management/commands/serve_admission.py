@@ -16,8 +16,10 @@ from config.management.commands.serve import (
     empty_metrics_folder,
 )
 
-KEEP_ALIVE_SECONDS = 75
-"""API servers keep connections; a handshake for every pod would be most of the work."""
+KEEP_ALIVE_SECONDS = 100
+"""API servers keep connections for 90 s; who ends one at the same time loses a question."""
+GRACEFUL_SECONDS = 12
+"""A process that ends says so for a second, and the longest question takes nine."""
 
 
 class Command(BaseCommand):
@@ -83,7 +85,14 @@ def admission_command(  # noqa: PLR0913 - One per option.
         *(sys.executable, "-m", "gunicorn", f"config.admission_asgi:make_application({threads})"),
         *("--bind", bind, *_probes(probe_bind, bind), "--workers", str(workers)),
         *("--worker-class", "config.admission_worker.AdmissionWorker", "--asgi-lifespan", "off"),
-        *("--keep-alive", str(KEEP_ALIVE_SECONDS), "--timeout", "30", "--graceful-timeout", "8"),
+        *(
+            "--keep-alive",
+            str(KEEP_ALIVE_SECONDS),
+            "--timeout",
+            "30",
+            "--graceful-timeout",
+            f"{GRACEFUL_SECONDS}",
+        ),
         "--no-control-socket",
     ]
     if SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK):

@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +162,30 @@ def test_a_server_that_is_told_to_end_waits_for_no_idle_connection(
     running.process.wait()
 
     assert time.monotonic() - begin < 6
+    connection.close()
+
+
+def test_answers_tell_the_time_and_end_when_nobody_looks_after_the_process(
+    running: Running,
+) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", running.probe_port, timeout=20)
+    deadline = time.monotonic() + 20
+
+    def ends() -> bool:
+        connection.request("GET", "/healthz")
+        response = connection.getresponse()
+        response.read()
+        told = parsedate_to_datetime(response.headers["Date"])
+        assert abs((datetime.now(tz=UTC) - told).total_seconds()) < 10
+        return response.headers.get("Connection") == "close"
+
+    assert not ends()
+    running.process.kill()
+    running.process.wait()
+
+    while not ends():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
     connection.close()
 
 

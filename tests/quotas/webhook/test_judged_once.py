@@ -9,9 +9,11 @@ import pytest
 from quotas.domain.admission_review import read_review
 from quotas.selectors.admission_facts import AdmissionFacts, admission_facts
 from quotas.webhook import answers, pods
+from quotas.webhook.decisions import Decision
 from quotas.webhook.pods import Weighed, weigh_pod
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster, make_organization, make_project
+from tests.quotas.builders import make_policy
 from tests.quotas.reviews import body, pod
 from tests.quotas.webhook.conftest import WHOLE, make_node
 
@@ -46,7 +48,10 @@ def hopper() -> Cluster:
     make_node(cluster)
     make_node(cluster, "n2", labels=SHARED)
     bind(cluster, "team-llm", make_project(make_organization()))
-    bind(cluster, "team-x", make_project(make_organization("umbrella"), "x"))
+    umbrella = make_organization("umbrella")
+    bind(cluster, "team-x", make_project(umbrella, "x"))
+    # What is asked for by both alike is let in for one of them only.
+    make_policy(umbrella, modes=("whole", "time-slicing"), may_meet_tenants=True)
     return cluster
 
 
@@ -64,8 +69,9 @@ def told(sent: bytes, facts: AdmissionFacts) -> Any:  # noqa: ANN401 - What is a
 def test_no_pod_is_taken_for_another(hopper: Cluster) -> None:
     alone = [told(sent, facts_of(hopper)) for sent in ASKS]
 
-    # The two on shared devices are refused in the same words, and a pod for anywhere like them.
-    assert len({repr(one) for one in alone}) == len(ASKS) - 2
+    # A pod for anywhere may meet others, and is refused as one for shared devices is.
+    assert len({repr(one) for one in alone}) == len(ASKS) - 1
+    assert [isinstance(one, Decision) for one in alone[4:6]] == [True, False]
     for order in list(permutations(range(len(ASKS))))[::1_009]:
         facts = facts_of(hopper)
         for _ in range(2):
@@ -82,6 +88,19 @@ def test_pods_alike_are_judged_once(hopper: Cluster, monkeypatch: pytest.MonkeyP
 
     told(body(asks()), facts_of(hopper))
     assert judged.call_count == 2
+
+
+@pytest.mark.parametrize("count", [60, 70])
+def test_only_what_is_small_is_remembered(hopper: Cluster, count: int) -> None:
+    names = [f"n{number}" for number in range(count)]
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": names}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    facts = facts_of(hopper)
+
+    first, again = (told(body(pod(1, affinity={"nodeAffinity": required})), facts) for _ in "12")
+
+    assert first == again
+    assert len(facts.judged) == (1 if count < pods.JUDGED_PARTS_MAX else 0)
 
 
 def test_what_is_remembered_is_bounded(hopper: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
