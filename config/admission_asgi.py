@@ -230,6 +230,7 @@ def make_application(threads: int) -> Application:
     import_module(settings.ROOT_URLCONF)
     answers = import_module("quotas.webhook.answers")
     answers.guard()
+    answers.read_ahead()
     front = import_module("quotas.webhook.front")
     pool = ThreadPoolExecutor(threads, thread_name_prefix="admission")
     doors = Doors(front.make_front(pool, time.monotonic_ns), PlainHandler(), pool)

@@ -40,6 +40,7 @@ class NamingProtocol(HttpToolsProtocol):
         super().__init__(worker.protocol_config, worker.protocol_state, {}, worker.loop)
         self.worker = worker
         self.client_name = ""
+        self.made_at = self.loop.time()
         self.was_asked = False
         self.is_reading = False
         self.head_bytes = 0
@@ -123,9 +124,15 @@ class NamingProtocol(HttpToolsProtocol):
         if self.is_asked:
             self.cycle.keep_alive = False
 
-    def close_if_idle(self) -> None:
-        """End a connection on which nobody waits for an answer; the others end with theirs."""
+    def close_if_idle(self, *, new_for_seconds: int) -> None:
+        """End a connection on which nobody waits for an answer; the others end with theirs.
+
+        Args:
+            new_for_seconds: One as new as this may still ask its first question.
+        """
         if self.is_asked and not self.flow.write_paused:
+            return
+        if not self.was_asked and self.loop.time() < self.made_at + new_for_seconds:
             return
         # To close it politely would wait half a minute for a client that does not listen.
         self.transport.abort()

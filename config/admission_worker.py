@@ -10,6 +10,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from email.utils import formatdate
 from typing import Any
 
@@ -67,12 +68,21 @@ class Taking:
         self._taking = loop.create_task(self._take())
 
     def close(self) -> None:
-        """Take no more; what shakes hands may end that."""
+        """Take no more, once who waits by then is taken."""
         self._taking.cancel()
 
     async def wait_closed(self) -> None:
-        """Return once nothing is taken, and who shook hands is counted among the connections."""
-        await asyncio.wait([self._taking, *self._shaking])
+        """Take who waits, for they would be reset, and return once nobody shakes hands.
+
+        Other processes go on with the same socket; it is closed in this one.
+        """
+        await asyncio.wait([self._taking])
+        with suppress(OSError):
+            while True:
+                self._begin(self._listener.accept()[0])
+        self._listener.close()
+        if self._shaking:
+            await asyncio.wait(self._shaking)
 
     async def _take(self) -> None:
         while True:
@@ -83,14 +93,18 @@ class Taking:
                 logger.warning("admission.not_taken", reason=str(error))
                 await asyncio.sleep(LOOK_SECONDS)
                 continue
-            shaking = self._loop.create_task(self._shake_hands(taken))
-            self._shaking.add(shaking)
-            shaking.add_done_callback(self._shaking.discard)
+            self._begin(taken)
             await asyncio.sleep(REST_SECONDS)
+
+    def _begin(self, taken: socket.socket) -> None:
+        shaking = self._loop.create_task(self._shake_hands(taken))
+        self._shaking.add(shaking)
+        shaking.add_done_callback(self._shaking.discard)
 
     async def _shake_hands(self, taken: socket.socket) -> None:
         patience = None if self._tls is None else SILENCE_SECONDS
         try:
+            taken.setblocking(False)  # noqa: FBT003 - The socket's own signature.
             taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await self._loop.connect_accepted_socket(
                 self._factory, taken, ssl=self._tls, ssl_handshake_timeout=patience
@@ -159,6 +173,10 @@ class AdmissionWorker(gasgi.ASGIWorker):  # type: ignore[misc] # As above.
         if self.alive:
             # Whoever looks after this process was killed: end as if it had told.
             self.handle_exit_signal()
+        for server in self.servers:
+            server.close()
+        # gunicorn waits for connections, and half a second for those that still shake hands.
+        await asyncio.wait([asyncio.ensure_future(one.wait_closed()) for one in self.servers])
         await super()._shutdown()
 
     def notify(self) -> None:
@@ -169,5 +187,5 @@ class AdmissionWorker(gasgi.ASGIWorker):  # type: ignore[misc] # As above.
 
     def _let_go(self) -> None:
         for connection in list(self.connections):
-            connection.close_if_idle()
+            connection.close_if_idle(new_for_seconds=LEAVE_SECONDS)
         self.loop.call_later(LOOK_SECONDS, self._let_go)

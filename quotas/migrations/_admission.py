@@ -155,6 +155,24 @@ $$;
 {only_runtime("quotas_over(uuid, timestamptz)")}
 """
 
+# Looked for only where somebody was refused.
+MAY_BE_STALE = f"""
+CREATE FUNCTION quotas_may_be_stale(question jsonb, organization uuid, verdict jsonb)
+RETURNS boolean LANGUAGE plpgsql STABLE {BY_INDEX} AS $$
+BEGIN
+  PERFORM FROM quotas_over(organization, (question->>'at')::timestamptz) LIMIT 1;
+  IF FOUND THEN
+    RETURN true;
+  END IF;
+  -- The same pod may have been let in while this one waited for a counter.
+  PERFORM FROM quotas_reservation r
+    WHERE r.cluster_id = (question->>'cluster_id')::uuid
+      AND r.pod_uid = question->>'pod_uid' AND r.state <> 'released';
+  RETURN FOUND AND verdict->>'code' <> 'replayed_otherwise';
+END $$;
+{only_runtime("quotas_may_be_stale(jsonb, uuid, jsonb)")}
+"""
+
 # The caller holds the organization's lock alone. A counter that has drifted is not driven below
 # zero: that would stop admission for what the comparison repairs.
 SETTLE = f"""

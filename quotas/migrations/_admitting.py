@@ -226,7 +226,8 @@ _WEIGH = """verdict := CASE
           || CASE WHEN place.is_open THEN '{}' ELSE '{"code": "closed"}' END::jsonb
         ELSE '{"code": "closed"}' END;"""
 
-# SQLSTATE GL000 takes a dry run back; a row lock or advisory lock taken inside ends with it.
+# SQLSTATE GL000 takes a dry run back; a row lock or advisory lock taken inside ends with it,
+# as it does with GL002, whose verdict stands unless it is stale.
 ADMIT = f"""
 CREATE FUNCTION quotas_admit(question jsonb) RETURNS jsonb LANGUAGE plpgsql {BY_INDEX} AS $$
 DECLARE
@@ -252,17 +253,13 @@ BEGIN
         RAISE SQLSTATE 'GL001' USING MESSAGE = 'the namespace has moved';
       END IF;
       {_WEIGH}
-      -- Looked for only where somebody was refused: it reads every live reservation of a tenant.
-      IF verdict->>'code' NOT LIKE 'allowed%' THEN
+      -- Whoever is refused lets go of the counters before it looks further: that reads every live
+      -- reservation of its tenant, and others of it must not wait for that.
+      IF verdict->>'code' NOT LIKE 'allowed%' AND NOT place.is_lenient THEN
+        RAISE SQLSTATE 'GL002';
+      ELSIF verdict->>'code' NOT LIKE 'allowed%' THEN
         PERFORM FROM quotas_over(theirs, moment) LIMIT 1;
         IF FOUND THEN
-          RAISE SQLSTATE 'GL001';
-        END IF;
-        -- The same pod may have been let in while this one waited for a counter.
-        PERFORM FROM quotas_reservation r
-          WHERE r.cluster_id = (question->>'cluster_id')::uuid
-            AND r.pod_uid = question->>'pod_uid' AND r.state <> 'released';
-        IF FOUND AND verdict->>'code' <> 'replayed_otherwise' THEN
           RAISE SQLSTATE 'GL001';
         END IF;
       END IF;
@@ -271,6 +268,7 @@ BEGIN
       END IF;
     EXCEPTION
       WHEN SQLSTATE 'GL001' THEN is_stale := true;
+      WHEN SQLSTATE 'GL002' THEN is_stale := quotas_may_be_stale(question, theirs, verdict);
       WHEN SQLSTATE 'GL000' THEN NULL;
     END;
     IF is_stale THEN

@@ -130,6 +130,14 @@ def admission_facts(slug: str, at: datetime) -> AdmissionFacts | None:
     )
 
 
+def clusters_that_ask() -> tuple[str, ...]:
+    """Return the slugs of active clusters whose API servers ask, by name; one statement."""
+    asking = Cluster.objects.filter(state=LifecycleState.ACTIVE).exclude(
+        admission_mode=AdmissionMode.OFF
+    )
+    return tuple(asking.order_by("slug").values_list("slug", flat=True)[:CLUSTERS_MAX])
+
+
 def _offers(nodes: Iterable[OfferingNode], catalogue: Catalogue) -> tuple[NodeOffer, ...]:
     alike: dict[tuple[frozenset[tuple[str, str]], frozenset[str]], list[str]] = {}
     for node in nodes:

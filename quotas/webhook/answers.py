@@ -16,12 +16,17 @@ from typing import Protocol
 import msgspec
 import structlog
 from django.conf import settings
-from django.db import Error
+from django.db import Error, connections
 from django.utils import timezone
 
 from quotas.domain import denials
 from quotas.domain.admission_review import NoReviewError, Review, read_review
-from quotas.selectors.admission_facts import AdmissionFacts, FactsCache, admission_facts
+from quotas.selectors.admission_facts import (
+    AdmissionFacts,
+    FactsCache,
+    admission_facts,
+    clusters_that_ask,
+)
 from quotas.webhook.decisions import Decision, Terms, allowed, lets_in_unasked, refused
 from quotas.webhook.figures import NANOSECONDS, count_answer
 from quotas.webhook.guard import Guard, is_about_question
@@ -94,6 +99,21 @@ def json_answer(body: object, status: HTTPStatus = HTTPStatus.OK) -> Answer:
 def guard() -> Guard:
     """Return what keeps the questions of this process within their time."""
     return Guard(settings.ADMISSION_DEADLINE_SECONDS * NANOSECONDS, time.monotonic_ns)
+
+
+def read_ahead() -> None:
+    """Read the facts of every cluster that asks.
+
+    What a cluster wants while the ledger is away stands in them: a process that has never read them
+    would have to leave its pods to the webhook's failurePolicy.
+    """
+    try:
+        for slug in clusters_that_ask():
+            FACTS.facts(slug, at=timezone.now())
+    except Error as error:
+        logger.warning("admission.not_read_ahead", reason=type(error).__name__)
+    finally:
+        connections.close_all()
 
 
 def terms() -> Terms:

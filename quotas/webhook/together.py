@@ -77,7 +77,8 @@ class Together:
         except LedgerAwayError:
             return ()
         except Error as error:
-            logger.info("admission.asked_apart", pods=len(questions), reason=type(error).__name__)
+            reason = type(error.__cause__ or error).__name__
+            logger.info("admission.asked_apart", pods=len(questions), reason=reason)
             if is_away(error):
                 self._breaker.failed()
             else:

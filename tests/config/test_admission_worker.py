@@ -132,6 +132,43 @@ def test_who_asks_after_the_signal_is_told_that_the_connection_is_over(
     assert told.endswith(b"nobody")
 
 
+def test_who_waits_to_be_taken_is_taken_before_the_socket_is_closed(
+    listener: socket.socket,
+) -> None:
+    async def scene() -> list[bytes]:
+        loop = asyncio.get_running_loop()
+        made = worker(loop)
+        taking = Taking(loop, lambda: NamingProtocol(made), listener, None)
+        waiting = [socket.create_connection(listener.getsockname()) for _ in range(5)]
+        taking.close()
+        await taking.wait_closed()
+        assert listener.fileno() == -1
+        clients = [await asyncio.open_connection(sock=one) for one in waiting]
+        told = [await answered(*one) for one in clients]
+        for connection in list(made.connections):
+            connection.close_if_idle(new_for_seconds=0)
+        for _, writer in clients:
+            writer.transport.abort()
+        await asyncio.sleep(0)
+        return told
+
+    assert asyncio.run(scene()) == [b"nobody"] * 5
+
+
+def test_a_new_connection_may_ask_its_first_question(listener: socket.socket) -> None:
+    async def scene(made: AdmissionWorker) -> bytes:
+        new = await opened(listener)
+        old = await opened(listener)
+        await answered(*old)
+        for connection in list(made.connections):
+            connection.close_if_idle(new_for_seconds=5)
+        with pytest.raises(GONE):
+            await old[0].readexactly(1)
+        return await answered(*new)
+
+    assert run(listener, scene) == b"nobody"
+
+
 def test_who_shakes_hands_is_waited_for(listener: socket.socket, tmp_path: Path) -> None:
     identity = make_identity(tmp_path)
     ours = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -1,12 +1,16 @@
 """What must hold when many pods of one organization ask at once, and limits change meanwhile."""
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
+import psycopg
 import pytest
 from django.db import connections, transaction
 
+from quotas.domain.admission import VerdictCode
+from quotas.migrations._admission import OVER
 from quotas.models import LimitScope, QuotaCounter, QuotaLimit, Reservation
 from quotas.services.counters import lock_counters, open_counter
 from quotas.services.live_use import repair_counters
@@ -19,6 +23,13 @@ from tests.quotas.builders import make_limit
 
 pytestmark = pytest.mark.usefixtures("committed_db")
 ACTOR = system_actor("tests")
+SLOW_LOOK = """
+CREATE OR REPLACE FUNCTION quotas_over(organization uuid, moment timestamptz)
+RETURNS TABLE (reservation_id bigint, reason text) LANGUAGE sql STABLE AS $$
+  SELECT NULL::bigint, ''::text FROM (SELECT pg_sleep(3) AS slept OFFSET 0) s
+   WHERE s.slept IS NULL
+$$
+"""
 
 
 def at_once(*calls: Callable[[], object]) -> list[object]:
@@ -189,3 +200,33 @@ def test_counters_are_locked_inside_a_transaction() -> None:
         open_counter(limit=limit, at=AT)
 
     assert not QuotaCounter.objects.exists()
+
+
+def test_who_is_refused_keeps_nobody_waiting_while_it_looks_for_room(superuser_url: str) -> None:
+    cast, cluster = stage()
+    limits = [make_limit(cast.acme, cast.llm, units=1), make_limit(cast.acme, units=100)]
+    make_limit(cast.acme, cast.vision, units=50)
+    with transaction.atomic():
+        for limit in QuotaLimit.objects.all():
+            open_counter(limit=limit, at=AT)
+    ask(cluster, "llm", "first", demand(1))
+    is_looking = "SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+
+    def fits() -> object:
+        with psycopg.connect(superuser_url, autocommit=True) as watching:
+            deadline = time.monotonic() + 20
+            while not watching.execute(is_looking).fetchall():
+                assert time.monotonic() < deadline, "Nobody looks."
+            told = ask(cluster, "vision", "fits", demand(1)).is_allowed
+            return told, len(watching.execute(is_looking).fetchall())
+
+    with psycopg.connect(superuser_url, autocommit=True) as superuser:
+        superuser.execute(SLOW_LOOK)
+        try:
+            refused = lambda: ask(cluster, "llm", "second", demand(1)).code  # noqa: E731
+            told = at_once(refused, fits)
+        finally:
+            superuser.execute(f"DROP FUNCTION quotas_over(uuid, timestamptz);\n{OVER}")
+
+    assert told == [VerdictCode.LIMIT_REACHED, (True, 1)]
+    assert [counted(limit)[1] for limit in limits] == [1, 2]

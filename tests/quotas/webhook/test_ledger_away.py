@@ -120,3 +120,30 @@ def test_a_policy_this_process_never_read_is_left_to_the_api_server(
 
     assert doors.admit(pod(1)).status == 503
     assert answers.FACTS.last_known("hopper") is None
+
+
+@pytest.mark.parametrize("policy", ["allow", "deny"])
+def test_a_process_that_nobody_asked_yet_knows_what_a_cluster_wants(
+    doors: Doors, hopper: Cluster, take_away: Callable[[], None], policy: str
+) -> None:
+    hopper.admission_on_failure = policy
+    hopper.save()
+    make_cluster("asleep", admission_mode="off")
+    answers.read_ahead()
+    take_away()
+
+    answer = doors.admit(pod())
+
+    assert answer.status == 200
+    assert answer.is_allowed is (policy == "allow")
+    assert answers.FACTS.last_known("asleep") is None
+
+
+def test_a_ledger_that_is_away_at_the_begin_stops_no_process(
+    doors: Doors, take_away: Callable[[], None]
+) -> None:
+    take_away()
+
+    answers.read_ahead()
+
+    assert doors.admit(pod()).status == 503
