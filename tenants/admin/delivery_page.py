@@ -8,12 +8,7 @@ from django.conf import settings
 
 from tenants.adapters.notification_mail import subject_of, text_of
 from tenants.adapters.notification_webhook import body_of
-from tenants.domain.delivery_words import (
-    masked_address,
-    next_try_words,
-    result_words,
-    tries_words,
-)
+from tenants.domain.delivery_words import next_try_words, result_words, tries_words
 from tenants.domain.notification_rules import EndpointKind
 from tenants.models import NotificationDelivery
 from tenants.protocols import OutgoingNotification
@@ -34,7 +29,7 @@ def delivery_context(delivery: NotificationDelivery, *, at: datetime) -> dict[st
         "subject": subject_of(outgoing) if delivery.kind == EndpointKind.MAIL else "",
         "has_earlier_failures": delivery.attempts > 1,
         "facts": [
-            ("To", masked_address(delivery.kind, delivery.address)),
+            ("To", delivery.shown_address),
             ("How", _how(delivery)),
             ("Event", outgoing.event),
             ("About", outgoing.organization or "the whole platform"),

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from unfold.decorators import display
@@ -14,33 +14,78 @@ from unfold.decorators import display
 from tenants.admin.base import LedgerAdmin, ServiceAdmin
 from tenants.admin.delivery_page import delivery_context, last_result, next_try
 from tenants.domain.actors import Actor
-from tenants.domain.delivery_words import masked_address
 from tenants.models import NotificationDelivery, NotificationEndpoint
+from tenants.selectors.notifications import with_searched_address
 from tenants.services.notification_endpoints import (
     change_endpoint,
     close_endpoint,
     register_endpoint,
 )
 
+if TYPE_CHECKING:
+    Page = LedgerAdmin
+else:
+    Page = object
+
+
+class MaskedAddresses(Page):
+    """A page of rows with an address, whose tokens can neither be read nor found by searching."""
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return the rows with what may be searched of their addresses."""
+        return with_searched_address(super().get_queryset(request))
+
+    def lookup_allowed(
+        self,
+        lookup: str,
+        value: str,
+        request: HttpRequest | None = None,
+    ) -> bool:
+        """Refuse to ask for a part of an address in the page's own address."""
+        if lookup.split("__", 1)[0] == "address":
+            return False
+        return bool(super().lookup_allowed(lookup, value, request))
+
+    @admin.display(description="address", ordering="address")
+    def shown(self, row: NotificationEndpoint | NotificationDelivery) -> str:
+        """Return the address without tokens."""
+        return row.shown_address
+
 
 @admin.register(NotificationEndpoint)
-class NotificationEndpointAdmin(ServiceAdmin):
+class NotificationEndpointAdmin(MaskedAddresses, ServiceAdmin):
     """Who asks to be told."""
 
     view_capability = "tenants:notification:read"
     write_capability = "tenants:notification:write"
     hint = (
         'Events are patterns, such as ["quotas:request:*"]. A webhook is signed with the secret '
-        "in the variable that env:WEBHOOK_SECRET_<NAME> names; secrets are never stored here."
+        "in the variable that env:WEBHOOK_SECRET_<NAME> names; secrets are never stored here. "
+        "Tokens in an address are not shown again. An address never changes; register another."
     )
     add_fields = ("organization", "kind", "address", "events", "secret_reference")
     change_fields = ("events",)
-    list_display = ("address", "kind", "organization", "events", "state")
+    list_display = ("shown", "kind", "organization", "events", "state")
     list_filter = ("kind", "state", "organization")
     list_select_related = ("organization",)
-    search_fields = ("address",)
+    search_fields = ("searched_address",)
     autocomplete_fields = ("organization",)
     actions = ("close_endpoints",)
+
+    def get_exclude(
+        self,
+        request: HttpRequest,  # noqa: ARG002 - Django's signature.
+        obj: Model | None = None,
+    ) -> tuple[str, ...]:
+        """Return what a registered endpoint's page leaves out: the address as it was typed."""
+        return () if obj is None else ("address",)
+
+    def get_readonly_fields(
+        self, request: HttpRequest, obj: Model | None = None
+    ) -> tuple[str, ...]:
+        """Return what is shown only; the address without tokens in the place of the whole."""
+        fields = super().get_readonly_fields(request, obj)
+        return tuple("shown" if name == "address" else name for name in fields)
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> NotificationEndpoint:
         """Register an endpoint."""
@@ -66,7 +111,7 @@ class NotificationEndpointAdmin(ServiceAdmin):
 
 
 @admin.register(NotificationDelivery)
-class NotificationDeliveryAdmin(LedgerAdmin):
+class NotificationDeliveryAdmin(MaskedAddresses, LedgerAdmin):
     """What was told, to whom, and whether it arrived."""
 
     view_capability = "tenants:notification:read"
@@ -78,7 +123,7 @@ class NotificationDeliveryAdmin(LedgerAdmin):
     list_display = (
         "created_at",
         "subject",
-        "to",
+        "shown",
         "state_label",
         "attempts",
         "result",
@@ -87,7 +132,7 @@ class NotificationDeliveryAdmin(LedgerAdmin):
     list_filter = ("state", "kind")
     list_select_related = ("notification",)
     fields = ("endpoint", "created_at")
-    search_fields = ("address", "notification__subject", "notification__event")
+    search_fields = ("searched_address", "notification__subject", "notification__event")
     date_hierarchy = "created_at"
 
     @display(
@@ -103,11 +148,6 @@ class NotificationDeliveryAdmin(LedgerAdmin):
     def subject(self, delivery: NotificationDelivery) -> str:
         """Return what it says in a line."""
         return delivery.notification.subject
-
-    @admin.display(description="to", ordering="address")
-    def to(self, delivery: NotificationDelivery) -> str:
-        """Return where it goes, without tokens."""
-        return masked_address(delivery.kind, delivery.address)
 
     @admin.display(description="last result")
     def result(self, delivery: NotificationDelivery) -> str:

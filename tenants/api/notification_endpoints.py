@@ -1,5 +1,6 @@
 """/api/v1/notification-endpoints/ and -deliveries/: who is told what, and whether it arrived."""
 
+from typing import Final
 from uuid import UUID
 
 from django.conf import settings
@@ -33,11 +34,19 @@ from tenants.services.notification_endpoints import (
     register_endpoint,
 )
 
+MASKED_ADDRESS: Final = (
+    "A mail address, or a webhook's URL without tokens: parts of its path of 20 characters or "
+    "more, and its query, are told as an ellipsis."
+)
+
 
 class NotificationEndpointSerializer(serializers.ModelSerializer[NotificationEndpoint]):
-    """An endpoint; its secret is named, never shown."""
+    """An endpoint; its secret is named, never shown, and tokens in its address are masked."""
 
     organization = serializers.UUIDField(source="organization_id", read_only=True, allow_null=True)
+    address = serializers.CharField(
+        source="shown_address", read_only=True, help_text=MASKED_ADDRESS
+    )
     events = serializers.ListField(child=serializers.CharField(), read_only=True)
 
     class Meta:
@@ -167,6 +176,9 @@ class NotificationDeliverySerializer(serializers.ModelSerializer[NotificationDel
     event = serializers.CharField(source="notification.event", read_only=True)
     subject = serializers.CharField(source="notification.subject", read_only=True)
     endpoint = serializers.UUIDField(source="endpoint_id", read_only=True, allow_null=True)
+    address = serializers.CharField(
+        source="shown_address", read_only=True, help_text=MASKED_ADDRESS
+    )
 
     class Meta:
         model = NotificationDelivery

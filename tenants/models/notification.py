@@ -50,6 +50,11 @@ class NotificationEndpoint(models.Model):
 
     def __str__(self) -> str:
         """Return where it is, without tokens."""
+        return self.shown_address
+
+    @property
+    def shown_address(self) -> str:
+        """Return the address as it may be read: of a webhook without its tokens."""
         return masked_address(self.kind, self.address)
 
 
@@ -143,4 +148,9 @@ class NotificationDelivery(models.Model):
 
     def __str__(self) -> str:
         """Return what goes where."""
-        return f"{self.notification} -> {masked_address(self.kind, self.address)}"
+        return f"{self.notification} -> {self.shown_address}"
+
+    @property
+    def shown_address(self) -> str:
+        """Return where it goes as it may be read: of a webhook without its tokens."""
+        return masked_address(self.kind, self.address)

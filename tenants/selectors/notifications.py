@@ -1,15 +1,19 @@
 """Notifications: what an actor sees of endpoints and deliveries, and how many are stuck."""
 
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
-from django.db.models import Count, Min, QuerySet
+from django.db.models import Case, CharField, Count, F, Func, Min, QuerySet, Value, When
 
 from tenants.domain.actors import Actor
+from tenants.domain.notification_rules import EndpointKind
 from tenants.models import DeliveryState, NotificationDelivery, NotificationEndpoint
 from tenants.selectors.visibility import is_platform_wide, organizations_visible_to
 
 READ_NOTIFICATION: Final = "tenants:notification:read"
+HOST_PATTERN: Final = "^[a-z]+://[^/?#]+"
+"""The part of a webhook's address that holds no token; user names are refused in one."""
+AddressedRow = TypeVar("AddressedRow", NotificationEndpoint, NotificationDelivery)
 
 
 def endpoints_visible_to(
@@ -31,6 +35,21 @@ def deliveries_visible_to(actor: Actor) -> QuerySet[NotificationDelivery]:
     if is_platform_wide(actor, READ_NOTIFICATION):
         return rows
     return rows.filter(endpoint__in=endpoints_visible_to(actor))
+
+
+def with_searched_address(rows: QuerySet[AddressedRow]) -> QuerySet[AddressedRow]:
+    """Return rows with `searched_address`: a mail address whole, of a webhook scheme and host.
+
+    A token that cannot be read must not be found by trying one letter after another either.
+    """
+    host = Func(F("address"), Value(HOST_PATTERN), function="substring")
+    return rows.annotate(
+        searched_address=Case(
+            When(kind=EndpointKind.MAIL.value, then=F("address")),
+            default=host,
+            output_field=CharField(),
+        )
+    )
 
 
 def deliveries_given_up() -> dict[str, int]:

@@ -3,12 +3,19 @@
 import json
 
 import pytest
+from django.db import transaction
 
-from tenants.models import AuditEntry, NotificationEndpoint
+from tenants.models import AuditEntry, NotificationDelivery, NotificationEndpoint
+from tenants.services.notifications import notify
+from tests.builders import AT
 from tests.cast import Cast, make_cast
 from tests.tenants.api.doors import open_door, problem
 
 PATH = "/api/v1/notification-endpoints/"
+DELIVERIES = "/api/v1/notification-deliveries/"
+TOKEN = "xoxb-hunter2-is-no-good-at-all"
+WHOLE = f"https://hooks.example.com/services/T0/{TOKEN}?key=hunter3"
+SHOWN = "https://hooks.example.com/services/T0/\N{HORIZONTAL ELLIPSIS}?\N{HORIZONTAL ELLIPSIS}"
 
 
 @pytest.fixture
@@ -60,3 +67,60 @@ def test_the_key_of_one_address_registers_no_other(cast: Cast) -> None:
 
     assert problem(other) == (422, "idempotency_key_reused")
     assert [e.address for e in NotificationEndpoint.objects.all()] == ["gpu@example.com"]
+
+
+def hook_of(cast: Cast) -> dict[str, object]:
+    return {
+        **body_of(cast, WHOLE),
+        "kind": "webhook",
+        "secret_reference": "env:WEBHOOK_SECRET_ACME",
+    }
+
+
+def test_an_address_with_tokens_is_stored_whole_and_answered_without_them(cast: Cast) -> None:
+    door, key = open_door(cast.frank), {"Idempotency-Key": "once"}
+
+    first = door.post(PATH, hook_of(cast), format="json", headers=key)
+    again = door.post(PATH, hook_of(cast), format="json", headers=key)
+
+    assert NotificationEndpoint.objects.get().address == WHOLE
+    assert [one.status_code for one in (first, again)] == [201, 201]
+    assert [one.json()["address"] for one in (first, again)] == [SHOWN, SHOWN]
+
+
+@pytest.mark.parametrize("name", ["alice", "ann", "frank"])
+def test_nobody_reads_the_tokens_of_an_address(cast: Cast, name: str) -> None:
+    endpoint = NotificationEndpoint.objects.create(
+        **{**hook_of(cast), "organization": cast.acme}, created_at=AT
+    )
+    with transaction.atomic():
+        notify(
+            event="quotas:request:approved",
+            organization_id=cast.acme.pk,
+            subject="8 large for LLM: approved",
+            text="Yes.",
+            at=AT,
+        )
+    delivery, door = NotificationDelivery.objects.get(), open_door(getattr(cast, name))
+
+    for path in (PATH, f"{PATH}{endpoint.pk}/", DELIVERIES, f"{DELIVERIES}{delivery.pk}/"):
+        told = door.get(path).json()
+        (row,) = told.get("results", [told])
+        assert row["address"] == SHOWN, path
+
+
+def test_events_are_changed_without_a_change_to_the_address(cast: Cast) -> None:
+    endpoint = NotificationEndpoint.objects.create(
+        **{**hook_of(cast), "organization": cast.acme}, created_at=AT
+    )
+
+    told = open_door(cast.frank).patch(
+        f"{PATH}{endpoint.pk}/",
+        {"events": ["quotas:*:*"]},
+        format="json",
+        headers={"If-Match": '"1"'},
+    )
+
+    endpoint.refresh_from_db()
+    assert (told.status_code, told.json()["address"]) == (200, SHOWN)
+    assert (endpoint.events, endpoint.address) == (["quotas:*:*"], WHOLE)
