@@ -5,7 +5,9 @@ import io
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
+from uuid import UUID
 
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
@@ -16,11 +18,17 @@ from rest_framework.response import Response
 from metering.access import READ_CAPACITY, READ_USAGE
 from metering.domain.errors import SharingRangeError
 from metering.domain.sharing import EVIDENCE_WORDS, NOTES, Evidence
-from metering.selectors.device_sharing import Meeting, device_sharing, reach_of
+from metering.selectors.device_sharing import (
+    Meeting,
+    cluster_of_report,
+    device_sharing,
+    reach_of,
+)
 from tenants.access import is_platform_wide, projects_visible_to
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import LedgerViewSet
-from tenants.domain.errors import InvalidInputError
+from tenants.domain.errors import FieldProblem, InvalidInputError
+from tenants.models import Project
 
 SPAN_MAX: Final = timedelta(days=31)
 PAGE_SIZE: Final = 50
@@ -45,10 +53,13 @@ COLUMNS: Final = (
 
 
 class DeviceSharingQuerySerializer(StrictSerializer):
-    """Which time, and whose side."""
+    """Which time, whose side, and where."""
 
     to = serializers.DateTimeField(help_text="End, excluded.")
     organization = serializers.UUIDField(required=False, default=None)
+    cluster = serializers.CharField(
+        required=False, default="", max_length=63, help_text="Its slug; every one without it."
+    )
     cursor = serializers.CharField(required=False, default="", max_length=2_000)
     page_size = serializers.IntegerField(
         required=False, default=PAGE_SIZE, min_value=1, max_value=PAGE_SIZE_MAX
@@ -134,6 +145,7 @@ class DeviceSharingViewSet(LedgerViewSet):
     def _find(self, asked: Mapping[str, Any], *, limit: int) -> tuple[Meeting, ...]:
         is_everybody = is_platform_wide(self.actor, READ_CAPACITY)
         projects = None if is_everybody else projects_visible_to(self.actor, READ_USAGE)
+        cluster_id = _cluster_of(asked["cluster"], projects=projects)
         try:
             return device_sharing(
                 begin_at=asked["from"],
@@ -141,6 +153,7 @@ class DeviceSharingViewSet(LedgerViewSet):
                 reach=reach_of(projects),
                 limit=limit,
                 organization_id=asked["organization"],
+                cluster_id=cluster_id,
                 after=asked["cursor"],
             )
         except ValueError as error:
@@ -149,6 +162,23 @@ class DeviceSharingViewSet(LedgerViewSet):
                 field="cursor",
                 remedy="Follow `next_cursor` as it was given.",
             ) from error
+
+
+def _cluster_of(slug: str, *, projects: QuerySet[Project] | None) -> UUID | None:
+    """Return the cluster that was asked for; None for all of them."""
+    if not slug:
+        return None
+    found = cluster_of_report(slug, projects=projects)
+    if found is None:
+        # A cluster that is not the caller's and one that does not exist are told alike.
+        message = "None of your projects is on a cluster of that name."
+        raise InvalidInputError(
+            "There is no such cluster.",
+            field="cluster",
+            remedy="Name a cluster by its slug, as the report does.",
+            problems=(FieldProblem("cluster", "cluster_unknown", message),),
+        )
+    return found
 
 
 def _csv(meetings: tuple[Meeting, ...]) -> bytes:

@@ -13,7 +13,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from metering.domain.sharing import Evidence, Neighbour
-from tenants.models import Project
+from tenants.models import Cluster, Project
 
 # Times of one project in one place are put together first, so pods that follow each other are one
 # stretch and the join is by equality. What is still open lasts until the end that was asked for.
@@ -132,6 +132,20 @@ def reach_of(projects: QuerySet[Project] | None) -> Reach:
     """Return the reach of somebody who sees these projects, in one statement; None sees all."""
     ids = None if projects is None else frozenset(projects.values_list("pk", flat=True))
     return Reach(ids)
+
+
+def cluster_of_report(slug: str, *, projects: QuerySet[Project] | None) -> UUID | None:
+    """Return the id of a cluster by its slug; None for one that is none of theirs, or of nobody.
+
+    Args:
+        slug: As the report tells it.
+        projects: Only a cluster on which one of them has, or had, a namespace; None for any.
+    """
+    rows = Cluster.objects.filter(slug=slug)
+    if projects is not None:
+        rows = rows.filter(bindings__project__in=projects.values("pk"))
+    found: UUID | None = rows.values_list("pk", flat=True).first()
+    return found
 
 
 def device_sharing(  # noqa: PLR0913 - A report's questions; all are keyword only.

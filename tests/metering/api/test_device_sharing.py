@@ -12,8 +12,8 @@ from rest_framework.test import APIClient
 
 from metering.api.device_sharing import COLUMNS
 from metering.domain.sharing import NOTES, Evidence
-from tenants.models import Cluster
-from tests.builders import make_cluster
+from tenants.models import Cluster, NamespaceBinding
+from tests.builders import bind, make_cluster
 from tests.cast import Cast, make_cast
 from tests.metering.shared_devices import HOUR, moment, offer, share
 
@@ -109,6 +109,89 @@ def test_one_side_can_be_asked_for(cast: Cast) -> None:
         ("virus", "vision"),
     }
     assert sides(cast.alice, organization=str(cast.umbrella.pk)) == set()
+
+
+@pytest.fixture
+def ampere(cast: Cast) -> Cluster:
+    """Return another cluster, on which LLM met Virus a minute long and Vision never was."""
+    made = make_cluster("ampere")
+    offer(made, 4)
+    share(made, cast.llm, 40, 50)
+    share(made, cast.virus, 49, 60)
+    bind(made, "llm", cast.llm)
+    bind(made, "virus", cast.virus)
+    bind(Cluster.objects.get(slug="hopper"), "vision", cast.vision)
+    return made
+
+
+@pytest.mark.parametrize("path", ["", "csv/"])
+@pytest.mark.usefixtures("ampere")
+def test_one_cluster_can_be_asked_for(cast: Cast, path: str) -> None:
+    asked: dict[str, dict[str, str]] = {
+        "hopper": {"cluster": "hopper"},
+        "ampere": {"cluster": "ampere"},
+        "all": {},
+    }
+
+    found = {
+        name: ask(cast.frank, path, **query).content.decode().count("node-1")
+        for name, query in asked.items()
+    }
+
+    assert found == {"hopper": 6, "ampere": 2, "all": 8}
+    told = ask(cast.bob, cluster="ampere").json()["results"]
+    assert [(one["cluster"], one["project"], one["neighbour"]) for one in told] == [
+        ("ampere", "llm", "another tenant")
+    ]
+
+
+@pytest.mark.usefixtures("ampere")
+def test_pages_of_one_cluster_follow_each_other(cast: Cast) -> None:
+    first = ask(cast.frank, cluster="hopper", page_size=4).json()
+    second = ask(cast.frank, cluster="hopper", page_size=4, cursor=first["next_cursor"]).json()
+
+    assert (len(first["results"]), len(second["results"])) == (4, 2)
+    assert second["next_cursor"] is None
+    assert (
+        first["results"] + second["results"] == ask(cast.frank, cluster="hopper").json()["results"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "cluster"),
+    [
+        ("frank", "amper"),
+        ("frank", "Ampere"),
+        ("alice", "amper"),
+        ("mallory", "hopper"),
+        ("carol", "hopper"),
+    ],
+)
+@pytest.mark.parametrize("path", ["", "csv/"])
+@pytest.mark.usefixtures("ampere")
+def test_a_cluster_of_nobody_and_one_of_others_are_refused_alike(
+    cast: Cast, name: str, cluster: str, path: str
+) -> None:
+    answer = ask(getattr(cast, name), path, cluster=cluster)
+
+    body = answer.json()
+    assert (answer.status_code, body["code"], body["field"]) == (422, "invalid_input", "cluster")
+    assert body["detail"] == "There is no such cluster."
+    assert body["problems"] == [
+        {
+            "field": "cluster",
+            "code": "cluster_unknown",
+            "message": "None of your projects is on a cluster of that name.",
+        }
+    ]
+
+
+@pytest.mark.usefixtures("ampere")
+def test_a_cluster_that_was_left_can_still_be_asked_for(cast: Cast) -> None:
+    NamespaceBinding.objects.filter(project=cast.virus).delete()
+    bind(Cluster.objects.get(slug="ampere"), "virus", cast.virus, end_at=moment(60))
+
+    assert sides(cast.mallory, cluster="ampere") == {("virus", "another tenant")}
 
 
 def test_pages_follow_each_other(cast: Cast) -> None:
