@@ -52,7 +52,7 @@ class ChargeAdmin(LedgerAdmin):
     @action(description="Waste", url_path="waste", permissions=["view"], icon="savings")
     def waste(self, request: HttpRequest) -> TemplateResponse:
         """Show what is held and not used, by what it would save."""
-        return waste_page(request, context=self.admin_site.each_context(request))
+        return waste_page(request, context=self.page_context(request, title="Waste"))
 
     @admin.display(description="unit-hours")
     def unit_hours(self, charge: Charge) -> str:

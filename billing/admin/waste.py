@@ -98,7 +98,6 @@ def waste_page(request: HttpRequest, *, context: dict[str, Any]) -> TemplateResp
         TEMPLATE,
         {
             **context,
-            "title": "Waste",
             "lines": _lines(findings, at=at),
             "totals": [_total(total) for total in saving_totals(findings, at=at)],
             "rows_max": ROWS_MAX,

@@ -53,7 +53,6 @@ def calendar_context(
     following = next_month(first)
     found = window_calendar(windows, begin=first, end=following)
     return {
-        "title": "Calendar of hours",
         "first": first,
         "following": following,
         "previous": previous_month(first),

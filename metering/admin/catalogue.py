@@ -84,9 +84,7 @@ class CatalogueVersionAdmin(LedgerAdmin):
             except DomainError as error:
                 _tell(form, error)
         context = {
-            **self.admin_site.each_context(request),
-            "opts": self.model._meta,  # noqa: SLF001 - Django's documented model meta.
-            "title": "Edit the catalogue",
+            **self.page_context(request, title="Edit the catalogue"),
             "form": form,
             "is_looked_at": found is not None,
             "differences": [_row(one) for one in found or ()],

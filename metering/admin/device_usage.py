@@ -79,7 +79,7 @@ class DeviceUsageAdmin(LedgerAdmin):
     def sharing(self, request: HttpRequest) -> TemplateResponse:
         """Show a week of which projects were on one device with whom."""
         context = {
-            **self.admin_site.each_context(request),
+            **self.page_context(request, title="Device sharing"),
             **sharing_context(
                 week=request.GET.get("week", ""),
                 cluster=request.GET.get("cluster", ""),

@@ -9,7 +9,6 @@ from metering.domain.sharing import EVIDENCE_WORDS, NOTES, Evidence
 from metering.selectors.device_sharing import Meeting, device_sharing, reach_of
 from tenants.models import Cluster
 
-TITLE: Final = "Device sharing"
 ROWS_MAX: Final = 200
 WEEK: Final = timedelta(days=7)
 EVIDENCE_NAMES: Final = {
@@ -43,8 +42,6 @@ def sharing_context(
         cluster_id=None if chosen is None else chosen.pk,
     )
     return {
-        "title": TITLE,
-        "content_title": TITLE,
         "clusters": [(one.slug, one.name) for one in choices.values()],
         "cluster": "" if chosen is None else chosen.slug,
         "place": "any cluster" if chosen is None else chosen.name,

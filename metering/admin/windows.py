@@ -73,8 +73,7 @@ class MeteringWindowAdmin(LedgerAdmin):
     def calendar(self, request: HttpRequest) -> TemplateResponse:
         """Show a month's hours of every cluster as colours."""
         context = {
-            **self.admin_site.each_context(request),
-            "opts": self.model._meta,  # noqa: SLF001 - Django's documented model meta.
+            **self.page_context(request, title="Calendar"),
             **calendar_context(
                 windows_visible_to(actor_of_request(request)),
                 month=request.GET.get("month", ""),

@@ -130,8 +130,6 @@ def board_page(request: HttpRequest, *, context: dict[str, Any]) -> TemplateResp
         TEMPLATE,
         {
             **context,
-            "title": "Quota board",
-            "content_title": "Quota board",
             "at": at,
             "summary": board_summary(board),
             "organizations": [_organization(one) for one in board],

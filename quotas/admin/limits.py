@@ -214,4 +214,4 @@ class QuotaLimitAdmin(ServiceAdmin):
     @action(description="Quota board", url_path="board", permissions=["view"], icon="leaderboard")
     def board(self, request: HttpRequest) -> TemplateResponse:
         """Show used against limit of every organization, its projects and their users."""
-        return board_page(request, context=self.admin_site.each_context(request))
+        return board_page(request, context=self.page_context(request, title="Quota board"))

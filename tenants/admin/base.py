@@ -104,6 +104,18 @@ class LedgerAdmin(ModelAdmin):
         )
         return answer
 
+    def page_context(self, request: HttpRequest, *, title: str) -> dict[str, Any]:
+        """Return what every template of a page below this table's list is given.
+
+        The theme makes the way to the page of it: the app, the table and the title, each a link.
+        """
+        return {
+            **self.admin_site.each_context(request),
+            "model_admin": self,
+            "title": title,
+            "content_title": title,
+        }
+
     def for_each(
         self,
         request: HttpRequest,
