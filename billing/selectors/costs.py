@@ -4,9 +4,11 @@ Amounts here are of charges, rounded once per fact: an invoice rounds each of it
 may differ from the sum of lines by a few minor units.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -40,12 +42,17 @@ class CostFact:
 
 @dataclass(frozen=True)
 class UnpricedFact:
-    """Use that waits for a price."""
+    """Use that waits for a price; units of two sizes are two things and are never added.
+
+    Attributes:
+        exceptions: Of how many rows, whatever their size.
+        unit_seconds: By size.
+    """
 
     organization_id: UUID
     organization: str
     exceptions: int
-    unit_seconds: int
+    unit_seconds: Mapping[str, int]
 
 
 def cost_by_organization(
@@ -98,19 +105,22 @@ def unpriced_use() -> tuple[UnpricedFact, ...]:
     """Return use that waits for a price, by organization, by slug."""
     rows = (
         AccrualException.objects.filter(resolved_at__isnull=True)
-        .values("organization_id", "organization__slug")
+        .values_list("organization_id", "organization__slug", "size")
         .annotate(found=Sum(Value(1)), held=Sum("unit_seconds"))
-        .order_by("organization__slug")
+        .order_by("organization__slug", "size")
     )
-    return tuple(
-        UnpricedFact(
-            organization_id=row["organization_id"],
-            organization=row["organization__slug"],
-            exceptions=row["found"],
-            unit_seconds=int(row["held"]),
+    facts = []
+    for (organization_id, slug), found in groupby(rows, key=itemgetter(0, 1)):
+        parts = tuple(found)
+        facts.append(
+            UnpricedFact(
+                organization_id=organization_id,
+                organization=slug,
+                exceptions=sum(count for *_, count, _ in parts),
+                unit_seconds={size: int(held) for _, _, size, _, held in parts},
+            )
         )
-        for row in rows
-    )
+    return tuple(facts)
 
 
 def _charges(

@@ -57,17 +57,16 @@ def build_dashboard(begin_at: datetime, *, at: datetime) -> dict[str, Any]:
     exceptions = open_exception_totals(begin_at=begin_at, end_at=end_at)
     invoices = invoices_of_month(f"{begin_at:%Y-%m}")
     capacity = capacity_totals(begin_at=begin_at, end_at=end_at)
+    sizes = cost_by_size(begin_at=begin_at, end_at=end_at)
     names = _cluster_names()
     return {
         "month_name": f"{begin_at:%B %Y}",
         "months": _tabs(begin_at, at=at),
-        "cards": parts.cards(costs, capacity=capacity),
+        "cards": parts.cards(costs, sizes=sizes, capacity=capacity),
         "cost_charts": parts.cost_charts(
             cost_by_day(begin_at=begin_at, end_at=end_at), begin_at=begin_at, end_at=end_at
         ),
-        "organizations": parts.organization_table(
-            costs, sizes=cost_by_size(begin_at=begin_at, end_at=end_at), invoices=invoices
-        ),
+        "organizations": parts.organization_table(costs, sizes=sizes, invoices=invoices),
         "capacity": parts.capacity_bars(capacity, names=names),
         "health": health_table(health_totals(begin_at=begin_at, end_at=end_at), names=names),
         "waiting": parts.waiting_table(

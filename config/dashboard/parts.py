@@ -55,8 +55,13 @@ def unit_hours(unit_seconds: int) -> str:
     return f"{Decimal(unit_seconds) / SECONDS_PER_HOUR:,.1f}"
 
 
-def cards(costs: Sequence[CostFact], *, capacity: Sequence[CapacityTotal]) -> list[dict[str, Any]]:
-    """Return one card per currency, one of all use, and one of idle capacity."""
+def cards(
+    costs: Iterable[CostFact], *, sizes: Iterable[CostFact], capacity: Iterable[CapacityTotal]
+) -> list[dict[str, Any]]:
+    """Return one card per currency, one of charged use, and one of idle capacity, both by size.
+
+    Money of one currency is added up; unit-hours of two sizes are two things and never are.
+    """
     by_currency: dict[str, Decimal] = defaultdict(Decimal)
     for fact in costs:
         by_currency[fact.cost.currency] += fact.cost.amount
@@ -70,27 +75,49 @@ def cards(costs: Sequence[CostFact], *, capacity: Sequence[CapacityTotal]) -> li
         }
         for currency, amount in sorted(by_currency.items())
     ]
-    used = sum(fact.unit_seconds for fact in costs)
-    made.append(
-        {
-            "title": "Charged use",
-            "value": f"{unit_hours(used)} unit-hours",
-            "note": "Small, Medium and Large units together.",
-            "link": reverse("admin:metering_usagerecord_changelist"),
-        }
-    )
+    return [*made, _charged_card(sizes), _idle_card(capacity)]
+
+
+def _charged_card(sizes: Iterable[CostFact]) -> dict[str, Any]:
+    used = _by_size((fact.size, fact.unit_seconds) for fact in sizes)
+    return {
+        "title": "Charged use",
+        "value": "" if used else "none",
+        "lines": [
+            {"name": size.capitalize(), "value": f"{unit_hours(unit_seconds)} unit-hours"}
+            for size, unit_seconds in used.items()
+        ],
+        "note": "Units of one size are counted together, never those of two.",
+        "link": reverse("admin:metering_usagerecord_changelist"),
+    }
+
+
+def _idle_card(capacity: Iterable[CapacityTotal]) -> dict[str, Any]:
     sized = [total for total in capacity if total.size]
-    offered = sum(total.capacity_unit_seconds for total in sized)
-    idle = sum(total.idle_unit_seconds for total in sized)
-    made.append(
-        {
-            "title": "Idle capacity",
-            "value": f"{_percent(idle, of=offered)} %" if offered else "none offered",
-            "note": f"{unit_hours(idle)} of {unit_hours(offered)} unit-hours.",
-            "link": reverse("admin:metering_capacityrecord_changelist"),
-        }
-    )
-    return made
+    offered = _by_size((total.size, total.capacity_unit_seconds) for total in sized)
+    idle = _by_size((total.size, total.idle_unit_seconds) for total in sized)
+    return {
+        "title": "Idle capacity",
+        "value": "" if any(offered.values()) else "none offered",
+        "lines": [
+            {
+                "name": size.capitalize(),
+                "value": f"{_percent(idle[size], of=whole)} % of {unit_hours(whole)} unit-hours",
+            }
+            for size, whole in offered.items()
+            if whole
+        ],
+        "note": "Offered, and neither billed nor held.",
+        "link": reverse("admin:metering_capacityrecord_changelist"),
+    }
+
+
+def _by_size(found: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return unit-seconds by size, from small to large; sizes that are not found are left out."""
+    added: dict[str, int] = defaultdict(int)
+    for size, unit_seconds in found:
+        added[size] += unit_seconds
+    return {size.value: added[size.value] for size in GPUSize if size.value in added}
 
 
 def cost_charts(
@@ -265,7 +292,7 @@ def waiting_table(
     rows += [
         _waiting(
             f"No price: {fact.organization}",
-            f"{unit_hours(fact.unit_seconds)} unit-hours",
+            _sizes_words(fact.unit_seconds),
             fact.exceptions,
             link=page_of(
                 "billing_accrualexception",
@@ -293,8 +320,16 @@ def _waiting(what: str, about: str, count: int, *, link: str) -> list[dict[str, 
 
 
 def _held_words(total: ExceptionTotal) -> str:
+    """Return whether a kind holds anything; how much by size is told on the page it leads to."""
     if not total.held_unit_seconds:
         return "nothing held"
     if total.kind == ExceptionKind.UNKNOWN_DEVICE.value:
         return "held, in units no rule knows"
-    return f"{unit_hours(total.held_unit_seconds)} unit-hours held"
+    return "use is held"
+
+
+def _sizes_words(unit_seconds: Mapping[str, int]) -> str:
+    """Return unit-seconds by size, such as "1.5 small, 2.0 large unit-hours"."""
+    by_size = _by_size(unit_seconds.items())
+    told = ", ".join(f"{unit_hours(seconds)} {size}" for size, seconds in by_size.items())
+    return f"{told} unit-hours"

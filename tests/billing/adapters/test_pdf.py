@@ -84,6 +84,49 @@ def test_an_invoice_shows_parties_period_lines_total_and_digest() -> None:
     assert "DRAFT" not in text
 
 
+def test_hours_of_two_sizes_are_added_up_apart_and_never_together() -> None:
+    document = issued(
+        make_document(
+            lines=[
+                ("llm", "large", "H100/whole", "2.50", 3600 * 1000),
+                ("llm", "small", "A100/1of4", "0.50", 3600 * 10 + 9),
+                ("vision", "large", "A100/whole", "2.00", 3600 * 200),
+                ("vision", "small", "H100/1g.10gb", "0.50", 3600),
+            ]
+        )
+    )
+
+    (text,) = pages(render_pdf(document))
+
+    assert text.index("Small in all") < text.index("Large in all") < text.rindex("Total")
+    said = " ".join(text.split())
+    assert "Small in all 11.0025 5.50" in said
+    assert "Large in all 1,200.0000 2,900.00" in said
+    assert "Medium in all" not in said
+    assert "Subtotal 2,505.00" in said
+    assert "Subtotal 400.50" in said
+    assert "Total 2,905.50 EUR" in said
+    # 1,010.0025 of LLM, 201 of Vision and 1,211.0025 in all would be hours of two sizes.
+    assert [sum_of in text for sum_of in ("1,010.00", "201.00", "1,211.00")] == [False] * 3
+
+
+@pytest.mark.parametrize(
+    ("currency", "amount"), [("EUR", "\u22120.50"), ("JPY", "\u22121"), ("KWD", "\u22120.500")]
+)
+def test_less_than_nothing_of_a_size_is_told_with_a_minus(currency: str, amount: str) -> None:
+    document = make_document(
+        lines=[
+            ("llm", "large", "H100/whole", "2.50", 3600),
+            ("llm", "small", "A100/1of4", "0.50", -3601),
+        ],
+        currency=currency,
+    )
+
+    (text,) = pages(render_pdf(issued(document)))
+
+    assert f"Small in all \u22121.0003 {amount}" in " ".join(text.split())
+
+
 def test_a_draft_is_marked_and_has_no_number() -> None:
     (text,) = pages(render_pdf(make_document()))
 

@@ -103,7 +103,23 @@ def test_cost_by_project_size_and_day(two: tuple[Ledger, Ledger]) -> None:
 @pytest.mark.usefixtures("two")
 def test_unpriced_use_is_told_by_organization() -> None:
     assert [(f.organization, f.exceptions, f.unit_seconds) for f in unpriced_use()] == [
-        ("umbrella", 1, 60)
+        ("umbrella", 1, {"medium": 60})
+    ]
+
+
+def test_unpriced_use_of_two_sizes_is_never_added(two: tuple[Ledger, Ledger]) -> None:
+    acme, umbrella = two
+    uses = [
+        Use(umbrella.llm, 30, size="medium", price_group="A100/1of2"),
+        Use(umbrella.llm, 7, size="large"),
+        Use(acme.llm, 5, size="medium"),
+    ]
+    sealed_window(acme.cluster, uses, start_at=MONTH_START + 25 * HOUR)
+    accrue_everything()
+
+    assert [(f.organization, f.exceptions, f.unit_seconds) for f in unpriced_use()] == [
+        ("acme", 1, {"medium": 5}),
+        ("umbrella", 3, {"large": 7, "medium": 90}),
     ]
 
 

@@ -43,14 +43,44 @@ def test_unit_hours_are_told_to_a_tenth(unit_seconds: int, text: str) -> None:
 
 
 def test_currencies_are_never_added() -> None:
-    made = parts.cards([cost("1.10"), cost("2.20", "USD"), cost("0.05")], capacity=[])
+    made = parts.cards([cost("1.10"), cost("2.20", "USD"), cost("0.05")], sizes=[], capacity=[])
 
-    assert [card["value"] for card in made[:2]] == ["1.15 EUR", "2.20 USD"]
-    assert made[2]["value"] == "3.0 unit-hours"
+    assert [card["value"] for card in made] == ["1.15 EUR", "2.20 USD", "none", "none offered"]
 
 
 def test_a_currency_keeps_its_own_digits() -> None:
-    assert parts.cards([cost("1234567", "JPY")], capacity=[])[0]["value"] == "1,234,567 JPY"
+    (first, *_) = parts.cards([cost("1234567", "JPY")], sizes=[], capacity=[])
+
+    assert first["value"] == "1,234,567 JPY"
+
+
+def test_hours_of_two_sizes_are_never_added() -> None:
+    made = parts.cards(
+        [],
+        sizes=[
+            cost("1.00", size="large", unit_seconds=7_200),
+            cost("1.00", "USD", size="large", unit_seconds=3_600),
+            cost("1.00", size="small", unit_seconds=1_800),
+        ],
+        capacity=[
+            capacity("large", 36_000, billed=18_000),
+            capacity("large", 36_000, billed=0),
+            capacity("medium", 0, billed=0),
+            capacity("small", 7_200, billed=5_400),
+            capacity("", 10**9, billed=0),
+        ],
+    )
+
+    charged, idle = made
+    assert [(line["name"], line["value"]) for line in charged["lines"]] == [
+        ("Small", "0.5 unit-hours"),
+        ("Large", "3.0 unit-hours"),
+    ]
+    assert [(line["name"], line["value"]) for line in idle["lines"]] == [
+        ("Small", "25.0 % of 2.0 unit-hours"),
+        ("Large", "75.0 % of 20.0 unit-hours"),
+    ]
+    assert (charged["value"], idle["value"]) == ("", "")
 
 
 def test_a_chart_has_every_day_of_its_month_and_nothing_where_nothing_was_charged() -> None:
@@ -137,14 +167,14 @@ def test_hours_that_wait_are_added_over_clusters_and_usage_without_price_is_name
         [],
         begin_at=FEBRUARY,
         progress=[progress, progress],
-        unpriced=[UnpricedFact(ACME, "acme", 3, 5_400)],
+        unpriced=[UnpricedFact(ACME, "acme", 3, {"large": 7_200, "small": 5_400})],
         drafts=[],
         requests=0,
     )
 
     assert [[cell["text"] for cell in row] for row in table["rows"]] == [
         ["Hours that stayed blind", "accept or waive each", "4"],
-        ["No price: acme", "1.5 unit-hours", "3"],
+        ["No price: acme", "1.5 small, 2.0 large unit-hours", "3"],
     ]
     assert "start_at__year=2028&start_at__month=2" in table["rows"][0][0]["link"]
     assert f"organization__id__exact={ACME}" in table["rows"][1][0]["link"]
