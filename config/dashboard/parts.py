@@ -96,18 +96,15 @@ def _idle_card(capacity: Iterable[CapacityTotal]) -> dict[str, Any]:
     sized = [total for total in capacity if total.size]
     offered = _by_size((total.size, total.capacity_unit_seconds) for total in sized)
     idle = _by_size((total.size, total.idle_unit_seconds) for total in sized)
+    known = {size: whole for size, whole in offered.items() if whole}
     return {
         "title": "Idle capacity",
-        "value": "" if any(offered.values()) else "none offered",
+        "value": "" if known else "none offered",
         "lines": [
-            {
-                "name": size.capitalize(),
-                "value": f"{_percent(idle[size], of=whole)} % of {unit_hours(whole)} unit-hours",
-            }
-            for size, whole in offered.items()
-            if whole
+            {"name": size.capitalize(), "value": f"{_percent(idle[size], of=whole)} %"}
+            for size, whole in known.items()
         ],
-        "note": "Offered, and neither billed nor held.",
+        "note": f"Of {_sizes_words(known)}." if known else "",
         "link": reverse("admin:metering_capacityrecord_changelist"),
     }
 

@@ -36,8 +36,9 @@ def test_cards_add_up_what_the_tables_show() -> None:
     ]
     assert [card["lines"] for card in dashboard["cards"][1:]] == [
         [{"name": "Small", "value": "1.5 unit-hours"}],
-        [{"name": "Small", "value": "20.0 % of 10.0 unit-hours"}],
+        [{"name": "Small", "value": "20.0 %"}],
     ]
+    assert dashboard["cards"][-1]["note"] == "Of 10.0 small unit-hours."
     assert texts(dashboard["organizations"]) == [
         ["Acme", "1.5", "0.0", "0.0", "3.00 EUR", "draft", "3.00 EUR"],
         ["Umbrella", "0.0", "0.0", "0.0", "0.03 EUR", "not yet", ""],

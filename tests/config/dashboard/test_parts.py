@@ -77,9 +77,10 @@ def test_hours_of_two_sizes_are_never_added() -> None:
         ("Large", "3.0 unit-hours"),
     ]
     assert [(line["name"], line["value"]) for line in idle["lines"]] == [
-        ("Small", "25.0 % of 2.0 unit-hours"),
-        ("Large", "75.0 % of 20.0 unit-hours"),
+        ("Small", "25.0 %"),
+        ("Large", "75.0 %"),
     ]
+    assert idle["note"] == "Of 2.0 small, 20.0 large unit-hours."
     assert (charged["value"], idle["value"]) == ("", "")
 
 
