@@ -63,6 +63,15 @@ class StateFilter(admin.SimpleListFilter):
         return queryset.filter(state=chosen)
 
 
+class BurstFilter(admin.BooleanFieldListFilter):
+    """Whether pods that may be preempted are listed, others, or both."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - Django's signature.
+        """Take the heading from what the column says."""
+        super().__init__(*given, **named)
+        self.title = "burst"
+
+
 @admin.register(Reservation)
 class ReservationAdmin(LedgerAdmin):
     """What pods take, from their admission until they are gone."""
@@ -104,7 +113,14 @@ class ReservationAdmin(LedgerAdmin):
         "released_at",
         "release_text",
     )
-    list_filter = (StateFilter, "origin", "size", "is_burst", "cluster", "organization")
+    list_filter = (
+        StateFilter,
+        "origin",
+        "size",
+        ("is_burst", BurstFilter),
+        "cluster",
+        "organization",
+    )
     list_select_related = ("cluster", "project")
     search_fields = ("pod_name", "namespace", "username", "pod_uid", "controller")
 

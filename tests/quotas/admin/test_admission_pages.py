@@ -174,3 +174,33 @@ def test_the_list_costs_no_statement_a_row(
 
     with django_assert_max_num_queries(12):
         assert len(listed(client)) == 6
+
+
+@pytest.mark.usefixtures("hopper")
+def test_filters_are_headed_by_words_and_not_by_columns(client: Client) -> None:
+    page = client.get(PAGE).content.decode()
+
+    assert re.findall(r"<h3[^>]*>\s*(.*?)\s*</h3>", page) == [
+        "State",
+        "Origin",
+        "Size",
+        "Burst",
+        "Organization",
+    ]
+
+
+@pytest.mark.usefixtures("hopper")
+@pytest.mark.parametrize(("chosen", "pods"), [("1", ["found"]), ("0", ["waits", "holds"])])
+def test_burst_is_chosen_by_its_filter(client: Client, chosen: str, pods: list[str]) -> None:
+    assert listed(client, f"?is_burst__exact={chosen}") == pods
+    page = client.get(f"{PAGE}?is_burst__exact={chosen}").content.decode()
+    words = {"1": "Yes", "0": "No"}[chosen]
+    (choice,) = re.findall(rf'<a href="([^"]*)"[^>]*>{words}</a>', page)
+    assert choice == f"?is_burst__exact={chosen}"
+    assert re.findall(r'aria-current="true"[^>]*>([^<]*)<', page) == [
+        "Counts now",
+        "All",
+        "All",
+        words,
+        "All",
+    ]
