@@ -94,6 +94,24 @@ def test_the_enforcement_list_is_cut_off_nowhere(visit: Visit, width: int) -> No
     assert visit.errors == []
 
 
+@pytest.mark.parametrize("width", [1440, 800])
+def test_what_a_namespace_should_say_wraps_and_is_cut_off_nowhere(visit: Visit, width: int) -> None:
+    visit.sign_in("dora")
+    visit.page.set_viewport_size({"width": width, "height": 900})
+    visit.go("/admin/quotas/enforcementtarget/")
+    with visit.page.expect_navigation():
+        visit.page.locator("#result_list tbody th a").first.click()
+
+    tables = visit.page.locator("table.walls")
+    rights = tables.evaluate_all(
+        "tables => tables.map(table => [table.scrollWidth, table.parentElement.clientWidth])"
+    )
+    assert len(rights) == 2
+    assert [wide <= room for wide, room in rights] == [True, True]
+    assert visit.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert visit.errors == []
+
+
 def test_who_shared_devices_is_asked_for_one_cluster_and_a_week(visit: Visit) -> None:
     visit.sign_in("dora")
     visit.page.get_by_role("link", name="Device sharing").click()

@@ -58,6 +58,12 @@ def conflict_over_quota(office: Office, cluster: Cluster) -> EnforcementTarget:
         project=office.cast.llm,
         desired_hard={"requests.nvidia.com/gpu": 8, "requests.nvidia.com/mig-1g.10gb": 4},
         live_hard={"requests.nvidia.com/gpu": 4, "requests.nvidia.com/mig-1g.10gb": 2},
+        live_used={"requests.nvidia.com/gpu": 3, "requests.nvidia.com/mig-1g.10gb": 1},
+        foreign_quotas={
+            "quota-of-the-platform-team-that-nobody-remembers-having-written": {
+                "requests.accelerators.hardware.example.com/large-training-accelerator": 4
+            }
+        },
         state="conflict",
         not_before=AT,
         last_error='Apply failed with 2 conflicts: conflict with "kubectl-edit" using v1: '
