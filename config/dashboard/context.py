@@ -11,6 +11,7 @@ from billing.selectors.costs import cost_by_day, cost_by_organization, cost_by_s
 from billing.selectors.invoices import invoices_of_month
 from config.dashboard import parts
 from config.dashboard.health import health_table
+from config.dashboard.waiting import waiting_table
 from metering.selectors.capacity import capacity_totals
 from metering.selectors.exceptions import open_exception_totals
 from metering.selectors.health import health_totals
@@ -69,7 +70,7 @@ def build_dashboard(begin_at: datetime, *, at: datetime) -> dict[str, Any]:
         "organizations": parts.organization_table(costs, sizes=sizes, invoices=invoices),
         "capacity": parts.capacity_bars(capacity, names=names),
         "health": health_table(health_totals(begin_at=begin_at, end_at=end_at), names=names),
-        "waiting": parts.waiting_table(
+        "waiting": waiting_table(
             exceptions,
             begin_at=begin_at,
             progress=cluster_progress(begin_at=begin_at, end_at=end_at),

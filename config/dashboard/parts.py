@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -13,13 +13,10 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.urls import reverse
 
 from billing.domain.money import Money
-from billing.selectors.costs import CostFact, UnpricedFact
+from billing.selectors.costs import CostFact
 from billing.selectors.invoices import InvoiceFact
-from metering.domain.exceptions import ExceptionKind
 from metering.domain.gpu_sizes import GPUSize
 from metering.selectors.capacity import CapacityTotal
-from metering.selectors.exceptions import ExceptionTotal
-from metering.selectors.windows import ClusterProgress
 
 SECONDS_PER_HOUR: Final = 3600
 PALETTE: Final = (
@@ -53,6 +50,13 @@ PART_COLORS: Final = {
 def unit_hours(unit_seconds: int) -> str:
     """Return unit-seconds as unit-hours, for people."""
     return f"{Decimal(unit_seconds) / SECONDS_PER_HOUR:,.1f}"
+
+
+def sizes_words(unit_seconds: Mapping[str, int]) -> str:
+    """Return unit-seconds by size, such as "1.5 small, 2.0 large unit-hours"."""
+    by_size = _by_size(unit_seconds.items())
+    told = ", ".join(f"{unit_hours(seconds)} {size}" for size, seconds in by_size.items())
+    return f"{told} unit-hours"
 
 
 def cards(
@@ -104,7 +108,7 @@ def _idle_card(capacity: Iterable[CapacityTotal]) -> dict[str, Any]:
             {"name": size.capitalize(), "value": f"{_percent(idle[size], of=whole)} %"}
             for size, whole in known.items()
         ],
-        "note": f"Of {_sizes_words(known)}." if known else "",
+        "note": f"Of {sizes_words(known)}." if known else "",
         "link": reverse("admin:metering_capacityrecord_changelist"),
     }
 
@@ -250,83 +254,3 @@ def _bar(total: CapacityTotal, *, name: str) -> dict[str, Any]:
 
 def _percent(part: int, *, of: int) -> str:
     return str((Decimal(100 * part) / of).quantize(Decimal("0.1")))
-
-
-def waiting_table(
-    exceptions: Iterable[ExceptionTotal],
-    *,
-    begin_at: datetime,
-    progress: Iterable[ClusterProgress],
-    unpriced: Iterable[UnpricedFact],
-    drafts: Sequence[InvoiceFact],
-    requests: int,
-) -> dict[str, Any]:
-    """Return what a person has to look at, what it is about, and how much of it there is."""
-    year, month = begin_at.year, begin_at.month
-    rows = [
-        _waiting(
-            f"Exception: {ExceptionKind(total.kind).value.replace('_', ' ')}",
-            _held_words(total),
-            total.exceptions,
-            link=page_of(
-                "metering_meteringexception",
-                state__exact="open",
-                kind__exact=total.kind,
-                window_start__year=year,
-                window_start__month=month,
-            ),
-        )
-        for total in exceptions
-    ]
-    hours = page_of(
-        "metering_meteringwindow",
-        state__in="gap,quarantined",
-        start_at__year=year,
-        start_at__month=month,
-    )
-    gaps = sum(one.waiting for one in progress)
-    rows.append(_waiting("Hours that stayed blind", "accept or waive each", gaps, link=hours))
-    rows += [
-        _waiting(
-            f"No price: {fact.organization}",
-            _sizes_words(fact.unit_seconds),
-            fact.exceptions,
-            link=page_of(
-                "billing_accrualexception",
-                organization__id__exact=fact.organization_id,
-                resolved_at__isempty=1,
-            ),
-        )
-        for fact in unpriced
-    ]
-    invoices = page_of("billing_invoice", state__exact="draft", period__label=f"{begin_at:%Y-%m}")
-    asked = page_of("quotas_quotarequest", state__exact="submitted")
-    rows += [
-        _waiting("Invoices to finalize", "by another than who drafted", len(drafts), link=invoices),
-        _waiting("Quota requests", "approve or reject", requests, link=asked),
-    ]
-    return {
-        "headers": [cell("What"), cell("About"), number("Count")],
-        "rows": [row for row in rows if row],
-    }
-
-
-def _waiting(what: str, about: str, count: int, *, link: str) -> list[dict[str, Any]]:
-    """Return a row that leads to what waits, or none when nothing does."""
-    return [cell(what, link=link), cell(about), number(f"{count:,}")] if count else []
-
-
-def _held_words(total: ExceptionTotal) -> str:
-    """Return whether a kind holds anything; how much by size is told on the page it leads to."""
-    if not total.held_unit_seconds:
-        return "nothing held"
-    if total.kind == ExceptionKind.UNKNOWN_DEVICE.value:
-        return "held, in units no rule knows"
-    return "use is held"
-
-
-def _sizes_words(unit_seconds: Mapping[str, int]) -> str:
-    """Return unit-seconds by size, such as "1.5 small, 2.0 large unit-hours"."""
-    by_size = _by_size(unit_seconds.items())
-    told = ", ".join(f"{unit_hours(seconds)} {size}" for size, seconds in by_size.items())
-    return f"{told} unit-hours"

@@ -8,10 +8,9 @@ from uuid import UUID
 import pytest
 
 from billing.domain.money import Money
-from billing.selectors.costs import CostFact, UnpricedFact
+from billing.selectors.costs import CostFact
 from config.dashboard import parts
 from metering.selectors.capacity import CapacityTotal
-from metering.selectors.windows import ClusterProgress
 
 ACME = UUID(int=1)
 CLUSTER = UUID(int=2)
@@ -159,23 +158,3 @@ def test_every_colour_is_in_the_stylesheet_that_is_served() -> None:
 
     classes = " ".join(parts.PART_COLORS.values()).split()
     assert [one for one in classes if f".{one.replace(':', chr(92) + ':')}" not in styles] == []
-
-
-def test_hours_that_wait_are_added_over_clusters_and_usage_without_price_is_named() -> None:
-    progress = ClusterProgress(CLUSTER, 744, 740, 2, 0, None, FEBRUARY, None)
-
-    table = parts.waiting_table(
-        [],
-        begin_at=FEBRUARY,
-        progress=[progress, progress],
-        unpriced=[UnpricedFact(ACME, "acme", 3, {"large": 7_200, "small": 5_400})],
-        drafts=[],
-        requests=0,
-    )
-
-    assert [[cell["text"] for cell in row] for row in table["rows"]] == [
-        ["Hours that stayed blind", "accept or waive each", "4"],
-        ["No price: acme", "1.5 small, 2.0 large unit-hours", "3"],
-    ]
-    assert "start_at__year=2028&start_at__month=2" in table["rows"][0][0]["link"]
-    assert f"organization__id__exact={ACME}" in table["rows"][1][0]["link"]
