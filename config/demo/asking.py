@@ -4,18 +4,21 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import User
 
-from config.demo.plan import QUOTA_REQUEST, PlannedRequest
+from config.demo.plan import QUOTA_REQUEST
 from config.demo.private_files import write_private
-from quotas.models import EnforcementState, EnforcementTarget, QuotaRequest
+from quotas.models import EnforcementState, EnforcementTarget, QuotaRequest, RequestState
 from quotas.tasks import tick_enforcement
 from tenants.domain.actors import system_actor
+from tenants.domain.refusals import HolderInactiveError
 from tenants.models import ApiToken, Project
 from tenants.services.tokens import issue_token
 
@@ -23,10 +26,53 @@ TOKEN_DAYS = 30
 REQUEST_TIMEOUT_SECONDS = 20
 APPLIED_SECONDS_MAX = 60
 POLL_SECONDS = 0.25
+REMEMBERED = "quota-request.json"
+"""Which request is the demo's own: every other one is somebody's who looks around."""
+LEFT = "The demo's own quota request is left as it is"
 
 
 class DemoRefusedError(Exception):
-    """Raised when the service refuses what the demo asks; the text is the problem document."""
+    """Raised when the service refuses what the demo asks; the text holds the problem document."""
+
+    def __init__(self, url: str, *, status: int, text: str) -> None:
+        """Keep what was answered.
+
+        Args:
+            url: What was asked.
+            status: Of the answer.
+            text: Of the answer: a problem document, unless something else answered.
+        """
+        super().__init__(f"{url}: {status} {text}")
+        self.status = status
+        self.text = text
+
+    @property
+    def sentence(self) -> str:
+        """The problem in one sentence."""
+        try:
+            return str(json.loads(self.text)["detail"])
+        except (ValueError, KeyError, TypeError):
+            return f"it was answered {self.status}."
+
+
+Post = Callable[..., dict[str, Any]]
+"""Sends one POST: `post(path, token=, key=, body=)`, the path below `/api/v1/`; returns the answer
+or raises DemoRefusedError."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What became of the demo's own request.
+
+    Attributes:
+        project: Whose.
+        state: Of the request; "refused" when it could not even be asked.
+        note: Why it is not approved, in one line; "" when it is.
+    """
+
+    project: Project
+    state: str
+    note: str = ""
 
 
 def demo_tokens(folder: Path) -> dict[str, str]:
@@ -39,6 +85,8 @@ def demo_tokens(folder: Path) -> dict[str, str]:
 def token_of(folder: Path, username: str, *, at: datetime) -> str:
     """Return an API token of a demo person that is kept with the demo's files, or a new one.
 
+    It is "" where somebody has taken it from that person to act at all.
+
     Args:
         folder: Where the demo keeps its files.
         username: Whose.
@@ -47,13 +95,16 @@ def token_of(folder: Path, username: str, *, at: datetime) -> str:
     path = folder / "tokens.json"
     known: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if username not in known or not _is_valid(known[username], at=at):
-        issued = issue_token(
-            name="Demo",
-            user=User.objects.get(username=username),
-            expires_at=at + timedelta(days=TOKEN_DAYS),
-            actor=system_actor("demo.tokens"),
-            at=at,
-        )
+        try:
+            issued = issue_token(
+                name="Demo",
+                user=User.objects.get(username=username),
+                expires_at=at + timedelta(days=TOKEN_DAYS),
+                actor=system_actor("demo.tokens"),
+                at=at,
+            )
+        except HolderInactiveError:
+            return ""
         known[username] = issued.text
         write_private(path, json.dumps(known, indent=2))
     return known[username]
@@ -66,54 +117,82 @@ def _is_valid(text: str, *, at: datetime) -> bool:
     ).exists()
 
 
-def ask_for_quota(base_url: str, tokens: Mapping[str, str]) -> dict[str, Any]:
-    """Ask and approve over REST, once; return the request and how far the cluster has come.
+def ask_for_quota(post: Post, tokens: Mapping[str, str], *, folder: Path) -> Asked:
+    """Ask and approve over REST, once; whatever people ask of the project themselves is theirs.
+
+    A refusal is told, not raised: people may have changed anything since the last start.
 
     Args:
-        base_url: Of the web server.
+        post: Sends one request to the service.
         tokens: By user name.
+        folder: Where the demo keeps its files, one of which names its request.
 
     Raises:
-        DemoRefusedError: The service refused.
+        DemoRefusedError: The service failed.
     """
     plan = QUOTA_REQUEST
     project = Project.objects.get(organization__slug=plan.organization, slug=plan.project)
-    request = QuotaRequest.objects.filter(project=project, requested_by__username=plan.requested_by)
-    found = request.first()
-    if found is None:
-        asked = _post(
-            f"{base_url}/api/v1/quota-requests/",
-            token=tokens[plan.requested_by],
-            key="demo-ask",
-            body={
-                "project": str(project.pk),
-                "size": plan.size,
-                "requested_units": plan.requested_units,
-                "justification": plan.justification,
-            },
-        )
-        _approve(base_url, str(asked["id"]), tokens=tokens, plan=plan)
-    elif found.state == "submitted":
-        _approve(base_url, str(found.pk), tokens=tokens, plan=plan)
-    return _outcome(project, plan)
+    try:
+        request_id = _ask(post, project, tokens=tokens, folder=folder)
+        if _state_of(request_id) == RequestState.SUBMITTED:
+            post(
+                f"quota-requests/{request_id}/approve/",
+                token=tokens[plan.approved_by],
+                key=f"demo-approve-{request_id}",
+                body={"note": "Agreed with the platform team."},
+            )
+    except DemoRefusedError as refused:
+        if refused.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise
+        request_id = _remembered(folder)
+        return Asked(project, _state_of(request_id), note=f"{LEFT}: {refused.sentence}")
+    state = _state_of(request_id)
+    # Somebody has decided it, or the policy wants more people to.
+    note = "" if state == RequestState.APPROVED else f"{LEFT}: it is {state}."
+    return Asked(project, state, note=note)
 
 
-def _approve(
-    base_url: str, request_id: str, *, tokens: Mapping[str, str], plan: PlannedRequest
-) -> None:
-    _post(
-        f"{base_url}/api/v1/quota-requests/{request_id}/approve/",
-        token=tokens[plan.approved_by],
-        key="demo-approve",
-        body={"note": "Agreed with the platform team."},
+def _ask(post: Post, project: Project, *, tokens: Mapping[str, str], folder: Path) -> str:
+    """Return the id of the demo's own request, which is asked at the first start.
+
+    The service forgets what it answered to a key after a week, so the demo remembers it.
+    """
+    known = _remembered(folder)
+    if known:
+        return known
+    plan = QUOTA_REQUEST
+    asked = post(
+        "quota-requests/",
+        token=tokens[plan.requested_by],
+        key="demo-ask",
+        body={
+            "project": str(project.pk),
+            "size": plan.size,
+            "requested_units": plan.requested_units,
+            "justification": plan.justification,
+        },
     )
+    write_private(folder / REMEMBERED, json.dumps({"id": asked["id"]}))
+    return str(asked["id"])
 
 
-def _outcome(project: Project, plan: PlannedRequest) -> dict[str, Any]:
-    """Wait a while for the workers to make it true in the cluster, and tell."""
-    request = QuotaRequest.objects.filter(project=project).latest("created_at")
+def _remembered(folder: Path) -> str:
+    path = folder / REMEMBERED
+    return str(json.loads(path.read_text(encoding="utf-8"))["id"]) if path.exists() else ""
+
+
+def _state_of(request_id: str) -> str:
+    """Return where the demo's request stands, or "refused" when there is none."""
+    found = QuotaRequest.objects.filter(pk=request_id).first() if request_id else None
+    return "refused" if found is None else found.state
+
+
+def await_quota(asked: Asked) -> dict[str, Any]:
+    """Wait a while for the workers to make an approved request true in the cluster, and tell."""
+    plan, project = QUOTA_REQUEST, asked.project
     tick_enforcement.apply_async(retry=False, ignore_result=True)
-    deadline = time.monotonic() + APPLIED_SECONDS_MAX
+    seconds = APPLIED_SECONDS_MAX if asked.state == RequestState.APPROVED else 0
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and not _is_applied(project):
         time.sleep(POLL_SECONDS)
     return {
@@ -121,7 +200,7 @@ def _outcome(project: Project, plan: PlannedRequest) -> dict[str, Any]:
         "asked": f"{plan.requested_units} {plan.size}",
         "requested_by": plan.requested_by,
         "approved_by": plan.approved_by,
-        "state": request.state,
+        "state": asked.state,
         "is_applied": _is_applied(project),
         "clusters": {
             str(target): target.live_hard
@@ -137,21 +216,27 @@ def _is_applied(project: Project) -> bool:
     return targets.exists() and not targets.exclude(state=EnforcementState.APPLIED).exists()
 
 
-def _post(url: str, *, token: str, key: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    request = urllib.request.Request(  # noqa: S310 - Our own server.
-        url,
-        data=json.dumps(body).encode(),
-        method="POST",
-        headers={
-            "Authorization": f"Bearer {token}",
-            "Content-Type": "application/json",
-            "Idempotency-Key": key,
-        },
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT_SECONDS) as answer:  # noqa: S310 - As above.
-            found: dict[str, Any] = json.loads(answer.read())
-    except urllib.error.HTTPError as error:
-        text = error.read().decode(errors="replace")
-        raise DemoRefusedError(f"{url}: {error.code} {text}") from error
-    return found
+def rest_poster(base_url: str) -> Post:
+    """Return what sends requests to the web server at an address."""
+
+    def post(path: str, *, token: str, key: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        url = f"{base_url}/api/v1/{path}"
+        request = urllib.request.Request(  # noqa: S310 - Our own server.
+            url,
+            data=json.dumps(body).encode(),
+            method="POST",
+            headers={
+                "Authorization": f"Bearer {token}",
+                "Content-Type": "application/json",
+                "Idempotency-Key": key,
+            },
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT_SECONDS) as answer:  # noqa: S310 - As above.
+                found: dict[str, Any] = json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            text = error.read().decode(errors="replace")
+            raise DemoRefusedError(url, status=error.code, text=text) from error
+        return found
+
+    return post

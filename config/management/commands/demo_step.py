@@ -10,7 +10,13 @@ from rich.console import Console
 
 from billing.models import Invoice
 from config.demo import summary as telling
-from config.demo.asking import DemoRefusedError, ask_for_quota, demo_tokens
+from config.demo.asking import (
+    DemoRefusedError,
+    ask_for_quota,
+    await_quota,
+    demo_tokens,
+    rest_poster,
+)
 from config.demo.comparison import compare
 from config.demo.month import (
     DemoStalledError,
@@ -117,7 +123,9 @@ def _play(world: World, *, is_json: bool, notes: list[str]) -> telling.Summary:
             written = write_documents(invoices, FOLDER)
     tokens = demo_tokens(FOLDER)
     with clock.step("quota request"), console.status("Asking for quota over REST …"):
-        quota = ask_for_quota(settings.PUBLIC_URL, tokens)
+        asked = ask_for_quota(rest_poster(settings.PUBLIC_URL), tokens, folder=FOLDER)
+        quota = await_quota(asked)
+    notes = [*notes, *([asked.note] if asked.note else [])]
     with clock.step("oracle"), console.status("Asking the oracle …"):
         summary = _summarize(world, clock, quota=quota, notes=notes)
     telling.print_summary(summary, console)
