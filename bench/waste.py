@@ -174,7 +174,7 @@ def _hour(*, cluster: UUID, project: UUID, number: int, name: str) -> Iterator[F
     plain = _plain_sum(cluster=cluster, since=end_at - hours * HOUR)
     with measured() as watch:
         derived = derive_windows(actor=system_actor("bench"), at=end_at)
-    assert derived.windows == 1, derived
+    assert derived is not None and derived.windows == 1, derived  # noqa: PT018 - One question.
     seconds_max = DAILY_SECONDS_MAX if is_daily else HOURLY_SECONDS_MAX
     ratio_max = DAILY_RATIO_MAX if is_daily else HOURLY_RATIO_MAX
     yield figure(f"waste.{name}_seconds", watch.seconds, "s", Bound.AT_MOST, seconds_max)

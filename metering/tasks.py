@@ -12,9 +12,11 @@ from functools import cache
 import structlog
 from celery import Task, shared_task
 from django.conf import settings
+from django.db import OperationalError as OperationalDatabaseError
 from django.db import transaction
 from django.utils import timezone
 from kombu.exceptions import OperationalError
+from psycopg.errors import LockNotAvailable
 
 from metering.adapters import usage_source
 from metering.domain.policy import GapPolicy, MeteringPolicy
@@ -83,10 +85,8 @@ def recheck_window(recheck_id: int) -> bool:
 @shared_task(name="metering.tick_waste")
 def tick_waste() -> int:
     """Derive health, credits and waste from newly sealed windows; return how many there were."""
-    with transaction.atomic():
-        if not try_tick_lock("metering.tick_waste"):
-            return 0
-        return derive(at=timezone.now(), actor=ACTOR).windows
+    derived = derive(at=timezone.now(), actor=ACTOR)
+    return 0 if derived is None else derived.windows
 
 
 @shared_task(name="metering.collect_window")
@@ -98,9 +98,22 @@ def collect_window(window_id: int) -> bool:
 
 def tick(*, at: datetime, actor: Actor, progress: Progress | None = None) -> Sweep:
     """Do one round of everything in this process, for `manage.py tick`; return what was done."""
-    ensure_partitions(from_month=at, months=MONTHS_AHEAD + 1)
+    _make_partitions_ahead(at=at)
     settle_everywhere(actor=actor, at=at)
     return meter_due(worker=worker_from_settings(actor=actor), at=at, progress=progress)
+
+
+def _make_partitions_ahead(*, at: datetime) -> None:
+    """Make partitions before they are needed; whoever reads usage for long only puts it off.
+
+    A month that is needed now is made when its hours are opened.
+    """
+    try:
+        ensure_partitions(from_month=at, months=MONTHS_AHEAD + 1)
+    except OperationalDatabaseError as error:
+        if not isinstance(error.__cause__, LockNotAvailable):
+            raise
+        logger.warning("metering.partitions.put_off", reason=str(error).partition("\n")[0])
 
 
 def recheck(*, at: datetime, actor: Actor) -> RecheckSweep:
@@ -108,8 +121,12 @@ def recheck(*, at: datetime, actor: Actor) -> RecheckSweep:
     return recheck_due(worker=worker_from_settings(actor=actor), at=at)
 
 
-def derive(*, at: datetime, actor: Actor) -> Derived:
-    """Do one round of what follows from sealed windows, with the settings' thresholds."""
+def derive(*, at: datetime, actor: Actor) -> Derived | None:
+    """Do one round of what follows from sealed windows, with the settings' thresholds.
+
+    Returns:
+        What was done; None when another worker is at it.
+    """
     return derive_windows(actor=actor, at=at, thresholds=thresholds_from_settings())
 
 

@@ -1,7 +1,10 @@
 """Deriving: what follows from a sealed window beside the bill: health, credits and waste."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from typing import Final
 
 import structlog
 from django.db import transaction
@@ -14,6 +17,7 @@ from metering.selectors.derived import (
     is_newest,
     underived_windows,
 )
+from metering.selectors.locks import try_tick_lock
 from metering.selectors.waste import JudgedWindow
 from metering.services.catalogue import ensure_catalogue
 from metering.services.cluster_health import see_corrections, write_cluster_health
@@ -24,6 +28,8 @@ from tenants.services.audit import record
 
 logger = structlog.get_logger(__name__)
 
+TICK: Final = "metering.tick_waste"
+"""Whose lock it is: that of the task and of `manage.py tick`."""
 WINDOWS_PER_ROUND_MAX = 500
 """A day of twenty clusters; a longer backlog is worked off round by round."""
 
@@ -57,23 +63,43 @@ def derive_windows(
     at: datetime,
     thresholds: WasteThresholds = DEFAULT_THRESHOLDS,
     limit: int = WINDOWS_PER_ROUND_MAX,
-) -> Derived:
+) -> Derived | None:
     """Derive what follows from sealed windows that were not looked at yet, oldest first.
 
     Then look again at the credits of those that were corrected. Each window is a transaction of
-    its own, done once: a second worker finds its row and goes on.
+    its own, done once, by one worker at a time: one that meets another leaves it the rest, so that
+    no lock is held or waited for longer than a window takes.
+
+    Returns:
+        What was done; None when another worker was at it before anything was.
     """
     total = Derived()
+    for derive in _deeds(actor=actor, at=at, thresholds=thresholds, limit=limit):
+        with transaction.atomic():
+            if not try_tick_lock(TICK):
+                return total if total != Derived() else None
+            total += derive()
+    return total
+
+
+def _deeds(
+    *, actor: Actor, at: datetime, thresholds: WasteThresholds, limit: int
+) -> Iterator[Callable[[], Derived]]:
+    """Yield what is to be done for each window, in its order."""
     windows = underived_windows(limit=limit)
     if windows:
         catalogue = ensure_catalogue(actor=actor, at=at)
         for window in windows:
-            total += derive_window(
-                window=window, catalogue=catalogue, thresholds=thresholds, actor=actor, at=at
+            yield partial(
+                derive_window,
+                window=window,
+                catalogue=catalogue,
+                thresholds=thresholds,
+                actor=actor,
+                at=at,
             )
     for window in corrected_windows(limit=limit):
-        total += derive_corrections(window=window, actor=actor, at=at)
-    return total
+        yield partial(derive_corrections, window=window, actor=actor, at=at)
 
 
 def derive_window(

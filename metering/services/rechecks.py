@@ -23,12 +23,15 @@ from metering.domain.exceptions import MISSED_CLAIMS
 from metering.domain.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy
 from metering.domain.window_state import WindowState
 from metering.models import MeteringWindow, WindowRecheck
+from metering.selectors.locks import try_tick_lock
 from metering.services.hours import Hour, target_of
 from metering.services.recheck_causes import MAKE
 from tenants.domain.actors import Actor, system_actor
 from tenants.models import Cluster
 from tenants.services.audit import record
 
+TICK: Final = "metering.tick_rechecks"
+"""Whose lock it is: that of the task and of `manage.py tick`."""
 MADE_MAX: Final = 20_000
 """Rechecks made by one call: a day of 280 clusters; the rest comes with the next."""
 CLAIMED_MAX: Final = 100
@@ -68,9 +71,12 @@ def make_due_rechecks(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) 
     One statement: the clock's at set times after each sealed hour, one for each new binding of a
     namespace whose usage an hour holds, one for each new catalogue where a device was unknown, and
     one when the watch is back that an hour's device claims are only known to.
-    Hours the sources no longer tell of and waived ones are left alone.
+    Hours the sources no longer tell of and waived ones are left alone. While another asks for them
+    there is nothing to do.
     """
     with transaction.atomic():
+        if not try_tick_lock(TICK):
+            return 0
         with connection.cursor() as cursor:
             cursor.execute(
                 MAKE,

@@ -6,7 +6,7 @@ late, it cannot make a hole.
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -17,10 +17,13 @@ from metering.domain.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy
 from metering.domain.window import SCRAPES_AFTER_END
 from metering.domain.window_state import WindowState
 from metering.protocols import ClusterTarget
+from metering.selectors.locks import try_tick_lock
 from metering.services.hours import Hour, target_of
 from metering.services.partitions import ensure_partitions_between
 from tenants.models import Cluster
 
+TICK: Final = "metering.tick_windows"
+"""Whose lock it is: that of the task and of `manage.py tick`."""
 OPENED_MAX = 20_000
 """Windows opened by one call: more than two years of hours of one cluster; the rest comes next."""
 CLAIMED_MAX = 100
@@ -98,9 +101,11 @@ def open_due_windows(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) -
 
     One statement over all clusters. A cluster goes on after its newest window, a closed one until
     the hour in which it was closed; when it is to be metered from an earlier hour, the older
-    windows are filled in.
+    windows are filled in. While another opens windows there is nothing to do.
     """
     with transaction.atomic():
+        if not try_tick_lock(TICK):
+            return 0
         with connection.cursor() as cursor:
             cursor.execute(
                 _OPEN,

@@ -259,7 +259,9 @@ def add_late(
 
 def derive(at: datetime = DAY + timedelta(days=2)) -> Derived:
     """Derive what follows from all that is sealed."""
-    return derive_windows(actor=TICK, at=at)
+    derived = derive_windows(actor=TICK, at=at)
+    assert derived is not None
+    return derived
 
 
 def person(pk: int, label: str) -> Actor:

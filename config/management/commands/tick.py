@@ -2,12 +2,13 @@
 
 It spans the apps, so it lives in the wiring. Run it from a CronJob, or by hand when Celery is away.
 A step that fails as a whole is logged and counted, as a task of Celery's is, and the others go on.
+Beside Celery's workers it takes their locks: what one of them is at is left to it.
 """
 
 from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -40,7 +41,40 @@ TICKS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("forgotten by quotas", quotas.tasks.forget),
     ("forgotten by tenants", tenants.tasks.forget),
 )
-"""In the order in which work flows; each returns how many things it did, told apart or in all."""
+"""In the order in which work flows; each returns how many things it did, told apart or in all, or
+None while another process is at it."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """What came of the steps so far.
+
+    Attributes:
+        totals: What each did, in their order.
+        failed: Those that failed as a whole.
+        elsewhere: Those that another process was at when they had their last turn.
+    """
+
+    totals: Mapping[str, Counter[str]]
+    failed: set[str] = field(default_factory=set)
+    elsewhere: set[str] = field(default_factory=set)
+
+    def enter(self, app: str, done: Mapping[str, int] | None) -> None:
+        """Add one turn of a step: None where it failed, nothing where another is at it."""
+        self.elsewhere.discard(app)
+        if done is None:
+            self.failed.add(app)
+        elif done:
+            self.totals[app].update(done)
+        else:
+            self.elsewhere.add(app)
+
+    def line(self, app: str) -> str:
+        """Return a step's line."""
+        told = [f"{name} {count}" for name, count in self.totals[app].items()]
+        told += ["failed"] * (app in self.failed)
+        told += ["is under way elsewhere"] * (app in self.elsewhere)
+        return f"{app}: {', '.join(told)}"
 
 
 class Command(BaseCommand):
@@ -58,45 +92,43 @@ class Command(BaseCommand):
         Raises:
             CommandError: Some steps failed; everything else is done.
         """
-        totals: dict[str, Counter[str]] = {app: Counter() for app, _ in TICKS}
-        failed: set[str] = set()
+        account = Account({app: Counter() for app, _ in TICKS})
         for _ in range(1 if options["once"] else ROUNDS_MAX):
-            if not _make_round(totals, failed):
+            if not _make_round(account):
                 break
-        for app, counts in totals.items():
-            told = [f"{name} {count}" for name, count in counts.items()]
-            self.stdout.write(f"{app}: {', '.join(told + ['failed'] * (app in failed))}")
-        if failed:
-            named = ", ".join(app for app in totals if app in failed)
+        for app in account.totals:
+            self.stdout.write(account.line(app))
+        if account.failed:
+            named = ", ".join(app for app in account.totals if app in account.failed)
             raise CommandError(f"These failed, and the log says why: {named}.")
 
 
-def _make_round(totals: dict[str, Counter[str]], failed: set[str]) -> bool:
+def _make_round(account: Account) -> bool:
     """Do one round, add what it did to the totals, and return whether it did anything.
 
     A step that has failed is not tried again: the next `tick` does.
     """
     has_worked = False
     for app, tick in TICKS:
-        if app in failed:
+        if app in account.failed:
             continue
         at = timezone.now()
         event = f"tick.{app.replace(' ', '_')}.failed"
         deed = partial(_take, tick, at=at)
         done = take_turn(deed, otherwise=None, event=event, key="", at=at)
-        if done is None:
-            failed.add(app)
-            continue
-        totals[app].update(done)
-        has_worked = has_worked or any(done.values())
+        account.enter(app, done)
+        has_worked = has_worked or any((done or {}).values())
     return has_worked
 
 
-def _take(tick: Callable[..., object], *, at: datetime) -> dict[str, int] | None:
+def _take(tick: Callable[..., object], *, at: datetime) -> Mapping[str, int] | None:
     return _counts(tick(at=at, actor=ACTOR))
 
 
 def _counts(done: object) -> dict[str, int]:
+    """Return what was done by name; nothing at all where another process is at it."""
+    if done is None:
+        return {}
     if is_dataclass(done) and not isinstance(done, type):
         return asdict(done)
     return {"done": int(str(done))}

@@ -117,6 +117,34 @@ def test_a_step_that_fails_is_counted_once_and_the_others_are_taken(
     )
 
 
+def test_what_another_process_is_at_is_told_and_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(command, "TICKS", (("one", lambda **_: None), ("two", lambda **_: 0)))
+
+    assert run("--once") == ["one: is under way elsewhere", "two: done 0"]
+    assert not SweepCrash.objects.exists()
+
+
+def test_what_was_elsewhere_and_is_taken_in_a_later_round_is_told_as_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left, others = [None, 3, 0], [1, 1, 0]
+    steps = (("one", lambda **_: left.pop(0)), ("two", lambda **_: others.pop(0)))
+    monkeypatch.setattr(command, "TICKS", steps)
+
+    assert run() == ["one: done 3", "two: done 2"]
+
+
+def test_what_a_step_did_before_another_process_took_it_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = [3, None]
+    monkeypatch.setattr(command, "TICKS", (("one", lambda **_: left.pop(0)),))
+
+    assert run() == ["one: done 3, is under way elsewhere"]
+
+
 def test_what_a_step_did_before_it_failed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     left = iter([4])
     monkeypatch.setattr(command, "TICKS", (("one", lambda **_: next(left)),))

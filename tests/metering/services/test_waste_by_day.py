@@ -41,7 +41,9 @@ def world() -> WasteWorld:
 
 
 def derive() -> Derived:
-    return derive_windows(actor=TICK, at=NIGHT + timedelta(days=9), thresholds=THRESHOLDS)
+    derived = derive_windows(actor=TICK, at=NIGHT + timedelta(days=9), thresholds=THRESHOLDS)
+    assert derived is not None
+    return derived
 
 
 def live(
