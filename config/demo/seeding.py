@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 
 from billing.models import Price, PriceBook, PriceBookAssignment
 from billing.services.pricing import assign_price_book, create_price_book, set_price
+from config.demo.limit_seeding import seed_limits
 from config.demo.plan import (
     AUDITOR,
     FINANCE_ADMIN,
@@ -20,17 +21,16 @@ from config.demo.plan import (
     PLATFORM_REVIEWER,
     PRICE_BOOKS,
     PlannedBook,
-    PlannedLimit,
     PlannedPrice,
 )
+from config.demo.sandbox import TAILSPIN
+from metering.adapters.simulated_cluster.demo_tenancy import ORGANIZATIONS
 from metering.adapters.simulated_cluster.scenario import (
     USER_LABEL,
     Scenario,
 )
 from metering.adapters.simulated_cluster.tenancy import OrganizationPlan, PersonPlan
 from metering.domain.resource_names import sanitise
-from quotas.models import QuotaLimit
-from quotas.services.limits import set_limit
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.roles import Role
 from tenants.models import Cluster, Membership, NamespaceBinding, Organization, Project
@@ -250,7 +250,11 @@ def _seed_prices(
                 actor=actor,
                 at=at,
             )
-    for organization in Organization.objects.filter(billing_currency=planned.currency):
+    # What people make themselves is theirs to price.
+    own = [plan.slug for plan in (TAILSPIN, *ORGANIZATIONS)]
+    for organization in Organization.objects.filter(
+        slug__in=own, billing_currency=planned.currency
+    ):
         if not PriceBookAssignment.objects.filter(organization=organization).exists():
             assign_price_book(
                 organization=organization,
@@ -265,23 +269,3 @@ def _begin_of(price: PlannedPrice, *, metered_from: datetime, year: int, month: 
     if price.from_day == 0:
         return metered_from
     return datetime(year, month, 1, tzinfo=UTC) + timedelta(days=price.from_day - 1)
-
-
-def seed_limits(limits: Iterable[PlannedLimit], *, actor: Actor, at: datetime) -> None:
-    """Set limits where none is set; one that somebody has changed stays."""
-    for planned in limits:
-        organization = Organization.objects.get(slug=planned.organization)
-        project = Project.objects.filter(organization=organization, slug=planned.project).first()
-        is_known = QuotaLimit.objects.filter(
-            organization=organization, project=project, size=planned.size
-        ).exists()
-        if not is_known:
-            set_limit(
-                scope="project" if project else "organization",
-                organization=organization,
-                project=project,
-                size=planned.size,
-                limit_units=planned.limit_units,
-                actor=actor,
-                at=at,
-            )

@@ -10,8 +10,9 @@ from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
 from config.demo.asking import LEFT, Asked, DemoRefusedError, ask_for_quota, demo_tokens
+from config.demo.limit_seeding import seed_limits
 from config.demo.plan import LIMITS, QUOTA_REQUEST
-from config.demo.seeding import seed_limits, seed_organization
+from config.demo.seeding import seed_organization
 from metering.adapters.simulated_cluster.demo_tenancy import ORGANIZATIONS
 from quotas.models import QuotaLimit, QuotaRequest
 from tenants.domain.actors import system_actor

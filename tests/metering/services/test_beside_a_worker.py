@@ -135,7 +135,8 @@ def empty_source() -> Iterator[None]:
 def has_partition(month: datetime) -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT to_regclass(%s)", [f"metering_usagerecord_{month:%Y_%m}"])
-        return cursor.fetchone() != (None,)
+        found = cursor.fetchone()
+    return found is not None and found[0] is not None
 
 
 @pytest.mark.usefixtures("empty_source")
