@@ -4,6 +4,7 @@ from typing import Any
 
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import Direction, OpenApiParameter, OpenApiResponse
+from rest_framework.serializers import ChoiceField, EmailField
 
 from tenants.api import conditional, idempotency
 from tenants.api.problems import PROBLEM_TYPE, ProblemSerializer
@@ -46,9 +47,37 @@ class LedgerSchema(AutoSchema):
             )
         return bodies
 
+    def _map_serializer_field(
+        self,
+        field: Any,  # noqa: ANN401 - Any field of DRF's, or a serializer.
+        direction: Direction,
+        bypass_extensions: bool = False,  # noqa: FBT001, FBT002 - The base's signature.
+    ) -> Any:  # noqa: ANN401 - The base's signature.
+        """Return the schema of a field; one that may be empty says so beside choices and formats.
+
+        DRF drops this from a field that is only read, though its column may hold an empty text.
+        """
+        if not _may_be_empty(field):
+            return super()._map_serializer_field(field, direction, bypass_extensions)  # type: ignore[no-untyped-call]
+        field.allow_blank = True
+        schema = super()._map_serializer_field(field, direction, bypass_extensions)  # type: ignore[no-untyped-call]
+        if isinstance(field, EmailField) and "format" in schema:
+            schema["anyOf"] = [{"format": schema.pop("format")}, {"maxLength": 0}]
+        return schema
+
     def _handler(self) -> object:
         name = getattr(self.view, "action", None) or self.method.lower()
         return getattr(self.view, name, None)
+
+
+def _may_be_empty(field: object) -> bool:
+    """Whether a text that is written or read may be "", by the field or by its model's column."""
+    if not isinstance(field, ChoiceField | EmailField):
+        return False
+    model = getattr(getattr(field.parent, "Meta", None), "model", None)
+    columns = {} if model is None else {one.name: one for one in model._meta.fields}  # noqa: SLF001
+    is_blank = getattr(columns.get(str(field.source)), "blank", False)
+    return bool(field.allow_blank or (field.read_only and is_blank))
 
 
 def _header(name: str, *, is_required: bool, description: str) -> OpenApiParameter:

@@ -1,0 +1,130 @@
+"""Every list of the API, over 5,000 rows that differ in nothing but their key."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from django.db.models import Model
+from psycopg import sql
+from rest_framework.test import APIClient
+
+from tenants.domain.roles import Role
+from tests.architecture.rows import make_set
+from tests.architecture.test_queries import NEEDS_RANGE, RANGE, UNPAGED, lists
+from tests.builders import grant, make_user
+
+COPIES = 5_000
+PAGE_SIZE = 200
+PAGES_MAX = 2 * COPIES // PAGE_SIZE
+
+COLUMNS = """
+SELECT column_name FROM information_schema.columns
+WHERE table_schema = 'public' AND table_name = %s AND is_generated = 'NEVER'
+  AND column_name <> %s ORDER BY ordinal_position
+"""
+UNIQUE = """
+SELECT i.relname, c.conname FROM pg_index x
+JOIN pg_class i ON i.oid = x.indexrelid
+LEFT JOIN pg_constraint c ON c.conindid = x.indexrelid AND c.conrelid = x.indrelid
+WHERE x.indrelid = %s::regclass AND (x.indisunique OR x.indisexclusion)
+  AND NOT (SELECT array_agg(a.attname) @> ARRAY[%s::name] FROM pg_attribute a
+           WHERE a.attrelid = x.indrelid AND a.attnum = ANY (x.indkey))
+"""
+KEYS = {"uuid": "gen_random_uuid()", "bigint": "1000000 + n", "integer": "1000000 + n"}
+
+
+def copy_row(owner: psycopg.Connection[Any], row: Model) -> sql.Composed:
+    """Copy a row 5,000 times, all columns but the key; take away what forbids it.
+
+    Returns:
+        The statement that removes the copies.
+    """
+    options = row._meta  # noqa: SLF001 - Django's documented API of models.
+    assert options.pk is not None
+    assert options.pk.column is not None
+    table, key = options.db_table, options.pk.column
+    owner.execute(sql.SQL("ALTER TABLE {} DISABLE TRIGGER ALL").format(sql.Identifier(table)))
+    for index, constraint in owner.execute(UNIQUE, (table, key)).fetchall():
+        owner.execute(
+            sql.SQL("ALTER TABLE {} DROP CONSTRAINT {} CASCADE").format(
+                sql.Identifier(table), sql.Identifier(constraint)
+            )
+            if constraint
+            else sql.SQL("DROP INDEX {}").format(sql.Identifier(index))
+        )
+    columns = [name for (name,) in owner.execute(COLUMNS, (table, key)).fetchall()]
+    kind = owner.execute(
+        "SELECT data_type FROM information_schema.columns"
+        " WHERE table_name = %s AND column_name = %s",
+        (table, key),
+    ).fetchone()
+    assert kind is not None
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    there = owner.execute(
+        sql.SQL("SELECT array_agg({}::text) FROM {}").format(
+            sql.Identifier(key), sql.Identifier(table)
+        )
+    ).fetchone()
+    assert there is not None
+    owner.execute(
+        sql.SQL(
+            "INSERT INTO {table} ({key}, {names}) OVERRIDING SYSTEM VALUE"
+            " SELECT {new}, {names} FROM {table}, generate_series(1, {copies}) AS n"
+            " WHERE {key}::text = {old}"
+        ).format(
+            table=sql.Identifier(table),
+            key=sql.Identifier(key),
+            names=names,
+            new=sql.SQL(KEYS[kind[0]]),
+            copies=sql.Literal(COPIES),
+            old=sql.Literal(str(row.pk)),
+        )
+    )
+    owner.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(table)))
+    return sql.SQL("DELETE FROM {} WHERE {}::text <> ALL ({})").format(
+        sql.Identifier(table), sql.Identifier(key), sql.Literal(there[0])
+    )
+
+
+def walk(client: APIClient, name: str) -> Iterator[Model]:
+    """Yield the rows of a list, page after page."""
+    query: dict[str, Any] | None = {
+        "page_size": PAGE_SIZE,
+        **(RANGE if name in NEEDS_RANGE else {}),
+    }
+    address: str | None = f"/api/v1/{name}/"
+    for _ in range(PAGES_MAX):
+        if address is None:
+            return
+        answer = client.get(address, query)
+        assert answer.status_code == 200, (name, answer.content)
+        yield from answer.renderer_context["view"].paginator.page  # type: ignore[attr-defined]
+        address, query = answer.json()["next"], None
+    pytest.fail(f"{name} does not end.")
+
+
+@pytest.mark.slow
+def test_every_list_shows_each_of_5000_equal_rows_once(superuser_url: str) -> None:
+    frank = make_user("frank")
+    grant(frank, Role.PLATFORM_ADMIN)
+    grant(frank, Role.FINANCE_ADMIN)
+    client = APIClient()
+    client.force_login(frank)
+    make_set(0)
+    wrong = {}
+
+    for name in lists():
+        if name in UNPAGED:
+            continue
+        before = list(walk(client, name))
+        if before[0]._meta.pk.is_relation:  # noqa: SLF001 - As above.
+            continue  # One row of each organization: no two can be equal.
+        with psycopg.connect(superuser_url, autocommit=True) as owner:
+            remove = copy_row(owner, before[0])
+            rows = [row.pk for row in walk(client, name)]
+            owner.execute(remove)
+        if len(rows) != len(before) + COPIES or len(set(rows)) != len(rows):
+            wrong[name] = (len(rows), len(set(rows)), len(before) + COPIES)
+
+    assert wrong == {}
