@@ -14,12 +14,15 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from multiprocessing import get_context
+from threading import Barrier
 from typing import Any, Final
 
 import psycopg
 
 BEGIN: Final = datetime(2026, 11, 2, 9, tzinfo=UTC)
 TTL_SECONDS: Final = 120
+READY_SECONDS_MAX: Final = 120
+"""For every process of a run to be there, on a machine busy with other things."""
 CLOCK_FACTOR: Final = 20
 """Seconds of the ledger in one of the wall's, so that much expires within a run."""
 SIZES: Final = ("small", "medium", "large")
@@ -272,25 +275,25 @@ def update_one_row(url: str, rows: list[str], count: int) -> list[float]:
     return seconds
 
 
-def beginning_at(
-    begin: float,
-    call: Callable[..., list[float]],
-    *given: Any,  # noqa: ANN401 - Whatever the call takes.
-) -> tuple[list[float], float]:
-    """Call at a time, and return what is answered and when it was.
+@dataclass(frozen=True)
+class Run:
+    """What one process measured, and from when to when, in epoch seconds."""
 
-    Raises:
-        RuntimeError: It is later than that already.
-    """
-    early = begin - time.time()
-    if early < 0:
-        raise RuntimeError("The processes took too long to begin.")
-    time.sleep(early)
-    return call(*given), time.time()
+    seconds: list[float]
+    begin: float
+    end: float
 
 
-def side_by_side(call: Callable[..., Any], *given: Any, workers: int, **named: Any) -> list[Any]:  # noqa: ANN401 - Whatever the call takes.
-    """Run a call in several processes at once and return what each answers."""
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        futures = [pool.submit(call, *given, **named) for _ in range(workers)]
+def _run(ready: Barrier, call: Callable[..., list[float]], given: tuple[Any, ...]) -> Run:
+    ready.wait(timeout=READY_SECONDS_MAX)
+    begin = time.time()
+    return Run(call(*given), begin, time.time())
+
+
+def side_by_side(call: Callable[..., list[float]], *given: Any, workers: int) -> list[Run]:  # noqa: ANN401 - Whatever the call takes.
+    """Run a call in several processes, which begin once all are there."""
+    context = get_context("spawn")
+    with context.Manager() as manager, ProcessPoolExecutor(workers, mp_context=context) as pool:
+        ready = manager.Barrier(workers)
+        futures = [pool.submit(_run, ready, call, given) for _ in range(workers)]
         return [future.result() for future in futures]

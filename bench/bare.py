@@ -44,9 +44,9 @@ def make_application() -> object:
     from django.conf import settings  # noqa: PLC0415 - As above.
     from django.core.handlers.wsgi import WSGIHandler  # noqa: PLC0415 - As above.
 
-    databases = only_admission(settings.DATABASES, settings.ADMISSION_DEADLINE_SECONDS)["DATABASES"]
+    databases = only_admission(settings.DATABASES)["DATABASES"]
     # Admission does not wait for the disk either.
-    databases["default"]["OPTIONS"]["options"] += " -c synchronous_commit=off"
+    databases["default"]["OPTIONS"]["options"] = "-c synchronous_commit=off"
     settings.DATABASES = databases
     settings.MIDDLEWARE = []
     settings.ROOT_URLCONF = "bench.bare"

@@ -1,7 +1,7 @@
 """Enforcement: a thousand namespaces brought from nothing to applied, and a changed limit live.
 
 The simulated API serves HTTPS from a process of its own. The first figure is one tick in one
-process. The second takes the way of production: a limit is set, the hint goes through Valkey to a
+process. The second goes as in production: a limit is set, the wake-up passes through Valkey to a
 Celery worker, and the clock stops when the cluster's own status says the new number.
 """
 
@@ -20,20 +20,31 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.harness import ROOT, Bound, Figure, figure, ledger_database, measured
+from bench.harness import (
+    ROOT,
+    Bound,
+    Figure,
+    invariant,
+    ledger_database,
+    measured,
+    measurement,
+    ratio,
+    scaled,
+)
 
 if TYPE_CHECKING:
     from quotas.protocols import EnforcementEndpoint, QuotaEnforcer
     from tenants.models import Project
 
-ORGANIZATIONS = 100
+ORGANIZATIONS = scaled(100)
 PROJECTS_EACH = 10
 NAMESPACES = ORGANIZATIONS * PROJECTS_EACH
-APPLY_SECONDS_MAX = 60
+APPLY_TO_READ_MAX = 6
 TICKS_MAX = 5
 """One is enough; a status that lags takes another."""
-CHANGES = 100
+CHANGES = scaled(100)
 LIVE_SECONDS_MAX = 5
+"""Promised to the person who changes a limit: 25 times what a quiet machine shows."""
 PATIENCE_SECONDS = 30
 READY_SECONDS = 60
 POLL_SECONDS = 0.05
@@ -82,26 +93,27 @@ def _measure(kubeconfig: Path, folder: Path) -> Iterator[Figure]:
             if applied.count() == NAMESPACES:
                 break
     assert applied.count() == NAMESPACES
-    yield figure(
-        "enforcement.thousand_namespaces", watch.seconds, "s", Bound.AT_MOST, APPLY_SECONDS_MAX
-    )
+    yield measurement("enforcement.all_namespaces", watch.seconds, "s")
     enforcer = quota_enforcer(settings.QUOTA_ENFORCER)
     endpoint = EnforcementEndpoint("hopper", "", f"kubeconfig:{kubeconfig}")
+    with measured() as reading:
+        for project in projects:
+            enforcer.read(endpoint, project.slug)
+    yield ratio(
+        "enforcement.all_namespaces_to_reading_each",
+        watch.seconds / reading.seconds,
+        Bound.AT_MOST,
+        APPLY_TO_READ_MAX,
+    )
     with _worker(folder):
         seconds = _change_limits(projects, enforcer, endpoint)
-    yield figure(
-        "enforcement.changed_limit_live_p50",
-        seconds[CHANGES // 2],
-        "s",
-        Bound.AT_MOST,
-        LIVE_SECONDS_MAX,
-    )
-    yield figure(
+    yield measurement("enforcement.changed_limit_live_p50", seconds[CHANGES // 2], "s")
+    yield invariant(
         "enforcement.changed_limit_live_p99",
         seconds[CHANGES * 99 // 100 - 1],
         "s",
-        Bound.AT_MOST,
         LIVE_SECONDS_MAX,
+        Bound.AT_MOST,
     )
 
 
@@ -207,7 +219,7 @@ def _seconds_until(
 
 @contextmanager
 def _worker(folder: Path) -> Iterator[None]:
-    """Run the worker of production, without a beat: only hints make it work."""
+    """Run the worker of production, without a beat: only wake-ups make it work."""
     command = [sys.executable, "-m", "celery", "-A", "config", "worker", "-c", "2"]
     with (folder / "worker.log").open("wb") as log:
         process = subprocess.Popen(

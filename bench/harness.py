@@ -1,7 +1,8 @@
 """The harness: what a figure is, how it is printed, and a throw-away database to measure on.
 
-A figure is one line, `name value unit limit ok|short`. Wherever it can be, it is a ratio against a
-limit or a twin measured in the same run, because machines differ.
+Three kinds of figures, a line each. A *ratio* compares two things measured in the same run and has
+a limit within 1.5 of what a quiet machine shows, because machines differ. An *invariant* holds on
+every machine and at every size. A *measurement* is for the reader and has no limit.
 """
 
 import os
@@ -15,8 +16,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 ROOT = Path(__file__).resolve().parent.parent
+SMOKE_VARIABLE: Final = "BENCH_SMOKE"
+SMOKE_DIVISOR: Final = 10
 
 
 class Bound(StrEnum):
@@ -24,37 +28,79 @@ class Bound(StrEnum):
 
     AT_LEAST = ">="
     AT_MOST = "<="
+    EXACTLY = "=="
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number and the limit it is held against."""
+    """One measured number, and what it is held against.
+
+    Attributes:
+        limit: None for a measurement.
+        is_invariant: Whether it holds at every size; the others are not judged in a smoke run.
+    """
 
     name: str
     value: Decimal
     unit: str
-    bound: Bound
-    limit: Decimal
+    bound: Bound = Bound.AT_MOST
+    limit: Decimal | None = None
+    is_invariant: bool = False
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether this run may fail for it."""
+        return self.limit is not None and (self.is_invariant or not is_smoke())
 
     @property
     def is_ok(self) -> bool:
-        """Whether the value lies on the good side of its limit."""
+        """Whether the value lies on the good side of its limit, or nothing is asked of it."""
+        if self.limit is None or not self.is_judged:
+            return True
+        if self.bound is Bound.EXACTLY:
+            return self.value == self.limit
         if self.bound is Bound.AT_LEAST:
             return self.value >= self.limit
         return self.value <= self.limit
 
     def __str__(self) -> str:
         """Return the line that is printed."""
-        verdict = "ok" if self.is_ok else "short"
-        return (
-            f"{self.name} {self.value.normalize():f} {self.unit} {self.bound}{self.limit} {verdict}"
-        )
+        line = f"{self.name} {self.value.normalize():f} {self.unit}"
+        if self.limit is None:
+            return line
+        verdict = ("ok" if self.is_ok else "short") if self.is_judged else "not judged"
+        return f"{line} {self.bound}{self.limit} {verdict}"
 
 
-def figure(name: str, value: object, unit: str, bound: Bound, limit: object) -> Figure:
-    """Return a figure with its value rounded to three digits after the point."""
-    rounded = Decimal(str(value)).quantize(Decimal("0.001"))
-    return Figure(name=name, value=rounded, unit=unit, bound=bound, limit=Decimal(str(limit)))
+def measurement(name: str, value: object, unit: str) -> Figure:
+    """Return a figure for the reader, without a limit."""
+    return Figure(name, _rounded(value), unit)
+
+
+def ratio(name: str, value: object, bound: Bound, limit: object) -> Figure:
+    """Return a figure against its twin, measured in the same run."""
+    return Figure(name, _rounded(value), "x", bound, Decimal(str(limit)))
+
+
+def invariant(
+    name: str, value: object, unit: str, limit: object, bound: Bound = Bound.EXACTLY
+) -> Figure:
+    """Return a figure that holds on every machine and at every size."""
+    return Figure(name, _rounded(value), unit, bound, Decimal(str(limit)), is_invariant=True)
+
+
+def _rounded(value: object) -> Decimal:
+    return Decimal(str(value)).quantize(Decimal("0.001"))
+
+
+def is_smoke() -> bool:
+    """Whether this run only shows that every bench runs and that the invariants hold."""
+    return os.environ.get(SMOKE_VARIABLE) == "true"
+
+
+def scaled(size: int, *, least: int = 1) -> int:
+    """Return a size, a tenth of it in a smoke run."""
+    return max(least, size // SMOKE_DIVISOR) if is_smoke() else size
 
 
 @dataclass

@@ -13,7 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from bench.harness import Bound, Figure, figure, ledger_database
+from bench.harness import Bound, Figure, invariant, ledger_database
 from bench.lab_methods import Told, ask_all
 
 LEAD_SECONDS = 15
@@ -35,22 +35,22 @@ def _figures(truth: Mapping[str, int], told: Sequence[Told]) -> Iterator[Figure]
     alone, both, cut = told[:3]
     seen = [uid for uid in truth if alone.seconds.get(uid) and uid not in alone.flagged]
     wrong = sum(abs(both.seconds.get(uid, Decimal(0)) - truth[uid]) for uid in seen)
-    yield figure("lab.error_where_both_saw", wrong, "GPU-s", Bound.AT_MOST, 0)
+    yield invariant("lab.error_where_both_saw", wrong, "GPU-s", 0)
     unflagged = [uid for one in (both, cut) for uid in _unflagged(truth, one)]
-    yield figure("lab.errors_without_a_flag", len(unflagged), "pods", Bound.AT_MOST, 0)
-    yield figure(
+    yield invariant("lab.errors_without_a_flag", len(unflagged), "pods", 0)
+    yield invariant(
         "lab.error_with_the_watch_alive",
         abs(_error_percent(truth, both)),
         "%",
-        Bound.AT_MOST,
         ERROR_PERCENT_MAX,
+        Bound.AT_MOST,
     )
-    yield figure(
+    yield invariant(
         "lab.error_of_prometheus_alone",
         abs(_error_percent(truth, alone)),
         "%",
-        Bound.AT_MOST,
         FORGIVEN_PERCENT_MAX,
+        Bound.AT_MOST,
     )
 
 

@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
-from bench.harness import ROOT, Bound, Figure, figure
+from bench.harness import ROOT, Bound, Figure, invariant, measurement
 from bench.losses_load import ORGANIZATION_UNITS, PROJECT_UNITS, Load
 
 AWAY_SECONDS: Final = 60
@@ -81,10 +81,10 @@ def _lose(
     repaired = time.monotonic() - back
     _say(load, "begin")
     time.sleep(STEADY_SECONDS)
-    yield figure(f"{label}.over_admitted", told["over"], "units", Bound.AT_MOST, over_max)
+    yield invariant(f"{label}.over_admitted", told["over"], "units", over_max, Bound.AT_MOST)
     seconds = Decimal(str(round(repaired, 3)))
-    yield figure(f"{label}.repaired", seconds, "s", Bound.AT_MOST, REPAIR_SECONDS_MAX)
-    yield figure(f"{label}.admitted_meanwhile", told["admitted"], "pods", Bound.AT_LEAST, 0)
+    yield invariant(f"{label}.repaired", seconds, "s", REPAIR_SECONDS_MAX, Bound.AT_MOST)
+    yield measurement(f"{label}.admitted_meanwhile", told["admitted"], "pods")
 
 
 class _Site:
@@ -222,10 +222,11 @@ def _furnish(site: _Site, folder: Path, api_url: str) -> None:
     proof = ("--certificate", str(identity.certificate_path), "--key", str(identity.key_path))
     trusted = ("--client-ca", str(ca_path(folder)))
     celery = ("-m", "celery", "-A", "config")
-    quiet = ("--without-gossip", "--without-mingle")
+    quiet = ("--without-gossip", "--without-mingle", "--loglevel", "WARNING")
     site.commands = {
         "worker": (
-            (*celery, "worker", "-c", "2", "--loglevel", "WARNING", *quiet),
+            (*celery, "worker", "-n", "worker@%h", "-Q", "celery,metering", "-c", "2", *quiet),
+            (*celery, "worker", "-n", "short-worker@%h", "-Q", "short", "-c", "3", *quiet),
             (*celery, "beat", "-s", str(folder / "beat"), "--pidfile="),
         ),
         "watcher": (("manage.py", "watch_cluster", SANDBOX),),
