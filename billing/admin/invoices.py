@@ -199,11 +199,7 @@ class InvoiceAdmin(LedgerAdmin):
         try:
             call(invoice, actor_of_request(request), timezone.now())
         except DomainError as error:
-            for sentence in (
-                f"{error.message} {error.advice}",
-                *(problem.message for problem in error.problems),
-            ):
-                self.message_user(request, sentence, messages.ERROR)
+            self.report_refusal(request, error)
             return HttpResponseRedirect(page)
         self.message_user(request, done, messages.SUCCESS)
         return HttpResponseRedirect(then or page)

@@ -1,22 +1,102 @@
 """Admin pages of billing periods; a month is drafted from here."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
 from unfold.decorators import display
 
 from billing.domain.document import InvoiceTerms
 from billing.models import BillingPeriod
+from billing.selectors.closing import readiness_of, reasons_against
 from billing.services.invoicing import draft_invoice
 from billing.services.periods import open_period
 from tenants.admin.base import ServiceAdmin
 from tenants.domain.actors import Actor
+from tenants.domain.errors import FieldProblem
 from tenants.domain.hours import hours_words
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One reason why a month cannot be invoiced yet.
+
+    Attributes:
+        page: Name of the page where it is settled; "" where time alone settles it.
+        url: Address of that page, filtered to this month.
+    """
+
+    message: str
+    page: str = ""
+    url: str = ""
+
+
+UNSEALED: Final = "open,collecting,collected,reconciled,gap,quarantined"
+_HOURS = {"start_at__gte": "{begin}", "start_at__lt": "{end}"}
+_OF_ORGANIZATION = {"organization__id__exact": "{organization}"}
+PAGES: Final[Mapping[str, tuple[str, str, Mapping[str, str]]]] = {
+    "windows_not_sealed": (
+        "Windows that are not sealed",
+        "admin:metering_meteringwindow_changelist",
+        {"state__in": UNSEALED, **_HOURS},
+    ),
+    "windows_not_accrued": (
+        "Windows with a charge missing",
+        "admin:billing_accruedwindow_changelist",
+        {"is_complete__exact": "0"},
+    ),
+    "corrections_not_accrued": (
+        "Corrections of usage",
+        "admin:metering_usagecorrection_changelist",
+        {"state__exact": "posted", **_OF_ORGANIZATION},
+    ),
+    "accrual_exceptions_open": (
+        "Usage without a price",
+        "admin:billing_accrualexception_changelist",
+        {"resolved_at__isempty": "1", **_OF_ORGANIZATION},
+    ),
+    "usage_not_charged": (
+        "Charges",
+        "admin:billing_charge_changelist",
+        {"period__label": "{label}", **_OF_ORGANIZATION},
+    ),
+    "charges_in_other_currency": (
+        "Charges",
+        "admin:billing_charge_changelist",
+        {"period__label": "{label}", **_OF_ORGANIZATION},
+    ),
+}
+"""By the code of a reason: the page's name, its view, and the filter that shows what is meant."""
+
+
+def reasons_of(period: BillingPeriod, *, at: datetime) -> list[Reason]:
+    """Return every reason why a month cannot be invoiced yet, with the page that settles it."""
+    facts = {
+        "begin": period.hours.lower.isoformat(),
+        "end": period.hours.upper.isoformat(),
+        "organization": str(period.organization_id),
+        "label": period.label,
+    }
+    return [
+        _reason(problem, facts=facts)
+        for problem in reasons_against(period, readiness_of(period), at=at)
+    ]
+
+
+def _reason(problem: FieldProblem, *, facts: Mapping[str, str]) -> Reason:
+    if problem.code not in PAGES:
+        return Reason(problem.message)
+    page, view, chosen = PAGES[problem.code]
+    query = urlencode({name: value.format(**facts) for name, value in chosen.items()})
+    return Reason(problem.message, page=page, url=f"{reverse(view)}?{query}")
 
 
 def invoice_terms() -> InvoiceTerms:
@@ -39,7 +119,24 @@ class BillingPeriodAdmin(ServiceAdmin):
     list_select_related = ("organization",)
     search_fields = ("label", "organization__name", "organization__slug")
     autocomplete_fields = ("organization",)
+    change_form_before_template = "admin/billing/billingperiod/readiness.html"
     actions = ("draft_invoices",)
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Return a month's page; an open one lists what is missing before its invoice."""
+        period = self.get_object(request, object_id)
+        is_open = period is not None and period.closed_at is None
+        reasons = reasons_of(period, at=timezone.now()) if is_open else []
+        answer: HttpResponse = super().change_view(
+            request, object_id, form_url, {"reasons": reasons, **(extra_context or {})}
+        )
+        return answer
 
     @admin.display(description="hours (UTC)", ordering="hours")
     def hours_text(self, period: BillingPeriod) -> str:

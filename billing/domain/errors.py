@@ -84,7 +84,10 @@ class PeriodNotReadyError(ConflictError):
     """The period cannot be invoiced yet; `problems` holds every reason."""
 
     code = "period_not_ready"
-    remedy = "Settle every reason named under problems, then draft again."
+    remedy = (
+        "Settle each of the named reasons, then draft again. The month's page in the admin links"
+        " where each is settled."
+    )
 
 
 class NothingToInvoiceError(ConflictError):

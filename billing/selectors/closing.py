@@ -1,7 +1,9 @@
 """Whether a period can be invoiced: every reason why not, found set-based."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from django.db import connection
 
@@ -117,7 +119,7 @@ WITH expected AS MATERIALIZED (
     JOIN tenants_cluster c ON c.id = b.cluster_id
    CROSS JOIN LATERAL generate_series(
      greatest(lower(b.valid), date_trunc('hour', c.metered_from), %(begin)s),
-     least(coalesce(upper(b.valid), %(end)s), %(end)s) - interval '1 hour',
+     least(upper(b.valid), c.metered_until, %(end)s) - interval '1 hour',
      interval '1 hour') AS hour(start_at)
 )
 SELECT count(*) FILTER (WHERE w.id IS NULL),
@@ -149,4 +151,33 @@ SELECT
   (SELECT count(*) FROM billing_charge c
      JOIN tenants_organization o ON o.id = c.organization_id
     WHERE c.period_id = %(period)s AND c.currency <> o.billing_currency)
+"""
+
+
+@dataclass(frozen=True)
+class ClosedHours:
+    """Hours of an organization's month whose invoice is final."""
+
+    organization: str
+    label: str
+    hours: int
+
+
+def closed_hours(cluster_id: UUID, *, hours: Sequence[datetime]) -> list[ClosedHours]:
+    """Return which hours of a cluster lie in closed periods of those who had namespaces there."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CLOSED, {"cluster": cluster_id, "hours": list(hours)})
+        return [ClosedHours(*row) for row in cursor.fetchall()]
+
+
+_CLOSED = """
+SELECT o.slug, p.label, count(DISTINCT hour)
+  FROM unnest(%(hours)s::timestamptz[]) AS hour
+  JOIN tenants_namespacebinding b ON b.cluster_id = %(cluster)s AND b.valid @> hour
+  JOIN tenants_project j ON j.id = b.project_id
+  JOIN tenants_organization o ON o.id = j.organization_id
+  JOIN billing_billingperiod p
+    ON p.organization_id = o.id AND p.hours @> hour AND p.state = 'closed'
+ GROUP BY o.slug, p.label
+ ORDER BY p.label, o.slug
 """

@@ -1,17 +1,22 @@
 """Admin pages of billing: everything is seen, and written through services only."""
 
 import re
+from html import unescape
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
 
+from billing.admin.periods import PAGES
 from billing.models import BillingPeriod, Invoice, Price, PriceBook, PriceBookAssignment
+from billing.selectors.closing import readiness_of, reasons_against
 from tenants.domain.roles import Role
 from tests.billing.api.office import Office
 from tests.billing.documents import make_document
-from tests.billing.ledger import Use, accrue_everything, sealed_window
-from tests.builders import MONTH_END, grant, make_cluster, make_user
+from tests.billing.ledger import HOUR, Use, accrue_everything, sealed_window
+from tests.builders import MONTH_END, MONTH_START, bind, grant, make_cluster, make_user
 
 TABLES = (
     "pricebook",
@@ -202,3 +207,47 @@ def test_the_document_is_shown_inside_the_page(office: Office, draft: Invoice) -
     assert csv["Content-Disposition"].startswith("attachment")
     missing = f"/admin/billing/invoice/{office.period.pk}/pdf/"
     assert client.get(missing).status_code == 404
+
+
+def test_a_month_that_is_not_ready_names_every_reason_with_a_page(office: Office) -> None:
+    cluster = make_cluster("other")
+    bind(cluster, "llm", office.cast.llm, end_at=MONTH_START + 2 * HOUR)
+    sealed_window(cluster, [Use(office.cast.llm, size="small")])
+    period = office.period
+    client = enter(office.cast.dora)
+
+    page = client.get(f"/admin/billing/billingperiod/{period.pk}/change/").content.decode()
+    refused = client.post(
+        "/admin/billing/billingperiod/",
+        {"action": "draft_invoices", "_selected_action": str(period.pk)},
+        follow=True,
+    ).content.decode()
+
+    reasons = reasons_against(period, readiness_of(period), at=timezone.now())
+    assert [reason.code for reason in reasons] == ["windows_not_sealed", "windows_not_accrued"]
+    for reason in reasons:
+        assert reason.message in page
+        assert reason.message in refused
+    links = [unescape(link) for link in re.findall(r'href="(/admin/[a-z/]+\?[^"]+)"', page)]
+    assert [link.partition("?")[0] for link in links] == [
+        "/admin/metering/meteringwindow/",
+        "/admin/billing/accruedwindow/",
+    ]
+    for link in links:
+        assert client.get(link).status_code == 200, link
+
+
+def test_every_page_a_reason_leads_to_takes_its_filter(office: Office) -> None:
+    client = enter(office.cast.dora)
+    facts = {"begin": MONTH_START.isoformat(), "end": MONTH_END.isoformat(), "label": "2026-10"}
+    facts["organization"] = str(office.cast.acme.pk)
+
+    # The admin redirects from a filter it does not know.
+    answers = {
+        code: client.get(reverse(view), {k: v.format(**facts) for k, v in query.items()})
+        for code, (_, view, query) in PAGES.items()
+    }
+
+    assert {code: answer.status_code for code, answer in answers.items()} == dict.fromkeys(
+        PAGES, 200
+    )
