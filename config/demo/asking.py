@@ -21,11 +21,13 @@ from tenants.domain.actors import system_actor
 from tenants.domain.refusals import HolderInactiveError
 from tenants.models import ApiToken, Project
 from tenants.services.tokens import issue_token
+from tenants.services.wakeups import wake
 
 TOKEN_DAYS = 30
-REQUEST_TIMEOUT_SECONDS = 20
-APPLIED_SECONDS_MAX = 60
+REQUEST_TIMEOUT_SECONDS = 120
+APPLIED_SECONDS_MAX = 180
 POLL_SECONDS = 0.25
+TOKENS = "tokens.json"
 REMEMBERED = "quota-request.json"
 """Which request is the demo's own: every other one is somebody's who looks around."""
 LEFT = "The demo's own quota request is left as it is"
@@ -82,6 +84,12 @@ def demo_tokens(folder: Path) -> dict[str, str]:
     return {username: token_of(folder, username, at=at) for username in people}
 
 
+def known_tokens(folder: Path) -> dict[str, str]:
+    """Return the API tokens that are kept with the demo's files, by user name."""
+    path = folder / TOKENS
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
 def token_of(folder: Path, username: str, *, at: datetime) -> str:
     """Return an API token of a demo person that is kept with the demo's files, or a new one.
 
@@ -92,8 +100,7 @@ def token_of(folder: Path, username: str, *, at: datetime) -> str:
         username: Whose.
         at: Now; a token that has run out by then is replaced.
     """
-    path = folder / "tokens.json"
-    known: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    known = known_tokens(folder)
     if username not in known or not _is_valid(known[username], at=at):
         try:
             issued = issue_token(
@@ -106,7 +113,7 @@ def token_of(folder: Path, username: str, *, at: datetime) -> str:
         except HolderInactiveError:
             return ""
         known[username] = issued.text
-        write_private(path, json.dumps(known, indent=2))
+        write_private(folder / TOKENS, json.dumps(known, indent=2))
     return known[username]
 
 
@@ -190,7 +197,7 @@ def _state_of(request_id: str) -> str:
 def await_quota(asked: Asked) -> dict[str, Any]:
     """Wait a while for the workers to make an approved request true in the cluster, and tell."""
     plan, project = QUOTA_REQUEST, asked.project
-    tick_enforcement.apply_async(retry=False, ignore_result=True)
+    wake(tick_enforcement.name)
     seconds = APPLIED_SECONDS_MAX if asked.state == RequestState.APPROVED else 0
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and not _is_applied(project):

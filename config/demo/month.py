@@ -7,12 +7,16 @@ do, so that a demo that was cut off at any point goes on and ends with the same 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db import OperationalError
 from django.db.models import QuerySet
 from rich.progress import Progress
 
@@ -27,26 +31,29 @@ from billing.services.invoicing import draft_invoice
 from billing.services.periods import open_period
 from billing.tasks import accrue_pending
 from config.demo.plan import FINANCE_ADMIN, FINANCE_REVIEWER, PLATFORM_ADMIN
+from config.demo.stage import LINE_SECONDS
 from config.demo.world import CLUSTERS, World
 from metering.adapters.simulated_cluster.demo_tenancy import ORGANIZATIONS
 from metering.domain.policy import GapPolicy
 from metering.models import MeteringWindow, WindowState
-from metering.services.decisions import release_gap
+from metering.services.decisions import decide_window
 from metering.tasks import tick_windows
 from tenants.domain.actors import Actor, system_actor
 from tenants.models import Organization
 from tenants.selectors.actors import actor_of_user
+from tenants.services.wakeups import wake
 
-POLL_SECONDS = 0.25
-HINT_SECONDS = 5
-STALLED_SECONDS_MAX = 600
-"""Longer than a lease: what a killed worker had claimed is free again only when that ends."""
+POLL_SECONDS = 0.5
+ATTEMPTS_MAX = 100
+"""Of a step that workers keep from its locks: each waits two seconds for them itself."""
+SLOW_SECONDS = 60
+SLOW = (
+    "No hour was sealed for {seconds} s. The servers run on, and metering continues when the "
+    "machine has time for it; var/log/worker.log says what the workers do."
+)
 SETTLED = (WindowState.SEALED, WindowState.GAP, WindowState.QUARANTINED)
+Result = TypeVar("Result")
 GAP_NOTE = "Prometheus was down; what the neighbouring scrapes show is accepted."
-
-
-class DemoStalledError(Exception):
-    """Raised when nothing has moved for long; the text says where to look."""
 
 
 class StepClock:
@@ -75,25 +82,37 @@ def actor_named(username: str) -> Actor:
     return actor_of_user(User.objects.get(username=username))
 
 
-def meter_month(world: World, progress: Progress) -> None:
+@dataclass(frozen=True)
+class Clock:
+    """How time passes while the workers are waited for."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+REAL_TIME = Clock()
+
+
+def meter_month(world: World, progress: Progress, *, clock: Clock = REAL_TIME) -> None:
     """Wait until the workers have settled every hour of the month, and decide on its gaps.
 
-    Raises:
-        DemoStalledError: Nothing was metered for a long while.
+    It waits as long as they take: only what they have done is watched, and nothing is ended.
     """
-    _wait_until_settled(world, progress)
+    _wait_until_settled(world, progress, clock)
     released = 0
     for window in _windows(world).filter(state=WindowState.GAP):
-        release_gap(
+        release = partial(
+            decide_window,
             window_id=window.pk,
             decision=GapPolicy.ACCEPT,
             note=GAP_NOTE,
             actor=actor_named(PLATFORM_ADMIN),
             at=now(),
         )
+        _patiently(release)
         released += 1
     if released:
-        _wait_until_settled(world, progress)
+        _wait_until_settled(world, progress, clock)
 
 
 def _windows(world: World) -> QuerySet[MeteringWindow]:
@@ -105,54 +124,75 @@ def _windows(world: World) -> QuerySet[MeteringWindow]:
     )
 
 
-def _wait_until_settled(world: World, progress: Progress) -> None:
+def _wait_until_settled(world: World, progress: Progress, clock: Clock) -> None:
     hours = (world.metered_until - world.metered_from).total_seconds() // 3600
     total = int(hours) * len(CLUSTERS)
     task = progress.add_task("Metering", total=total)
+    pace = _Pace(total, is_live=progress.console.is_terminal)
+    settled = _count_settled(world)
+    if settled < total:
+        wake(tick_windows.name)
+    while settled < total:
+        progress.update(task, completed=settled)
+        for line in pace.lines(settled, at_seconds=clock.monotonic()):
+            progress.console.print(line)
+        clock.sleep(POLL_SECONDS)
+        settled = _count_settled(world)
+    progress.update(task, completed=total)
 
-    def settled() -> int:
-        return _windows(world).filter(state__in=SETTLED).count()
 
-    _watch(settled, total=total, hint=ring, tell=lambda n: progress.update(task, completed=n))
-
-
-def ring() -> None:
-    """Ask the workers to look what is due, now rather than at the next tick."""
-    tick_windows.apply_async(retry=False, ignore_result=True)
+def _count_settled(world: World) -> int:
+    return _windows(world).filter(state__in=SETTLED).count()
 
 
-def _watch(
-    count: Callable[[], int],
-    *,
-    total: int,
-    hint: Callable[[], None],
-    tell: Callable[[int], None],
-) -> None:
-    done, moved_at, hinted_at = -1, time.monotonic(), 0.0
-    while (current := count()) < total:
-        if current != done:
-            done, moved_at = current, time.monotonic()
-            tell(current)
-        if time.monotonic() - moved_at > STALLED_SECONDS_MAX:
-            raise DemoStalledError(
-                f"Metering stands still at {current} of {total} hours; see var/log/worker.log."
-            )
-        if time.monotonic() - max(hinted_at, moved_at) > HINT_SECONDS or not hinted_at:
-            hint()
-            hinted_at = time.monotonic()
-        time.sleep(POLL_SECONDS)
-    tell(total)
+class _Pace:
+    """What is worth a line while the month is metered.
+
+    Args:
+        total: Hours of the month, over all its clusters.
+        is_live: Whether a progress bar is shown, so that only a standstill needs a line.
+    """
+
+    def __init__(self, total: int, *, is_live: bool) -> None:
+        """Nothing has been counted yet."""
+        self._total = total
+        self._is_live = is_live
+        self._settled = -1
+        self._moved_at = self._warned_at = self._printed_at = 0.0
+
+    def lines(self, settled: int, *, at_seconds: float) -> list[str]:
+        """Return what to print now.
+
+        Args:
+            settled: Hours that need no worker any more.
+            at_seconds: By a clock that only goes forward.
+        """
+        if settled != self._settled:
+            self._settled, self._moved_at, self._warned_at = settled, at_seconds, at_seconds
+        lines = []
+        if not self._is_live and at_seconds - self._printed_at >= LINE_SECONDS:
+            self._printed_at = at_seconds
+            lines.append(f"Metering: {settled} of {self._total} hours.")
+        if at_seconds - self._warned_at >= SLOW_SECONDS:
+            self._warned_at = at_seconds
+            lines.append(SLOW.format(seconds=int(at_seconds - self._moved_at)))
+        return lines
 
 
 def accrue_month(progress: Progress) -> None:
     """Turn all sealed usage into charges."""
     actor = system_actor("demo.accrual")
     task = progress.add_task("Accruing", total=None)
-    while pending_window_ids(limit=1):
+    for _ in range(ATTEMPTS_MAX):
+        if not pending_window_ids(limit=1):
+            break
         windows, _, exceptions = accrue_pending(at=now(), actor=actor)
         progress.update(task, advance=windows)
-        if not windows or exceptions:
+        if exceptions:
             break
+        if not windows:
+            # A worker is at the same hours; what nobody can accrue is named by the invoice.
+            time.sleep(POLL_SECONDS)
     progress.update(task, total=1, completed=1)
 
 
@@ -184,8 +224,22 @@ def _finalized(period: BillingPeriod) -> Invoice:
     if invoice is not None and invoice.state == InvoiceState.FINAL:
         return invoice
     drafter, reviewer = actor_named(FINANCE_ADMIN), actor_named(FINANCE_REVIEWER)
-    draft = draft_invoice(period_id=period.pk, actor=drafter, at=now(), terms=terms)
-    return finalize_invoice(invoice_id=draft.pk, actor=reviewer, at=now(), terms=terms)
+    draft = _patiently(
+        lambda: draft_invoice(period_id=period.pk, actor=drafter, at=now(), terms=terms)
+    )
+    return _patiently(
+        lambda: finalize_invoice(invoice_id=draft.pk, actor=reviewer, at=now(), terms=terms)
+    )
+
+
+def _patiently(step: Callable[[], Result]) -> Result:
+    """Do a step, which is one transaction, again where another kept its locks for too long."""
+    for _ in range(ATTEMPTS_MAX - 1):
+        try:
+            return step()
+        except OperationalError:
+            time.sleep(POLL_SECONDS)
+    return step()
 
 
 def write_documents(invoices: list[Invoice], folder: Path) -> list[Path]:

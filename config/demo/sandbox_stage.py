@@ -1,26 +1,26 @@
-"""Opening the sandbox: its watch, the admission listener, and the webhooks that lead there."""
+"""Opening the sandbox: its watch and the admission listener."""
 
 import urllib.error
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from config.demo.sandbox import SANDBOX
 from config.demo.sandbox_api import ca_path
-from config.embedded.programs import EmbeddedServerError, Program, wait_until
+from config.embedded.programs import Program
 from config.embedded.stack import Stack
-from metering.adapters.simulated_cluster.kubernetes_api.tls import HOST, make_identity
+from config.embedded.supervisor import PlainService
+from metering.adapters.simulated_cluster.kubernetes_api.tls import HOST, Identity, make_identity
 
-ADMISSION_SECONDS_MAX: Final = 60
 
-
-def start_sandbox(stack: Stack, folder: Path) -> None:
-    """Start what watches the sandbox and what admits its pods, and tell its API to ask.
+def start_sandbox(stack: Stack, folder: Path, *, identity: Identity, port: int) -> None:
+    """Start what watches the sandbox and what admits its pods.
 
     Args:
         stack: With its database and web server started.
         folder: Where the demo keeps its files.
+        identity: The admission listener's certificate.
+        port: Where it is to answer.
 
     Raises:
         EmbeddedServerError: Something does not start.
@@ -29,11 +29,15 @@ def start_sandbox(stack: Stack, folder: Path) -> None:
     # The other clusters' watch plays the month's scenario; this one listens to a real API.
     real = {"CLUSTER_WATCH": "kubernetes", "CLUSTER_WATCH_OPTIONS": "{}"}
     stack.start(replace(watch, environment={**watch.environment, **real}))
-    port = stack.take_port("admission")
-    stack.start(_admission(stack, folder, port=port))
-    if not wait_until(lambda: _listens(port), timeout_seconds=ADMISSION_SECONDS_MAX):
-        raise EmbeddedServerError(f"Admission does not answer; see {stack.log('admission')}.")
-    stack.run_command("demo_step", "sandbox", f"--admission=https://{HOST}:{port}")
+    admission = _admission(stack, folder, identity=identity, port=port)
+    stack.start(PlainService(admission, answers=lambda: _listens(port)))
+
+
+def make_admission_identity(folder: Path) -> Identity:
+    """Make the certificate of the admission listener, and keep what signs it with the demo's."""
+    identity = make_identity(folder / "admission")
+    admission_ca_path(folder).write_text(identity.authority_pem, encoding="utf-8")
+    return identity
 
 
 def admission_ca_path(folder: Path) -> Path:
@@ -41,9 +45,7 @@ def admission_ca_path(folder: Path) -> Path:
     return folder / "admission" / "ca.crt"
 
 
-def _admission(stack: Stack, folder: Path, *, port: int) -> Program:
-    identity = make_identity(folder / "admission")
-    admission_ca_path(folder).write_text(identity.authority_pem, encoding="utf-8")
+def _admission(stack: Stack, folder: Path, *, identity: Identity, port: int) -> Program:
     listen = ("--bind", f"{HOST}:{port}", "--workers", "1")
     proof = ("--certificate", str(identity.certificate_path), "--key", str(identity.key_path))
     # The sandbox's API proves itself with a certificate of its own authority.

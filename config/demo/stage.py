@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import (
@@ -21,20 +22,26 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from config.demo.asking import known_tokens
 from config.demo.sandbox import SANDBOX
-from config.demo.sandbox_stage import start_sandbox
+from config.demo.sandbox_stage import make_admission_identity, start_sandbox
 from config.demo.seeding import Endpoints
+from config.demo.summary import print_addresses
 from config.demo.watching import WATCHED
 from config.demo.world import CLUSTERS, World
 from config.embedded.programs import MARK, EmbeddedServerError, wait_until
 from config.embedded.prometheus import EmbeddedPrometheus
-from config.embedded.prometheus_history import import_history
 from config.embedded.prometheus_programs import find_prometheus
-from config.embedded.stack import ROOT, Stack
+from config.embedded.stack import ROOT, RunningCommand, Stack
+from config.embedded.supervisor import READY_SECONDS
+from metering.adapters.simulated_cluster.kubernetes_api.tls import HOST
 from metering.adapters.simulated_cluster.scraping import scrape_configs
 
-SIMULATOR_SECONDS_MAX = 60
+SIMULATED = ("exporter", SANDBOX, *CLUSTERS)
+"""What the simulator serves, each on a port of its own."""
 WIDTH_WITHOUT_TERMINAL = 110
+LINE_SECONDS = 10
+"""How often a line says how far something is, where no bar can be shown."""
 
 
 class Stage:
@@ -51,41 +58,72 @@ class Stage:
         self.console = console
         self.folder = stack.state / "demo"
         self.notes: list[str] = []
-        self._prometheus_url = ""
+        self._identity = make_admission_identity(self.folder)
         self._ports: dict[str, int] = {}
+        self._programs: Path | None = None
+        self._history: RunningCommand | None = None
+        self._simulator_ready = self.folder / "simulator.ready"
 
-    def build(self) -> World:
-        """Start everything and return the world that is on.
+    def open(self) -> World:
+        """Start what answers people, tell them where, and return the world that is on.
+
+        The history is brought into Prometheus meanwhile, which takes the longest.
 
         Raises:
             EmbeddedServerError: Something does not start.
         """
         with self._doing("Starting PostgreSQL and Valkey"):
             self.stack.start_datastores()
-            self.stack.migrate()
-        at = datetime.now(UTC)
-        world = World.read(self.folder) or World.begin(at)
-        world.write(self.folder)
-        self._start_simulator()
-        world = self._start_prometheus(world, at=at)
-        world = world.reached_at({slug: self._endpoints(slug) for slug in (*CLUSTERS, SANDBOX)})
-        world.write(self.folder)
+        world = self._place(World.read(self.folder) or World.begin(datetime.now(UTC)))
         self.stack.environment |= _usage_source(world) | _cluster_watch(world)
         # Who tries preemption in the sandbox does not want to wait five minutes for it.
         self.stack.environment |= {"PREEMPTION_GRACE_SECONDS": "10"}
-        with self._doing("Making organizations, clusters, prices and limits"):
-            self.stack.run_command("demo_step", "seed")
-        with self._doing("Telling the ledger what Hopper's API told"):
-            self.stack.run_command("demo_step", "watch")
-        with self._doing("Starting workers and web server"):
+        if self._programs is not None:
+            self._history = self.stack.begin_command(
+                "demo_step", "history", f"--programs={self._programs}"
+            )
+        self._begin_simulator()
+        with self._doing("Making the tables"):
+            self.stack.migrate()
+        with self._doing("Starting the simulated clusters"):
+            self._await_simulator()
+        with self._doing("Making organizations, clusters, prices, limits and tokens"):
+            admission = f"--admission=https://{HOST}:{self._ports['admission']}"
+            self.stack.run_command("demo_step", "seed", admission)
+        with self._doing("Starting the web server"):
+            self.stack.start_web()
+        print_addresses(
+            self.console,
+            url=self.stack.web_url,
+            password=world.password,
+            tokens=known_tokens(self.folder),
+        )
+        return world
+
+    def fill(self, world: World) -> None:
+        """Bring in what is metered, and start what meters it.
+
+        Raises:
+            EmbeddedServerError: Something fails or does not start.
+        """
+        watch = self.stack.begin_command("demo_step", "watch")
+        with self._doing("Opening the sandbox"):
+            start_sandbox(
+                self.stack,
+                self.folder,
+                identity=self._identity,
+                port=self._ports["admission"],
+            )
+        if self._programs is not None and self._history is not None:
+            self._await("Bringing the history into Prometheus", self._history)
+            with self._doing("Starting Prometheus"):
+                self.stack.start(self._prometheus(world, self._programs))
+        self._await("Bringing in what Hopper's API reported", watch)
+        with self._doing("Starting the workers"):
             self.stack.start_workers()
             self.stack.start(
                 self.stack.python_program("watch", "manage.py", "watch_cluster", *WATCHED)
             )
-            self.stack.start_web()
-        with self._doing("Opening the sandbox"):
-            start_sandbox(self.stack, self.folder)
-        return world
 
     def play(self, *arguments: str) -> int:
         """Run the month as a step on the terminal and return its exit code."""
@@ -102,60 +140,67 @@ class Stage:
             process.wait()
             raise
 
-    def _start_simulator(self) -> None:
-        """Start the simulated clusters: a live exporter and one Kubernetes API each."""
-        ready = self.folder / "simulator.ready"
-        ready.unlink(missing_ok=True)
-        self._ports = {
-            name: self.stack.take_port(name) for name in ("exporter", SANDBOX, *CLUSTERS)
-        }
-        ports = [f"{name}={port}" for name, port in self._ports.items()]
-        with self._doing("Starting the simulated clusters"):
-            self.stack.start(
-                self.stack.python_program("simulator", "manage.py", "simulate", *ports)
-            )
-            if not wait_until(ready.exists, timeout_seconds=SIMULATOR_SECONDS_MAX):
-                raise EmbeddedServerError(
-                    f"The simulated clusters do not answer; see {self.stack.log('simulator')}."
-                )
+    def _place(self, world: World) -> World:
+        """Settle where everything will answer, and keep it for the steps."""
+        with self._doing("Looking for Prometheus"):
+            programs = find_prometheus(ROOT / ".tools")
+        self._programs = programs.folder
+        if programs.folder is None:
+            self._note(f"Left out: Prometheus ({programs.reason}); the simulated source meters.")
+        names = ("prometheus", "admission", *SIMULATED)
+        self._ports = {name: self.stack.take_port(name) for name in names}
+        world = replace(
+            world.reached_at({slug: self._endpoints(slug) for slug in (*CLUSTERS, SANDBOX)}),
+            source="simulated" if programs.folder is None else "prometheus",
+        )
+        world.write(self.folder)
+        return world
 
     def _endpoints(self, slug: str) -> Endpoints:
+        is_scraped = slug != SANDBOX and self._programs is not None
+        url = f"http://127.0.0.1:{self._ports['prometheus']}" if is_scraped else ""
         return Endpoints(
-            prometheus_url="" if slug == SANDBOX else self._prometheus_url,
+            prometheus_url=url,
             kubernetes_url=f"https://127.0.0.1:{self._ports[slug]}",
             credential_reference=f"kubeconfig:{self.folder / f'kubeconfig-{slug}'}",
         )
 
-    def _start_prometheus(self, world: World, *, at: datetime) -> World:
-        """Bring history up to now into a real Prometheus, or fall back to the simulated source."""
-        with self._doing("Looking for Prometheus"):
-            programs = find_prometheus(ROOT / ".tools")
-        if programs.folder is None:
-            self._note(f"Left out: Prometheus ({programs.reason}); the simulated source meters.")
-            return replace(world, source="simulated")
-        server = EmbeddedPrometheus(
+    def _begin_simulator(self) -> None:
+        """Start the simulated clusters: a live exporter and one Kubernetes API each."""
+        self._simulator_ready.unlink(missing_ok=True)
+        ports = [f"{name}={self._ports[name]}" for name in SIMULATED]
+        self.stack.start(self.stack.python_program("simulator", "manage.py", "simulate", *ports))
+
+    def _await_simulator(self) -> None:
+        if not wait_until(self._simulator_ready.exists, timeout_seconds=READY_SECONDS):
+            raise EmbeddedServerError(
+                f"The simulated clusters do not answer; see {self.stack.log('simulator')}."
+            )
+
+    def _prometheus(self, world: World, programs: Path) -> EmbeddedPrometheus:
+        return EmbeddedPrometheus(
             self.stack.state / "prometheus",
-            programs=programs.folder,
+            programs=programs,
             scrape_configs=scrape_configs(
-                world.scenario(at).clusters, f"127.0.0.1:{self._ports['exporter']}"
+                world.scenario(datetime.now(UTC)).clusters,
+                f"127.0.0.1:{self._ports['exporter']}",
             ),
-            port=self.stack.take_port("prometheus"),
+            port=self._ports["prometheus"],
             log=self.stack.log("prometheus"),
             mark=self.stack.state,
         )
-        with progress_on(self.console) as progress:
-            task = progress.add_task("History into Prometheus", total=None)
-            import_history(
-                server,
-                world.scenario(at),
-                begin_at=world.covered_until,
-                until=at,
-                on_progress=lambda n, total: progress.update(task, completed=n, total=total),
-            )
-        self._prometheus_url = server.url()
-        with self._doing("Starting Prometheus"):
-            self.stack.start(server)
-        return replace(world, covered_until=at, source="prometheus")
+
+    def _await(self, what: str, command: RunningCommand) -> None:
+        """Wait for a command's end, and show the last line it wrote meanwhile."""
+        is_live, shown = self.console.is_terminal, ""
+        with self.console.status(f"{what} …") as status:
+            while not command.has_ended(timeout_seconds=1 if is_live else LINE_SECONDS):
+                line = f"{what}: {command.last_line()}"
+                status.update(line)
+                if line != shown and not is_live:
+                    self.console.print(line)
+                shown = line
+        self.console.print(f"[green]✓[/green] {what}")
 
     def _note(self, text: str) -> None:
         self.notes.append(text)

@@ -13,6 +13,7 @@ from rich.table import Table
 from billing.models import BillingPeriod, Invoice
 from config.demo.comparison import InvoiceComparison
 from config.demo.oracle import Unknowable
+from config.demo.plan import FINANCE_ADMIN, PLATFORM_ADMIN, QUOTA_REQUEST
 from metering.models import CapacityRecord, MeteringException, MeteringWindow, UsageRecord
 
 SIZES = ("small", "medium", "large")
@@ -182,6 +183,24 @@ def invoices_of(label: str) -> list[Invoice]:
         .prefetch_related("lines__project")
         .order_by("organization__slug")
     )
+
+
+def print_addresses(
+    console: Console, *, url: str, password: str, tokens: Mapping[str, str]
+) -> None:
+    """Print where the service answers, who signs in, and with what."""
+    asker, approver = QUOTA_REQUEST.requested_by, QUOTA_REQUEST.approved_by
+    console.rule("[bold]Look around")
+    console.print(f"Admin      {url}/admin/")
+    console.print(f"           sign in as {FINANCE_ADMIN} (finance) or {PLATFORM_ADMIN} (platform)")
+    console.print(f"           with the password {password}")
+    console.print(f"API        {url}/api/v1/docs/")
+    console.print(f"           token of {asker}, who leads a project:")
+    console.print(f"           {tokens.get(asker, '')}", soft_wrap=True)
+    console.print(f"           token of {approver}, who administers its organization:")
+    console.print(f"           {tokens.get(approver, '')}", soft_wrap=True)
+    console.print("Sandbox    a cluster to try quota in: docs/how-to/try-the-sandbox.md")
+    console.print("           begin with: . var/demo/sandbox.env")
 
 
 def print_summary(summary: Summary, console: Console) -> None:

@@ -25,7 +25,7 @@ from tenants.models import Cluster
 
 WATCHED: Final = (HOPPER,)
 """Clusters with two sources."""
-STEP: Final = timedelta(hours=6)
+STEP: Final = timedelta(days=1)
 EVENTS_MAX: Final = 500
 LEASE_SECONDS: Final = 300
 ACTOR: Final = system_actor("demo.watch")

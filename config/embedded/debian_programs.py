@@ -4,6 +4,7 @@ Where neither way works, the caller is told why in one line.
 """
 
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -21,11 +22,16 @@ class Package:
         title: What people call it.
         name: Debian's package; also the folder of `tools` it is unpacked into.
         programs: What it must hold, the one to look for on PATH first.
+        folder: Where they are inside the package.
+        has_libraries: Whether they need shared libraries that may not be installed. These are
+            unpacked beside the programs: run them with LD_LIBRARY_PATH set to their folder.
     """
 
     title: str
     name: str
     programs: tuple[str, ...]
+    folder: str = "usr/bin"
+    has_libraries: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,25 +90,49 @@ def _fetch(package: Package, kept: Path) -> Programs:
 
 def _unpack(package: Package, partial: Path) -> Path:
     """Return the folder of the programs, unpacked: nothing is installed, so no root, no daemon."""
-    _run("apt-get", "download", package.name, cwd=partial, timeout_seconds=DOWNLOAD_TIMEOUT_SECONDS)
-    packages = sorted(partial.glob(f"{package.name}_*.deb"))
-    if not packages:
-        raise FileNotFoundError("apt-get download brought no package")
-    fetched = str(packages[0])
-    _run("dpkg", "-x", fetched, "root", cwd=partial, timeout_seconds=UNPACK_TIMEOUT_SECONDS)
-    programs = partial / "root" / "usr" / "bin"
+    archive = _unpack_one(package.name, partial)
+    programs = partial / "root" / package.folder
     if not _is_complete(package, programs):
         raise FileNotFoundError("the package holds no program for this machine")
+    if package.has_libraries:
+        for name in _needed_libraries(archive):
+            _unpack_one(name, partial)
+        for library in sorted((partial / "root").glob("**/lib/*/lib*.so.*")):
+            library.rename(programs / library.name)
     return programs
 
 
-def _run(name: str, *arguments: str, cwd: Path, timeout_seconds: int) -> None:
+def _unpack_one(name: str, partial: Path) -> Path:
+    """Fetch one package, unpack it below `root`, and return the archive."""
+    _run("apt-get", "download", name, cwd=partial, timeout_seconds=DOWNLOAD_TIMEOUT_SECONDS)
+    archives = sorted(partial.glob(f"{name}_*.deb"))
+    if not archives:
+        raise FileNotFoundError("apt-get download brought no package")
+    unpacked = ("dpkg", "-x", str(archives[0]), "root")
+    _run(*unpacked, cwd=partial, timeout_seconds=UNPACK_TIMEOUT_SECONDS)
+    return archives[0]
+
+
+def _needed_libraries(archive: Path) -> list[str]:
+    """Return the packages of shared libraries that a package depends on, but for libc's own."""
+    depends = _run(
+        *("dpkg-deb", "--field", str(archive), "Depends"),
+        cwd=archive.parent,
+        timeout_seconds=UNPACK_TIMEOUT_SECONDS,
+    )
+    names = re.findall(r"(?:^|,)\s*(lib[a-z0-9.+-]+)", depends)
+    return sorted(set(names) - {"libc6"})
+
+
+def _run(name: str, *arguments: str, cwd: Path, timeout_seconds: int) -> str:
+    """Run one of Debian's programs and return what it printed."""
     program = shutil.which(name)
     if program is None:
         raise FileNotFoundError(f"it is not on PATH, and without {name} it cannot be fetched")
-    subprocess.run(  # noqa: S603 - Debian's own programs with fixed arguments.
+    done = subprocess.run(  # noqa: S603 - Debian's own programs with fixed arguments.
         [program, *arguments], cwd=cwd, check=True, capture_output=True, timeout=timeout_seconds
     )
+    return done.stdout.decode(errors="replace")
 
 
 def _missing(package: Package, reason: str) -> Programs:

@@ -42,6 +42,15 @@ OWNER = "gpu_ledger_owner"
 RUNTIME = "gpu_ledger_runtime"
 APP = "gpu_ledger_app"
 DATABASE = "gpu_ledger"
+TIMEOUTS = {
+    OWNER: {"lock_timeout": "2s"},
+    APP: {
+        "lock_timeout": "2s",
+        "statement_timeout": "60s",
+        "idle_in_transaction_session_timeout": "30s",
+    },
+}
+"""Of each role, as in deploy/postgres/roles.sql; a migration's statement may take its time."""
 
 
 class PortTakenError(EmbeddedServerError):
@@ -216,7 +225,10 @@ class EmbeddedPostgres:
         return isinstance(error, PortTakenError) or PORT_TAKEN in str(error)
 
     def make_roles(self) -> None:
-        """Make what deploy/postgres/roles.sql makes, as far as it is not there."""
+        """Make what deploy/postgres/roles.sql makes, as far as it is not there.
+
+        The timeouts are set each time: an older version had them in each connection instead.
+        """
         if self._passwords is None:
             raise EmbeddedServerError("Passwords come first.")
         with psycopg.connect(
@@ -230,6 +242,8 @@ class EmbeddedPostgres:
             ):
                 if role not in known:
                     connection.execute(f"CREATE ROLE {role} {options}")
+                for name, value in TIMEOUTS.get(role, {}).items():
+                    connection.execute(f"ALTER ROLE {role} SET {name} = '{value}'")
             database = connection.execute(
                 "SELECT FROM pg_database WHERE datname = %s", [DATABASE]
             ).fetchone()

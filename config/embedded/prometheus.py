@@ -57,11 +57,12 @@ class EmbeddedPrometheus:
         port: The port to listen on; 0 for a free one at each start.
         log: Where it writes; beside the data unless told otherwise.
         mark: The stack it belongs to; its own folder when it stands alone.
+        samples_max: How many samples one query may load; None for Prometheus' own limit.
     """
 
     name = "prometheus"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - Each is a setting of one server.
         self,
         folder: Path,
         *,
@@ -70,8 +71,10 @@ class EmbeddedPrometheus:
         port: int = 0,
         log: Path | None = None,
         mark: Path | None = None,
+        samples_max: int | None = None,
     ) -> None:
         """Settle account and places; nothing is started yet."""
+        self.samples_max = samples_max
         self.account: ServerAccount = server_account()
         self.folder = state_folder(self.account, folder.absolute())
         self.data = self.folder / "data"
@@ -210,6 +213,7 @@ class EmbeddedPrometheus:
                 f"--storage.tsdb.max-block-duration={BLOCK_DURATION}",
                 f"--web.listen-address=127.0.0.1:{self.port}",
                 "--log.level=warn",
+                *([f"--query.max-samples={self.samples_max}"] if self.samples_max else ()),
             ),
             log=self.log,
             state=self.mark,

@@ -24,6 +24,7 @@ def import_history(
     *,
     begin_at: datetime,
     until: datetime,
+    is_sparse: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> SliceFigures:
     """Bring the history of [begin_at, until) into a server that is not started yet.
@@ -35,6 +36,7 @@ def import_history(
         scenario: Whose history; `until` of the history is at most that of the scenario.
         begin_at: Begin, included.
         until: End, excluded.
+        is_sparse: Whether samples that no meter reads are left out.
         on_progress: Told after every slice how many are done, of how many.
 
     Returns:
@@ -49,7 +51,7 @@ def import_history(
     tell(len(parts) - len(missing), len(parts))
     if not missing:
         return SliceFigures(0, 0)
-    writer = HistoryWriter(scenario)
+    writer = HistoryWriter(scenario, is_sparse=is_sparse)
     texts: list[tuple[SliceFigures, Future[None]]] = []
     with ThreadPoolExecutor(READERS) as readers:
         for number, part in enumerate(missing):

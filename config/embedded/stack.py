@@ -5,11 +5,14 @@ stack keeps lies below its state folder; deleting that forgets it.
 """
 
 import os
+import subprocess
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -32,6 +35,37 @@ WEB_PORT = 8000
 WORKER_STOP_SECONDS = 40
 """Longer than the worker's soft shutdown, so that a running tick may end by itself."""
 WEB_STOP_SECONDS = 10
+COMMAND_POLL_SECONDS = 60
+LINE_CHARACTERS_MAX = 80
+NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+
+
+@dataclass(frozen=True)
+class RunningCommand:
+    """A command of manage.py that runs beside its starter, leashed to the thread that began it."""
+
+    program: Program
+    process: subprocess.Popen[bytes]
+
+    def has_ended(self, *, timeout_seconds: float) -> bool:
+        """Wait a while for its end; return whether it came.
+
+        Raises:
+            EmbeddedServerError: It failed; the text holds the end of its log.
+        """
+        try:
+            status = self.process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        if status != 0:
+            log = self.program.log
+            raise EmbeddedServerError(f"{self.program.name} failed; see {log}:\n{log_tail(log)}")
+        return True
+
+    def last_line(self) -> str:
+        """Return the last line it wrote, "" before it wrote any."""
+        lines = log_tail(self.program.log, characters_max=LINE_CHARACTERS_MAX).split("\n")
+        return next((line for line in reversed(lines) if line), "")
 
 
 class Stack:
@@ -117,31 +151,38 @@ class Stack:
         self.run_command("migrate", "--database", "owner", "--no-input")
 
     def run_command(self, *arguments: str) -> None:
-        """Run one command of manage.py to its end, leashed like every child.
+        """Run one command of manage.py to its end.
 
         Raises:
             EmbeddedServerError: It failed; the text holds the end of its log.
         """
-        program = self.python_program(arguments[0], "manage.py", *arguments)
-        process = start_program(program)
+        command = self.begin_command(*arguments)
         try:
-            status = process.wait()
+            while not command.has_ended(timeout_seconds=COMMAND_POLL_SECONDS):
+                pass
         except BaseException:
-            process.terminate()
-            process.wait()
+            command.process.terminate()
+            command.process.wait()
             raise
-        if status != 0:
-            raise EmbeddedServerError(
-                f"{arguments[0]} failed; see {program.log}:\n{log_tail(program.log)}"
-            )
+
+    def begin_command(self, *arguments: str) -> RunningCommand:
+        """Begin one command of manage.py, which goes on beside the caller.
+
+        Its log is named after the command and its positional arguments.
+        """
+        name = "-".join(takewhile(lambda word: not word.startswith("-"), arguments))
+        program = self.python_program(name, "manage.py", *arguments)
+        return RunningCommand(program, start_program(program))
 
     def start_workers(self, *, processes: int = 2) -> None:
-        """Start one Celery worker and one beat."""
-        worker = ("worker", "-c", str(processes), "--loglevel", "INFO")
-        quiet = ("--without-gossip", "--without-mingle")
-        self.start(self.python_program("worker", "-m", "celery", "-A", "config", *worker, *quiet))
+        """Start a worker that meters, one for the short kinds of work, and one beat."""
+        celery = ("-m", "celery", "-A", "config")
+        quiet = ("--loglevel", "INFO", "--without-gossip", "--without-mingle")
+        for name, queues in (("worker", "celery,metering"), ("short-worker", "short")):
+            own = ("worker", "-n", f"{name}@%h", "-Q", queues, "-c", str(processes))
+            self.start(self.python_program(name, *celery, *own, *quiet))
         schedule = ("beat", "-s", str(self.state / "beat-schedule"), "--pidfile=")
-        self.start(self.python_program("beat", "-m", "celery", "-A", "config", *schedule))
+        self.start(self.python_program("beat", *celery, *schedule))
 
     def start_web(self, *, workers: int = 2) -> str:
         """Start the web server and return its address once it answers.
@@ -178,6 +219,7 @@ class Stack:
             state=self.state,
             environment={
                 **self._outside,
+                **self._bytecode(),
                 **self.environment,
                 "DJANGO_SETTINGS_MODULE": self._settings_module,
                 "PROMETHEUS_MULTIPROC_DIR": str(self.state / "metrics"),
@@ -185,8 +227,19 @@ class Stack:
                 "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.defpath)),
             },
             cwd=ROOT,
-            stop_timeout_seconds=WORKER_STOP_SECONDS if name == "worker" else WEB_STOP_SECONDS,
+            stop_timeout_seconds=WORKER_STOP_SECONDS
+            if name.endswith("worker")
+            else WEB_STOP_SECONDS,
         )
+
+    def _bytecode(self) -> dict[str, str]:
+        """Return what lets a dozen processes compile every module once, not once each.
+
+        Where no bytecode may be written beside the modules, it goes into the state.
+        """
+        if not self._outside.get(NO_BYTECODE):
+            return {}
+        return {NO_BYTECODE: "", "PYTHONPYCACHEPREFIX": str(self.state / "bytecode")}
 
     def _start_postgres(self) -> dict[str, str]:
         if "DATABASE_URL" in self._outside:

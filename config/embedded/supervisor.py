@@ -37,7 +37,10 @@ RESTART_SECONDS_MIN = 0.2
 RESTART_SECONDS_MAX = 30.0
 STEADY_SECONDS = 20.0
 """A child that lived this long is started again at once; a shorter life doubles the wait."""
-READY_SECONDS = 90.0
+READY_SECONDS = 600.0
+"""A machine that is busy with other work takes ten times as long as a quiet one."""
+STARTS_UNTIL_READY_MAX = 3
+"""A child that has died this often before it answered once will not answer."""
 START_ERRORS = (EmbeddedServerError, OSError, subprocess.SubprocessError)
 """What may go wrong outside of us while a child is started; it is tried again."""
 
@@ -196,7 +199,12 @@ class Supervisor:
                 raise EmbeddedServerError("The supervisor's thread has ended; see its traceback.")
         if request.error is not None:
             raise request.error
-        if not wait_until(service.is_ready, timeout_seconds=ready_seconds):
+        child = next(one for one in self._children if one.service is service)
+        wait_until(
+            lambda: child.starts > STARTS_UNTIL_READY_MAX or service.is_ready(),
+            timeout_seconds=ready_seconds,
+        )
+        if not service.is_ready():
             log = self.state / "log" / f"{service.name}.log"
             raise EmbeddedServerError(
                 f"{service.name} does not answer; see {log}:\n{log_tail(log)}"

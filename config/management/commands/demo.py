@@ -6,8 +6,10 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from rich.console import Console
 
 from config.demo.stage import Stage, console_on
+from config.demo.world import World
 from config.embedded.programs import EmbeddedServerError
 from config.embedded.stack import ROOT, Stack
 
@@ -19,7 +21,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Take how to end and how to tell."""
+        """Take how to end and what to print."""
         parser.add_argument("--exit", action="store_true", help="stop after the summary")
         parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 
@@ -33,10 +35,11 @@ class Command(BaseCommand):
         signal.signal(signal.SIGTERM, _interrupt)
         try:
             with Stack(ROOT / "var") as stack:
-                code = self._play(Stage(stack, console), is_json=options["json"])
-                if code == 0 and not options["exit"]:
-                    console.print("Ctrl-C stops everything; `make demo` continues.", style="dim")
-                    threading.Event().wait()
+                stage = Stage(stack, console)
+                world = stage.open()
+                code = _play(stage, world, is_json=options["json"])
+                if not options["exit"]:
+                    _serve_on(console, code=code)
         except KeyboardInterrupt:
             console.print("Stopped.")
             return
@@ -45,11 +48,27 @@ class Command(BaseCommand):
         if code:
             raise CommandError("The demo did not come to its end; see above.", returncode=code)
 
-    @staticmethod
-    def _play(stage: Stage, *, is_json: bool) -> int:
-        stage.build()
-        notes = [f"--note={note}" for note in stage.notes]
-        return stage.play(*(["--json"] if is_json else []), *notes)
+
+def _play(stage: Stage, world: World, *, is_json: bool) -> int:
+    """Play the month while the web server answers; return 0 when the oracle agrees."""
+    try:
+        stage.fill(world)
+    except EmbeddedServerError as error:
+        stage.console.print(str(error), style="red", markup=False)
+        return 1
+    notes = [f"--note={note}" for note in stage.notes]
+    return stage.play(*(["--json"] if is_json else []), *notes)
+
+
+def _serve_on(console: Console, *, code: int) -> None:
+    """Keep every server until Ctrl-C, whatever became of the month."""
+    if code:
+        console.print("The month did not come to its end, for the reason above.", style="yellow")
+        console.print(
+            "The service runs on; Ctrl-C and `make demo` try the rest of the month again."
+        )
+    console.print("Ctrl-C stops everything; `make demo` continues.", style="dim")
+    threading.Event().wait()
 
 
 def _interrupt(*_: object) -> None:

@@ -2,11 +2,13 @@
 
 import json
 from argparse import ArgumentParser
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from rich.console import Console
 
 from billing.models import Invoice
 from config.demo import summary as telling
@@ -19,7 +21,6 @@ from config.demo.asking import (
 )
 from config.demo.comparison import compare
 from config.demo.month import (
-    DemoStalledError,
     StepClock,
     accrue_month,
     invoice_month,
@@ -28,18 +29,25 @@ from config.demo.month import (
     write_documents,
 )
 from config.demo.oracle import judge
-from config.demo.plan import FINANCE_ADMIN, PLATFORM_ADMIN, PRICE_BOOKS, QUOTA_REQUEST
+from config.demo.plan import PRICE_BOOKS
 from config.demo.sandbox import SANDBOX, TAILSPIN
 from config.demo.sandbox_seeding import seed_sandbox
 from config.demo.sandbox_webhooks import register_webhooks, write_environment
 from config.demo.seeding import seed
 from config.demo.stage import console_on, progress_on
+from config.demo.summary import print_addresses
 from config.demo.watching import WATCHED, tell_watch
 from config.demo.world import World
+from config.embedded.prometheus import EmbeddedPrometheus
+from config.embedded.prometheus_history import import_history
 from config.embedded.stack import ROOT
 from tenants.domain.errors import DomainError
 
 FOLDER = ROOT / "var" / "demo"
+HISTORY_MISSING_MAX = timedelta(seconds=60)
+"""Half a scrape: what is missing then is no more than one scrape, which no hour is a gap for."""
+HISTORY_ROUNDS_MAX = 5
+"""A round takes a hundredth of the time it brings in: the second is over in seconds."""
 
 
 class Command(BaseCommand):
@@ -49,8 +57,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Take the step and how to tell."""
-        parser.add_argument("step", choices=["seed", "watch", "sandbox", "month"])
+        parser.add_argument("step", choices=["history", "seed", "watch", "month"])
         parser.add_argument("--json", action="store_true")
+        parser.add_argument("--programs", type=Path, help="where Prometheus' programs are")
         parser.add_argument("--admission", default="", help="where the admission listener is")
         parser.add_argument("--note", action="append", default=[], help="a line for the summary")
 
@@ -63,24 +72,48 @@ class Command(BaseCommand):
         world = World.read(FOLDER)
         if world is None:
             raise CommandError("There is no demo world yet; run `make demo`.")
+        if options["step"] == "history":
+            _bring_history(world, options["programs"])
+            return
         if options["step"] == "seed":
-            _seed(world)
+            _seed(world, admission_url=options["admission"])
             return
         if options["step"] == "watch":
             _watch(world)
             return
-        if options["step"] == "sandbox":
-            _open_sandbox(world, admission_url=options["admission"])
-            return
         try:
             summary = _play(world, is_json=options["json"], notes=options["note"])
-        except (DemoRefusedError, DemoStalledError, DomainError) as error:
+        except (DemoRefusedError, DomainError) as error:
             raise CommandError(str(error)) from error
         if not summary.is_exact:
             raise CommandError("An invoice differs from the oracle's.")
 
 
-def _seed(world: World) -> None:
+def _bring_history(world: World, programs: Path) -> None:
+    """Bring what Prometheus would have scraped into its data, until it can scrape by itself.
+
+    What passes while the month is brought in is brought in afterwards, in seconds.
+    """
+    state = FOLDER.parent
+    server = EmbeddedPrometheus(state / "prometheus", programs=programs, mark=state)
+    for _ in range(HISTORY_ROUNDS_MAX):
+        at = now()
+        if at - world.covered_until < HISTORY_MISSING_MAX:
+            break
+        import_history(
+            server,
+            world.scenario(at),
+            begin_at=world.covered_until,
+            until=at,
+            is_sparse=True,
+            on_progress=lambda done, total: print(f"{done} of {total} parts"),  # noqa: T201 - Its log.
+        )
+        world = replace(world, covered_until=at)
+        world.write(FOLDER)
+
+
+def _seed(world: World, *, admission_url: str) -> None:
+    """Make everything people need to sign in, and write down how to try the sandbox."""
     endpoints = world.endpoints or {}
     # First, so that its organization is given the prices of its currency with the others.
     seed_sandbox(endpoints[SANDBOX], password=world.password, at=now())
@@ -94,20 +127,24 @@ def _seed(world: World) -> None:
         at=now(),
         watched=WATCHED,
     )
+    demo_tokens(FOLDER)
+    api_url = endpoints[SANDBOX].kubernetes_url
+    register_webhooks(FOLDER, api_url=api_url, admission_url=admission_url)
+    write_environment(FOLDER, api_url=api_url, public_url=settings.PUBLIC_URL, at=now())
 
 
 def _watch(world: World) -> None:
-    """Tell what the watched clusters' APIs told until now."""
+    """Bring in what the watched clusters' APIs reported until now."""
     at = now()
     for slug in WATCHED:
-        tell_watch(world.scenario(at), slug=slug, begin_at=world.watched_from, until=at, at=at)
-
-
-def _open_sandbox(world: World, *, admission_url: str) -> None:
-    """Let the sandbox's API ask our admission, and write down how to try it."""
-    api_url = (world.endpoints or {})[SANDBOX].kubernetes_url
-    register_webhooks(FOLDER, api_url=api_url, admission_url=admission_url)
-    write_environment(FOLDER, api_url=api_url, public_url=settings.PUBLIC_URL, at=now())
+        tell_watch(
+            world.scenario(at),
+            slug=slug,
+            begin_at=world.watched_from,
+            until=at,
+            at=at,
+            told=lambda until: print(f"until {until:%d %B}"),  # noqa: T201 - Its log.
+        )
 
 
 def _play(world: World, *, is_json: bool, notes: list[str]) -> telling.Summary:
@@ -129,7 +166,9 @@ def _play(world: World, *, is_json: bool, notes: list[str]) -> telling.Summary:
     with clock.step("oracle"), console.status("Asking the oracle …"):
         summary = _summarize(world, clock, quota=quota, notes=notes)
     telling.print_summary(summary, console)
-    _print_doors(console, world, tokens, files=[str(path.relative_to(ROOT)) for path in written])
+    files = [str(path.relative_to(ROOT)) for path in written]
+    print_addresses(console, url=settings.PUBLIC_URL, password=world.password, tokens=tokens)
+    console.print(f"Documents  {', '.join(files)}")
     if is_json:
         print(json.dumps(summary.as_json(), indent=2))  # noqa: T201 - The answer of --json.
     return summary
@@ -158,21 +197,3 @@ def _summarize(
         quota=quota,
         notes=notes,
     )
-
-
-def _print_doors(
-    console: Console, world: World, tokens: dict[str, str], *, files: list[str]
-) -> None:
-    asker, approver = QUOTA_REQUEST.requested_by, QUOTA_REQUEST.approved_by
-    console.rule("[bold]Look around")
-    console.print(f"Documents  {', '.join(files)}")
-    console.print(f"Admin      {settings.PUBLIC_URL}/admin/")
-    console.print(f"           sign in as {FINANCE_ADMIN} (finance) or {PLATFORM_ADMIN} (platform)")
-    console.print(f"           with the password {world.password}")
-    console.print(f"API        {settings.PUBLIC_URL}/api/v1/docs/")
-    console.print(f"           token of {asker}, who leads a project:")
-    console.print(f"           {tokens[asker]}", soft_wrap=True)
-    console.print(f"           token of {approver}, who administers its organization:")
-    console.print(f"           {tokens[approver]}", soft_wrap=True)
-    console.print("Sandbox    a cluster to try quota in: docs/how-to/try-the-sandbox.md")
-    console.print("           begin with: . var/demo/sandbox.env")

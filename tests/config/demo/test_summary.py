@@ -5,7 +5,13 @@ from collections.abc import Mapping
 
 from rich.console import Console
 
-from config.demo.summary import Summary, print_summary, sandboxes_not_billed
+from config.demo.summary import (
+    Summary,
+    print_addresses,
+    print_summary,
+    sandboxes_not_billed,
+)
+from config.embedded.stack import ROOT
 
 BILLED = {
     "acme": {"small": 36_000, "large": 3_600_000},
@@ -69,3 +75,13 @@ def test_a_sandbox_that_is_not_there_is_not_told() -> None:
 
 def test_without_a_sandbox_every_row_has_its_numbers() -> None:
     assert printed(make_summary({}))["tailspin"] == ["0.00", "0.00", "0.00"]
+
+
+def test_the_readme_shows_the_addresses_and_logins_as_they_are_printed() -> None:
+    console = Console(file=io.StringIO(), width=73)
+    tokens = {"lukas": "gl_…", "nora": "gl_…"}
+
+    print_addresses(console, url="http://127.0.0.1:8000", password="…", tokens=tokens)
+
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue() in (ROOT / "README.md").read_text(encoding="utf-8")

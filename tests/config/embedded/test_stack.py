@@ -21,7 +21,7 @@ from config.embedded.programs import EmbeddedServerError, marked_processes, wait
 from config.embedded.stack import Stack
 
 DRIVER = "tests.config.embedded.drive_stack"
-CHILDREN = ["postgres", "valkey", "worker", "beat", "web"]
+CHILDREN = ["postgres", "valkey", "worker", "short-worker", "beat", "web"]
 START_SECONDS = 120
 BACK_SECONDS = 60
 
@@ -173,3 +173,14 @@ def test_a_failed_command_is_told_with_its_log(
         pytest.raises(EmbeddedServerError, match="Unknown command: 'no_such_command'"),
     ):
         stack.run_command("no_such_command")
+
+
+def test_commands_compile_once_where_no_bytecode_may_lie_beside_the_modules(
+    state: Path, bare_environment: dict[str, str]
+) -> None:
+    outside = {**bare_environment, "PYTHONDONTWRITEBYTECODE": "1"}
+
+    with Stack(state, outside=outside) as stack:
+        stack.run_command("version")
+
+    assert list((state / "bytecode").glob("**/config/settings/base.*.pyc"))

@@ -20,7 +20,12 @@ from config.embedded.programs import (
     marked_processes,
     wait_until,
 )
-from config.embedded.supervisor import AlreadyRunningError, PlainService, Supervisor
+from config.embedded.supervisor import (
+    READY_SECONDS,
+    AlreadyRunningError,
+    PlainService,
+    Supervisor,
+)
 
 DRIVER = "tests.config.embedded.drive_supervisor"
 
@@ -128,6 +133,18 @@ def test_a_child_that_never_answers_is_told_with_its_log(state: Path) -> None:
     )
     with Supervisor(state) as supervisor, pytest.raises(EmbeddedServerError, match="why"):
         supervisor.start(silent, ready_seconds=1)
+
+
+def test_a_child_that_keeps_dying_is_not_waited_for_as_a_slow_one_is(state: Path) -> None:
+    dying = PlainService(
+        service(state, "dying", "raise SystemExit('no settings')").program, answers=lambda: False
+    )
+    begin = time.monotonic()
+
+    with Supervisor(state) as supervisor, pytest.raises(EmbeddedServerError, match="no settings"):
+        supervisor.start(dying)
+
+    assert time.monotonic() - begin < READY_SECONDS / 10
 
 
 def test_a_program_that_is_not_there_is_refused_at_its_start(state: Path) -> None:

@@ -1,0 +1,77 @@
+"""The demo's month waits for slow workers, says how far they are, and ends no server."""
+
+import io
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+from rich.progress import Progress
+
+from config.demo.month import Clock, meter_month
+from config.demo.world import CLUSTERS
+from metering.models import MeteringWindow
+from tests.config.demo.test_restarts import WORLD, make_hour
+
+pytestmark = pytest.mark.django_db
+
+HALF_AN_HOUR = 1800
+
+
+class FakeTime:
+    """Time that passes only while somebody waits; at a second, something happens."""
+
+    def __init__(self, *, at_second: float, happens: Callable[[], object]) -> None:
+        self._seconds = 0.0
+        self._at_second = at_second
+        self._happens = happens
+
+    def monotonic(self) -> float:
+        return 1_000_000 + self._seconds
+
+    def sleep(self, seconds: float) -> None:
+        self._seconds += seconds
+        if self._seconds == self._at_second:
+            self._happens()
+
+
+def seal_everything() -> None:
+    for window in MeteringWindow.objects.filter(state="open"):
+        window.state, window.sealed_at, window.as_of = "sealed", window.start_at, window.start_at
+        window.save(update_fields=["state", "sealed_at", "as_of"])
+
+
+@pytest.fixture
+def standing_still() -> None:
+    """Make a month of which one hour of two is sealed, on either cluster."""
+    for slug in CLUSTERS:
+        make_hour(slug, "sealed", "open")
+
+
+def metered_lines(*, is_terminal: bool) -> list[str]:
+    """Return the lines that are printed while nothing is sealed for half an hour."""
+    console = Console(file=io.StringIO(), width=200, force_terminal=is_terminal, color_system=None)
+    passing = FakeTime(at_second=HALF_AN_HOUR, happens=seal_everything)
+    clock = Clock(monotonic=passing.monotonic, sleep=passing.sleep)
+    with Progress(console=console, disable=True) as progress:
+        meter_month(WORLD, progress, clock=clock)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+@pytest.mark.usefixtures("standing_still")
+def test_a_standstill_ends_nothing_and_says_once_a_minute_what_to_do() -> None:
+    lines = metered_lines(is_terminal=True)
+
+    assert [line.partition(" The servers")[0] for line in lines] == [
+        f"No hour was sealed for {seconds} s." for seconds in range(60, HALF_AN_HOUR, 60)
+    ]
+    assert "The servers run on" in lines[0]
+    assert "var/log/worker.log" in lines[0]
+    assert not MeteringWindow.objects.exclude(state="sealed").exists()
+
+
+@pytest.mark.usefixtures("standing_still")
+def test_where_no_bar_can_be_shown_a_line_is_printed_every_ten_seconds() -> None:
+    lines = metered_lines(is_terminal=False)
+
+    assert lines.count("Metering: 2 of 4 hours.") == HALF_AN_HOUR / 10
