@@ -1,15 +1,18 @@
 """Sweeps of billing: they find what is due in the tables and the clock, and nothing in a message.
 
-`tick` does one round of everything, for `manage.py tick`; the Celery tasks are its doorbells.
+`tick` does one round of everything, for `manage.py tick`; the Celery tasks do the same in slices.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 from uuid import UUID
 
 import structlog
 from celery import shared_task
+from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.db import OperationalError
 from django.utils import timezone
@@ -18,19 +21,23 @@ from billing.domain.document import InvoiceTerms
 from billing.domain.errors import PeriodNotReadyError
 from billing.selectors.invoices import undrafted_period_ids
 from billing.selectors.pending import pending_correction_ids, pending_window_ids
-from billing.services.accrual import accrue_windows
+from billing.services.accrual import AccrualResult, accrue_windows
 from billing.services.invoicing import draft_invoice
 from billing.services.late_accrual import accrue_corrections
 from billing.services.periods import open_current_periods
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import DomainError
+from tenants.services.turns import take_turn
+from tenants.services.wakeups import WakeUp
 
 BATCH_WINDOWS: Final = 50
 """12,000 records take 0.4 s at this size; a closing waits no longer for a batch."""
 TICK_WINDOWS_MAX: Final = 2_000
 """A month of two clusters and more; what is left is found by the next round."""
 TICK_DRAFTS_MAX: Final = 100
+NOTHING_ACCRUED: Final = AccrualResult(0, 0, 0, 0, 0)
 ACTOR: Final = system_actor("billing.tick")
+Key = TypeVar("Key", int, UUID)
 
 logger = structlog.get_logger(__name__)
 
@@ -55,58 +62,84 @@ def tick(*, at: datetime, actor: Actor) -> TickResult:
     return TickResult(windows, charges, exceptions, periods, drafts, corrections)
 
 
-@shared_task(name="billing.tick_accrual")
-def tick_accrual() -> None:
-    """Accrue sealed windows, then corrections of them."""
+@shared_task(base=WakeUp, name="billing.tick_accrual")
+def tick_accrual() -> Iterator[AccrualResult]:
+    """Accrue sealed windows, then corrections of them, batch by batch."""
     at = timezone.now()
-    accrue_pending(at=at, actor=ACTOR)
-    accrue_late(at=at, actor=ACTOR)
+    yield from _accrue_windows(at=at, actor=ACTOR)
+    yield from _accrue_corrections(at=at, actor=ACTOR)
 
 
-@shared_task(name="billing.tick_periods")
+@shared_task(base=WakeUp, name="billing.tick_periods")
 def tick_periods() -> None:
     """Open periods and draft those that are over."""
     settle_periods(at=timezone.now(), actor=ACTOR)
 
 
 def accrue_pending(*, at: datetime, actor: Actor) -> tuple[int, int, int]:
-    """Accrue sealed windows in batches; return windows, charges and exceptions that came new.
-
-    A batch that cannot have its locks now is left to the next round.
-    """
-    pending = pending_window_ids(limit=TICK_WINDOWS_MAX)
-    windows = charges = exceptions = 0
-    for first in range(0, len(pending), BATCH_WINDOWS):
-        batch = pending[first : first + BATCH_WINDOWS]
-        try:
-            result = accrue_windows(window_ids=batch, actor=actor, at=at)
-        except OperationalError as error:
-            logger.warning("billing.accrual.postponed", windows=len(batch), reason=str(error))
-            continue
-        windows += result.windows
-        charges += result.charges
-        exceptions += result.exceptions
+    """Accrue sealed windows in batches; return windows, charges and exceptions that came new."""
+    done = list(_accrue_windows(at=at, actor=actor))
+    windows = sum(result.windows for result in done)
+    charges = sum(result.charges for result in done)
+    exceptions = sum(result.exceptions for result in done)
     if windows:
         logger.info("billing.accrual.done", windows=windows, charges=charges, exceptions=exceptions)
     return windows, charges, exceptions
 
 
 def accrue_late(*, at: datetime, actor: Actor) -> int:
-    """Accrue posted corrections in batches; return how many came new or were completed.
-
-    A batch that cannot have its locks now is left to the next round.
-    """
-    pending = pending_correction_ids(limit=TICK_WINDOWS_MAX)
-    corrections = 0
-    for first in range(0, len(pending), BATCH_WINDOWS):
-        batch = pending[first : first + BATCH_WINDOWS]
-        try:
-            corrections += accrue_corrections(correction_ids=batch, actor=actor, at=at).windows
-        except OperationalError as error:
-            logger.warning("billing.late_accrual.postponed", reason=str(error))
+    """Accrue posted corrections in batches; return how many came new or were completed."""
+    corrections = sum(result.windows for result in _accrue_corrections(at=at, actor=actor))
     if corrections:
         logger.info("billing.late_accrual.done", corrections=corrections)
     return corrections
+
+
+def _accrue_windows(*, at: datetime, actor: Actor) -> Iterator[AccrualResult]:
+    pending = pending_window_ids(limit=TICK_WINDOWS_MAX)
+    return _in_batches(
+        pending,
+        lambda batch: accrue_windows(window_ids=batch, actor=actor, at=at),
+        event="billing.accrual",
+        at=at,
+    )
+
+
+def _accrue_corrections(*, at: datetime, actor: Actor) -> Iterator[AccrualResult]:
+    pending = pending_correction_ids(limit=TICK_WINDOWS_MAX)
+    return _in_batches(
+        pending,
+        lambda batch: accrue_corrections(correction_ids=batch, actor=actor, at=at),
+        event="billing.late_accrual",
+        at=at,
+    )
+
+
+def _in_batches(
+    keys: list[Key], accrue: Callable[[list[Key]], AccrualResult], *, event: str, at: datetime
+) -> Iterator[AccrualResult]:
+    """Accrue batch by batch, and yield what each did.
+
+    A batch that cannot have its locks now is left to the next round. One that fails is accrued
+    again row by row, so that a single row stops no other.
+    """
+    for first in range(0, len(keys), BATCH_WINDOWS):
+        batch = keys[first : first + BATCH_WINDOWS]
+        try:
+            yield accrue(batch)
+        except OperationalError as error:
+            logger.warning("billing.accrual.postponed", rows=len(batch), reason=str(error))
+        except SoftTimeLimitExceeded:
+            raise
+        except Exception:  # noqa: BLE001 - Which row it was is found, counted and logged below.
+            for key in batch:
+                yield take_turn(
+                    partial(accrue, [key]),
+                    otherwise=NOTHING_ACCRUED,
+                    event=f"{event}.failed",
+                    key=key,
+                    at=at,
+                )
 
 
 def settle_periods(*, at: datetime, actor: Actor) -> tuple[int, int]:

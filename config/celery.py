@@ -1,7 +1,8 @@
-"""Celery: a doorbell, never the truth. PostgreSQL knows what is due; messages only say sooner.
+"""Celery: it wakes workers. PostgreSQL knows what is due, and no message stands for a row.
 
-The limits follow one law: hard time limit < visibility timeout, so that no task runs twice at once.
-Two beats may run; every tick is idempotent.
+All that is published goes through `tenants.services.wakeups`, beat's entries too: two beats may
+run, and nothing piles up while no worker consumes. The limits follow one law: hard time limit <
+visibility timeout, so that no task runs twice at once.
 """
 
 import os
@@ -9,23 +10,33 @@ import os
 from celery import Celery, Task
 from celery.signals import task_failure, worker_process_init
 from kombu.entity import Queue
+from kombu.transport import TRANSPORT_ALIASES
 
 from config.collector import calm_collector
 
 VISIBILITY_TIMEOUT_SECONDS = 600
 TASK_TIME_LIMIT_SECONDS = 240
 TASK_SOFT_TIME_LIMIT_SECONDS = 200
+QUEUES = ("celery", "metering", "short")
+"""One for the kinds in general, one for those with a backlog, one for those that must not wait."""
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.production")
 
+TRANSPORT_ALIASES |= dict.fromkeys(("redis", "rediss"), "config.broker:TolerantTransport")
+
 app = Celery("gpu_ledger")
 app.conf.update(
-    # Two queues, served in turn: a backlog of hours keeps no limit and no tick waiting.
-    task_queues=tuple(Queue(name) for name in ("celery", "metering")),  # type: ignore[no-untyped-call]
+    # A worker serves its queues alternately: a backlog of hours keeps no other kind waiting. The
+    # short kinds have a worker of their own; one that is started without `-Q` serves all.
+    task_queues=tuple(Queue(name) for name in QUEUES),  # type: ignore[no-untyped-call]
     task_default_queue="celery",
     task_routes={
-        "metering.collect_window": {"queue": "metering"},
-        "metering.recheck_window": {"queue": "metering"},
+        "metering.collect_devices": {"queue": "metering"},
+        "metering.meter_windows": {"queue": "metering"},
+        "metering.recheck_windows": {"queue": "metering"},
+        "quotas.tick_live_use": {"queue": "short"},
+        "quotas.tick_enforcement": {"queue": "short"},
+        "tenants.tick_notifications": {"queue": "short"},
     },
     task_acks_late=True,
     task_reject_on_worker_lost=True,
@@ -34,6 +45,7 @@ app.conf.update(
     task_time_limit=TASK_TIME_LIMIT_SECONDS,
     task_serializer="json",
     accept_content=["json"],
+    worker_consumer="config.broker:TolerantConsumer",
     worker_prefetch_multiplier=1,
     worker_soft_shutdown_timeout=30,
     worker_max_tasks_per_child=500,
@@ -51,16 +63,12 @@ app.conf.update(
         "tenants.tick_notifications": {"task": "tenants.tick_notifications", "schedule": 15},
         "tenants.tick_retention": {"task": "tenants.tick_retention", "schedule": 3600},
         "metering.tick_windows": {"task": "metering.tick_windows", "schedule": 60},
+        "metering.tick_devices": {"task": "metering.tick_devices", "schedule": 60},
         "metering.tick_waste": {"task": "metering.tick_waste", "schedule": 300},
         "metering.tick_rechecks": {"task": "metering.tick_rechecks", "schedule": 300},
         "metering.tick_partitions": {"task": "metering.tick_partitions", "schedule": 3600},
         "quotas.tick_requests": {"task": "quotas.tick_requests", "schedule": 60},
-        # A late one is worth nothing: the next has seen the same.
-        "quotas.tick_live_use": {
-            "task": "quotas.tick_live_use",
-            "schedule": 5,
-            "options": {"expires": 5},
-        },
+        "quotas.tick_live_use": {"task": "quotas.tick_live_use", "schedule": 5},
         "quotas.tick_repair": {"task": "quotas.tick_repair", "schedule": 300},
         "quotas.tick_fair_use": {"task": "quotas.tick_fair_use", "schedule": 3600},
         "quotas.tick_preemption": {"task": "quotas.tick_preemption", "schedule": 60},

@@ -28,6 +28,7 @@ from quotas.selectors.live_gauges import (
     refusals_by_code,
     reservations_by_state,
 )
+from tenants.selectors.clock import clocks_off
 from tenants.selectors.crashes import crashes_by_event
 from tenants.selectors.notifications import deliveries_given_up, oldest_undelivered_age
 
@@ -107,6 +108,12 @@ class LedgerCollector(Collector):
         )
         yield from _enforcement()
         yield from _admission()
+        yield _by_label(
+            "clock_offset_seconds",
+            "Seconds by which the clock of a process is ahead of the database's, where over 30.",
+            label="process",
+            values=clocks_off(),
+        )
         yield _crashes()
         yield _by_label(
             "notifications_given_up",

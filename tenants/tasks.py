@@ -1,10 +1,10 @@
-"""The Celery door of tenants: what is to be told is sent, and what was told long ago forgotten.
+"""Celery's kinds of work in tenants: notifications are sent, and purged when they are old.
 
 A tick that is lost loses nothing; the next one finds the same deliveries.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -17,6 +17,7 @@ from tenants.domain.actors import Actor, system_actor
 from tenants.services import retention
 from tenants.services.deliveries import claim_deliveries, send_claimed
 from tenants.services.idempotency import forget_answers
+from tenants.services.wakeups import SLICE_SECONDS, WakeUp
 
 DELIVERIES_PER_BATCH: Final = 20
 """At 5 s each they fit into the time for sending even when nobody answers."""
@@ -42,21 +43,36 @@ def tick(at: datetime, actor: Actor = ACTOR, *, clock: Callable[[], float] = tim
         actor: Who ticks.
         clock: Seconds that only grow.
     """
-    senders = notification_senders(settings.NOTIFICATION_SENDERS)
     begin = clock()
     tried = 0
     while clock() - begin < SECONDS_PER_TICK:
-        claimed = claim_deliveries(limit=DELIVERIES_PER_BATCH, actor=actor, at=at)
-        failed = send_claimed(
-            claimed=claimed,
-            senders=senders,
-            has_time=lambda: clock() - begin < SENDING_SECONDS,
-            at=at,
+        claimed, is_last = _send_batch(
+            has_time=lambda: clock() - begin < SENDING_SECONDS, actor=actor, at=at
         )
-        tried += len(claimed)
-        if failed or len(claimed) < DELIVERIES_PER_BATCH:
+        tried += claimed
+        if is_last:
             break
     return tried
+
+
+@shared_task(base=WakeUp, name="tenants.tick_notifications")
+def tick_notifications() -> Iterator[int]:
+    """Send what is due, batch by batch."""
+    until = time.monotonic() + SLICE_SECONDS
+    is_last = False
+    while not is_last:
+        claimed, is_last = _send_batch(
+            has_time=lambda: time.monotonic() < until, actor=ACTOR, at=timezone.now()
+        )
+        yield claimed
+
+
+def _send_batch(*, has_time: Callable[[], bool], actor: Actor, at: datetime) -> tuple[int, bool]:
+    """Send some of what is due; return how much was leased, and whether to leave it at that."""
+    senders = notification_senders(settings.NOTIFICATION_SENDERS)
+    claimed = claim_deliveries(limit=DELIVERIES_PER_BATCH, actor=actor, at=at)
+    failed = send_claimed(claimed=claimed, senders=senders, has_time=has_time, at=at)
+    return len(claimed), failed > 0 or len(claimed) < DELIVERIES_PER_BATCH
 
 
 def forget(
@@ -80,13 +96,7 @@ def forget(
     return retention.Forgotten(notifications=notifications, answers=answers)
 
 
-@shared_task(name="tenants.tick_retention")
+@shared_task(base=WakeUp, name="tenants.tick_retention")
 def tick_retention() -> None:
     """Forget what was told long ago."""
     forget(timezone.now())
-
-
-@shared_task(name="tenants.tick_notifications")
-def tick_notifications() -> None:
-    """Send what is due."""
-    tick(timezone.now())

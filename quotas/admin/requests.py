@@ -94,9 +94,7 @@ class QuotaRequestAdmin(LedgerAdmin):
                 at=timezone.now(),
             )
         except DomainError as error:
-            self.message_user(request, f"{error.message} {error.advice}".strip(), messages.ERROR)
-            for problem in error.problems:
-                self.message_user(request, problem.message, messages.ERROR)
+            self.report_refusal(request, error)
         else:
             self.message_user(request, "Done.", messages.SUCCESS)
         return HttpResponseRedirect(reverse("admin:quotas_quotarequest_change", args=[pk]))

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q
 
 from quotas.domain.planning import GrantedLimit, Selector
 from quotas.models import (
@@ -122,26 +122,17 @@ def lock_targets(
     return {(target.cluster_id, target.namespace): target for target in lock_rows(rows)}
 
 
-def due_target_ids(*, at: datetime, limit: int, organization_id: UUID | None = None) -> list[int]:
+def due_target_ids(*, at: datetime, limit: int) -> list[int]:
     """Return targets that still have to be applied, longest due first.
 
     Args:
         at: When, UTC.
         limit: How many at most.
-        organization_id: Only those planned for it; None for all.
     """
-    rows = _due(at)
-    if organization_id is not None:
-        rows = rows.filter(project__organization_id=organization_id)
-    return list(rows.values_list("pk", flat=True)[:limit])
-
-
-def _due(at: datetime) -> QuerySet[EnforcementTarget]:
-    return (
-        EnforcementTarget.objects.filter(UNSETTLED, not_before__lte=at)
-        .filter(cluster__state=LifecycleState.ACTIVE)
-        .order_by("not_before", "pk")
+    rows = EnforcementTarget.objects.filter(
+        UNSETTLED, not_before__lte=at, cluster__state=LifecycleState.ACTIVE
     )
+    return list(rows.order_by("not_before", "pk").values_list("pk", flat=True)[:limit])
 
 
 UNSETTLED: Final = ~Q(state=EnforcementState.APPLIED) | Q(

@@ -168,6 +168,8 @@ def _note_unread(
     error = answer.error
     if not isinstance(error, SourceUnavailableError):
         assert error is not None  # noqa: S101 - As above.
+        # Behind the others: one that crashes at every reading keeps none of them waiting.
+        write(not_before=at + DRIFT_CHECK_EVERY)
         tell_crash(error, event=CRASHED, key=answer.asked.pk, at=at)
         return
     # `checked_at` stays what it is: readings have an age, and walls are believed by it.

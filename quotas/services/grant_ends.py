@@ -15,10 +15,10 @@ from quotas.models import GrantReason, QuotaGrant, QuotaLimit
 from quotas.selectors.limits import key_of, limit_tree, span_of
 from quotas.services.counters import lock_counters
 from quotas.services.grants import record_grant
-from quotas.services.hints import hint_changed
 from quotas.services.holders import require_write
 from quotas.services.limit_places import holder_of_limit, lock_limits
 from quotas.services.limit_trees import refuse_violations
+from quotas.services.wakeups import wake_enforcement
 from tenants.domain.actors import Actor
 from tenants.domain.errors import NotFoundError
 from tenants.domain.refusals import StaleVersionError
@@ -113,7 +113,7 @@ def end_together(
     lock_counters(organization_id=next(iter(limits.values())).organization_id)
     for grant in grants.values():
         _end(grant, until=until, actor=actor, at=at)
-    hint_changed(next(iter(grants.values())).organization_id)
+    wake_enforcement()
     return tuple(grants[pk] for pk in grant_ids)
 
 

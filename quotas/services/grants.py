@@ -19,7 +19,6 @@ from quotas.domain.limit_tree import GrantSpan
 from quotas.models import GrantReason, QuotaGrant, QuotaLimit
 from quotas.selectors.limits import key_of, limit_tree
 from quotas.services.counters import lock_counters
-from quotas.services.hints import hint_changed
 from quotas.services.holders import require_write
 from quotas.services.limit_places import (
     holder_of_limit,
@@ -28,6 +27,7 @@ from quotas.services.limit_places import (
     require_open,
 )
 from quotas.services.limit_trees import refuse_violations
+from quotas.services.wakeups import wake_enforcement
 from tenants.domain.actors import Actor
 from tenants.domain.errors import FieldProblem
 from tenants.services.audit import record
@@ -124,7 +124,7 @@ def grant_together(
     _refuse_violations(pairs, blame=blame, at=at)
     lock_counters(organization_id=pairs[0][0].organization_id)
     grants = tuple(_make(limit, draft, actor=actor, at=at) for limit, draft in pairs)
-    hint_changed(grants[0].organization_id)
+    wake_enforcement()
     return grants
 
 

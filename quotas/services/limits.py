@@ -15,7 +15,6 @@ from quotas.models import QuotaLimit
 from quotas.selectors.limits import grants_from, key_of, limit_tree, tree_limit_of
 from quotas.selectors.model_groups import unknown_group_problems
 from quotas.services.counters import lock_counters, open_counter
-from quotas.services.hints import hint_changed
 from quotas.services.holders import Holder, holder_of, require_write
 from quotas.services.limit_places import (
     LimitPlace,
@@ -25,6 +24,7 @@ from quotas.services.limit_places import (
     require_open,
 )
 from quotas.services.limit_trees import refuse_violations
+from quotas.services.wakeups import wake_enforcement
 from tenants.domain.actors import Actor
 from tenants.domain.errors import NotFoundError
 from tenants.domain.refusals import StaleVersionError
@@ -127,7 +127,7 @@ def remove_limit(
     lock_counters(organization_id=limit.organization_id)
     current.delete()
     _record("remove", place, current, actor=actor, at=at, before=told_units(current), pk=limit_id)
-    hint_changed(place.holder.organization.pk)
+    wake_enforcement()
 
 
 def write_limit(  # noqa: PLR0913 - A record's columns; all are keyword only.
@@ -201,7 +201,7 @@ def _write(
     if current is None:
         open_counter(limit=limit, at=at)
     _record("set", place, limit, actor=actor, at=at, before=before, pk=limit.pk)
-    hint_changed(place.holder.organization.pk)
+    wake_enforcement()
     return limit
 
 

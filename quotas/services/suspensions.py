@@ -12,7 +12,7 @@ from quotas.domain.limit_input import justification_problems, refuse_problems
 from quotas.models import QuotaSuspension
 from quotas.selectors.locks import lock_limit_path
 from quotas.services.counters import lock_counters
-from quotas.services.hints import hint_changed
+from quotas.services.wakeups import wake_enforcement
 from tenants.access import require_capability
 from tenants.domain.actors import Actor
 from tenants.domain.errors import NotFoundError
@@ -64,7 +64,7 @@ def suspend_tenant(
         organization=organization, project=project, reason=reason, source=source, begin_at=at
     )
     _record("suspend", suspension, actor=actor, at=at)
-    hint_changed(organization.pk)
+    wake_enforcement()
     return suspension
 
 
@@ -152,7 +152,7 @@ def _resume(suspension: QuotaSuspension, *, actor: Actor, at: datetime) -> Quota
     suspension.version += 1
     suspension.save(update_fields=["end_at", "version"])
     _record("resume", suspension, actor=actor, at=at)
-    hint_changed(suspension.organization_id)
+    wake_enforcement()
     return suspension
 
 

@@ -22,11 +22,11 @@ from quotas.selectors.enforcement import (
 )
 from quotas.selectors.place_facts import ground_of, place_facts
 from tenants.domain.actors import Actor
-from tenants.selectors.locks import try_advisory_lock, wait_advisory_lock
+from tenants.selectors.locks import wait_advisory_lock
 from tenants.services.audit import record
 
 REFRESH_LOCK: Final = 7_020_301
-"""The advisory lock of planning: one plan at a time is enough."""
+"""The advisory lock of planning: one plan at a time."""
 PLANNED_FIELDS: Final = (
     "project",
     "ceiling_hard",
@@ -77,16 +77,14 @@ def refresh_targets(
         at: When, UTC: decides whose a namespace is, and which limits, grants and suspensions hold.
         actor: Who plans; usually the service itself.
         burst_classes: Names of the priority classes of preemptible pods.
-        organization_id: Only this organization, waiting for a plan that is under way; None for
-            all, where a plan that is under way makes this one do nothing.
+        organization_id: Only this organization; None for all.
+
+    A plan that is under way is waited for: it may have read the limits before they changed.
 
     Raises:
         django.db.OperationalError: Another plan took longer than `lock_timeout`.
     """
-    if organization_id is not None:
-        wait_advisory_lock(key=REFRESH_LOCK)
-    elif not try_advisory_lock(key=REFRESH_LOCK):
-        return 0
+    wait_advisory_lock(key=REFRESH_LOCK)
     wishes = _wishes(at=at, burst_classes=burst_classes, organization_id=organization_id)
     changed = [_replanned(wish, at=at) for wish in wishes if wish.is_new]
     if changed:

@@ -1,17 +1,11 @@
-"""The Celery door of quotas: ticks that derive what is due, and tasks for some targets each.
+"""Celery's kinds of work in quotas: each derives what is due from the tables.
 
-A message carries ids and only makes it sooner; the next tick would find the same work. `tick`
-does all of it without Celery. The names of tasks stand in beat's schedule and in messages that
-wait, so they are not those of their modules.
+A wake-up only makes it sooner; the next tick finds the same work. `tick` does enforcement without
+Celery. The names of tasks stand in beat's schedule and in messages that wait, so they are not those
+of their modules.
 """
 
-from quotas.tasks.enforcement import (
-    apply_targets,
-    check_targets,
-    enforce_organization,
-    tick,
-    tick_enforcement,
-)
+from quotas.tasks.enforcement import tick, tick_enforcement
 from quotas.tasks.fair_use import share_fairly, tick_fair_use
 from quotas.tasks.live_use import look_after_live_use, tick_live_use, tick_repair
 from quotas.tasks.preemption import preempt, tick_preemption
@@ -19,9 +13,6 @@ from quotas.tasks.requests import look_after_requests, tick_requests
 from quotas.tasks.retention import forget, tick_retention
 
 __all__ = [
-    "apply_targets",
-    "check_targets",
-    "enforce_organization",
     "forget",
     "look_after_live_use",
     "look_after_requests",

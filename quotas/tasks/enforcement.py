@@ -1,35 +1,31 @@
-"""Ticks of enforcement: limits become true in the clusters, and are read again.
+"""Enforcement: limits become true in the clusters, and are read again.
 
-`tick` does at once what the tasks spread over workers. A message carries ids and only makes it
-sooner; the next tick would find the same targets.
+`tick` does at once what the task does in slices. A wake-up names no namespace: what is due stands
+in the tables.
 """
 
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
-from uuid import UUID
 
-import structlog
-from celery import Task, shared_task
+from celery import shared_task
 from django.conf import settings
 from django.utils import timezone
-from kombu.exceptions import OperationalError
 
 from quotas.adapters import quota_enforcer
 from quotas.selectors.enforcement import due_target_ids, unread_target_ids
 from quotas.services import enforcement, target_plans
-from quotas.services.hints import TASK_NAME
+from quotas.services.wakeups import ENFORCEMENT
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
+from tenants.services.wakeups import WakeUp
 
 TARGETS_PER_TICK: Final = 1_000
 """As many namespaces as a minute's work can bring from nothing to applied."""
-TARGETS_PER_TASK: Final = 50
-"""So few that one worker's claims do not end before it comes to them, and several workers share."""
+TARGETS_PER_BATCH: Final = 50
+"""So few that one worker's leases do not end before it comes to them."""
 ROUNDS_MAX: Final = 4
 """Lower, read back, raise; and once more for what another worker lowered meanwhile."""
-
-log = structlog.get_logger(__name__)
 
 
 def tick(at: datetime, actor: Actor = ACTOR) -> int:
@@ -50,73 +46,35 @@ def tick(at: datetime, actor: Actor = ACTOR) -> int:
     return len(due) + len(unread)
 
 
-def refresh_targets(*, at: datetime, actor: Actor, organization_id: UUID | None = None) -> int:
+def refresh_targets(*, at: datetime, actor: Actor) -> int:
     """Plan with the settings' burst classes; see `target_plans.refresh_targets`."""
     return target_plans.refresh_targets(
-        at=at,
-        actor=actor,
-        burst_classes=settings.BURST_PRIORITY_CLASSES,
-        organization_id=organization_id,
+        at=at, actor=actor, burst_classes=settings.BURST_PRIORITY_CLASSES
     )
 
 
-@shared_task(name="quotas.tick_enforcement")
-def tick_enforcement() -> None:
-    """Plan, and send messages for all targets that are due or unread for a while."""
-    at = timezone.now()
-    refresh_targets(at=at, actor=ACTOR)
-    _announce(apply_targets, due_target_ids(at=at, limit=TARGETS_PER_TICK))
-    _announce(check_targets, unread_target_ids(at=at, limit=TARGETS_PER_TICK))
+@shared_task(base=WakeUp, name=ENFORCEMENT)
+def tick_enforcement() -> Iterator[int]:
+    """Plan, apply what is due, and read again what was not read for a while, batch by batch.
 
-
-@shared_task(name="quotas.apply_targets")
-def apply_targets(target_ids: list[int]) -> None:
-    """Tell clusters what some namespaces should say, where that is due."""
-    enforcement.apply_targets(
-        target_ids=target_ids,
-        enforcer=quota_enforcer(settings.QUOTA_ENFORCER),
-        actor=ACTOR,
-        at=timezone.now(),
-    )
-
-
-@shared_task(name="quotas.check_targets")
-def check_targets(target_ids: list[int]) -> None:
-    """Read again what some namespaces say, and repair it."""
-    enforcement.check_targets(
-        target_ids=target_ids,
-        enforcer=quota_enforcer(settings.QUOTA_ENFORCER),
-        actor=ACTOR,
-        at=timezone.now(),
-    )
-
-
-@shared_task(name=TASK_NAME)
-def enforce_organization(organization_id: str) -> None:
-    """Plan one organization and apply it at once: what was changed is live within seconds.
-
-    A share that waits until another was seen lowered is raised in the next round.
+    A share that waits until another was observed lowered is raised in the next round.
     """
-    owner = UUID(organization_id)
+    enforcer = quota_enforcer(settings.QUOTA_ENFORCER)
     for _ in range(ROUNDS_MAX):
-        refresh_targets(at=timezone.now(), actor=ACTOR, organization_id=owner)
-        due = due_target_ids(at=timezone.now(), limit=TARGETS_PER_TICK, organization_id=owner)
-        if not due:
-            return
+        refresh_targets(at=timezone.now(), actor=ACTOR)
+        due = due_target_ids(at=timezone.now(), limit=TARGETS_PER_TICK)
         for batch in _batches(due):
-            apply_targets(batch)
+            yield enforcement.apply_targets(
+                target_ids=batch, enforcer=enforcer, actor=ACTOR, at=timezone.now()
+            )
+        if not due:
+            break
+    for batch in _batches(unread_target_ids(at=timezone.now(), limit=TARGETS_PER_TICK)):
+        yield enforcement.check_targets(
+            target_ids=batch, enforcer=enforcer, actor=ACTOR, at=timezone.now()
+        )
 
 
 def _batches(target_ids: list[int]) -> Iterator[list[int]]:
-    for start in range(0, len(target_ids), TARGETS_PER_TASK):
-        yield target_ids[start : start + TARGETS_PER_TASK]
-
-
-def _announce(task: Task, target_ids: list[int]) -> None:
-    for batch in _batches(target_ids):
-        try:
-            task.delay(batch)
-        except OperationalError:
-            # The broker is away; the next tick finds the same targets.
-            log.warning("quotas.enforcement.unannounced", targets=len(batch))
-            return
+    for start in range(0, len(target_ids), TARGETS_PER_BATCH):
+        yield target_ids[start : start + TARGETS_PER_BATCH]

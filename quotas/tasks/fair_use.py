@@ -14,6 +14,7 @@ from quotas.services import lending, loans
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
 from tenants.services.turns import take_turns
+from tenants.services.wakeups import WakeUp
 
 LOANS_CRASHED: Final = "quotas.loans.crashed"
 
@@ -44,7 +45,7 @@ def share_fairly(at: datetime, actor: Actor = ACTOR) -> int:
     return ended + take_turns(lending_organization_ids(at=at), refresh, event=LOANS_CRASHED, at=at)
 
 
-@shared_task(name="quotas.tick_fair_use")
+@shared_task(base=WakeUp, name="quotas.tick_fair_use")
 def tick_fair_use() -> None:
     """Look after the loans between projects."""
     share_fairly(timezone.now())

@@ -9,6 +9,7 @@ from django.utils import timezone
 from quotas.services import allowances, live_use
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
+from tenants.services.wakeups import WakeUp
 
 
 def look_after_live_use(at: datetime, actor: Actor = ACTOR) -> int:
@@ -25,7 +26,7 @@ def look_after_live_use(at: datetime, actor: Actor = ACTOR) -> int:
     return swept.touched + len(repairs) + read
 
 
-@shared_task(name="quotas.tick_live_use")
+@shared_task(base=WakeUp, name="quotas.tick_live_use")
 def tick_live_use() -> None:
     """Let reservations follow their pods."""
     live_use.sweep_live_use(
@@ -33,7 +34,7 @@ def tick_live_use() -> None:
     )
 
 
-@shared_task(name="quotas.tick_repair")
+@shared_task(base=WakeUp, name="quotas.tick_repair")
 def tick_repair() -> None:
     """Compare counters with their reservations, and read what months have used."""
     at = timezone.now()

@@ -17,6 +17,7 @@ from quotas.services import preemption_running, preemption_stepping, preemption_
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
 from tenants.services.turns import take_turns
+from tenants.services.wakeups import WakeUp
 
 PREEMPTING_SECONDS_MAX: Final = 45
 """With the longest turn after it, a tick still ends before Celery's soft limit of 200 s."""
@@ -67,7 +68,7 @@ def preempt(
     return done + take_turns(in_time, step, event=PREEMPTION_CRASHED, at=at)
 
 
-@shared_task(name="quotas.tick_preemption")
+@shared_task(base=WakeUp, name="quotas.tick_preemption")
 def tick_preemption() -> None:
     """Take the next step of every running plan, and see who is over."""
     preempt(timezone.now())

@@ -8,6 +8,7 @@ from django.utils import timezone
 from quotas.services import request_clock
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
+from tenants.services.wakeups import WakeUp
 
 
 def look_after_requests(at: datetime, actor: Actor = ACTOR) -> int:
@@ -24,7 +25,7 @@ def look_after_requests(at: datetime, actor: Actor = ACTOR) -> int:
     )
 
 
-@shared_task(name="quotas.tick_requests")
+@shared_task(base=WakeUp, name="quotas.tick_requests")
 def tick_requests() -> None:
     """Do what time does to requests."""
     look_after_requests(timezone.now())

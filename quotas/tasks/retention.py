@@ -12,6 +12,7 @@ from django.utils import timezone
 from quotas.services import retention
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
+from tenants.services.wakeups import WakeUp
 
 FORGETTING_SECONDS_MAX: Final = 60
 """No batch begins later; what is left is found by the next tick."""
@@ -33,7 +34,7 @@ def forget(
     )
 
 
-@shared_task(name="quotas.tick_retention")
+@shared_task(base=WakeUp, name="quotas.tick_retention")
 def tick_retention() -> None:
     """Forget what is over for long."""
     forget(timezone.now())

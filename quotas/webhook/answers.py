@@ -123,6 +123,7 @@ def terms() -> Terms:
         unbound=settings.QUOTA_UNBOUND_NAMESPACES,
         burst_classes=frozenset(settings.BURST_PRIORITY_CLASSES),
         public_url=settings.PUBLIC_URL,
+        deadline_milliseconds=settings.ADMISSION_DEADLINE_SECONDS * 1_000,
     )
 
 

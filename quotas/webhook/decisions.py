@@ -25,12 +25,14 @@ class Terms:
         unbound: "allow" or "deny": pods of namespaces that no project has.
         burst_classes: PriorityClasses of preemptible pods.
         public_url: Where people reach this service, without a slash at the end.
+        deadline_milliseconds: How long one question may take.
     """
 
     ttl_seconds: int
     unbound: str
     burst_classes: frozenset[str]
     public_url: str
+    deadline_milliseconds: int
 
 
 @dataclass(frozen=True)

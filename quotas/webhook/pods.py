@@ -52,7 +52,11 @@ def decide_pod(review: Review, facts: AdmissionFacts, *, terms: Terms, at: datet
     if isinstance(weighed, Decision):
         return weighed
     verdict = admit(
-        question=weighed.question, at=at, ttl_seconds=terms.ttl_seconds, unbound=terms.unbound
+        question=weighed.question,
+        at=at,
+        ttl_seconds=terms.ttl_seconds,
+        unbound=terms.unbound,
+        deadline_milliseconds=terms.deadline_milliseconds,
     )
     return weighed.decision(verdict)
 

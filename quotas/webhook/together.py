@@ -37,6 +37,7 @@ class Together:
     def __init__(self, nanoseconds: int, clock: Callable[[], int]) -> None:
         """Connect with the first question."""
         self._nanoseconds = nanoseconds
+        self._deadline_milliseconds = nanoseconds * SHARE_OF_DEADLINE // 1_000_000
         self._clock = clock
         self._breaker = Breaker(clock)
         self._connection: psycopg.AsyncConnection | None = None
@@ -111,7 +112,11 @@ class Together:
         cut = _Cut(connection, self._left_seconds(end))
         try:
             with connections[DEFAULT_DB_ALIAS].wrap_database_errors:
-                return await admit_together(questions=questions, using=connection)
+                return await admit_together(
+                    questions=questions,
+                    using=connection,
+                    deadline_milliseconds=self._deadline_milliseconds,
+                )
         except Error as error:
             if is_away(error):
                 await self.close()
@@ -169,8 +174,10 @@ class _Cut:
 def own_parameters() -> dict[str, Any]:
     """Return what Django connects with, as psycopg takes it without Django's own ways.
 
-    The one statement of this connection is prepared, which Django leaves out unless told.
+    Values are put into statements on our side, and nothing is prepared: a pooler keeps no prepared
+    statement for whoever prepared it.
     """
-    told: dict[str, Any] = connections[DEFAULT_DB_ALIAS].get_connection_params()
-    own = {"cursor_factory", "context", "prepare_threshold"}
-    return {name: value for name, value in told.items() if name not in own}
+    known: dict[str, Any] = connections[DEFAULT_DB_ALIAS].get_connection_params()
+    own = {"context", "cursor_factory"}
+    kept = {name: value for name, value in known.items() if name not in own}
+    return {**kept, "cursor_factory": psycopg.AsyncClientCursor}

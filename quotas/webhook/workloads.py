@@ -162,6 +162,7 @@ class _Look:
             at=at,
             ttl_seconds=self.terms.ttl_seconds,
             unbound=self.terms.unbound,
+            deadline_milliseconds=self.terms.deadline_milliseconds,
         )
         if not verdict.is_allowed:
             place = place_of(self.review.namespace, self.facts, self.terms)

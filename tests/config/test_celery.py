@@ -11,6 +11,7 @@ from django.conf import settings
 
 import quotas.tasks
 from config.celery import (
+    QUEUES,
     TASK_SOFT_TIME_LIMIT_SECONDS,
     TASK_TIME_LIMIT_SECONDS,
     VISIBILITY_TIMEOUT_SECONDS,
@@ -19,6 +20,7 @@ from config.celery import (
 from quotas.services import loans
 from quotas.tasks import fair_use
 from tenants.models import SweepCrash
+from tenants.services.wakeups import WakeUp, queue_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 APPS = ("tenants", "metering", "quotas", "billing")
@@ -67,9 +69,7 @@ def test_every_beat_names_a_task_of_an_app_and_none_is_a_month_away() -> None:
         assert entry["task"] in app.tasks, name
         assert entry["task"].split(".")[1].startswith("tick_"), name
         assert 5 <= entry["schedule"] <= 3600, name
-        assert set(entry) <= {"task", "schedule", "options"}, "A tick carries no argument."
-        # A tick that nobody has taken when the next one comes is not worth taking.
-        assert set(entry.get("options", {})) <= {"expires"}, name
+        assert set(entry) == {"task", "schedule"}, "A wake-up carries no argument and no expiry."
 
 
 def test_retries_wait_in_the_tables_not_in_the_broker() -> None:
@@ -81,13 +81,14 @@ def test_retries_wait_in_the_tables_not_in_the_broker() -> None:
         assert not re.search(r"countdown|\beta=|\.retry\(|autoretry_for", source), path
 
 
-def test_the_names_of_tasks_stay_for_they_stand_in_messages_that_wait() -> None:
-    own = {name for name in app.tasks if name.startswith("quotas.")}
+def own_tasks() -> dict[str, WakeUp]:
+    for name in APPS:
+        import_module(f"{name}.tasks")
+    return {name: task for name, task in app.tasks.items() if name.split(".")[0] in APPS}
 
-    assert own == {
-        "quotas.apply_targets",
-        "quotas.check_targets",
-        "quotas.enforce_organization",
+
+def test_the_names_of_tasks_stay_for_they_stand_in_messages_that_wait() -> None:
+    assert {name for name in own_tasks() if name.startswith("quotas.")} == {
         "quotas.tick_enforcement",
         "quotas.tick_fair_use",
         "quotas.tick_live_use",
@@ -98,11 +99,20 @@ def test_the_names_of_tasks_stay_for_they_stand_in_messages_that_wait() -> None:
     }
 
 
-def test_hours_wait_in_a_queue_of_their_own_that_every_worker_serves_too() -> None:
-    assert {queue.name for queue in app.conf.task_queues} == {"celery", "metering"}
-    routes = app.amqp.router
-    assert routes.route({}, "metering.collect_window")["queue"].name == "metering"
-    assert routes.route({}, "quotas.tick_enforcement")["queue"].name == "celery"
+def test_each_kind_of_work_has_its_queue_and_a_worker_without_a_choice_serves_all() -> None:
+    assert [queue.name for queue in app.conf.task_queues] == list(QUEUES)
+    queues = {name: queue_of(name) for name in own_tasks()}
+
+    assert {name for name, queue in queues.items() if queue == "metering"} == {
+        "metering.collect_devices",
+        "metering.meter_windows",
+        "metering.recheck_windows",
+    }
+    assert {name for name, queue in queues.items() if queue == "short"} == {
+        "quotas.tick_enforcement",
+        "quotas.tick_live_use",
+        "tenants.tick_notifications",
+    }
 
 
 @pytest.mark.django_db

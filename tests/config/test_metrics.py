@@ -14,7 +14,7 @@ from quotas.models import EnforcementTarget
 from tenants.models import Cluster
 from tests.builders import MONTH_START, make_cluster, make_organization, make_project
 
-QUERIES = 21
+QUERIES = 22
 """One for each gauge, another for bypasses, and one for the clusters, whatever is in the tables."""
 
 Sample = tuple[str, tuple[tuple[str, str], ...]]

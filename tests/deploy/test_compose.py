@@ -13,7 +13,7 @@ from django.urls import resolve
 
 from config.admission_protocol import PROBE_PATHS
 from config.admission_worker import LEAVE_SECONDS
-from config.celery import app
+from config.celery import QUEUES, app
 from config.embedded.postgres import DATABASE, OWNER
 from config.env import SECRET_NAMES, Environment
 from config.management.commands.serve_admission import GRACEFUL_SECONDS
@@ -123,11 +123,11 @@ def test_migrations_run_on_the_owners_connection() -> None:
     assert databases["owner"]["USER"] == OWNER
 
 
-@pytest.mark.parametrize("name", ["worker", "beat"])
+@pytest.mark.parametrize("name", ["worker", "short-worker", "beat"])
 def test_every_command_of_celery_exists_and_takes_its_arguments(name: str) -> None:
     celery, flag, package, command, *arguments = service(name)["command"]
 
-    assert (celery, flag, package, command) == ("celery", "-A", "config", name)
+    assert (celery, flag, package, command) == ("celery", "-A", "config", name.rpartition("-")[2])
     found = celery_cli.commands[command]
     parent = click.Context(celery_cli, obj=None)
     parser = found.make_parser(parent)
@@ -135,10 +135,28 @@ def test_every_command_of_celery_exists_and_takes_its_arguments(name: str) -> No
     assert rest == []
 
 
-def test_a_worker_is_given_time_to_finish_its_tick() -> None:
-    grace = duration_seconds(service("worker")["stop_grace_period"])
+@pytest.mark.parametrize("name", ["worker", "short-worker"])
+def test_a_worker_is_given_time_to_finish_its_task(name: str) -> None:
+    grace = duration_seconds(service(name)["stop_grace_period"])
 
     assert grace > app.conf.worker_soft_shutdown_timeout
+
+
+def test_the_two_workers_serve_every_queue_between_them_each_under_a_name_of_its_own() -> None:
+    served: list[str] = []
+    for name in ("worker", "short-worker"):
+        given = dict(part.lstrip("-").split("=") for part in service(name)["command"][4:])
+        served += given["queues"].split(",")
+        assert given["hostname"] == f"{name}@%h"
+        assert f"--destination {name}@$$HOSTNAME" in service(name)["healthcheck"]["test"][1]
+
+    assert sorted(served) == sorted(QUEUES)
+
+
+def test_the_short_worker_has_a_process_for_each_kind_of_work_that_may_block() -> None:
+    short = [name for name, route in app.conf.task_routes.items() if route["queue"] == "short"]
+
+    assert f"--concurrency={len(short)}" in service("short-worker")["command"]
 
 
 def test_a_watcher_is_given_time_to_write_what_has_come() -> None:
@@ -186,7 +204,7 @@ def test_everybody_waits_for_the_migrations_and_they_for_the_database() -> None:
     healthy, done = "service_healthy", "service_completed_successfully"
 
     assert service("migrate")["depends_on"] == {"postgres": {"condition": healthy}}
-    for name in ("web", "worker", "beat", "watcher"):
+    for name in ("web", "worker", "short-worker", "beat", "watcher"):
         assert service(name)["depends_on"] == {
             "migrate": {"condition": done},
             "valkey": {"condition": healthy},

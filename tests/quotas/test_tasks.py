@@ -1,10 +1,10 @@
 """Ticks derive what is due and bring it into line, with Celery and without."""
 
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
-from kombu.exceptions import OperationalError
 from structlog.testing import capture_logs
 
 from quotas import tasks
@@ -12,7 +12,9 @@ from quotas.adapters import quota_enforcer
 from quotas.adapters.kubernetes import KubernetesQuotaEnforcer
 from quotas.adapters.simulated import SimulatedQuotaEnforcer
 from quotas.models import EnforcementTarget
+from quotas.selectors.enforcement import unread_target_ids
 from quotas.selectors.gauges import unapplied_targets
+from quotas.services import enforcement as services
 from quotas.services import loans, preemption_stepping
 from quotas.tasks import enforcement, fair_use, preemption
 from tenants.selectors.crashes import crashes_by_event
@@ -99,64 +101,51 @@ def test_a_crash_is_told_by_the_name_of_what_was_done(monkeypatch: pytest.Monkey
     assert crashes_by_event() == {"quotas.loans.crashed": 1, "quotas.preemption.crashed": 2}
 
 
-def test_the_tasks_do_the_same_some_targets_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[list[int]] = []
-    monkeypatch.setattr(tasks.apply_targets, "delay", sent.append)
+def test_a_wake_up_does_the_same_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enforcement, "TARGETS_PER_BATCH", 1)
+    applied: list[list[int]] = []
+    apply = services.apply_targets
+
+    def note(*, target_ids: list[int], **given: Any) -> int:  # noqa: ANN401 - Passed on.
+        applied.append(target_ids)
+        return apply(target_ids=target_ids, **given)
+
+    monkeypatch.setattr(services, "apply_targets", note)
 
     tasks.tick_enforcement()
-    for batch in sent:
-        tasks.apply_targets(batch)
-        tasks.check_targets(batch)
 
-    told = [pk for batch in sent for pk in batch]
-    assert sorted(told) == sorted(EnforcementTarget.objects.values_list("pk", flat=True))
+    targets = EnforcementTarget.objects.order_by("pk").values_list("pk", flat=True)
+    assert applied == [[pk] for pk in targets]
     assert unapplied_targets() == {"ampere": 0, "hopper": 0}
 
 
-def test_without_a_broker_the_work_stays_due(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: list[int]) -> None:
-        raise OperationalError
+def test_a_target_whose_reading_crashes_waits_behind_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Broken(SimulatedQuotaEnforcer):
+        def read(self, endpoint, namespace):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+            if namespace == "llm":
+                raise ZeroDivisionError
+            return super().read(endpoint, namespace)
 
-    monkeypatch.setattr(tasks.apply_targets, "delay", refuse)
+    tasks.tick(AT)
+    monkeypatch.setattr(enforcement, "quota_enforcer", lambda _: Broken())
+    later = AT + timedelta(minutes=10)
 
-    tasks.tick_enforcement()
+    assert tasks.tick(later) == 2
 
-    assert unapplied_targets() == {"ampere": 0, "hopper": 2}
-
-
-def test_messages_carry_some_targets_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[list[int]] = []
-    monkeypatch.setattr(enforcement, "TARGETS_PER_TASK", 1)
-    monkeypatch.setattr(tasks.apply_targets, "delay", sent.append)
-
-    tasks.tick_enforcement()
-
-    assert [len(batch) for batch in sent] == [1, 1]
+    assert unread_target_ids(at=later, limit=9) == []
+    assert crashes_by_event() == {"quotas.enforcement.crashed": 1}
 
 
-def test_a_hint_brings_one_organization_into_line_and_leaves_the_others(cast: Cast) -> None:
-    bind(make_cluster("blackwell"), "virus", cast.virus)
-    make_limit(cast.umbrella, units=2)
-
-    tasks.enforce_organization(str(cast.acme.pk))
-
-    live = {
-        name: quota.hard[GPU]
-        for name, quota in SimulatedQuotaEnforcer.cluster("hopper").quotas.items()
-    }
-    assert live == {"llm": 8, "vision": 4}
-    assert SimulatedQuotaEnforcer.cluster("blackwell").quotas == {}
-    assert not EnforcementTarget.objects.filter(namespace="virus").exists()
-
-
-def test_a_hint_raises_what_waited_for_a_lowered_share_in_the_same_breath(cast: Cast) -> None:
+def test_a_wake_up_raises_what_waited_for_a_lowered_share_at_once(cast: Cast) -> None:
     make_limit(cast.acme, units=12)
     cluster = SimulatedQuotaEnforcer.cluster("hopper")
-    tasks.enforce_organization(str(cast.acme.pk))
+    tasks.tick_enforcement()
     cast.llm.quota_limits.update(limit_units=2)
     cast.vision.quota_limits.update(limit_units=10)
 
-    tasks.enforce_organization(str(cast.acme.pk))
+    tasks.tick_enforcement()
 
     assert {name: quota.hard[GPU] for name, quota in cluster.quotas.items()} == {
         "llm": 2,

@@ -21,6 +21,9 @@ import metering.tasks
 import quotas.tasks
 import tenants.tasks
 from tenants.domain.actors import system_actor
+from tenants.domain.refusals import ClockOffError
+from tenants.selectors.clock import database_now
+from tenants.services.clock import require_clock
 from tenants.services.turns import take_turn
 
 ROUNDS_MAX: Final = 100
@@ -30,6 +33,7 @@ ACTOR: Final = system_actor("manage.tick")
 TICKS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("metering", metering.tasks.tick),
     ("rechecks", metering.tasks.recheck),
+    ("devices", metering.tasks.measure_devices),
     ("waste", metering.tasks.derive),
     ("requests", quotas.tasks.look_after_requests),
     ("live use", quotas.tasks.look_after_live_use),
@@ -90,8 +94,13 @@ class Command(BaseCommand):
         """Run the rounds and print a line per app.
 
         Raises:
-            CommandError: Some steps failed; everything else is done.
+            CommandError: Some steps failed, and everything else is done; or the clock of this
+                process is far off the database's, and nothing was done.
         """
+        try:
+            require_clock(timezone.now)
+        except ClockOffError as error:
+            raise CommandError(f"{error.message} {error.advice}") from error
         account = Account({app: Counter() for app, _ in TICKS})
         for _ in range(1 if options["once"] else ROUNDS_MAX):
             if not _make_round(account):
@@ -112,7 +121,7 @@ def _make_round(account: Account) -> bool:
     for app, tick in TICKS:
         if app in account.failed:
             continue
-        at = timezone.now()
+        at = database_now()
         event = f"tick.{app.replace(' ', '_')}.failed"
         deed = partial(_take, tick, at=at)
         done = take_turn(deed, otherwise=None, event=event, key="", at=at)

@@ -7,7 +7,7 @@ from threading import Barrier
 
 import psycopg
 import pytest
-from django.db import connection, connections
+from django.db import OperationalError, connection, connections
 
 from config.embedded.postgres import APP, EmbeddedPostgres
 from quotas.domain.errors import QuotaHierarchyBrokenError, QuotaRequestDecidedError
@@ -115,17 +115,19 @@ def test_the_organization_is_locked_before_anything_is_read_to_be_judged() -> No
     assert statements.index(locked[-1]) < first_read
 
 
-def test_one_plan_at_a_time_is_enough(postgres: EmbeddedPostgres, committed_db: str) -> None:
+def test_a_plan_waits_for_the_one_under_way_which_may_have_read_old_limits(
+    postgres: EmbeddedPostgres, committed_db: str
+) -> None:
     cast = make_cast()
     bind(make_cluster(), "llm", cast.llm)
     make_limit(cast.acme, cast.llm)
 
     with psycopg.connect(postgres.url(role=APP, database=committed_db)) as other:
         other.execute("SELECT pg_advisory_xact_lock(%s)", [REFRESH_LOCK])
-        meanwhile = refresh_targets(at=AT, actor=system_actor("tests"))
-    afterwards = refresh_targets(at=AT, actor=system_actor("tests"))
+        with pytest.raises(OperationalError, match="lock timeout"):
+            refresh_targets(at=AT, actor=system_actor("tests"))
 
-    assert (meanwhile, afterwards) == (0, 1)
+    assert refresh_targets(at=AT, actor=system_actor("tests")) == 1
 
 
 def test_two_removals_at_once_remove_one() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
+from django.conf import settings
 from django.db import connections
 
 from config.admission_wsgi import only_admission
@@ -19,17 +20,20 @@ PATIENCE_SECONDS = 2
 
 @contextmanager
 def connected_as_admission(deadline_seconds: int) -> Iterator[None]:
-    """Let connections made meanwhile be those of a process with such a deadline."""
+    """Let connections and questions meanwhile be those of a process with such a deadline."""
     current = connections["default"].settings_dict
     known = current["OPTIONS"]
     connections["default"].close()
-    told = only_admission({"default": current}, deadline_seconds)["DATABASES"]["default"]
+    told = only_admission({"default": current})["DATABASES"]["default"]
     current["OPTIONS"] = told["OPTIONS"]
+    usual = settings.ADMISSION_DEADLINE_SECONDS
+    settings.ADMISSION_DEADLINE_SECONDS = deadline_seconds
     try:
         yield
     finally:
         connections["default"].close()
         current["OPTIONS"] = known
+        settings.ADMISSION_DEADLINE_SECONDS = usual
 
 
 def is_given_up(superuser_url: str) -> bool:

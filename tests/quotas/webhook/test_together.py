@@ -47,9 +47,11 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     carried: list[int] = []
 
     async def noting(
-        *, questions: Sequence[str], using: psycopg.AsyncConnection
+        *,
+        questions: Sequence[str],
+        **given: Any,  # noqa: ANN401 - As it takes them.
     ) -> Collection[int]:
-        numbers = await admit_together(questions=questions, using=using)
+        numbers = await admit_together(questions=questions, **given)
         carried.append(len(numbers))
         return numbers
 
@@ -293,24 +295,26 @@ def test_a_connection_that_takes_long_is_there_for_a_later_turn(
     assert counted(limit) == (0, 1, 0, 0)
 
 
-def test_the_statement_is_prepared_once(
+def test_no_statement_is_prepared_and_no_limit_stays(
     place: tuple[Cluster, QuotaLimit], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster, _ = place
     seen: list[tuple[Any, ...]] = []
 
     async def looking(
-        *, questions: Sequence[str], using: psycopg.AsyncConnection
+        *,
+        questions: Sequence[str],
+        **given: Any,  # noqa: ANN401 - As it takes them.
     ) -> Collection[int]:
-        numbers = await admit_together(questions=questions, using=using)
-        found = await using.execute("SELECT statement FROM pg_prepared_statements", prepare=False)
-        seen[:] = await found.fetchall()
+        numbers = await admit_together(questions=questions, **given)
+        for asked_of in ("SHOW lock_timeout", "SELECT count(*) FROM pg_prepared_statements"):
+            seen.extend(await (await given["using"].execute(asked_of)).fetchall())
         return numbers
 
     monkeypatch.setattr(module, "admit_together", looking)
 
     assert answers(*pods(cluster, 3)) == ["allowed"] * 3
-    assert seen == [("SELECT quotas_admit_many($1::jsonb)",)]
+    assert seen == [("2s",), (0,)]
 
 
 def test_a_fault_of_ours_leaves_each_to_ask_alone(
@@ -335,11 +339,13 @@ def test_a_ledger_that_is_busy_after_it_was_away_is_asked_again(
     now = [0]
 
     async def troubled(
-        *, questions: Sequence[str], using: psycopg.AsyncConnection
+        *,
+        questions: Sequence[str],
+        **given: Any,  # noqa: ANN401 - As it takes them.
     ) -> Collection[int]:
         if errors:
             raise errors.pop(0)
-        return await admit_together(questions=questions, using=using)
+        return await admit_together(questions=questions, **given)
 
     monkeypatch.setattr(module, "admit_together", troubled)
 

@@ -1,0 +1,250 @@
+"""Wake-ups: messages which say that a kind of work may be due, at most one a worker slot.
+
+PostgreSQL says what is due; a message carries no row. Its publisher deduplicates it, so that it
+needs no expiry: however slow the workers are, as many messages wait as there are kinds of work,
+and each of them makes a worker do what it can in its time. See ADR 0030.
+"""
+
+import atexit
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from threading import Lock, Thread
+from typing import Any, ClassVar, Final
+from uuid import uuid4
+
+import structlog
+from celery import Task, current_app
+from django.db import transaction
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+from kombu.messaging import Producer
+from redis import Redis
+from redis.exceptions import RedisError
+
+from tenants.services.clock import require_clock
+
+SLICE_SECONDS: Final = 10
+"""A worker begins no further row after this; it queues itself again behind the other kinds."""
+KEY_SECONDS: Final = 60
+"""A wake-up that was lost with its key set, such as by a power cut of Valkey, is late by this."""
+INSPECTED_MAX: Final = 1_000
+"""Far more than there are kinds of work; beyond are only messages that are not ours."""
+CLOSING_SECONDS_MAX: Final = 2
+"""A broker that answers takes a wake-up within milliseconds; no ending process waits longer."""
+
+log = structlog.get_logger(__name__)
+
+
+class WakeUp(Task):  # type: ignore[misc] # Celery has no types.
+    """A kind of work. Its function does what is due, and yields after each row it has done.
+
+    A function that yields nothing is one bounded sweep. `slots` says how many workers may be at it
+    at once; all but the first are woken only while a worker is free.
+    """
+
+    abstract = True
+    typing = False  # The message's only argument is its slot, which functions do not take.
+    slots: ClassVar[int] = 1
+
+    def __call__(self, slot: int = 0) -> None:
+        """Do what is due until nothing is left or the time is up; called directly, do all of it.
+
+        The key goes before the tables are read: what becomes due from then on is published anew.
+
+        Raises:
+            ClockOffError: The clock of this process is far off the database's.
+        """
+        is_message = not (self.request.called_directly or self.request.is_eager)
+        if is_message:
+            _take(self.name, slot=slot)
+        require_clock(timezone.now)  # noqa: TID251 - Here every task is entered.
+        until = time.monotonic() + SLICE_SECONDS
+        with _rows(self.run()) as rows:
+            for number, _ in enumerate(rows):
+                if not is_message:
+                    continue
+                if time.monotonic() >= until:
+                    wake(self.name, slot=slot)
+                    return
+                if number == 0 and slot + 1 < self.slots:
+                    wake(self.name, slot=slot + 1)
+
+    def apply_async(
+        self,
+        args: Iterable[int] | None = None,
+        kwargs: object = None,  # noqa: ARG002 - Celery's signature.
+        task_id: str | None = None,  # noqa: ARG002 - As above.
+        producer: Producer | None = None,
+        **_: Any,  # noqa: ANN401 - As above.
+    ) -> None:
+        """Publish, deduplicated: beat and everything else that sends a task comes here."""
+        wake(self.name, slot=next(iter(args or ()), 0), producer=producer)
+
+
+@contextmanager
+def _rows(done: Iterator[object] | None) -> Iterator[Iterable[object]]:
+    if done is None:
+        yield ()
+        return
+    with closing(done) as rows:  # type: ignore[type-var] # Functions that yield make generators.
+        yield rows
+
+
+def wake(kind: str, *, slot: int = 0, producer: Producer | None = None) -> bool:
+    """Queue a wake-up unless one waits for that slot; return whether it was queued.
+
+    The key answers for a minute; then the queue itself is asked, so that a wake-up that waits for
+    long is not doubled. A broker that is away is logged and no error: the tables keep the work.
+
+    Args:
+        kind: Name of the task.
+        slot: Which worker slot; all but the first are only queued while nothing waits.
+        producer: Whose connection is used; one of the process's pool when it is None.
+    """
+    key = _key(kind, slot)
+    try:
+        with current_app.producer_or_acquire(producer) as publisher:
+            client = publisher.channel.client
+            queue = queue_of(kind)
+            if slot and client.llen(queue):
+                return False
+            if not client.set(key, 1, nx=True, ex=KEY_SECONDS) or _waits(client, queue, key=key):
+                return False
+            current_app.send_task(
+                kind,
+                args=[slot],
+                task_id=f"{key}:{uuid4()}",
+                producer=publisher,
+                retry=False,
+                ignore_result=True,
+            )
+    except (OperationalError, RedisError) as error:
+        log.warning("wakeup.not_sent", kind=kind, reason=type(error).__name__)
+        return False
+    return True
+
+
+def queue_of(kind: str) -> str:
+    """Return the name of the queue in which wake-ups of a kind wait."""
+    return str(current_app.amqp.router.route({}, kind)["queue"].name)
+
+
+def wake_ages(client: Redis, queues: Iterable[str]) -> dict[str, int | None]:
+    """Return how many seconds ago a worker last took a wake-up, by queue; None where none did."""
+    now, _ = client.time()
+    taken = {queue: client.get(_taken_key(queue)) for queue in queues}
+    return {queue: None if at is None else max(0, now - int(at)) for queue, at in taken.items()}
+
+
+def _take(kind: str, *, slot: int) -> None:
+    """Clear the key of a wake-up, and note when its queue was last served, by Valkey's clock."""
+    try:
+        with current_app.producer_or_acquire() as publisher:
+            client = publisher.channel.client
+            client.delete(_key(kind, slot))
+            client.set(_taken_key(queue_of(kind)), client.time()[0])
+    except (OperationalError, RedisError) as error:
+        log.warning("wakeup.not_cleared", kind=kind, reason=type(error).__name__)
+
+
+def _waits(client: Redis, queue: str, *, key: str) -> bool:
+    """Whether a wake-up with that key is in the queue; its id begins with the key."""
+    begin_of_id = f'"{key}:'.encode()
+    return any(begin_of_id in message for message in client.lrange(queue, 0, INSPECTED_MAX - 1))
+
+
+def _key(kind: str, slot: int) -> str:
+    return f"wake:{kind}:{slot}"
+
+
+def _taken_key(queue: str) -> str:
+    return f"taken:{queue}"
+
+
+def wake_after_commit(kind: str) -> None:
+    """Queue a wake-up soon after the transaction commits, and nothing when it rolls back."""
+    transaction.on_commit(lambda: PUBLISHER.publish(kind))
+
+
+class BackgroundPublisher:
+    """Publishes beside: a request does not wait for a broker that is away.
+
+    A client of the broker takes seconds to give up. One wake-up is enough for each kind. The thread
+    ends when nothing waits, and with `close`; what is not published by then is left to beat.
+    """
+
+    def __init__(self) -> None:
+        """Nothing waits."""
+        self.reset()
+
+    def reset(self) -> None:
+        """Start empty: in a forked process no thread runs, and no lock is ever released."""
+        self._lock = Lock()
+        self._waiting: dict[str, None] = {}
+        self._thread: Thread | None = None
+        self._is_open = True
+        self._is_logged = False
+
+    def publish(self, kind: str) -> None:
+        """Have a wake-up published soon; after `close` it is left to beat."""
+        with self._lock:
+            if not self._is_open:
+                return
+            self._waiting[kind] = None
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = Thread(target=self._publish_all, name="wake-ups", daemon=True)
+                self._thread.start()
+
+    @property
+    def is_publishing(self) -> bool:
+        """Whether its thread is at work."""
+        return self._thread is not None
+
+    def wait(self) -> None:
+        """Wait until every wake-up so far was published or given up."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def close(self, *, seconds_max: int = CLOSING_SECONDS_MAX) -> None:
+        """Publish no more, end the thread, and log how many were left; twice is nothing.
+
+        Args:
+            seconds_max: How long the one that is being published is waited for.
+        """
+        with self._lock:
+            if self._is_logged:
+                return
+            self._is_open = False
+            left = len(self._waiting)
+            self._waiting.clear()
+            thread = self._thread
+        if thread is not None:
+            thread.join(timeout=seconds_max)
+        with self._lock:
+            is_stuck = self._thread is not None
+            self._is_logged = True
+        if left or is_stuck:
+            log.warning("wakeup.left", wakeups=left + is_stuck)
+
+    def _publish_all(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                kind = next(iter(self._waiting))
+                del self._waiting[kind]
+            try:
+                wake(kind)
+            except Exception:
+                # A mistake with one kind must not leave the others in a thread that has ended.
+                log.exception("wakeup.crashed", kind=kind)
+
+
+PUBLISHER: Final = BackgroundPublisher()
+# Handlers of this kind run while threads and logs are still there.
+atexit.register(PUBLISHER.close)
+os.register_at_fork(after_in_child=PUBLISHER.reset)

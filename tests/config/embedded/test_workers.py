@@ -1,0 +1,267 @@
+"""Real workers and beats over a real Valkey and PostgreSQL: loaded, starved, and fed rubbish."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import redis
+from django.db import transaction
+
+from config.celery import QUEUES, app
+from config.embedded.postgres import APP, OWNER, EmbeddedPostgres
+from config.embedded.programs import wait_until
+from config.embedded.stack import Stack
+from metering.adapters.simulated_cluster.demo_tenancy import namespaces_of
+from metering.domain.window import window_containing
+from metering.models import MeteringWindow, UsageRecord
+from metering.services.windows import open_due_windows
+from quotas.models import QuotaCounter
+from quotas.services.counters import open_counter
+from tenants.models import Cluster
+from tenants.selectors.crashes import crashes_by_event
+from tests.builders import bind, make_cluster
+from tests.cast import make_cast
+from tests.quotas.builders import hold, make_limit
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("committed_db")]
+WORKING = "tests.config.embedded.working"
+CLUSTER = "hopper"
+PATIENCE_SECONDS = 300
+STARVED_SHARE = 0.1
+PULSE_SECONDS = 0.5
+
+
+class Site:
+    """A broker, and as many workers and beats as a test starts, over the test's database."""
+
+    def __init__(self, stack: Stack) -> None:
+        """Start the broker."""
+        self.stack = stack
+        stack.start_datastores()
+        self.client = redis.Redis.from_url(stack.environment["REDIS_URL"])
+
+    def celery(self, name: str, *arguments: str, **environment: str) -> None:
+        """Start one part of Celery under a name of its own."""
+        self.stack.environment |= environment
+        quiet = ("--without-gossip", "--without-mingle", "--loglevel", "INFO")
+        own = ("-n", f"{name}@%h", *quiet) if arguments[0] == "worker" else ()
+        command = ("-W", "ignore", "-m", "celery", "-A", WORKING, *arguments, *own)
+        self.stack.start(self.stack.python_program(name, *command))
+
+    def worker(self, name: str = "worker", *, processes: int = 1, **environment: str) -> None:
+        """Start a worker that meters."""
+        self.celery(name, "worker", "-Q", "celery,metering", "-c", str(processes), **environment)
+
+    def short_worker(self, name: str = "short-worker") -> None:
+        """Start a worker for the short kinds."""
+        self.celery(name, "worker", "-Q", "short", "-c", "3")
+
+    def beat(self, name: str = "beat") -> None:
+        """Start a beat."""
+        self.celery(name, "beat", "-s", str(self.stack.state / name), "--pidfile=")
+
+    def tick_once(self) -> None:
+        """Open the due hours and wake the workers that meter, from a process that then ends."""
+        script = (
+            "import django; django.setup(); import config.celery\n"
+            "from metering.tasks import tick_windows; tick_windows()\n"
+        )
+        program = self.stack.python_program("tick", "-W", "ignore", "-c", script)
+        subprocess.run(program.command, env=program.environment, cwd=program.cwd, check=True)
+
+    def waiting(self) -> int:
+        """Return how many messages wait in all queues."""
+        return sum(self.client.llen(queue) for queue in QUEUES)
+
+    def log(self, name: str) -> str:
+        """Return what a part has logged."""
+        return self.stack.log(name).read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def site(state: Path, postgres: EmbeddedPostgres, committed_db: str) -> Iterator[Site]:
+    """Give a site on the test's own database, with simulated usage of the last days."""
+    options = {"month_start": window_containing(datetime.now(UTC) - timedelta(days=4)).isoformat()}
+    outside = {
+        **os.environ,
+        "DATABASE_URL": postgres.url(role=APP, database=committed_db),
+        "DATABASE_OWNER_URL": postgres.url(role=OWNER, database=committed_db),
+        "USAGE_SOURCE": "simulated",
+        "USAGE_SOURCE_OPTIONS": json.dumps(options),
+    }
+    with Stack(state, outside=outside) as stack:
+        yield Site(stack)
+
+
+def due_hours(hours: int, *, slug: str = CLUSTER) -> Cluster:
+    """Register a cluster of which so many hours are due."""
+    now = datetime.now(UTC)
+    begin = window_containing(now - timedelta(hours=hours, minutes=16))
+    return make_cluster(slug, metered_from=begin, scrape_interval_seconds=120)
+
+
+def sealed() -> int:
+    return MeteringWindow.objects.filter(state="sealed").count()
+
+
+def is_metered() -> bool:
+    """Whether hours were opened and none is left."""
+    windows = MeteringWindow.objects.all()
+    return windows.exists() and not windows.exclude(state="sealed").exists()
+
+
+def until(holds: Callable[..., bool], *, seconds: float = PATIENCE_SECONDS) -> None:
+    """Wait for something."""
+    assert wait_until(holds, timeout_seconds=seconds)
+
+
+def test_what_waited_for_three_minutes_is_metered_and_not_thrown_away(site: Site) -> None:
+    due_hours(6)
+    site.tick_once()
+
+    site.worker(CLOCK_AHEAD_SECONDS="200")
+
+    until(is_metered)
+    until(lambda: site.waiting() == 0)
+
+
+def test_a_starved_worker_meters_at_its_rate_and_its_queue_does_not_grow(site: Site) -> None:
+    due_hours(8)
+    site.worker(WINDOW_SECONDS="0.2")
+    for name in ("beat-1", "beat-2"):
+        site.beat(name)
+    until(lambda: "ready." in site.log("worker"))
+    kinds = len(app.conf.beat_schedule) + 2
+    group = site.stack.supervisor.pids()["worker"]
+    waited = [0]
+    began = time.monotonic()
+    while not is_metered():
+        assert time.monotonic() - began < PATIENCE_SECONDS
+        for number, share in ((signal.SIGCONT, STARVED_SHARE), (signal.SIGSTOP, 1 - STARVED_SHARE)):
+            os.killpg(group, number)
+            time.sleep(PULSE_SECONDS * share)
+        waited.append(site.waiting())
+
+    os.killpg(group, signal.SIGCONT)
+    assert max(waited) <= kinds
+    assert set(MeteringWindow.objects.values_list("fence", flat=True)) == {1}
+
+
+def test_live_use_runs_while_metering_is_saturated(site: Site) -> None:
+    cast = make_cast()
+    cluster = due_hours(72)
+    bind(cluster, "llm", cast.llm)
+    with transaction.atomic():
+        open_counter(limit=make_limit(cast.acme), at=datetime.now(UTC))
+    site.worker(processes=2, WINDOW_SECONDS="20")
+    site.short_worker()
+    site.beat()
+    until(lambda: MeteringWindow.objects.filter(state="collecting").count() == 2)
+
+    for number in range(1, 4):
+        hold(cluster, "llm")
+        until(lambda units=number: QuotaCounter.objects.get().held_units == units, seconds=15)
+
+    assert MeteringWindow.objects.filter(state="open").exists(), "Metering is no longer saturated."
+
+
+def test_two_sets_of_workers_and_beats_do_everything_once(site: Site) -> None:
+    cast = make_cast()
+    for slug in (CLUSTER, "ampere"):
+        cluster = due_hours(12, slug=slug)
+        for namespace in namespaces_of(slug):
+            bind(cluster, namespace.name, cast.llm)
+    for number in (1, 2):
+        site.worker(f"worker-{number}", processes=2)
+        site.short_worker(f"short-worker-{number}")
+        site.beat(f"beat-{number}")
+    waited = [0]
+
+    def is_over() -> bool:
+        waited.append(site.waiting())
+        return is_metered()
+
+    until(is_over)
+
+    windows = MeteringWindow.objects.all()
+    assert set(windows.values_list("fence", flat=True)) == {1}
+    assert max(waited) <= len(app.conf.beat_schedule) + 4
+    assert UsageRecord.objects.count() > windows.count()
+    assert UsageRecord.objects.count() == sum(windows.values_list("record_count", flat=True))
+    assert crashes_by_event() == {}
+    assert open_due_windows(at=datetime.now(UTC)) == 0
+
+
+RUBBISH = (
+    b"no JSON",
+    b"\xff\xfe",
+    b"[" * 100_000,
+    b"{}",
+    b"[1, 2]",
+    b'"text"',
+    b"null",
+    b'{"properties": {}}',
+    b'{"properties": {"delivery_tag": "1"}, "body": "e30="}',
+    b'{"properties": {"delivery_tag": [1], "delivery_info": {"exchange": "", "routing_key": "x"}}}',
+)
+
+
+def envelope(number: int, **changed: object) -> bytes:
+    """Return a message as Celery writes it, with some parts changed."""
+    properties = {
+        "delivery_tag": f"tag-{number}",
+        "delivery_info": {"exchange": "", "routing_key": "metering"},
+        "body_encoding": "base64",
+    }
+    message = {
+        "body": "W1tdLCB7fSwge31d",
+        "content-encoding": "utf-8",
+        "content-type": "application/json",
+        "headers": {"task": "metering.meter_windows", "id": f"id-{number}", "lang": "py"},
+        "properties": properties,
+    }
+    return json.dumps(message | changed).encode()
+
+
+def unreadable() -> list[bytes]:
+    """Return fifty messages of which each would end a worker, or fail."""
+    headers = {"task": "metering.meter_windows", "id": "1"}
+    kinds = [
+        *RUBBISH,
+        envelope(1, **{"content-type": "application/x-python-serialize"}),
+        envelope(2, body="e30"),
+        envelope(3, body="bm90IEpTT04="),
+        envelope(4, headers=[]),
+        envelope(5, headers={"task": "metering.collect_window", "id": "5", "lang": "py"}),
+        envelope(6, headers={"task": "nothing"}),
+        envelope(7, headers={**headers, "eta": "never"}),
+        envelope(8, headers={**headers, "timelimit": "long"}),
+        envelope(9, body="W1sxLCAyLCAzXSwge30sIHt9XQ=="),
+        envelope(10, headers={**headers, "compression": "none of ours"}),
+    ]
+    return [kinds[number % len(kinds)] for number in range(50)]
+
+
+def test_fifty_unreadable_messages_end_no_worker_and_are_counted(site: Site) -> None:
+    due_hours(4)
+    site.worker()
+    until(lambda: "ready." in site.log("worker"))
+    before = site.stack.supervisor.pids()["worker"]
+
+    site.client.lpush("metering", *unreadable())
+    site.tick_once()
+
+    until(is_metered)
+    until(lambda: crashes_by_event().get("broker.message.dropped", 0) >= 45)
+    assert site.stack.supervisor.pids()["worker"] == before
+    until(lambda: site.waiting() == 0)
+    until(lambda: site.client.hlen("unacked") == 0)
+    counted = crashes_by_event()
+    assert counted.pop("broker.message.dropped") + sum(counted.values()) == 50
+    assert set(counted) <= {"metering.meter_windows.failed"}
