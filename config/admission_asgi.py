@@ -222,7 +222,7 @@ def make_application(threads: int) -> Application:
         threads: For what waits for the database by itself.
     """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.production")
-    told = only_admission(settings.DATABASES, settings.ADMISSION_DEADLINE_SECONDS)
+    told = only_admission(settings.DATABASES)
     for name, value in told.items():
         setattr(settings, name, value)
     django.setup(set_prefix=False)

@@ -11,36 +11,24 @@ Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
 CONNECT_SECONDS = 2
 """The least that libpq honours."""
-CHECK_MILLISECONDS = 100
-"""How often a statement that runs looks whether its connection was cut: it then undoes its work."""
 
 
-def only_admission(databases: dict[str, Any], deadline_seconds: int) -> dict[str, Any]:
-    """Return the settings that differ here: own URLs, no middleware, and short patience.
+def only_admission(databases: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that differ here: own URLs, no middleware, and connections that stay.
 
-    The ledger gives up by itself before the deadline, so what is answered as undecided is not
-    counted afterwards. A connection is not asked whether it lives before every question: that
-    would be a round trip each. One that died is replaced, and the question asked again.
+    A connection is not asked whether it lives before every question: that would be a round trip
+    each. One that died is replaced, and the question asked again.
 
     Args:
         databases: Django's setting, as every other process has it.
-        deadline_seconds: How long one question may take.
     """
     default = databases["default"]
-    deadline_milliseconds = 1_000 * deadline_seconds
-    options = (
-        f"-c lock_timeout={deadline_milliseconds // 2}"
-        f" -c statement_timeout={deadline_milliseconds * 3 // 4}"
-        f" -c client_connection_check_interval={CHECK_MILLISECONDS}"
-        f" -c idle_in_transaction_session_timeout={deadline_milliseconds * 3 // 2}"
-    )
     admission = {
         **default,
         "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": False,
         "OPTIONS": {
             **default["OPTIONS"],
-            "options": options,
             "connect_timeout": CONNECT_SECONDS,
             "application_name": "gpu-ledger-admission",
         },

@@ -6,7 +6,7 @@ at once. `X_FILE` variables, as container secrets use them, are read by `read_se
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -33,6 +33,8 @@ SECRET_NAMES = (
 MAIL_URL = r"^$|^(smtp|smtps)://[!-~]+$|^console:$"
 """`smtp://user:password@host:587?starttls=true`, `smtps://...`, `console:`; escapes as in URLs."""
 
+REPLACED: Mapping[str, str] = {"MINIMUM_COVERAGE": "HOLE_SECONDS_MAX"}
+"""Variables that are no longer read, and what is set instead."""
 RECHECK_SECONDS_MIN = 600
 """Sooner than this after its end nothing is sealed."""
 
@@ -107,15 +109,15 @@ class Environment(BaseSettings):
     """Certificates to trust for webhooks, beside the system's."""
     WINDOW_LATENESS_SECONDS: int = Field(default=900, ge=60, le=86_400)
     """How long after its end a window is first collected; also the grace before an invoice."""
-    MINIMUM_COVERAGE: Decimal = Field(default=Decimal("0.98"), gt=0, le=1)
-    """The least share of expected scrapes with which a window may be sealed unattended."""
+    HOLE_SECONDS_MAX: int = Field(default=180, ge=0, le=600)
+    """The longest hole in the observations of an hour with which it is sealed unattended."""
     GAP_POLICY: Literal["wait", "accept", "waive", "last_known", "hold"] = "wait"
     """What becomes of an hour that nobody saw well enough; "wait" leaves it to a person."""
     WASTE_THRESHOLDS: Annotated[dict[str, Any], NoDecode] = Field(default_factory=dict)
     """JSON: thresholds of waste to replace, such as `{"idle_hours": 2}`."""
     RECHECK_SECONDS: Annotated[tuple[int, ...], NoDecode] = (3_600, 21_600, 86_400)
     """How long after its end a sealed hour is looked at again, once each."""
-    RECHECK_RETENTION_SECONDS: int = Field(default=1_209_600, ge=86_400, le=31_536_000)
+    RECHECK_RETENTION_SECONDS: int = Field(default=31_536_000, ge=86_400, le=315_360_000)
     """Age from which an hour is not looked at again: how long Prometheus keeps its samples."""
     POST_LATE_USAGE: bool = True
     """Whether usage that is told late is posted by itself; else a person decides on it."""
@@ -189,10 +191,18 @@ class Environment(BaseSettings):
         """
         read_secret_files()
         given: dict[str, Any] = {k: v for k, v in defaults.items() if k not in os.environ}
+        replaced = [
+            f"{name}: it is no longer read. Remove it, and set {successor} instead."
+            for name, successor in REPLACED.items()
+            if name in os.environ
+        ]
         try:
-            return cls(**given)
+            found = cls(**given)
         except ValidationError as error:
-            raise EnvironmentInvalidError(_sentences(error)) from None
+            raise EnvironmentInvalidError(_told([*replaced, *_sentences(error)])) from None
+        if replaced:
+            raise EnvironmentInvalidError(_told(replaced))
+        return found
 
 
 def _clients(part: str) -> tuple[str, tuple[str, ...]]:
@@ -224,12 +234,11 @@ def read_secret_files() -> None:
         raise EnvironmentInvalidError(_told(problems))
 
 
-def _sentences(error: ValidationError) -> str:
-    lines = [
+def _sentences(error: ValidationError) -> list[str]:
+    return [
         f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
         for problem in error.errors(include_url=False, include_input=False)
     ]
-    return _told(lines)
 
 
 def _told(problems: Sequence[str]) -> str:

@@ -1,25 +1,33 @@
 """Health: is this process alive, and could the service do its work right now.
 
 `/healthz` asks nobody else. `/readyz` asks the database what must hold before one request is let
-in; the broker's state is told, but a silent broker only makes things later.
+in; the broker's state is told, but a silent broker only makes things later. So are workers whose
+clocks are off: they refuse their own work, and requests are served meanwhile.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
 
-from config.celery import app
+from config.celery import QUEUES, app
+from tenants.selectors.clock import clocks_off, offset_sentence, read_clock
+from tenants.services.clock import REFUSED_SECONDS
+from tenants.services.wakeups import wake_ages
 
 logger = structlog.get_logger(__name__)
 
 RUNTIME_ROLE = "gpu_ledger_runtime"
 BROKER_TIMEOUT_SECONDS = 1
+STANDSTILL_SECONDS = 300
+"""Each queue has a kind of work a minute, and no task lasts longer than 240 s."""
 FUNCTION = "metering_ensure_partitions(timestamptz, integer)"
 """The function the runtime role must be able to call: without partitions no usage is stored."""
 FROZEN: dict[str, tuple[str, ...]] = {
@@ -56,6 +64,13 @@ FROZEN: dict[str, tuple[str, ...]] = {
         "refuses_update",
     ),
     "metering_deviceevent": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "metering_devicewindow": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "metering_usageactivity": (
+        "checks_insert",
+        "keeps_sealed",
+        "refuses_truncate",
+        "refuses_update",
+    ),
     "metering_usagerecord": (
         "checks_insert",
         "keeps_sealed",
@@ -83,6 +98,13 @@ FROZEN: dict[str, tuple[str, ...]] = {
 }
 """The triggers that freeze each ledger; a test holds this table against the migrated database."""
 
+TIMEOUTS = {
+    "lock_timeout": "2s",
+    "statement_timeout": "60s",
+    "idle_in_transaction_session_timeout": "30s",
+}
+"""What must be in force on every connection of the service, and what deploy/postgres sets."""
+
 Problem = str
 """One sentence an operator may read; "" when all is well. It names no secret and no tenant."""
 
@@ -100,11 +122,13 @@ def readyz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - Django's own
     """Answer 200 when requests can be served, else 503 with what is wrong."""
     problems = {name: _ask(name, question) for name, question in CHECKS.items()}
     is_ready = not any(problems.values())
-    broker = _broker_problem()
+    broker, workers = _broker_problems()
     body = {
         "status": "ready" if is_ready else "not_ready",
         "checks": {name: problem or "ok" for name, problem in problems.items()},
         "broker": broker or "ok",
+        "workers": workers or "ok",
+        "clocks": _ask_clocks(),
     }
     if not is_ready:
         logger.error("health.not_ready", **{k: v for k, v in problems.items() if v})
@@ -119,11 +143,19 @@ def _ask(name: str, question: Callable[[], Problem]) -> Problem:
         return f"The database did not answer the question ({type(error).__name__}); see the log."
 
 
+def _ask_clocks() -> list[Problem]:
+    """Return the processes whose clocks were off lately; each refuses its own work."""
+    try:
+        return [f"{name}: {offset_sentence(seconds)}" for name, seconds in clocks_off().items()]
+    except DatabaseError:
+        return []
+
+
 def role_problem() -> Problem:
     """Return why the connection is not the runtime role's, "" when it is."""
     is_member, is_superuser, owned = _row(
         "SELECT pg_has_role(current_user, %(role)s, 'MEMBER'), rolsuper,"
-        # Sessions of a watch hold temporary tables, which are nobody's ledger.
+        # A watch that writes has temporary tables until it commits; they are nobody's ledger.
         " (SELECT count(*) FROM pg_tables WHERE tableowner = current_user"
         r"   AND schemaname NOT LIKE 'pg\_temp\_%%')"
         " FROM pg_roles WHERE rolname = current_user",
@@ -134,6 +166,21 @@ def role_problem() -> Problem:
     if is_superuser or owned:
         return "DATABASE_URL names a role that owns tables and could unfreeze ledgers."
     return ""
+
+
+def timeout_problem() -> Problem:
+    """Return which timeouts are not in force on the connection, "" when all are."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT name, quote_ident(current_user) FROM pg_settings"
+            " WHERE name = ANY(%s) AND setting = '0' ORDER BY name",
+            [list(TIMEOUTS)],
+        )
+        missing = cursor.fetchall()
+    commands = " ".join(
+        f"ALTER ROLE {role} SET {name} = '{TIMEOUTS[name]}';" for name, role in missing
+    )
+    return f"A lock or a statement may last for ever here. Run: {commands}" if missing else ""
 
 
 def function_problem() -> Problem:
@@ -177,8 +224,16 @@ def migration_problem() -> Problem:
     return f"Migrations are not applied: {names}." if names else ""
 
 
+def clock_problem() -> Problem:
+    """Return how far the clock of this process is off, "" while requests may be served by it."""
+    reading = read_clock(timezone.now)
+    return reading.sentence() if abs(reading.offset_seconds) > REFUSED_SECONDS else ""
+
+
 CHECKS: dict[str, Callable[[], Problem]] = {
+    "clock": clock_problem,
     "database_role": role_problem,
+    "timeouts": timeout_problem,
     "functions": function_problem,
     "migrations": migration_problem,
     "ledger_triggers": trigger_problem,
@@ -192,11 +247,30 @@ def _row(statement: str, given: dict[str, str]) -> tuple[bool | int, ...]:
         return found
 
 
-def _broker_problem() -> Problem:
+def _broker_problems() -> tuple[Problem, Problem]:
+    """Return why the broker is of no use, and which queues no worker serves."""
     with app.connection_for_write(connect_timeout=BROKER_TIMEOUT_SECONDS) as broker:
         try:
             broker.ensure_connection(max_retries=1, timeout=BROKER_TIMEOUT_SECONDS)
-        except OperationalError as error:
+            ages = wake_ages(broker.default_channel.client, QUEUES)
+        except (OperationalError, RedisError) as error:
             logger.warning("health.broker_silent", reason=type(error).__name__)
-            return "The broker does not answer; sweeps without it do its work, later."
-    return ""
+            silent = "The broker does not answer; sweeps without it do its work, later."
+            return silent, "Unknown while the broker does not answer."
+    return "", worker_problem(ages)
+
+
+def worker_problem(ages: Mapping[str, int | None]) -> Problem:
+    """Return which queues no worker has served for a while, "" when all are served.
+
+    Args:
+        ages: Seconds since a worker last took a wake-up, by queue; None where none did.
+    """
+    idle = [name for name, age in ages.items() if age is None or age > STANDSTILL_SECONDS]
+    if not idle:
+        return ""
+    logger.error("health.no_worker", queues=idle)
+    return (
+        f"No worker has served {', '.join(idle)} for {STANDSTILL_SECONDS} s or since the broker was"
+        " emptied; what is due waits."
+    )

@@ -1,6 +1,5 @@
 """What every deployment shares. The environment is read in config/env.py and passed in."""
 
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ COST_ESTIMATOR: dict[str, Any]
 NOTIFICATION_SENDERS: dict[str, dict[str, Any]]
 WEBHOOK_CLEAR_TEXT_HOSTS: list[str]
 WINDOW_LATENESS_SECONDS: int
-MINIMUM_COVERAGE: Decimal
+HOLE_SECONDS_MAX: int
 GAP_POLICY: str
 WASTE_THRESHOLDS: dict[str, Any]
 RECHECK_SECONDS: tuple[int, ...]
@@ -47,13 +46,15 @@ ISSUER: dict[str, str]
 INVOICE_SERIES: str
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
-LOCK_TIMEOUT_MS = 2_000
-STATEMENT_TIMEOUT_MS = 60_000
-IDLE_IN_TRANSACTION_TIMEOUT_MS = 30_000
 
 
 def database(url: str) -> dict[str, Any]:
-    """Return Django's settings for one PostgreSQL URL."""
+    """Return Django's settings for one PostgreSQL URL.
+
+    Nothing is set in the session, so that a pooler may give each transaction another one: the
+    timeouts are those of the role (deploy/postgres/roles.sql), and no cursor outlives its
+    transaction. See docs/adr/0029.
+    """
     parts = {key: str(value) for key, value in conninfo_to_dict(url).items()}
     known = {
         "NAME": parts.pop("dbname", ""),
@@ -62,14 +63,11 @@ def database(url: str) -> dict[str, Any]:
         "HOST": parts.pop("host", ""),
         "PORT": parts.pop("port", ""),
     }
-    options = (
-        f"-c lock_timeout={LOCK_TIMEOUT_MS} -c statement_timeout={STATEMENT_TIMEOUT_MS} "
-        f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_TIMEOUT_MS}"
-    )
     return {
         "ENGINE": "django.db.backends.postgresql",
         **known,
-        "OPTIONS": {**parts, "options": options, "application_name": "gpu-ledger"},
+        "OPTIONS": {**parts, "application_name": "gpu-ledger"},
+        "DISABLE_SERVER_SIDE_CURSORS": True,
         "CONN_MAX_AGE": 600,
         "CONN_HEALTH_CHECKS": True,
         "ATOMIC_REQUESTS": False,
@@ -118,7 +116,7 @@ def settings_from(env: Environment) -> dict[str, Any]:
         "ADMISSION_CLIENT_NAMES": env.ADMISSION_CLIENT_NAMES,
         "COST_ESTIMATOR": {"BACKEND": COST_ESTIMATORS[env.COST_ESTIMATOR]},
         "WINDOW_LATENESS_SECONDS": env.WINDOW_LATENESS_SECONDS,
-        "MINIMUM_COVERAGE": env.MINIMUM_COVERAGE,
+        "HOLE_SECONDS_MAX": env.HOLE_SECONDS_MAX,
         "GAP_POLICY": env.GAP_POLICY,
         "WASTE_THRESHOLDS": env.WASTE_THRESHOLDS,
         "RECHECK_SECONDS": env.RECHECK_SECONDS,

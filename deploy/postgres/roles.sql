@@ -5,6 +5,12 @@
 CREATE ROLE gpu_ledger_owner LOGIN PASSWORD :'owner_password';
 CREATE ROLE gpu_ledger_runtime NOLOGIN;
 CREATE ROLE gpu_ledger_app LOGIN PASSWORD :'app_password' IN ROLE gpu_ledger_runtime;
+-- Timeouts are the roles', not the connections': so they hold behind a pooler too. The service says
+-- at /readyz when one is not in force.
+ALTER ROLE gpu_ledger_owner SET lock_timeout = '2s';
+ALTER ROLE gpu_ledger_app SET lock_timeout = '2s';
+ALTER ROLE gpu_ledger_app SET statement_timeout = '60s';
+ALTER ROLE gpu_ledger_app SET idle_in_transaction_session_timeout = '30s';
 CREATE DATABASE gpu_ledger OWNER gpu_ledger_owner ENCODING 'UTF8' TEMPLATE template0;
 REVOKE ALL ON DATABASE gpu_ledger FROM PUBLIC;
 GRANT CONNECT, TEMPORARY ON DATABASE gpu_ledger TO gpu_ledger_runtime;

@@ -44,7 +44,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
         ("ADMISSION_CLIENT_NAMES", "=apiserver"),
         ("ADMISSION_CLIENT_NAMES", '{"hopper": '),
         ("WINDOW_LATENESS_SECONDS", "5"),
-        ("MINIMUM_COVERAGE", "1.01"),
+        ("HOLE_SECONDS_MAX", "601"),
         ("RECHECK_SECONDS", "0"),
         ("RECHECK_SECONDS", "3600,599"),
         ("RECHECK_RETENTION_SECONDS", "3600"),

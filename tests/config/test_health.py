@@ -30,13 +30,27 @@ def test_ready_when_all_holds_though_the_broker_is_silent() -> None:
     assert body == {
         "status": "ready",
         "checks": {
+            "clock": "ok",
             "database_role": "ok",
+            "timeouts": "ok",
             "functions": "ok",
             "migrations": "ok",
             "ledger_triggers": "ok",
         },
         "broker": "The broker does not answer; sweeps without it do its work, later.",
+        "workers": "Unknown while the broker does not answer.",
+        "clocks": [],
     }
+
+
+def test_a_queue_that_no_worker_serves_is_named() -> None:
+    served = {"celery": 0, "metering": 300, "short": 12}
+
+    assert health.worker_problem(served) == ""
+    assert health.worker_problem({**served, "metering": 301, "short": None}) == (
+        "No worker has served metering, short for 300 s or since the broker was emptied;"
+        " what is due waits."
+    )
 
 
 @pytest.mark.django_db
@@ -86,7 +100,9 @@ def test_a_ledger_that_is_not_frozen_is_not_ready(
     assert status == 503
     assert body["status"] == "not_ready"
     assert body["checks"] == {
+        "clock": "ok",
         "database_role": "ok",
+        "timeouts": "ok",
         "functions": "ok",
         "migrations": "ok",
         "ledger_triggers": sentence,
@@ -105,6 +121,23 @@ def test_a_weak_trigger_on_one_partition_is_found(superuser_url: str) -> None:
         "Ledger triggers are not ENABLE ALWAYS: metering_usagerecord_2026_10_truncate."
         " Find out who did it."
     )
+
+
+def test_a_timeout_that_is_not_in_force_is_not_ready(superuser_url: str, committed_db: str) -> None:
+    with psycopg.connect(superuser_url, autocommit=True) as superuser:
+        superuser.execute(
+            f"ALTER ROLE gpu_ledger_app IN DATABASE {committed_db} SET lock_timeout = 0"
+        )
+    connections.close_all()
+
+    status, body = ask()
+
+    assert status == 503
+    assert health.timeout_problem() == (
+        "A lock or a statement may last for ever here."
+        " Run: ALTER ROLE gpu_ledger_app SET lock_timeout = '2s';"
+    )
+    assert body["status"] == "not_ready"
 
 
 def test_a_function_that_may_not_be_called_is_not_ready(superuser_url: str) -> None:

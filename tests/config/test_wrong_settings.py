@@ -108,8 +108,8 @@ def test_each_required_variable_is_missed_by_name(
         ("WASTE_THRESHOLDS", '{"idle_hour": 1}'),
         ("WASTE_THRESHOLDS", '{"idle_hours": 0}'),
         ("WASTE_THRESHOLDS", '{"idle_activity_ratio": 1.5}'),
-        ("MINIMUM_COVERAGE", "0"),
-        ("MINIMUM_COVERAGE", "NaN"),
+        ("HOLE_SECONDS_MAX", "-1"),
+        ("HOLE_SECONDS_MAX", "NaN"),
         ("WINDOW_LATENESS_SECONDS", "59"),
         ("WINDOW_LATENESS_SECONDS", "900.5"),
         ("SECRET_KEY", "s" * 31),
@@ -126,6 +126,19 @@ def test_a_value_at_the_edge_is_refused_alone(
 
     assert named_in(str(caught.value)) == {name}
     assert str(caught.value).count("\n") == 1
+
+
+def test_a_variable_that_was_replaced_is_refused_with_its_successor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(EnvironmentInvalidError) as caught:
+        read(monkeypatch, **{**RIGHT, "MINIMUM_COVERAGE": "0.98", "FOUR_EYES": "perhaps"})
+
+    assert "\n  MINIMUM_COVERAGE: " in str(caught.value)
+    assert "\n  FOUR_EYES: " in str(caught.value)
+    assert "set HOLE_SECONDS_MAX instead" in str(caught.value)
+    with pytest.raises(EnvironmentInvalidError, match="HOLE_SECONDS_MAX"):
+        read(monkeypatch, **RIGHT, MINIMUM_COVERAGE="0.98")
 
 
 def test_json_is_read_into_the_sources_options(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,11 +21,12 @@ from config.embedded.postgres import (
 )
 from config.embedded.postgres_data import SUPERUSER
 from config.embedded.programs import start_program, stop_program, wait_until
+from config.health import TIMEOUTS
 from tests.deploy.files import ROOT
 
 AWKWARD = 'it\'s $HOME "quoted" \\ and : @ spaced'
 ROLES = (
-    "SELECT rolname, rolcanlogin, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls"
+    "SELECT rolname, rolcanlogin, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls, rolconfig"
     " FROM pg_roles WHERE rolname LIKE 'gpu_ledger%' ORDER BY rolname"
 )
 MEMBERS = (
@@ -95,6 +96,7 @@ def test_the_container_makes_the_same_roles_as_the_embedded_server(
     assert done.returncode == 0, done.stderr
     made = facts(bare_server)
     assert [row[0] for row in made[0]] == [APP, OWNER, RUNTIME]
+    assert made[0][0][-1] == [f"{name}={value}" for name, value in TIMEOUTS.items()]
     bare_server.make_roles()
     assert facts(bare_server) == made
     embedded = EmbeddedPostgres(folder / "embedded", is_durable=False)

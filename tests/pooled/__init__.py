@@ -1,0 +1,1 @@
+"""Tests of other folders, run through a real PgBouncer, and what only a pooler brings about."""
