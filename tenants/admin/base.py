@@ -137,9 +137,15 @@ class LedgerAdmin(ModelAdmin):
             try:
                 call(row, actor, at)
             except DomainError as error:
-                self.message_user(request, f"{row}: {_sentence(error)}", messages.ERROR)
+                self.report_refusal(request, error, about=f"{row}: ")
             else:
                 self.message_user(request, f"{row} {done}.", messages.SUCCESS)
+
+    def report_refusal(self, request: HttpRequest, error: DomainError, *, about: str = "") -> None:
+        """Show a refusal with its remedy, and every problem it names."""
+        self.message_user(request, f"{about}{_sentence(error)}", messages.ERROR)
+        for problem in error.problems:
+            self.message_user(request, f"{about}{problem.message}", messages.ERROR)
 
 
 class ServiceForm(RowForm):

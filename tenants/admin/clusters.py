@@ -23,8 +23,11 @@ class ClusterAdmin(ServiceAdmin):
 
     view_capability = "tenants:cluster:read"
     write_capability = "tenants:cluster:write"
-    hint = "Credentials are named, never stored here. The first metered hour is kept for ever."
-    add_fields = ("slug", "metered_from", *clusters.EDITABLE)
+    hint = (
+        "Credentials are named, never stored here. An earlier first hour has the past metered; "
+        "from metered until on no hour is, and what is not sealed there is waived."
+    )
+    add_fields = ("slug", *(name for name in clusters.EDITABLE if name != "metered_until"))
     change_fields = clusters.EDITABLE
     list_display = ("name", "slug", "state", "is_watched", "prometheus_url", "kubernetes_url")
     list_filter = ("state", "is_watched")

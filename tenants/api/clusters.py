@@ -70,6 +70,8 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
             "trusted_controllers",
             "quota_target",
             "metered_from",
+            "metered_until",
+            "closed_at",
             "version",
             "created_at",
         )
@@ -118,6 +120,14 @@ class ClusterChangeSerializer(StrictSerializer):
         child=serializers.CharField(max_length=253), required=False
     )
     quota_target = serializers.ChoiceField(choices=QuotaTarget.choices, required=False)
+    metered_from = serializers.DateTimeField(
+        required=False, help_text="The start of a UTC hour; only an earlier one."
+    )
+    metered_until = serializers.DateTimeField(
+        required=False,
+        allow_null=True,
+        help_text="The start of the first UTC hour that is no longer metered; null for none.",
+    )
 
 
 class ClusterInputSerializer(ClusterChangeSerializer):
@@ -125,6 +135,7 @@ class ClusterInputSerializer(ClusterChangeSerializer):
 
     slug = serializers.CharField(max_length=63)
     metered_from = serializers.DateTimeField(help_text="The start of a UTC hour.")
+    metered_until = None  # type: ignore[assignment] # The framework's way to leave a field out.
 
 
 class ClusterFilter(StrictFilterSet):
@@ -161,7 +172,7 @@ class ClusterViewSet(ReadingViewSet):
     @extend_schema(request=ClusterChangeSerializer)
     @if_match
     def partial_update(self, request: Request, pk: UUID) -> Response:
-        """Change how a cluster is reached, observed or named."""
+        """Change how a cluster is reached, observed or named, and which hours are metered."""
         cluster = access_cluster(self.actor, pk, WRITE)
         changed = update_cluster(
             cluster=cluster,

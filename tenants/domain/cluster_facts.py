@@ -62,6 +62,25 @@ def hour_problems(field: str, moment: datetime) -> tuple[FieldProblem, ...]:
     return (FieldProblem(field, "not_a_whole_hour", "Use the start of a UTC hour."),)
 
 
+def metered_problems(begin: datetime, end: datetime | None) -> tuple[FieldProblem, ...]:
+    """Return the problems of the hours that are metered: whole ones, and at least one."""
+    problems = hour_problems("metered_from", begin)
+    if end is None:
+        return problems
+    problems += hour_problems("metered_until", end)
+    if problems or end > begin:
+        return problems
+    return (FieldProblem("metered_until", "not_after_begin", "Use an hour after metered_from."),)
+
+
+def later_problems(before: datetime, after: datetime) -> tuple[FieldProblem, ...]:
+    """Return the problem of a first metered hour that is later than it was."""
+    if after.tzinfo is None or after <= before:
+        return ()
+    message = f"Hours are metered from {before:%Y-%m-%dT%H:%MZ} on; use an earlier hour."
+    return (FieldProblem("metered_from", "later_than_before", message),)
+
+
 def selector_problems(label: str, value: str) -> tuple[FieldProblem, ...]:
     """Return the problem of half a selector: it takes a label and a value, or neither."""
     if bool(label) == bool(value):

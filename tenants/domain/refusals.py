@@ -159,3 +159,10 @@ class HolderInactiveError(ConflictError):
 
     code = "holder_inactive"
     remedy = "Activate it first, or choose another."
+
+
+class ClockOffError(DomainError):
+    """A process is to work whose clock is far off the database's."""
+
+    code = "clock_off"
+    remedy = "Correct the clock of its machine (NTP); the process then continues by itself."

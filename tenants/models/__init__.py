@@ -2,6 +2,7 @@
 
 from tenants.models.api_token import ApiToken, ServiceAccount
 from tenants.models.audit import AuditEntry
+from tenants.models.clock import ProcessClock
 from tenants.models.cluster import AdmissionMode, Cluster, FailurePolicy, QuotaTarget
 from tenants.models.crash import SweepCrash
 from tenants.models.idempotency import IdempotencyRecord
@@ -30,6 +31,7 @@ __all__ = [
     "NotificationDelivery",
     "NotificationEndpoint",
     "Organization",
+    "ProcessClock",
     "Project",
     "QuotaTarget",
     "ServiceAccount",

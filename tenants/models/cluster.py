@@ -99,6 +99,8 @@ class Cluster(models.Model):
     )
     metered_from = models.DateTimeField()
     """The first hour that is metered; windows are made from here on."""
+    metered_until = models.DateTimeField(null=True, blank=True)
+    """The first hour that is no longer metered; None until further notice."""
     closed_at = models.DateTimeField(null=True, blank=True)
     """When it was closed; hours that began before are metered."""
     version = models.PositiveIntegerField(default=1)
@@ -110,6 +112,11 @@ class Cluster(models.Model):
             models.CheckConstraint(
                 condition=models.Q(scrape_interval_seconds__gte=1),
                 name="cluster_scrape_interval_positive",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(metered_until__isnull=True)
+                | models.Q(metered_until__gt=models.F("metered_from")),
+                name="cluster_metered_until_after_from",
             ),
         ]
 

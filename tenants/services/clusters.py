@@ -11,7 +11,8 @@ from tenants.domain.actors import Actor
 from tenants.domain.cluster_facts import (
     admission_problems,
     alias_problems,
-    hour_problems,
+    later_problems,
+    metered_problems,
     prometheus_credential_problems,
     resource_problems,
     scope_problems,
@@ -49,8 +50,9 @@ EDITABLE: Final = (
     "kubernetes_user_prefix",
     "trusted_controllers",
     "quota_target",
+    "metered_from",
+    "metered_until",
 )
-"""The first metered hour is not among them: windows are made from it."""
 SLUG_KEY: Final = "tenants_cluster_slug_key"
 
 
@@ -157,7 +159,11 @@ def update_cluster(
     actor: Actor,
     at: datetime,
 ) -> Cluster:
-    """Change how a cluster is reached, observed or named.
+    """Change how a cluster is reached, observed or named, and which hours of it are metered.
+
+    An earlier `metered_from` has the hours since then metered, as far as its sources still have
+    them. From `metered_until` on no hour is opened, and what is not sealed there is waived; without
+    it, metering goes on after its newest hour.
 
     Args:
         cluster: Which one.
@@ -176,7 +182,6 @@ def update_cluster(
     (row,) = lock_rows(Cluster.objects.filter(pk=cluster.pk))
     require_version(row=row, expected_version=expected_version, actor=actor)
     future = Cluster(**{name: changes.get(name, getattr(row, name)) for name in EDITABLE})
-    future.metered_from = row.metered_from
     return change_row(
         row=row,
         changes=changes,
@@ -184,7 +189,7 @@ def update_cluster(
         actor=actor,
         at=at,
         organization_id=None,
-        problems=_problems(future),
+        problems=(*_problems(future), *later_problems(row.metered_from, future.metered_from)),
     )
 
 
@@ -221,7 +226,7 @@ def close_cluster(
 
 def _problems(cluster: Cluster) -> tuple[FieldProblem, ...]:
     return (
-        *hour_problems("metered_from", cluster.metered_from),
+        *metered_problems(cluster.metered_from, cluster.metered_until),
         *url_problems("kubernetes_url", cluster.kubernetes_url, schemes=("https",)),
         *url_problems("prometheus_url", cluster.prometheus_url, schemes=("http", "https")),
         *prometheus_credential_problems(cluster.prometheus_credential_reference),

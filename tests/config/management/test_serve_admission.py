@@ -248,24 +248,18 @@ def test_without_files_nothing_is_served(identity: Identity, tmp_path: Path) -> 
         )
 
 
-@pytest.mark.parametrize(
-    ("deadline_seconds", "lock", "statement"), [(1, 500, 750), (2, 1_000, 1_500), (9, 4_500, 6_750)]
-)
-def test_a_connection_gives_up_before_the_deadline_of_a_question(
-    deadline_seconds: int, lock: int, statement: int
-) -> None:
-    default: dict[str, Any] = {
-        "ENGINE": "x",
-        "OPTIONS": {"options": "-c lock_timeout=9", "sslmode": "require"},
-    }
+def test_connections_of_admission_stay_and_set_nothing_in_their_session() -> None:
+    default: dict[str, Any] = {"ENGINE": "x", "OPTIONS": {"sslmode": "require"}}
 
-    told = only_admission({"default": default, "owner": {}}, deadline_seconds)
+    told = only_admission({"default": default, "owner": {}})
 
     assert told["MIDDLEWARE"] == []
     assert told["ROOT_URLCONF"] == "config.admission_urls"
-    options = told["DATABASES"]["default"]["OPTIONS"]
-    assert options["sslmode"] == "require"
-    assert f"-c lock_timeout={lock} -c statement_timeout={statement} " in options["options"]
-    assert "-c client_connection_check_interval=100 " in options["options"]
-    assert told["DATABASES"]["default"]["CONN_HEALTH_CHECKS"] is False
-    assert default["OPTIONS"]["options"] == "-c lock_timeout=9"
+    made = told["DATABASES"]["default"]
+    assert made["OPTIONS"] == {
+        "sslmode": "require",
+        "connect_timeout": 2,
+        "application_name": "gpu-ledger-admission",
+    }
+    assert (made["CONN_HEALTH_CHECKS"], made["CONN_MAX_AGE"]) == (False, None)
+    assert default["OPTIONS"] == {"sslmode": "require"}

@@ -115,7 +115,7 @@ def test_a_cluster_changes_only_from_its_newest_version() -> None:
             cluster=cluster, changes={"name": "X"}, expected_version=3, actor=SEED, at=AT
         )
     with pytest.raises(ValueError, match="not editable"):
-        update_cluster(cluster=cluster, changes={"metered_from": AT}, actor=SEED, at=AT)
+        update_cluster(cluster=cluster, changes={"closed_at": AT}, actor=SEED, at=AT)
 
     assert not AuditEntry.objects.exists()
 
