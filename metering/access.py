@@ -58,7 +58,8 @@ WRITE_CATALOGUE: Final = "metering:catalogue:write"
 
 def usage_visible_to(actor: Actor, capability: str = READ_USAGE) -> QuerySet[UsageRecord]:
     """Return the usage of the projects an actor reaches."""
-    rows, reached = UsageRecord.objects.all(), projects_visible_to(actor, capability)
+    rows = UsageRecord.objects.select_related("activity")
+    reached = projects_visible_to(actor, capability)
     return rows if is_platform_wide(actor, capability) else rows.filter(project__in=reached)
 
 
@@ -109,7 +110,7 @@ def access_usage_record(actor: Actor, record_id: int, capability: str = READ_USA
         ForbiddenError: The actor sees it without holding the capability.
     """
     return access_row(
-        UsageRecord.objects.all(),
+        UsageRecord.objects.select_related("activity"),
         record_id,
         visible_to=usage_visible_to,
         actor=actor,

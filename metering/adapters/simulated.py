@@ -16,16 +16,23 @@ from metering.adapters.simulated_cluster.device_sights import (
     MISSING_FIGURES,
     devices_seen,
     energies_seen,
+    models_seen,
 )
 from metering.adapters.simulated_cluster.exporter import GrowingScenario
 from metering.adapters.simulated_cluster.exposition import ClusterExposition
 from metering.adapters.simulated_cluster.scenario import Scenario
-from metering.adapters.simulated_cluster.sights import Window, nodes_seen, pods_seen
-from metering.protocols import ClusterTarget, Evidence, Observation
+from metering.adapters.simulated_cluster.sights import (
+    Window,
+    nodes_seen,
+    pods_seen,
+    targets_seen,
+)
+from metering.protocols import ClusterTarget, DeviceFigures, Evidence, Observation
 from tenants.domain.errors import SourceUnavailableError
 
 SOURCE: Final = "simulated"
 LEAD_SCRAPES: Final = 4
+LEAD_SECONDS: Final = 240
 LAG_SCRAPES: Final = 5
 LAG_SECONDS: Final = 600
 """How far around the window is looked; the same as the Prometheus source, which says why."""
@@ -74,17 +81,16 @@ class SimulatedUsageSource:
             ValueError: The window is empty, or `as_of` is less than two scrapes after its end.
         """
         scrape = timedelta(seconds=target.scrape_interval_seconds)
-        if start_at >= end_at or as_of < end_at + DEVICE_SCRAPES * scrape:
-            raise ValueError("A window is asked for when it has ended two scrapes ago.")
+        reach = DEVICE_SCRAPES * scrape
+        _check_ended(start_at=start_at, end_at=end_at, as_of=as_of, reach=reach)
         exposition = self._exposition(target.slug, as_of)
         latest = min(as_of, end_at + max(timedelta(seconds=LAG_SECONDS), LAG_SCRAPES * scrape))
         window = Window(start_at, end_at, scrape)
         cluster = exposition.cluster
-        ticks = cluster.ticks(start_at - LEAD_SCRAPES * scrape, latest + timedelta(seconds=1))
-        reach = DEVICE_SCRAPES * scrape
-        near = [at for at in ticks if start_at - reach <= at <= end_at + reach]
+        lead = max(timedelta(seconds=LEAD_SECONDS), LEAD_SCRAPES * scrape)
+        begin_at, until = start_at - lead, latest + timedelta(seconds=1)
+        ticks = cluster.ticks(begin_at, until)
         pods = pods_seen(cluster, ticks, target.user_label)
-        devices = devices_seen(exposition, near, window)
         return Observation(
             cluster=target.slug,
             start_at=start_at,
@@ -95,10 +101,39 @@ class SimulatedUsageSource:
             expected_ticks=(end_at - start_at) // scrape,
             pods=pods,
             nodes=nodes_seen(cluster, ticks, window),
+            evidence=(_evidence(target.slug, latest, repr((ticks, pods)), len(ticks)),),
+            targets=targets_seen(cluster, ticks, begin_at, until),
+            device_models=models_seen(exposition),
+        )
+
+    def memory(self, target: ClusterTarget) -> timedelta | None:
+        """Return that nothing is ever lost: a scenario is known for good."""
+        del target
+        return timedelta.max
+
+    def observe_devices(
+        self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
+    ) -> DeviceFigures:
+        """Return what devices did; see `UsageSource.observe_devices`.
+
+        Raises:
+            SourceUnavailableError: The scenario has no cluster of this name.
+            ValueError: As `observe` does.
+        """
+        reach = DEVICE_SCRAPES * timedelta(seconds=target.scrape_interval_seconds)
+        _check_ended(start_at=start_at, end_at=end_at, as_of=as_of, reach=reach)
+        exposition = self._exposition(target.slug, as_of)
+        ticks = exposition.cluster.ticks(start_at - reach, end_at + reach + timedelta(seconds=1))
+        devices = devices_seen(exposition, ticks, Window(start_at, end_at, reach / DEVICE_SCRAPES))
+        return DeviceFigures(
+            cluster=target.slug,
+            start_at=start_at,
+            end_at=end_at,
+            source=SOURCE,
             devices=devices,
             energies=energies_seen(exposition, devices),
             missing_figures=MISSING_FIGURES if devices else (),
-            evidence=(_evidence(target.slug, latest, repr((ticks, pods)), len(ticks)),),
+            evidence=(_evidence(target.slug, end_at + reach, repr(devices), len(ticks)),),
         )
 
     def _exposition(self, slug: str, as_of: datetime) -> ClusterExposition:
@@ -108,6 +143,13 @@ class SimulatedUsageSource:
                 "The simulated scenario has no cluster of this name.", reason="bad_target"
             )
         return exposition
+
+
+def _check_ended(
+    *, start_at: datetime, end_at: datetime, as_of: datetime, reach: timedelta
+) -> None:
+    if start_at >= end_at or as_of < end_at + reach:
+        raise ValueError("A window is asked for when it has ended two scrapes ago.")
 
 
 def _evidence(slug: str, at: datetime, seen: str, samples: int) -> Evidence:

@@ -33,7 +33,7 @@ class UsageRecordAdmin(LedgerAdmin):
         "busy_percent",
     )
     list_filter = ("size", "sharing_mode", "organization", "cluster", "window_start")
-    list_select_related = ("organization", "project")
+    list_select_related = ("organization", "project", "activity")
     search_fields = ("pod_name", "pod_uid", "namespace", "owner")
     date_hierarchy = "window_start"
     ordering = ("-window_start", "id")
@@ -48,10 +48,10 @@ class UsageRecordAdmin(LedgerAdmin):
         """Return units x time, rounded for reading."""
         return unit_hours_words(record.unit_seconds)
 
-    @admin.display(description="busy", ordering="busy_ratio")
+    @admin.display(description="busy", ordering="activity__busy_ratio")
     def busy_percent(self, record: UsageRecord) -> str:
         """Return how busy the device was, where that was measured."""
-        return percent_words(record.busy_ratio)
+        return percent_words(record.activity.busy_ratio if record.activity else None)
 
     def changeform_view(
         self,

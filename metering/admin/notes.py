@@ -3,6 +3,7 @@
 from django import forms
 from django.http import HttpRequest
 from unfold.forms import ActionForm
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 NOTE_LENGTH_MAX = 2_000
 
@@ -22,6 +23,14 @@ class NoteActionForm(ActionForm):
                 "class": "rounded-default px-3 py-1 text-base-700 lg:w-72",
             }
         ),
+    )
+
+
+class NoteForm(forms.Form):
+    """The reason for one decision, on a page of its own."""
+
+    note = forms.CharField(
+        label="Reason", max_length=NOTE_LENGTH_MAX, widget=UnfoldAdminTextInputWidget
     )
 
 

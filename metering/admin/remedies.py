@@ -17,9 +17,9 @@ from django.http.response import HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminSelectWidget
 
-from metering.admin.notes import NOTE_LENGTH_MAX
+from metering.admin.notes import NoteForm
 from metering.domain.catalogue import UnsizedCause
 from metering.domain.exceptions import SIDED_KINDS, ExceptionKind
 from metering.domain.held_words import held_words
@@ -67,14 +67,6 @@ class BindForm(forms.Form):
     )
 
 
-class ReasonForm(forms.Form):
-    """Why one source is believed."""
-
-    note = forms.CharField(
-        label="Reason", max_length=NOTE_LENGTH_MAX, widget=UnfoldAdminTextInputWidget
-    )
-
-
 def remedy_page(page: LedgerAdmin, request: HttpRequest, found: MeteringException) -> HttpResponse:
     """Show what settles an exception, and do it when its button is pressed.
 
@@ -111,7 +103,7 @@ def remedy_page(page: LedgerAdmin, request: HttpRequest, found: MeteringExceptio
 
 def _form(
     request: HttpRequest, found: MeteringException, *, actor: Actor
-) -> BindForm | ReasonForm | None:
+) -> BindForm | NoteForm | None:
     if found.kind == ExceptionKind.UNBOUND_NAMESPACE:
         form = BindForm(request.POST or None)
         projects = projects_visible_to(actor, READ_PROJECT).order_by("organization__slug", "slug")
@@ -120,13 +112,13 @@ def _form(
         choice.queryset = projects.select_related("organization")
         return form
     if found.kind in SIDED_KINDS:
-        return ReasonForm(request.POST or None)
+        return NoteForm(request.POST or None)
     return None
 
 
 def _settle(
     found: MeteringException,
-    form: BindForm | ReasonForm,
+    form: BindForm | NoteForm,
     pressed: Mapping[str, Any],
     *,
     actor: Actor,

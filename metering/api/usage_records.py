@@ -2,7 +2,7 @@
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -27,6 +27,21 @@ class UsageRecordSerializer(serializers.ModelSerializer[UsageRecord]):
     organization = serializers.UUIDField(source="organization_id", read_only=True)
     project = serializers.UUIDField(source="project_id", read_only=True)
     correction = serializers.UUIDField(source="correction_id", read_only=True, allow_null=True)
+    busy_ratio = serializers.DecimalField(
+        source="activity.busy_ratio",
+        max_digits=7,
+        decimal_places=6,
+        read_only=True,
+        allow_null=True,
+    )
+    busy_coverage = serializers.DecimalField(
+        source="activity.busy_coverage",
+        max_digits=6,
+        decimal_places=5,
+        read_only=True,
+        allow_null=True,
+    )
+    energy_millijoules = serializers.SerializerMethodField()
 
     class Meta:
         model = UsageRecord
@@ -63,6 +78,12 @@ class UsageRecordSerializer(serializers.ModelSerializer[UsageRecord]):
             "energy_millijoules",
         )
         read_only_fields = fields
+
+    @extend_schema_field(serializers.IntegerField(allow_null=True))
+    def get_energy_millijoules(self, record: UsageRecord) -> int | None:
+        """Return the energy of the hour, once: corrections repeat the activity of their record."""
+        activity = record.activity if record.revision == 0 else None
+        return activity.energy_millijoules if activity else None
 
 
 class UsageRecordFilter(StrictFilterSet):

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -60,6 +60,7 @@ class UsageTotalSerializer(serializers.Serializer[UsageTotal]):
     energy_millijoules = serializers.IntegerField(allow_null=True)
 
 
+@extend_schema_serializer(many=False)
 class UsageSummarySerializer(serializers.Serializer[object]):
     """The totals, ordered by their groups."""
 

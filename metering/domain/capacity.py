@@ -1,7 +1,7 @@
 """Capacity: per node and resource, billed + held + idle = what the node offered.
 
-A sum above what was offered proves that something was counted twice, beyond what the sampling of
-the node and the bounded ends of pods can explain.
+A sum above what was offered, beyond what the sampling of the node and the bounded ends of pods can
+explain, needs a decision: a pod may be counted twice, or an offer be reported too low.
 """
 
 import itertools

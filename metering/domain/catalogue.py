@@ -5,6 +5,7 @@ labels as they were at the bind settle it. What stays unsettled is refused with 
 guessed. Geometry says how much of a device a unit is; versioned first-match rules say its size.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -25,6 +26,9 @@ SHORT_MODELS: Final[Mapping[str, str]] = {
 }
 """Products whose price groups carry a short name. A 40 GB A100 keeps its full name, because its
 `1g.10gb` is another thing than that of the 80 GB model."""
+
+
+_PRODUCT: Final = re.compile(r"(label_)?nvidia_com_(gpu|mig_\w+)_product")
 
 
 class UnsizedCause(StrEnum):
@@ -153,6 +157,11 @@ def size_of(
     if isinstance(shape, Unsized):
         return shape
     return _apply_rules(catalogue, name=name, shape=shape, node=node, product=product)
+
+
+def names_product(labels: Mapping[str, str]) -> bool:
+    """Whether the labels of a node name the product of some of its devices, as sizing needs."""
+    return any(text and _PRODUCT.fullmatch(sanitise(key)) for key, text in labels.items())
 
 
 def _shape_of(name: ResourceName, *, node: _Node, product: str) -> _Shape | Unsized:

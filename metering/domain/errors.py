@@ -36,6 +36,21 @@ class WindowSealedError(ConflictError):
     remedy = "A sealed window never changes; look at it again, or correct its records."
 
 
+class WindowNotOverdueError(ConflictError):
+    """An hour is tried again by itself until it is over its patience."""
+
+    code = "metering_window_not_overdue"
+    remedy = "Wait until the hour is a day old, or meter it again now."
+
+
+class WindowChangedError(ConflictError):
+    """What is known of an hour has changed since it was shown."""
+
+    code = "metering_window_changed"
+    status = 412
+    remedy = "Fetch it again, look at what is known now, and decide on that."
+
+
 class WindowNotSealedError(ConflictError):
     """Only a sealed window is checked again or corrected."""
 
@@ -117,6 +132,13 @@ class ExceptionResolvedError(ConflictError):
 
     code = "metering_exception_resolved"
     remedy = "Nothing has to be done."
+
+
+class WindowDecisionRequiredError(ConflictError):
+    """Its hour was not metered; what becomes of it is decided on the hour."""
+
+    code = "metering_window_decision_required"
+    remedy = "Decide on the hour: accept it, bill it as last known, hold it, waive it or retry it."
 
 
 class ExceptionNotSidedError(ConflictError):

@@ -15,11 +15,13 @@ class ExceptionKind(StrEnum):
     UNBOUND_NAMESPACE = "unbound_namespace"
     UNKNOWN_NODE = "unknown_node"
     INVALID_REQUEST = "invalid_request"
+    INCONSISTENT_METRICS = "inconsistent_metrics"
     UNCERTAIN_END = "uncertain_end"
     OVER_CAPACITY = "over_capacity"
     LOW_COVERAGE = "low_coverage"
     SOURCE_UNAVAILABLE = "source_unavailable"
     QUARANTINED = "quarantined"
+    OVERDUE = "overdue"
     DIFFERS = "differs"
     KUBERNETES_ONLY = "kubernetes_only"
     PROMETHEUS_ONLY = "prometheus_only"
@@ -27,20 +29,30 @@ class ExceptionKind(StrEnum):
     RECOVERED = "recovered"
     SINGLE_SOURCE = "single_source"
     HELD_HOUR = "held_hour"
+    DEVICES_UNAVAILABLE = "devices_unavailable"
 
 
+SUBJECT_MAX: Final = 320
+"""Characters of a subject; a node's name and a resource's may be longer together."""
 BLOCKING_KINDS: Final = frozenset(
     {
         ExceptionKind.OVER_CAPACITY,
         ExceptionKind.LOW_COVERAGE,
         ExceptionKind.SOURCE_UNAVAILABLE,
         ExceptionKind.QUARANTINED,
+        ExceptionKind.OVERDUE,
     }
 )
 """Causes that put the window as a whole in doubt and keep it from being sealed while open.
 
 A cause about a single pod does not: its unit-seconds stay held in the exception, and one tenant's
 unbound namespace must not stop everybody's invoice.
+"""
+
+WAITING_KINDS: Final = BLOCKING_KINDS - {ExceptionKind.OVER_CAPACITY}
+"""Causes for which nothing was metered, so that the window itself needs a decision or a source.
+
+To resolve such an exception alone would leave the window waiting without one.
 """
 
 SIDED_KINDS: Final = frozenset(
@@ -72,6 +84,11 @@ REMEDIES: Final[Mapping[ExceptionKind, str]] = {
     ExceptionKind.INVALID_REQUEST: (
         "Look at the pod's specification; a request for a GPU is a whole number and never changes."
     ),
+    ExceptionKind.INCONSISTENT_METRICS: (
+        "Compare the series about it: several exporters, or copies of Prometheus, may report "
+        "different objects under one name. Unsealed hours are billed once the series agree, and "
+        "sealed ones when they are looked at again; correct by hand what they no longer show."
+    ),
     ExceptionKind.UNCERTAIN_END: (
         "Nothing has to be done; look for the pod's true end if the tenant disputes the bill."
     ),
@@ -83,11 +100,17 @@ REMEDIES: Final[Mapping[ExceptionKind, str]] = {
         "Accept what was seen, or waive the hour, once nothing more can be learned about it."
     ),
     ExceptionKind.SOURCE_UNAVAILABLE: (
-        "Look at the cluster's Prometheus; metering goes on by itself when it answers."
+        "Look at the cluster's Prometheus; metering goes on by itself when it answers. If it never "
+        "will, decide on the hour once it is a day old, or set the hour until which the cluster is "
+        "metered."
     ),
     ExceptionKind.QUARANTINED: (
         "Look for the workers' errors in the log, then meter the window again; waive the hour if "
         "it can never be metered."
+    ),
+    ExceptionKind.OVERDUE: (
+        "Look at the workers and their log. If the hour can never be metered, decide on it, or set "
+        "the hour until which the cluster is metered."
     ),
     ExceptionKind.DIFFERS: (
         "Compare both sources' times in the details and accept the evidence of one. Until then "
@@ -117,6 +140,10 @@ REMEDIES: Final[Mapping[ExceptionKind, str]] = {
         "Once the hour's evidence is back, meter it again, or look at it again if it is sealed: "
         "what is known then is billed. Or resolve this with a reason to leave it off the bill."
     ),
+    ExceptionKind.DEVICES_UNAVAILABLE: (
+        "Nothing billed is affected. The hour has no activity, energy or device events, and no "
+        "waste or credit follows from it; resolve this once that is known."
+    ),
 }
 
 UNKNOWN_RESOURCE_REMEDY: Final = (
@@ -131,6 +158,7 @@ MISSED_CLAIMS: Final = "device_claims"
 AUTO_RESOLUTION: Final = "No longer so when the window was metered again."
 BILLED_RESOLUTION: Final = "Billed by usage correction"
 
+WAITING_SENTENCE: Final = "The hour was not metered."
 QUARANTINED_SENTENCE: Final = "No worker that claimed this window ever reported back."
 
 _UNSIZED_SENTENCES: Final[Mapping[UnsizedCause, str]] = {
@@ -182,6 +210,11 @@ def remedy_of(kind: ExceptionKind, *, cause: object) -> str:
 def pod_subject(*, uid: str, resource: str) -> str:
     """Return the subject of a finding about one pod's one resource."""
     return f"{uid} {resource}"
+
+
+def node_subject(*, node: str, resource: str) -> str:
+    """Return the subject of a finding about one node's one resource."""
+    return f"{node} {resource}"[:SUBJECT_MAX]
 
 
 def is_machines_resolution(resolution: str) -> bool:

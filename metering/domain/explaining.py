@@ -51,6 +51,8 @@ class WindowFact:
     record_digest: str
     evidence: tuple[QueryFact, ...]
     reconciliation: Mapping[str, object] = field(default_factory=dict)
+    unobserved_seconds: int | None = None
+    hidden_unit_seconds_max: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -191,6 +193,7 @@ def window_steps(window: WindowFact) -> tuple[Step, ...]:
             "window": window.id,
             "coverage": window.coverage,
             "watch_coverage": window.watch_coverage,
+            **_unobserved(window),
             "as_of": _time(window.as_of),
             "sealed_at": _time(window.sealed_at),
             "record_digest": window.record_digest,
@@ -198,6 +201,17 @@ def window_steps(window: WindowFact) -> tuple[Step, ...]:
         },
     )
     return (hour, *(_evidence(item) for item in window.evidence))
+
+
+def _unobserved(window: WindowFact) -> Mapping[str, Fact]:
+    """Return how long nothing was observed, and what can have been used then at most."""
+    if window.unobserved_seconds is None:
+        return {}
+    hidden = window.hidden_unit_seconds_max
+    bounds: dict[str, Fact] = {"hidden_unit_seconds_max": "not known"}
+    if hidden is not None:
+        bounds = {f"hidden_unit_seconds_max.{size}": most for size, most in sorted(hidden.items())}
+    return {"unobserved_seconds": window.unobserved_seconds, **bounds}
 
 
 def held_step(held: HeldFact, *, catalogue: Catalogue | None) -> Step:

@@ -3,7 +3,6 @@
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
@@ -19,9 +18,9 @@ LOOK_AHEAD_DOUBLINGS_MAX: Final = 5
 class GapPolicy(StrEnum):
     """What becomes of an hour that nobody saw well enough.
 
-    `accept` bills what was seen, `waive` bills nothing, `last_known` bills what was held before
-    the hole until the first evidence after it, and `hold` keeps the whole hour off the bill in
-    exceptions.
+    `accept` bills what was seen, `waive` bills nothing, `last_known` bills what was held until
+    half a scrape after its last sample, and on if it was observed again, and `hold` keeps the whole
+    hour off the bill in exceptions.
     """
 
     ACCEPT = "accept"
@@ -36,7 +35,8 @@ class MeteringPolicy:
 
     Attributes:
         lateness_seconds: How long after its end a window is first collected.
-        minimum_coverage: Least share of expected scrapes for a window to count as complete.
+        hole_seconds_max: Longest hole in what was observed of a window with which it is sealed
+            without a decision.
         lease_seconds: How long a worker may hold a claim, by the database's clock.
         attempts_max: Claims that never reported back before a window is quarantined.
         coverage_attempts_max: Incomplete answers before a window becomes a gap.
@@ -44,19 +44,22 @@ class MeteringPolicy:
             late samples no longer come.
         gap_policy: What becomes of a gap by itself; None waits for a person.
         recheck_seconds: How long after its end a sealed window is looked at again, ascending.
-        recheck_retention_seconds: Age from which sources no longer tell of a window.
+        recheck_retention_seconds: Age from which a window is not looked at again, however long
+            sources remember.
+        device_patience_seconds: Age from which device figures that no source gives are given up.
         posts_late_usage: Whether later usage is posted by itself; else a person decides on it.
     """
 
     lateness_seconds: int = 900
-    minimum_coverage: Decimal = Decimal("0.98")
+    hole_seconds_max: int = 180
     lease_seconds: int = 300
     attempts_max: int = 8
     coverage_attempts_max: int = 6
     gap_patience_seconds: int = 86_400
     gap_policy: GapPolicy | None = None
     recheck_seconds: tuple[int, ...] = (3_600, 21_600, 86_400)
-    recheck_retention_seconds: int = 14 * 86_400
+    recheck_retention_seconds: int = 365 * 86_400
+    device_patience_seconds: int = 14 * 86_400
     posts_late_usage: bool = True
 
 

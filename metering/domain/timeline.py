@@ -83,7 +83,11 @@ class Interval:
 
 
 def life_of(
-    pod: Sighting, *, ticks: Sequence[datetime], scrape_interval_seconds: int
+    pod: Sighting,
+    *,
+    ticks: Sequence[datetime],
+    scrape_interval_seconds: int,
+    observed_until: datetime | None = None,
 ) -> Life | None:
     """Return when a pod held its devices, or None when it never did.
 
@@ -92,8 +96,10 @@ def life_of(
 
     Args:
         pod: What was seen of it.
-        ticks: When the source had eyes, oldest first.
+        ticks: When it would have been observed, oldest first.
         scrape_interval_seconds: How far ticks should be apart.
+        observed_until: The last scrape of anything. A pod whose own ticks end long before it
+            vanished with whatever showed it.
     """
     if pod.scheduled_at is None:
         return None
@@ -102,9 +108,12 @@ def life_of(
     if pod.terminal_seen_at is not None:
         return _ended(pod, begin_at=begin_at, ticks=ticks, gap=gap)
     after = bisect_right(ticks, pod.last_seen_at)
-    if after == len(ticks):
-        return Life(begin_at=begin_at, end_at=None, end_kind=EndKind.OPEN)
-    return _vanished(begin_at=begin_at, last=pod.last_seen_at, seen_gone_at=ticks[after], gap=gap)
+    last = pod.last_seen_at
+    if after < len(ticks):
+        return _vanished(begin_at=begin_at, last=last, seen_gone_at=ticks[after], gap=gap)
+    if observed_until is not None and observed_until - last > gap:
+        return _vanished(begin_at=begin_at, last=last, seen_gone_at=observed_until, gap=gap)
+    return Life(begin_at=begin_at, end_at=None, end_kind=EndKind.OPEN)
 
 
 def gap_between(scrape_interval_seconds: int) -> timedelta:

@@ -17,13 +17,24 @@ class WindowState(StrEnum):
     QUARANTINED = "quarantined"
 
 
+class DeviceState(StrEnum):
+    """How far an hour's device figures have come, apart from its bill; the last two are final."""
+
+    DUE = "due"
+    COLLECTING = "collecting"
+    SEALED = "sealed"
+    UNAVAILABLE = "unavailable"
+
+
 MOVES: Final[Mapping[WindowState, frozenset[WindowState]]] = {
-    WindowState.OPEN: frozenset({WindowState.COLLECTING}),
+    # A person may waive or meter anew an hour that is over its patience, in any state before.
+    WindowState.OPEN: frozenset({WindowState.COLLECTING, WindowState.RECONCILED}),
     # Back to collecting is another worker taking over after the lease; back to open, a failure.
     WindowState.COLLECTING: frozenset(
         {
             WindowState.COLLECTING,
             WindowState.COLLECTED,
+            WindowState.RECONCILED,
             WindowState.OPEN,
             WindowState.GAP,
             WindowState.QUARANTINED,

@@ -9,7 +9,7 @@ from metering.models.correction import UsageCorrection, WindowRecheck
 from metering.models.credit import CreditProposal, CreditState
 from metering.models.decision import ReconciliationDecision
 from metering.models.device_event import DeviceEvent
-from metering.models.device_usage import DeviceUsage
+from metering.models.device_usage import DeviceUsage, DeviceWindow, UsageActivity
 from metering.models.exception import ExceptionState, MeteringException
 from metering.models.health import ClusterHealth
 from metering.models.usage import UsageRecord
@@ -35,6 +35,7 @@ __all__ = [
     "CreditState",
     "DeviceEvent",
     "DeviceUsage",
+    "DeviceWindow",
     "ExceptionKind",
     "ExceptionState",
     "MeteringException",
@@ -44,6 +45,7 @@ __all__ = [
     "PodAllocation",
     "QueuedPod",
     "ReconciliationDecision",
+    "UsageActivity",
     "UsageCorrection",
     "UsageRecord",
     "WasteFinding",

@@ -20,6 +20,8 @@ class CapacityRecord(models.Model):
     size = models.CharField(max_length=16, blank=True, default="")
     """"" when no rule knows the resource."""
     price_group = models.CharField(max_length=96, blank=True, default="")
+    sharing_mode = models.CharField(max_length=16, blank=True, default="", db_default="")
+    """How its units are handed out; "" when no rule knows the resource."""
     share_numerator = models.PositiveIntegerField(default=1)
     share_denominator = models.PositiveIntegerField(default=1)
     allocatable_units = models.PositiveIntegerField()

@@ -3,7 +3,7 @@
 from django.conf import settings
 from django.db import models
 
-from metering.domain.exceptions import ExceptionKind
+from metering.domain.exceptions import SUBJECT_MAX, ExceptionKind
 from metering.models.window import MeteringWindow
 from tenants.models import Cluster
 
@@ -24,7 +24,7 @@ class MeteringException(models.Model):
     window = models.ForeignKey(MeteringWindow, on_delete=models.PROTECT, related_name="exceptions")
     window_start = models.DateTimeField()
     kind = models.CharField(max_length=32, choices=KIND_CHOICES)
-    subject = models.CharField(max_length=320)
+    subject = models.CharField(max_length=SUBJECT_MAX)
     """What it is about: a pod's uid and resource, a node, or "" for the window as a whole."""
     namespace = models.CharField(max_length=63, blank=True, default="")
     summary = models.TextField()

@@ -3,6 +3,7 @@
 from django.db import models
 
 from metering.models.correction import UsageCorrection
+from metering.models.device_usage import UsageActivity
 from metering.models.window import MeteringWindow
 from tenants.models import Cluster, Organization, Project
 
@@ -51,10 +52,16 @@ class UsageRecord(models.Model):
     )
     """What it corrects by; None for a metered record."""
     catalogue_version = models.PositiveIntegerField()
-    busy_ratio = models.DecimalField(max_digits=7, decimal_places=6, null=True)
-    """Share of its billed time in which its devices were busy; None when not attributable."""
-    busy_coverage = models.DecimalField(max_digits=6, decimal_places=5, null=True)
-    energy_millijoules = models.BigIntegerField(null=True)
+    activity = models.ForeignObject(
+        UsageActivity,
+        on_delete=models.DO_NOTHING,
+        from_fields=["window", "pod_uid", "resource"],
+        to_fields=["window", "pod_uid", "resource"],
+        related_name="+",
+        null=True,
+    )
+    """What its devices did; None until the hour's device figures are sealed, or without any. Its
+    energy is told once, with revision 0."""
 
     class Meta:
         managed = False

@@ -1,7 +1,7 @@
 """Metering windows: one UTC hour of one cluster, from open to sealed."""
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Q, Value
 
 from metering.domain.policy import GapPolicy
 from metering.domain.window_state import WindowState
@@ -32,6 +32,12 @@ class MeteringWindow(models.Model):
         max_length=16, choices=GAP_POLICY_CHOICES, blank=True, default="", db_default=""
     )
     """What a person, or the settings, decided about what nobody saw; "" while nobody has."""
+    shown = models.JSONField(default=dict, db_default=Value({}, models.JSONField()), blank=True)
+    """What the last incomplete observation had, and its digest; {} while there was none."""
+    decided_on = models.JSONField(
+        default=dict, db_default=Value({}, models.JSONField()), blank=True
+    )
+    """What was shown when the decision in force was made: it holds for that, or more."""
     is_watched = models.BooleanField(default=False, db_default=False)
     """Whether the cluster had a watch when it was collected; looks after the seal go by that."""
     lease_owner = models.CharField(max_length=64, blank=True, default="")
@@ -43,6 +49,14 @@ class MeteringWindow(models.Model):
     expected_ticks = models.PositiveIntegerField(null=True, blank=True)
     observed_ticks = models.PositiveIntegerField(null=True, blank=True)
     coverage = models.DecimalField(max_digits=6, decimal_places=5, null=True, blank=True)
+    unobserved_seconds = models.PositiveIntegerField(null=True, blank=True)
+    """How long neither source observed some pods and nodes, in the hour."""
+    longest_hole_seconds = models.PositiveIntegerField(null=True, blank=True)
+    """The longest such time, beyond the hour too."""
+    hidden_unit_seconds_max = models.JSONField(null=True, blank=True)
+    """By size, what may have been used in those times at most: what was free. None: no bound."""
+    scrape_targets = models.JSONField(default=list, blank=True, db_default=[])
+    """Scrape targets that failed or carried nothing, with their scrapes and failures."""
     watch_coverage = models.DecimalField(max_digits=6, decimal_places=5, null=True, blank=True)
     """Share of the hour the watch of the cluster's API saw; None without a watch."""
     reconciliation = models.JSONField(default=dict, blank=True)
@@ -86,6 +100,11 @@ class MeteringWindow(models.Model):
                 fields=["not_before"],
                 condition=Q(state__in=["open", "collecting", "collected", "reconciled"]),
                 name="window_due",
+            ),
+            models.Index(
+                fields=["start_at"],
+                condition=~Q(state=WindowState.SEALED.value),
+                name="window_unsealed",
             ),
         ]
 

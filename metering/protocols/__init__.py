@@ -7,7 +7,7 @@ domain compares by sanitising the names it knows, never by reversing one.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol
@@ -42,6 +42,27 @@ class ClusterTarget:
     user_label: str = ""
     label_aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     metric_aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ScrapeTarget:
+    """One address that the exporter of pods and nodes was scraped at.
+
+    Attributes:
+        name: Its `instance`, unique in one observation.
+        ticks: Its successful scrapes near the window over all copies of Prometheus, oldest first.
+        failures: Scrapes that failed while no copy of Prometheus reached it.
+        has_series: Whether it carried a GPU pod or node. A target that carried none is another
+            port of the exporter, idle, or a leftover in service discovery.
+        is_missed: Whether it should have been scraped all the time: it is a shard that others tell
+            of, or it carried pods within the last day that no target has shown since.
+    """
+
+    name: str
+    ticks: tuple[datetime, ...]
+    failures: int = 0
+    has_series: bool = True
+    is_missed: bool = False
 
 
 class ContainerKind(StrEnum):
@@ -80,6 +101,11 @@ class PodObservation:
         last_seen_at: Last sight of the object inside the query.
         owner: Value of the cluster's user label; "" without one.
         node_labels: Labels of its node at the sight nearest to the bind, sanitised keys.
+        targets: Names of the scrape targets that carried it, sorted; empty when not known.
+        defects: What was reported of it that cannot be or contradicts itself, one sentence each;
+            the other attributes are then the best estimate, with the largest of several values.
+            A request that cannot be has -1 units.
+        is_end_known: False when the defects leave open whether, or when, it ended.
     """
 
     uid: str
@@ -95,6 +121,9 @@ class PodObservation:
     owner: str = ""
     priority_class: str = ""
     node_labels: Mapping[str, str] = field(default_factory=dict)
+    targets: tuple[str, ...] = ()
+    defects: tuple[str, ...] = ()
+    is_end_known: bool = True
 
 
 @dataclass(frozen=True)
@@ -103,14 +132,26 @@ class NodeObservation:
 
     Attributes:
         labels: As last seen inside the window, sanitised keys.
-        allocatable: Sanitised resource name to units, as last seen inside the window.
+        allocatable: Sanitised resource name to units, the most it offered inside the window.
         covered_seconds: Seconds of the window in which the node was seen to offer it.
+        offered_unit_seconds: Sanitised resource name to units x seconds, where the units changed
+            inside the window; else they are `allocatable` x `covered_seconds`.
+        first_seen_at: First sample of it inside the query; None when not known.
+        last_seen_at: Last sample of it inside the query; None when not known.
+        targets: Names of the scrape targets that carried it, sorted; empty when not known.
+        defects: What was reported of its offer that cannot be, one sentence each; it is left out
+            of the other attributes.
     """
 
     node: str
     labels: Mapping[str, str]
     allocatable: Mapping[str, int]
     covered_seconds: int
+    offered_unit_seconds: Mapping[str, int] = field(default_factory=dict)
+    first_seen_at: datetime | None = None
+    last_seen_at: datetime | None = None
+    targets: tuple[str, ...] = ()
+    defects: tuple[str, ...] = ()
 
 
 class Figure(StrEnum):
@@ -215,15 +256,16 @@ class Observation:
 
     Attributes:
         as_of: The time of the source query.
-        ticks: When the source had eyes: successful scrapes from before the window to after it,
-            oldest first. A pod's absence means something only beside these.
+        ticks: Successful scrapes of all targets that carried anything, from before the window to
+            after it, oldest first. A pod's absence means something only at those of its own.
         expected_ticks: How many scrapes belong into [start_at, end_at).
+        clock_skew_seconds: By how much the source's clock was ahead of the Kubernetes API's; below
+            0 it was behind. All times here are on the API's clock.
+        targets: The scrape targets behind `ticks`, by name; empty when the source cannot say.
         pods: Every pod that asked for a GPU resource and was seen near the window, by uid.
         nodes: Every node that offered one, by name.
-        devices: See DeviceObservation; empty when the source has no device metrics.
-        energies: One for each physical GPU whose energy is known, by UUID.
-        missing_figures: Figures that no device of the cluster reported at all, sorted: their
-            metric is not exported, which is not the same as zero.
+        device_models: By node, the GPU models its device metrics name; without a node that has
+            none. Labels of a node name one model only, so several are a reason not to size by them.
     """
 
     cluster: str
@@ -235,6 +277,28 @@ class Observation:
     expected_ticks: int
     pods: tuple[PodObservation, ...]
     nodes: tuple[NodeObservation, ...]
+    evidence: tuple[Evidence, ...] = ()
+    targets: tuple[ScrapeTarget, ...] = ()
+    clock_skew_seconds: int = 0
+    device_models: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DeviceFigures:
+    """What a source reports of one cluster's devices over [start_at, end_at); never billed.
+
+    Attributes:
+        devices: See DeviceObservation; empty when the source has no device metrics.
+        energies: One for each physical GPU whose energy is known, by UUID.
+        missing_figures: Figures that no device of the cluster reported at all, sorted: their
+            metric is not exported, which is not the same as zero.
+        health: Error signals of the devices.
+    """
+
+    cluster: str
+    start_at: datetime
+    end_at: datetime
+    source: str
     devices: tuple[DeviceObservation, ...] = ()
     energies: tuple[EnergyObservation, ...] = ()
     missing_figures: tuple[str, ...] = ()
@@ -260,5 +324,29 @@ class UsageSource(Protocol):
         Raises:
             SourceUnavailableError: The answer is missing, partial, warned about or cannot be
                 believed; nothing may be concluded from it.
+        """
+        ...
+
+    def memory(self, target: ClusterTarget) -> timedelta | None:
+        """Return for how long samples are kept; None where the source does not say.
+
+        Raises:
+            SourceUnavailableError: As `observe` does.
+        """
+        ...
+
+    def observe_devices(
+        self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
+    ) -> DeviceFigures:
+        """Return what devices of a cluster did in [start_at, end_at), asked apart from the bill.
+
+        Args:
+            target: The cluster.
+            start_at: Begin of the window, included.
+            end_at: End of the window, excluded.
+            as_of: Time of the query, at least `end_at` plus two scrapes.
+
+        Raises:
+            SourceUnavailableError: As `observe` does.
         """
         ...

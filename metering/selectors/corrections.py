@@ -35,9 +35,6 @@ LINE_TYPES: Final = {
     "end_kind": "text",
     "slack_seconds": "integer",
     "catalogue_version": "integer",
-    "busy_ratio": "numeric",
-    "busy_coverage": "numeric",
-    "energy_millijoules": "bigint",
 }
 """Columns of a usage record that a correction's line tells, with their types in PostgreSQL."""
 

@@ -1,4 +1,4 @@
-"""What is still to be derived: sealed windows without a health row, or corrected since."""
+"""What is still to be derived: windows with final device figures, or corrected since."""
 
 from typing import Any
 
@@ -11,6 +11,8 @@ SELECT w.id, w.cluster_id, w.start_at
   FROM metering_meteringwindow w
  WHERE w.state = 'sealed'
    AND NOT EXISTS (SELECT FROM metering_clusterhealth h WHERE h.window_id = w.id)
+   AND NOT EXISTS (SELECT FROM metering_devicewindow d
+                    WHERE d.window_id = w.id AND d.state IN ('due', 'collecting'))
  ORDER BY w.start_at, w.id
  LIMIT %(limit)s
 """
@@ -42,7 +44,10 @@ SELECT NOT EXISTS (
 
 
 def underived_windows(*, limit: int) -> tuple[JudgedWindow, ...]:
-    """Return sealed windows from which nothing was derived yet, oldest first."""
+    """Return windows from which nothing was derived yet, oldest first.
+
+    Their usage is sealed and their device figures are final: sealed, or never to be known.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_UNDERIVED, {"limit": limit})
         return tuple(JudgedWindow(*row) for row in cursor.fetchall())

@@ -9,8 +9,11 @@ from uuid import UUID
 from django.db.models import DecimalField, ExpressionWrapper, F, Max, Q, QuerySet, Sum
 from django.db.models.functions import Cast
 
+from metering.domain.device_attribution import Kind, Place, profile_in
 from metering.domain.devices import COVERAGE_MIN, Attribution
-from metering.models import DeviceUsage, UsageRecord
+from metering.domain.gpu_sizes import SharingMode
+from metering.domain.pod_life import CLAIM_PREFIX
+from metering.models import CapacityRecord, DeviceUsage, UsageRecord
 
 _STEP = Decimal("0.000001")
 _EXACT: DecimalField = DecimalField(max_digits=38, decimal_places=6)  # type: ignore[type-arg]
@@ -72,11 +75,12 @@ def project_devices(
     """
     span = {"window_start__gte": begin_at, "window_start__lt": end_at}
     where = span if cluster_id is None else {**span, "cluster_id": cluster_id}
+    energy = Sum("activity__energy_millijoules", filter=Q(revision=0))
     used = (
         UsageRecord.objects.filter(**where)
         .order_by("project_id")
         .values("project_id")
-        .annotate(units=Sum("unit_seconds"), energy=Sum("energy_millijoules"))
+        .annotate(units=Sum("unit_seconds"), energy=energy)
     )
     devices = {row["project_id"]: row for row in _summed(DeviceUsage.objects.filter(**where))}
     return tuple(_project({**row}, devices.get(row["project_id"], {})) for row in used)
@@ -133,3 +137,27 @@ def _whole(value: object) -> int:
 
 def _rounded(value: Decimal) -> Decimal:
     return value.quantize(_STEP, rounding=ROUND_HALF_UP)
+
+
+def device_kinds(window_id: int) -> dict[Place, Kind]:
+    """Return by node and MIG profile what one unit of its devices is, as the window was sealed."""
+    rows = (
+        CapacityRecord.objects.filter(window_id=window_id, allocatable_units__gt=0)
+        .exclude(sharing_mode="")
+        .exclude(resource__startswith=CLAIM_PREFIX)
+        .order_by("node", "resource")
+        .values_list("node", "resource", "size", "price_group", "sharing_mode")
+    )
+    return {
+        (node, profile_in(price_group)): Kind(resource, size, price_group, SharingMode(mode))
+        for node, resource, size, price_group, mode in rows
+    }
+
+
+def nodes_with_held_usage(window_id: int) -> frozenset[str]:
+    """Return the nodes on which pods held what is not billed, but kept in an exception."""
+    return frozenset(
+        CapacityRecord.objects.filter(window_id=window_id, held_unit_seconds__gt=0).values_list(
+            "node", flat=True
+        )
+    )

@@ -130,6 +130,8 @@ def window_fact(window: MeteringWindow) -> WindowFact:
         sources=tuple(window.sources),
         coverage=_share(window.coverage),
         watch_coverage=_share(window.watch_coverage),
+        unobserved_seconds=window.unobserved_seconds,
+        hidden_unit_seconds_max=window.hidden_unit_seconds_max,
         as_of=window.as_of,
         sealed_at=window.sealed_at,
         record_digest=window.record_digest,

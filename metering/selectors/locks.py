@@ -9,6 +9,7 @@ from django.db import connection
 
 LEDGER_LOCK_CLASS = 0x6D650001
 TICK_LOCK_CLASS = 0x6D650002
+DEVICE_LOCK_CLASS = 0x6D650003
 """First keys of our advisory locks, so that they meet nobody else's."""
 
 
@@ -60,6 +61,14 @@ def lock_cluster_ledger(cluster_id: UUID) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [LEDGER_LOCK_CLASS, str(cluster_id)]
+        )
+
+
+def lock_device_events(cluster_id: UUID) -> None:
+    """Let one hour of a cluster at a time write device events: a level may go on from before."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [DEVICE_LOCK_CLASS, str(cluster_id)]
         )
 
 

@@ -99,15 +99,21 @@ def usage_totals(
     return _totals(rows, groups=tuple(dict.fromkeys(group_by)))
 
 
+def metered_records(window_id: int, *, start_at: datetime) -> list[UsageRecord]:
+    """Return what was metered of a window, without corrections, by pod and resource."""
+    rows = UsageRecord.objects.filter(window_start=start_at, window_id=window_id, revision=0)
+    return list(rows.order_by("pod_uid", "resource"))
+
+
 def _totals(rows: QuerySet[UsageRecord], *, groups: Sequence[UsageGroup]) -> tuple[UsageTotal, ...]:
     if UsageGroup.HOUR in groups:
         rows = rows.annotate(bucket_at=TruncHour("window_start"))
     elif UsageGroup.DAY in groups:
         rows = rows.annotate(bucket_at=TruncDay("window_start"))
     columns = tuple(dict.fromkeys(_COLUMNS[group] for group in groups))
-    known = Q(busy_ratio__isnull=False)
+    known = Q(activity__busy_ratio__isnull=False)
     weighted = ExpressionWrapper(
-        F("busy_ratio") * F("unit_seconds"),
+        F("activity__busy_ratio") * F("unit_seconds"),
         output_field=DecimalField(max_digits=38, decimal_places=6),
     )
     sums = {
@@ -115,7 +121,7 @@ def _totals(rows: QuerySet[UsageRecord], *, groups: Sequence[UsageGroup]) -> tup
         "total": Sum("unit_seconds"),
         "busy_known": Sum("unit_seconds", filter=known),
         "busy_weighted": Sum(weighted, filter=known),
-        "energy": Sum("energy_millijoules"),
+        "energy": Sum("activity__energy_millijoules", filter=Q(revision=0)),
     }
     if not columns:
         whole = rows.aggregate(**sums)

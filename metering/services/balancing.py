@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from metering.domain.capacity import Balance, Offer, balance_of
 from metering.domain.catalogue import Sized
-from metering.domain.exceptions import ExceptionKind, Finding
+from metering.domain.exceptions import ExceptionKind, Finding, node_subject
 from metering.domain.pod_life import CLAIM_PREFIX
 from metering.domain.resource_names import resource_of
 from metering.services.composed import CapacityRow, NodeUse
@@ -78,6 +78,7 @@ def _row_of(place: Place, *, offer: Offer, balance: Balance) -> CapacityRow:
         resource=name.raw if name else place[1],
         size="",
         price_group="",
+        sharing_mode="",
         share_numerator=1,
         share_denominator=1,
         allocatable_units=offer.allocatable_units,
@@ -91,24 +92,25 @@ def _excess(row: CapacityRow, *, offer: Offer) -> Finding | None:
     if row.balance.is_unseen and not row.resource.startswith(CLAIM_PREFIX):
         return Finding(
             kind=ExceptionKind.UNKNOWN_NODE,
-            subject=f"{row.node} {row.resource}",
+            subject=node_subject(node=row.node, resource=row.resource),
             summary=f"Pods held {row.resource} on {row.node}, which was not seen to offer any.",
             details={"node": row.node, "resource": row.resource},
         )
     if row.balance.is_over_capacity:
         used = offer.billed_unit_seconds + offer.held_unit_seconds
+        capacity = row.balance.capacity_unit_seconds
         return Finding(
             kind=ExceptionKind.OVER_CAPACITY,
-            subject=f"{row.node} {row.resource}",
+            subject=node_subject(node=row.node, resource=row.resource),
             summary=(
-                f"Pods used {used} unit-seconds of {row.resource} on {row.node}, which offered "
-                f"{row.balance.capacity_unit_seconds}: something is counted twice."
+                f"Pods used {used} unit-seconds of {row.resource} on {row.node}, "
+                f"{used - capacity} more than the {capacity} it was reported to offer."
             ),
             details={
                 "node": row.node,
                 "resource": row.resource,
                 "used_unit_seconds": used,
-                "capacity_unit_seconds": row.balance.capacity_unit_seconds,
+                "capacity_unit_seconds": capacity,
             },
         )
     return None
@@ -119,6 +121,7 @@ def _sized_row(row: CapacityRow, *, sized: Sized) -> CapacityRow:
         row,
         size=sized.size.value,
         price_group=sized.price_group,
+        sharing_mode=sized.sharing_mode.value,
         share_numerator=sized.share.numerator,
         share_denominator=sized.share.denominator,
     )

@@ -5,13 +5,14 @@ holds; a worker that was overtaken writes nothing.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 import structlog
 from django.db import connection, transaction
 
 from metering.domain.crashpoints import crashpoint
+from metering.domain.decisions import Shown
 from metering.domain.errors import ClaimLostError
 from metering.domain.exceptions import BLOCKING_KINDS
 from metering.domain.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy, is_gap, query_time
@@ -19,20 +20,24 @@ from metering.domain.window_state import WindowState
 from metering.protocols import Evidence, UsageSource
 from metering.selectors.locks import holds_claim, lock_cluster_ledger
 from metering.services.catalogue import ensure_catalogue
-from metering.services.composed import Composed
+from metering.services.composed import Composed, WindowInput
 from metering.services.composition import compose_window
-from metering.services.device_events import write_device_events
-from metering.services.device_posting import replace_devices
 from metering.services.exceptions import write_findings
-from metering.services.failures import record_failure, record_incomplete
-from metering.services.observing import Basis, Sight, basis_of, given_of, look_at
+from metering.services.failures import record_failure, record_incomplete, return_to_person
+from metering.services.observing import Basis, Sight, basis_of, continuous, given_of, look_at
 from metering.services.posting import (
     close_unseen,
     replace_capacity,
     replace_usage,
     write_allocations,
 )
-from metering.services.reconciliation import reconciliation_of, single_source
+from metering.services.reconciliation import (
+    hidden_unit_seconds,
+    hole_values,
+    reconciliation_of,
+    shown_of,
+    single_source,
+)
 from metering.services.undisturbed import undisturbed
 from metering.services.watching.settling import settle_open_sizes
 from metering.services.windows import ClaimedWindow
@@ -51,6 +56,9 @@ UPDATE metering_meteringwindow w
        lease_owner = '', lease_until = NULL, attempt = 0, failures = 0, last_error = '',
        as_of = %(as_of)s, sources = %(sources)s, expected_ticks = %(expected)s,
        observed_ticks = %(observed)s, coverage = %(coverage)s,
+       unobserved_seconds = %(unobserved_seconds)s,
+       longest_hole_seconds = %(longest_hole_seconds)s,
+       hidden_unit_seconds_max = %(hidden)s, scrape_targets = %(scrape_targets)s,
        is_watched = %(is_watched)s, watch_coverage = %(watch_coverage)s,
        reconciliation = %(reconciliation)s,
        evidence = %(evidence)s, catalogue_version = %(catalogue_version)s,
@@ -94,10 +102,15 @@ def collect_window(
     for only until the attempts are used up; then the hour rests on the watch alone and says so. A
     silent watch is waited for likewise where there are device claims, of which only it can tell.
 
+    A decision holds for what was shown: an hour of which less is observed than that returns to a
+    person.
+
     Raises:
         ClaimLostError: Another worker took the window over; nothing was written.
-        ValueError: The window is not due by `at`.
+        ValueError: The window is not due by `at`, or by the time of the claim.
     """
+    # An hour is queried and given up by the database's clock, which the claim has read.
+    at = min(at, claimed.claimed_at)
     as_of = query_time(
         policy,
         start_at=claimed.start_at,
@@ -108,6 +121,9 @@ def collect_window(
     sight = look_at(hour=claimed.hour, source=source, as_of=as_of)
     crashpoint("collect.after_observe")
     basis = basis_of(sight, policy=policy, accepts_low_coverage=claimed.accepts_low_coverage)
+    if basis.scrapes_suffice and not claimed.accepts_low_coverage and claimed.gap_policy is None:
+        sight = continuous(sight)
+        basis = basis if sight.failure is None else basis_of(sight, policy=policy)
     if _suffices(sight, basis=basis, claimed=claimed, at=at, policy=policy):
         return _post(claimed, sight=sight, basis=basis, actor=actor, at=at)
     if sight.failure is not None:
@@ -130,7 +146,7 @@ def _suffices(
         may_learn = basis.may_miss_claims and sight.watch.is_blind_at_end
         return gives_up or claimed.accepts_low_coverage or not may_learn
     if not basis.watch_suffices:
-        return False
+        return basis.both_suffice
     if sight.coverage is not None and not sight.coverage.is_blind_at_end:
         return True
     return gives_up or not claimed.hour.asks_a_source
@@ -148,6 +164,9 @@ def _post(
             settle_open_sizes(claimed.cluster_id, catalogue=catalogue)
         given = given_of(sight, basis=basis, catalogue=catalogue, gap_policy=claimed.gap_policy)
         composed = compose_window(given)
+        returned = _returned(claimed, sight=sight, given=given, composed=composed, at=at)
+        if returned is not None:
+            return Collection(window_id=claimed.id, state=returned)
         composed.findings += single_source(sight, basis=basis)
         _write(claimed, sight=sight, composed=composed)
         write_findings(claimed, findings=composed.findings, at=at)
@@ -170,16 +189,36 @@ def _post(
     )
 
 
+def _returned(
+    claimed: ClaimedWindow, *, sight: Sight, given: WindowInput, composed: Composed, at: datetime
+) -> WindowState | None:
+    """Return an hour to a person if it has less than the decision in force was made on.
+
+    What is compared is what was observed, without the estimates that a decision asks for.
+
+    Returns:
+        The window's state, or None when the decision holds.
+    """
+    if claimed.decided_on == Shown():
+        return None
+    is_estimated = given.gap_policy in _ESTIMATING
+    observed = compose_window(replace(given, gap_policy=None)) if is_estimated else composed
+    shown = shown_of(observed, sight=sight)
+    losses = claimed.decided_on.losses(shown)
+    if not losses:
+        return None
+    return return_to_person(claimed=claimed, sight=sight, shown=shown, losses=losses, at=at)
+
+
 def _write(claimed: ClaimedWindow, *, sight: Sight, composed: Composed) -> None:
     write_allocations(claimed, new=composed.new_allocations, seen_again=composed.seen_again)
-    if sight.observation is not None and not claimed.hour.is_watched:
+    coverage = sight.coverage
+    was_observed = coverage is not None and coverage.observed > 0 and not coverage.is_blind_at_end
+    if sight.observation is not None and was_observed and not claimed.hour.is_watched:
         close_unseen(claimed, pod_uids=[pod.uid for pod in sight.observation.pods])
     replace_usage(claimed, rows=composed.usage)
     crashpoint("collect.after_records")
     replace_capacity(claimed, rows=composed.capacity)
-    replace_devices(claimed, rows=composed.devices)
-    if sight.observation is not None:
-        write_device_events(claimed, observation=sight.observation)
 
 
 def _finish(
@@ -199,6 +238,8 @@ def _finish(
                 "expected": coverage.expected if coverage else None,
                 "observed": coverage.observed if coverage else None,
                 "coverage": coverage.ratio if coverage else None,
+                **hole_values(sight),
+                "hidden": _json(hidden_unit_seconds(composed, holes=sight.holes)),
                 "is_watched": claimed.hour.is_watched,
                 "watch_coverage": sight.watch.ratio if claimed.hour.is_watched else None,
                 "reconciliation": json.dumps(
@@ -214,6 +255,10 @@ def _finish(
     if row is None:
         raise ClaimLostError("Another worker took the window over.")
     return WindowState(row[0])
+
+
+def _json(value: object) -> str | None:
+    return None if value is None else json.dumps(value)
 
 
 def _sources(sight: Sight) -> list[str]:

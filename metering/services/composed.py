@@ -3,20 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 from metering.domain.attribution import Directory, Tenant, owner_of
 from metering.domain.capacity import Balance
 from metering.domain.catalogue import Catalogue
-from metering.domain.devices import Activity
 from metering.domain.exceptions import Finding
 from metering.domain.measurement import unit_seconds
 from metering.domain.policy import GapPolicy
 from metering.domain.reconciliation import Verdict
+from metering.domain.scrape_coverage import ScrapeCoverage, coverage_of
 from metering.domain.timeline import Interval, Life
 from metering.protocols import Observation
 from metering.selectors.allocations import AllocationFact, AllocationKey
 from metering.selectors.ledger import WindowLedger
-from metering.services.device_composition import DeviceRow
 from metering.services.hours import Hour
 
 
@@ -40,10 +40,27 @@ class WindowInput:
     is_trusted: bool = True
     gap_policy: GapPolicy | None = None
 
+    @cached_property
+    def scrapes(self) -> ScrapeCoverage:
+        """Return when the scrapes observed what; without a source, nothing."""
+        return scrapes_of(self.observation)
+
     @property
     def scrape_interval_seconds(self) -> int:
         """Return how far scrapes should be apart."""
         return self.hour.target.scrape_interval_seconds
+
+
+def scrapes_of(observation: Observation | None) -> ScrapeCoverage:
+    """Return when scrapes observed which pods and nodes."""
+    if observation is None:
+        return coverage_of((), targets={}, carried=())
+    return coverage_of(
+        observation.ticks,
+        targets={target.name: target.ticks for target in observation.targets},
+        carried=(*observation.pods, *observation.nodes),
+        missed=[target.name for target in observation.targets if target.is_missed],
+    )
 
 
 @dataclass(frozen=True)
@@ -58,7 +75,6 @@ class UsageRow:
     fact: AllocationFact
     tenant: Tenant
     interval: Interval
-    activity: Activity = field(default_factory=Activity)
     split_among: int = 1
     part_unit_seconds: int | None = None
     offered_as: str = ""
@@ -127,6 +143,7 @@ class CapacityRow:
     resource: str
     size: str
     price_group: str
+    sharing_mode: str
     share_numerator: int
     share_denominator: int
     allocatable_units: int
@@ -161,7 +178,6 @@ class Composed:
     new_allocations: list[NewAllocation] = field(default_factory=list)
     seen_again: list[SeenAgain] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    devices: list[DeviceRow] = field(default_factory=list)
     capacity: list[CapacityRow] = field(default_factory=list)
     held: list[NodeUse] = field(default_factory=list)
     comparison: Comparison = field(default_factory=Comparison)

@@ -16,7 +16,7 @@ from metering.domain.exceptions import Finding
 from metering.domain.measurement import is_believable, unit_seconds
 from metering.domain.policy import GapPolicy
 from metering.domain.reconciliation import Share, Verdict
-from metering.domain.resource_names import sanitise
+from metering.domain.resource_names import resource_of, sanitise
 from metering.domain.timeline import EndKind, Interval, clip
 from metering.selectors.allocations import AllocationFact, AllocationKey
 from metering.services.balancing import balance_nodes
@@ -29,12 +29,13 @@ from metering.services.composed import (
     UsageRow,
     WindowInput,
 )
-from metering.services.device_composition import measure_devices
 from metering.services.findings import (
     changed_request,
     digest_of,
     estimated_end,
     held_hour,
+    inconsistent_node,
+    inconsistent_pod,
     invalid_request,
     sided,
     unbelievable,
@@ -60,12 +61,7 @@ def compose_window(given: WindowInput) -> Composed:
         composing.add(case)
     composed.findings += forgotten_decisions(given, told=composing.told)
     if given.observation is not None:
-        composed.usage, composed.devices = measure_devices(
-            composed.usage,
-            observation=given.observation,
-            sizer=sizer,
-            held_nodes={use.node for use in composed.held},
-        )
+        composed.findings += [inconsistent_node(n) for n in given.observation.nodes if n.defects]
     composed.capacity, findings = balance_nodes(
         offers_of(given),
         billed=[_use_of(row) for row in composed.usage],
@@ -92,20 +88,38 @@ class _Composing:
         """Add one pod's one resource."""
         self.told.add((case.uid, case.resource))
         self._note_sight(case)
-        settled = self._settled(case)
-        if not self._is_believable(case, settled=settled):
+        if not self._is_believable(case):
             if self._is_inside(case):
                 self.into.findings.append(invalid_request(case))
             return
         share = self._share(case)
+        is_held = self._is_inconsistent(case, share=share)
+        if case.defects and not is_held and self._is_inside(case):
+            self.into.findings.append(inconsistent_pod(case, use=None))
         if share is None or (share.interval is None and share.held_seconds == 0):
             return
         self._compare(case, share=share)
-        if share.interval is not None:
-            self._hold_or_bill(case, share=share, interval=share.interval, settled=settled)
+        if share.interval is not None and is_held:
+            use = self._use(case, share=share, interval=share.interval)
+            self._hold(replace(use, is_disputed=True), inconsistent_pod(case, use=use))
+        elif share.interval is not None:
+            self._hold_or_bill(case, share=share, interval=share.interval)
+
+    def _is_inconsistent(self, case: Case, *, share: Share | None) -> bool:
+        """Whether only metrics that contradict each other could say what a pod used.
+
+        A snapshot of its bind, the API or a person's decision say it without them.
+        """
+        if not case.defects or share is None or share.interval is None:
+            return False
+        is_snapshotted = case.row is not None and case.row.is_sized
+        is_known = is_snapshotted and case.pod is not None and case.pod.is_end_known
+        return not (is_known or case.kubernetes or share.verdict is Verdict.ACCEPTED)
 
     def _note_sight(self, case: Case) -> None:
         row = case.row
+        if case.pod is not None and not case.pod.is_end_known:
+            return
         is_apis = row is not None and row.is_from_api and self.given.hour.is_watched
         if row is not None and case.pod is not None and case.seen_life is not None and not is_apis:
             again = SeenAgain(row.fact, case.seen_life, case.pod.last_seen_at)
@@ -116,22 +130,29 @@ class _Composing:
             return case.row.fact
         return self.sizer.size(case.resource, node=case.node, labels=case.node_labels)
 
-    def _is_believable(self, case: Case, *, settled: AllocationFact | Sized | Unsized) -> bool:
+    def _is_believable(self, case: Case) -> bool:
         """Whether what is billed is a request that can be; the API's was checked at bind."""
         if case.kubernetes is not None or case.pod is None:
             return True
-        return is_believable(case.requested_units, is_sized=not isinstance(settled, Unsized))
+        is_known = resource_of(case.resource) is not None
+        return is_believable(case.requested_units, is_sized=is_known)
 
     def _is_inside(self, case: Case) -> bool:
-        hour, life = self.given.hour, case.seen_life
-        return life is not None and bool(clip(life, start_at=hour.start_at, end_at=hour.end_at))
+        """Whether a pod used something in the hour by the scrapes, or waited for a node in it."""
+        hour, life, pod = self.given.hour, case.seen_life, case.pod
+        if life is not None:
+            return bool(clip(life, start_at=hour.start_at, end_at=hour.end_at))
+        if pod is None or pod.terminal_seen_at is not None:
+            return False
+        return pod.first_seen_at < hour.end_at and pod.last_seen_at >= hour.start_at
 
     def _share(self, case: Case) -> Share | None:
         """Return the share of a case; without a watch the ledger's request is what counts."""
         share, row = case.share, case.row
         if share is None or row is None or self.given.hour.is_watched:
             return share
-        if share.interval is not None and case.requested_units not in {0, row.fact.units}:
+        is_changed = case.requested_units not in {0, row.fact.units} and not case.defects
+        if share.interval is not None and is_changed:
             self.into.findings.append(changed_request(case, known=row.fact))
         return share if share.units == row.fact.units else replace(share, units=row.fact.units)
 
@@ -159,21 +180,17 @@ class _Composing:
         inside = account and clip(account.life, start_at=hour.start_at, end_at=hour.end_at)
         return account.units * inside.seconds if account and inside else 0
 
-    def _hold_or_bill(
-        self,
-        case: Case,
-        *,
-        share: Share,
-        interval: Interval,
-        settled: AllocationFact | Sized | Unsized,
-    ) -> None:
-        use = NodeUse(
+    def _use(self, case: Case, *, share: Share, interval: Interval) -> NodeUse:
+        return NodeUse(
             node=case.node,
             resource=_place_of(case),
             units=share.units,
             unit_seconds=unit_seconds(units=share.units, seconds=interval.seconds),
             slack_seconds=interval.slack_seconds,
         )
+
+    def _hold_or_bill(self, case: Case, *, share: Share, interval: Interval) -> None:
+        use, settled = self._use(case, share=share, interval=interval), self._settled(case)
         tenant = tenant_at(self.given.directory, namespace=case.namespace, moment=interval.begin_at)
         if isinstance(settled, Unsized):
             self._hold(use, unsized(case, use=use, cause=settled.cause))

@@ -108,7 +108,6 @@ def _line(fact: LedgerFact, *, delta: int, is_retraction: bool) -> Line:
         **fact.line,
         "unit_seconds": delta,
         "basis": fact.unit_seconds,
-        "energy_millijoules": None,
     }
     if is_retraction:
         line |= {"end_at": fact.line["begin_at"], "seconds": 0}

@@ -1,26 +1,73 @@
-"""Decisions: what only a person can decide about a window that metering gave up on."""
+"""Decisions: what only a person can decide about hours that metering cannot finish by itself.
 
-from datetime import datetime
+One hour or many: the same statements, a constant number for each batch, with an audit entry for
+every hour. A decision holds for what was known when it was made; see `collection`.
+"""
 
-from django.db import transaction
-from django.db.models.functions import Coalesce
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
 
+from django.db import connection, transaction
+from django.db.models import F
+
+from metering.domain.decisions import NEEDS_REVIEW, UNFINISHED, HourResult, result_of
 from metering.domain.errors import (
     NoteMissingError,
+    WindowChangedError,
     WindowNotFoundError,
+    WindowNotOverdueError,
     WindowSealedError,
     WindowStateError,
 )
 from metering.domain.exceptions import BLOCKING_KINDS, ExceptionKind
-from metering.domain.policy import LOOK_AHEAD_DOUBLINGS_MAX, GapPolicy
+from metering.domain.policy import (
+    DEFAULT_POLICY,
+    LOOK_AHEAD_DOUBLINGS_MAX,
+    GapPolicy,
+    MeteringPolicy,
+)
+from metering.domain.window import WINDOW
 from metering.domain.window_state import WindowState, may_move
 from metering.models import CapacityRecord, MeteringWindow, UsageRecord
-from metering.services.exceptions import resolve_of_window
+from metering.selectors.decisions import preview_decision
+from metering.services.exceptions import resolve_of_windows
 from tenants.domain.actors import Actor
+from tenants.selectors.clock import database_now
 from tenants.selectors.locks import lock_rows
-from tenants.services.audit import record
+from tenants.services.audit import record, record_each
 
-_WAITING = (WindowState.GAP, WindowState.QUARANTINED)
+BATCH: Final = 500
+"""Hours decided on in one transaction: three weeks of a cluster, locked for well under a second."""
+UNMETERED_NOTE: Final = "The cluster is no longer metered at this hour."
+
+# A lease is taken away with the state it belongs to: its worker finds that out when it posts. How
+# little was observed is only known of a gap, so nowhere else less than all of it is accepted.
+_METER_AGAIN = """
+UPDATE metering_meteringwindow
+   SET decided_on = CASE WHEN state = 'gap' THEN shown || jsonb_build_object(
+         'observed_ticks', observed_ticks, 'watch_coverage', watch_coverage::text) ELSE '{}' END,
+       accepts_low_coverage = state = 'gap' OR accepts_low_coverage,
+       state = 'open', lease_owner = '', lease_until = NULL, gap_policy = %(decision)s,
+       not_before = %(at)s, attempt = 0, failures = %(failures)s
+ WHERE id = ANY(%(ids)s)
+"""
+_WAIVE = """
+UPDATE metering_meteringwindow
+   SET state = 'reconciled', lease_owner = '', lease_until = NULL, gap_policy = %(decision)s,
+       decided_on = shown, not_before = %(at)s, record_count = 0, as_of = COALESCE(as_of, %(at)s)
+ WHERE id = ANY(%(ids)s)
+"""
+
+
+@dataclass(frozen=True)
+class DecidedHour:
+    """What a decision did to one hour."""
+
+    window_id: int
+    start_at: datetime
+    result: HourResult
 
 
 def retry_window(*, window_id: int, note: str = "", actor: Actor, at: datetime) -> MeteringWindow:
@@ -43,53 +90,252 @@ def retry_window(*, window_id: int, note: str = "", actor: Actor, at: datetime) 
             raise WindowStateError(
                 "A worker collects the window at the moment.", facts={"state": before.value}
             )
-        _update(
-            window,
+        MeteringWindow.objects.filter(id=window.id).update(
             state=WindowState.OPEN,
             accepts_low_coverage=False,
             gap_policy="",
+            decided_on={},
             not_before=at,
             attempt=0,
             failures=0,
         )
-        _audit(window, verb="retry", before=before, note=note, actor=actor, at=at)
+        window.refresh_from_db()
+        record(
+            actor=actor,
+            at=at,
+            action="metering:window:retry",
+            object_kind="metering_window",
+            object_id=window.id,
+            facts=_facts(window, state=window.state, before=before.value, note=note),
+        )
     return window
 
 
-def release_gap(
-    *, window_id: int, decision: GapPolicy, note: str, actor: Actor, at: datetime
+def decide_window(  # noqa: PLR0913 - A decision has these parts; all are keyword only.
+    *,
+    window_id: int,
+    decision: GapPolicy,
+    note: str,
+    shown_digest: str = "",
+    actor: Actor,
+    at: datetime,
+    policy: MeteringPolicy = DEFAULT_POLICY,
 ) -> MeteringWindow:
-    """Decide on a window that waits for a person.
+    """Decide on an hour that needs review, or that is over its patience, whatever the cause.
 
-    A waived window loses what an earlier attempt may have recorded, and the next sweep seals it
-    empty. Any other decision meters it again, looking far enough ahead to see what outlived the
-    outage: accepted, it bills what was seen; as last known, what was held before the hole until
-    the first evidence after it; held, it keeps all of that in exceptions.
+    A waived hour loses what an earlier attempt may have recorded, and the next sweep seals it
+    empty. Any other decision meters it again, querying far enough ahead to observe what outlived
+    the outage: accepted, it bills what was observed; as last known, what was bound before the hole
+    until half a scrape after its last sample, and on if it was observed again; held, it keeps all
+    of that in exceptions. Decided twice alike is decided once.
+
+    Args:
+        window_id: The hour.
+        decision: What becomes of it.
+        note: Why.
+        shown_digest: The digest of what the person was shown; "" for what is known now.
+        actor: Who decides.
+        at: When, UTC.
+        policy: From which age an hour may be decided on.
 
     Raises:
         NoteMissingError: The note is empty.
         WindowNotFoundError: There is no such window.
         WindowSealedError: It is sealed.
-        WindowStateError: It does not wait for a person.
+        WindowStateError: It adds up and is about to be sealed.
+        WindowNotOverdueError: It is tried again by itself, and not yet over its patience.
+        WindowChangedError: Something else is known of it now than was shown.
     """
-    if not note.strip():
-        raise NoteMissingError("The decision has no reason.", field="note")
+    _require_note(note)
     with transaction.atomic():
         window = _lock(window_id)
-        before = WindowState(window.state)
-        if before not in _WAITING:
-            raise WindowStateError(
-                "The window does not wait for a decision.", facts={"state": before.value}
+        if shown_digest and window.shown.get("digest", "") != shown_digest:
+            raise WindowChangedError("Something else is known of the hour now than was shown.")
+        [decided] = _decide(
+            [window], decision=decision, note=note, actor=actor, at=at, policy=policy
+        )
+        if decided.result is HourResult.NOT_OVERDUE:
+            raise WindowNotOverdueError(
+                "The hour is tried again by itself; it is not over its patience.",
+                facts={"state": window.state, "patience_seconds": policy.gap_patience_seconds},
             )
-        if decision is GapPolicy.WAIVE:
-            _waive(window, at=at)
-            kinds = BLOCKING_KINDS
-        else:
-            _meter_again(window, decision=decision, before=before, at=at)
-            kinds = frozenset({ExceptionKind.LOW_COVERAGE, ExceptionKind.QUARANTINED})
-        resolve_of_window(window.id, kinds=kinds, note=note, actor=actor, at=at)
-        _audit(window, verb=decision.value, before=before, note=note, actor=actor, at=at)
+        if decided.result is HourResult.SETTLED:
+            raise WindowStateError(
+                "The hour adds up and is about to be sealed.", facts={"state": window.state}
+            )
+    window.refresh_from_db()
     return window
+
+
+def decide_windows(  # noqa: PLR0913 - As above.
+    *,
+    window_ids: Sequence[int],
+    decision: GapPolicy,
+    note: str,
+    shown_digest: str = "",
+    actor: Actor,
+    at: datetime,
+    policy: MeteringPolicy = DEFAULT_POLICY,
+) -> list[DecidedHour]:
+    """Decide on many hours alike; return what that did to each, in their order.
+
+    One transaction for each batch of hours. What is sealed or not yet over its patience is left
+    alone and says so, and hours decided alike before stay as they are, so that the same call may
+    be made again.
+
+    Args:
+        window_ids: The hours.
+        decision: What becomes of them.
+        note: Why.
+        shown_digest: The digest of the preview that the person was shown; "" for none.
+        actor: Who decides.
+        at: When, UTC.
+        policy: From which age an hour may be decided on.
+
+    Raises:
+        NoteMissingError: The note is empty.
+        WindowChangedError: The preview would show something else now; nothing was decided.
+    """
+    _require_note(note)
+    if shown_digest:
+        preview = preview_decision(
+            MeteringWindow.objects.filter(id__in=window_ids),
+            decision=decision,
+            at=at,
+            policy=policy,
+        )
+        if preview.digest != shown_digest:
+            raise WindowChangedError("Something else is known of the hours now than was shown.")
+    decided: list[DecidedHour] = []
+    for batch in _batches(window_ids):
+        with transaction.atomic():
+            windows = lock_rows(MeteringWindow.objects.filter(id__in=batch))
+            decided += _decide(
+                windows, decision=decision, note=note, actor=actor, at=at, policy=policy
+            )
+    return sorted(decided, key=lambda hour: (hour.start_at, hour.window_id))
+
+
+def waive_unmetered(*, actor: Actor, at: datetime) -> int:
+    """Waive the hours from which on their cluster is no longer metered; return how many.
+
+    What is sealed, or adds up and is about to be, stays metered.
+    """
+    waived = 0
+    unmetered = MeteringWindow.objects.filter(
+        state__in=[*NEEDS_REVIEW, *UNFINISHED], start_at__gte=F("cluster__metered_until")
+    )
+    while ids := list(unmetered.values_list("pk", flat=True)[:BATCH]):
+        with transaction.atomic():
+            windows = lock_rows(unmetered.filter(id__in=ids))
+            now = min(at, database_now())
+            if windows:
+                _apply(windows, decision=GapPolicy.WAIVE, note=UNMETERED_NOTE, actor=actor, at=now)
+        waived += len(windows)
+    return waived
+
+
+def _batches(window_ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    for first in range(0, len(window_ids), BATCH):
+        yield window_ids[first : first + BATCH]
+
+
+def _decide(
+    windows: Sequence[MeteringWindow],
+    *,
+    decision: GapPolicy,
+    note: str,
+    actor: Actor,
+    at: datetime,
+    policy: MeteringPolicy,
+) -> list[DecidedHour]:
+    """Decide on locked windows, in a constant number of statements."""
+    now = min(at, database_now())
+    overdue_before = now - WINDOW - timedelta(seconds=policy.gap_patience_seconds)
+    decided = [
+        DecidedHour(
+            window_id=window.id,
+            start_at=window.start_at,
+            result=result_of(
+                WindowState(window.state),
+                in_force=window.gap_policy,
+                decision=decision,
+                is_overdue=window.start_at <= overdue_before,
+            ),
+        )
+        for window in windows
+    ]
+    chosen = {hour.window_id for hour in decided if hour.result is HourResult.DECIDED}
+    if chosen:
+        rows = [window for window in windows if window.id in chosen]
+        _apply(rows, decision=decision, note=note, actor=actor, at=now)
+    return decided
+
+
+def _apply(
+    windows: Sequence[MeteringWindow],
+    *,
+    decision: GapPolicy,
+    note: str,
+    actor: Actor,
+    at: datetime,
+) -> None:
+    ids = [window.id for window in windows]
+    is_waived = decision is GapPolicy.WAIVE
+    if is_waived:
+        starts = [window.start_at for window in windows]
+        UsageRecord.objects.filter(
+            window_id__in=ids, window_start__range=(min(starts), max(starts))
+        ).delete()
+        CapacityRecord.objects.filter(window_id__in=ids).delete()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _WAIVE if is_waived else _METER_AGAIN,
+            {
+                "ids": ids,
+                "decision": decision.value,
+                "at": at,
+                "failures": LOOK_AHEAD_DOUBLINGS_MAX,
+            },
+        )
+    resolve_of_windows(
+        ids,
+        kinds=BLOCKING_KINDS
+        if is_waived
+        else (ExceptionKind.LOW_COVERAGE, ExceptionKind.QUARANTINED),
+        note=note,
+        actor=actor,
+        at=at,
+    )
+    after = WindowState.RECONCILED if is_waived else WindowState.OPEN
+    record_each(
+        actor=actor,
+        at=at,
+        action=f"metering:window:{decision.value}",
+        object_kind="metering_window",
+        facts={
+            window.id: {
+                **_facts(window, state=after.value, before=window.state, note=note),
+                **({"shown": window.shown} if WindowState(window.state) in NEEDS_REVIEW else {}),
+            }
+            for window in windows
+        },
+    )
+
+
+def _facts(window: MeteringWindow, *, state: str, before: str, note: str) -> dict[str, Any]:
+    return {
+        "cluster": str(window.cluster_id),
+        "start_at": window.start_at.isoformat(),
+        "state_before": before,
+        "state": state,
+        "note": note.strip(),
+    }
+
+
+def _require_note(note: str) -> None:
+    if not note.strip():
+        raise NoteMissingError("The decision has no reason.", field="note")
 
 
 def _lock(window_id: int) -> MeteringWindow:
@@ -105,61 +351,3 @@ def _lock(window_id: int) -> MeteringWindow:
     if found[0].state == WindowState.SEALED:
         raise WindowSealedError("The window is sealed.")
     return found[0]
-
-
-def _meter_again(
-    window: MeteringWindow, *, decision: GapPolicy, before: WindowState, at: datetime
-) -> None:
-    """Meter a window again; only of a gap does anybody know how little was seen."""
-    _update(
-        window,
-        state=WindowState.OPEN,
-        accepts_low_coverage=before is WindowState.GAP or window.accepts_low_coverage,
-        gap_policy=decision.value,
-        not_before=at,
-        attempt=0,
-        failures=LOOK_AHEAD_DOUBLINGS_MAX,
-    )
-
-
-def _waive(window: MeteringWindow, *, at: datetime) -> None:
-    UsageRecord.objects.filter(window_id=window.id, window_start=window.start_at).delete()
-    CapacityRecord.objects.filter(window_id=window.id).delete()
-    _update(
-        window,
-        state=WindowState.RECONCILED,
-        gap_policy=GapPolicy.WAIVE.value,
-        not_before=at,
-        record_count=0,
-        as_of=Coalesce("as_of", at),
-    )
-
-
-def _update(window: MeteringWindow, **fields: object) -> None:
-    MeteringWindow.objects.filter(id=window.id).update(**fields)
-    window.refresh_from_db()
-
-
-def _audit(
-    window: MeteringWindow,
-    *,
-    verb: str,
-    before: WindowState,
-    note: str,
-    actor: Actor,
-    at: datetime,
-) -> None:
-    record(
-        actor=actor,
-        at=at,
-        action=f"metering:window:{verb}",
-        object_kind="metering_window",
-        object_id=window.id,
-        facts={
-            "cluster": str(window.cluster_id),
-            "start_at": window.start_at.isoformat(),
-            "state_before": before.value,
-            "state": window.state,
-            "note": note.strip(),
-        },
-    )

@@ -25,6 +25,7 @@ from metering.services.crediting import propose_credits
 from metering.services.waste import update_waste
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
+from tenants.services.turns import take_turn
 
 logger = structlog.get_logger(__name__)
 
@@ -64,22 +65,49 @@ def derive_windows(
     thresholds: WasteThresholds = DEFAULT_THRESHOLDS,
     limit: int = WINDOWS_PER_ROUND_MAX,
 ) -> Derived | None:
-    """Derive what follows from sealed windows that were not looked at yet, oldest first.
-
-    Then look again at the credits of those that were corrected. Each window is a transaction of
-    its own, done once, by one worker at a time: one that meets another leaves it the rest, so that
-    no lock is held or waited for longer than a window takes.
+    """Derive what follows from sealed windows, one after another; see `derive_each`.
 
     Returns:
         What was done; None when another worker was at it before anything was.
     """
-    total = Derived()
+    done = list(derive_each(actor=actor, at=at, thresholds=thresholds, limit=limit))
+    total = sum(filter(None, done), Derived())
+    return None if None in done and total == Derived() else total
+
+
+def derive_each(
+    *,
+    actor: Actor,
+    at: datetime,
+    thresholds: WasteThresholds = DEFAULT_THRESHOLDS,
+    limit: int = WINDOWS_PER_ROUND_MAX,
+) -> Iterator[Derived | None]:
+    """Derive what follows from sealed windows that were not looked at yet, oldest first.
+
+    Then look again at the credits of those that were corrected. Each window is a transaction of
+    its own, done once, by one worker at a time: one that meets another leaves it the rest, so that
+    no lock is held or waited for longer than a window takes. A window that fails stops no other.
+
+    Yields:
+        What was done for each window; None when another worker is at it, and nothing after that.
+    """
     for derive in _deeds(actor=actor, at=at, thresholds=thresholds, limit=limit):
-        with transaction.atomic():
-            if not try_tick_lock(TICK):
-                return total if total != Derived() else None
-            total += derive()
-    return total
+        failed: Derived | None = Derived()
+        done = take_turn(
+            partial(_derive_alone, derive),
+            otherwise=failed,
+            event="metering.derive.failed",
+            key="",
+            at=at,
+        )
+        yield done
+        if done is None:
+            return
+
+
+def _derive_alone(derive: Callable[[], Derived]) -> Derived | None:
+    with transaction.atomic():
+        return derive() if try_tick_lock(TICK) else None
 
 
 def _deeds(

@@ -1,16 +1,15 @@
 """Composing devices: from what devices showed and what pods held to whom each device speaks of.
 
-Nothing here changes a bill. Usage records get what is known of their own devices; every device gets
-a row of its own, and the energy rows of one physical GPU add up to what it took.
+Nothing here changes a bill. Each usage record gets an activity beside it, of its own devices; every
+device gets a row of its own, and the energy rows of one physical GPU add up to what it took.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from metering.domain.catalogue import Sized
 from metering.domain.device_attribution import (
     SHARED_MODES,
     Attributed,
@@ -20,16 +19,12 @@ from metering.domain.device_attribution import (
     place_of,
     profile_in,
 )
-from metering.domain.devices import Activity, Attribution, Holding, activities
+from metering.domain.devices import NOTHING_KNOWN, Activity, Attribution, Holding, activities
 from metering.domain.energy import Part, share_out, split_device
 from metering.domain.gpu_sizes import SharingMode
 from metering.domain.mig_geometry import compute_slices_of, geometry_of
-from metering.protocols import DeviceObservation, EnergyObservation, Observation
-from metering.services.sizing import Sizer
-
-if TYPE_CHECKING:
-    # A window's rows hold these rows too.
-    from metering.services.composed import UsageRow
+from metering.models import UsageRecord
+from metering.protocols import DeviceFigures, DeviceObservation, EnergyObservation
 
 SLICES: Final = 7
 """Compute slices of a GPU whose geometry is not known."""
@@ -50,32 +45,37 @@ class DeviceRow:
     begin_at: datetime
     end_at: datetime
     kind: Kind | None = None
-    usage: "UsageRow | None" = None
+    usage: UsageRecord | None = None
     energy: int | None = None
 
 
+@dataclass(frozen=True)
+class MeasuredHour:
+    """What devices did in one hour: by device, and by usage record of which something is known."""
+
+    devices: list[DeviceRow]
+    activities: list[tuple[UsageRecord, Activity]]
+
+
 def measure_devices(
-    rows: Sequence["UsageRow"],
+    rows: Sequence[UsageRecord],
     *,
-    observation: Observation,
-    sizer: Sizer,
+    figures: DeviceFigures,
+    kinds: Mapping[Place, Kind],
     held_nodes: Collection[str] = (),
-) -> tuple[list["UsageRow"], list[DeviceRow]]:
-    """Return the usage rows with what is known of their devices, and one row for each device.
+) -> MeasuredHour:
+    """Return one row for each device, and what is known of the devices of each usage record.
 
     Args:
         rows: What is billed.
-        observation: What was seen.
-        sizer: The catalogue in force.
+        figures: What the devices did.
+        kinds: What nodes handed devices out as.
         held_nodes: Nodes of pods that are held in an exception instead.
     """
     holdings = [_holding_of(row) for row in rows]
-    kinds = _kinds_of(observation, sizer=sizer)
-    told = attribute_devices(
-        observation.devices, holdings=holdings, kinds=kinds, held_nodes=held_nodes
-    )
-    energies, overheads = _energies(observation, told=told)
-    known = activities(holdings, devices=observation.devices, energies=energies)
+    told = attribute_devices(figures.devices, holdings=holdings, kinds=kinds, held_nodes=held_nodes)
+    energies, overheads = _energies(figures, told=told)
+    known = activities(holdings, devices=figures.devices, energies=energies)
     devices = [
         DeviceRow(
             device=device,
@@ -86,56 +86,45 @@ def measure_devices(
             usage=None if one.holding is None else rows[one.holding],
             energy=energy,
         )
-        for device, one, energy in zip(observation.devices, told, energies, strict=True)
+        for device, one, energy in zip(figures.devices, told, energies, strict=True)
     ]
     shared = _shared_energies(rows, devices=devices)
     measured = [
-        _measured(row, activity=activity, shared=shared.get(index))
+        (row, _with_share(activity, shared=shared.get(index)))
         for index, (row, activity) in enumerate(zip(rows, known, strict=True))
     ]
-    return measured, devices + overheads
+    return MeasuredHour(
+        devices=devices + overheads,
+        activities=[(row, activity) for row, activity in measured if activity != NOTHING_KNOWN],
+    )
 
 
-def _holding_of(row: "UsageRow") -> Holding:
+def _holding_of(row: UsageRecord) -> Holding:
     return Holding(
-        namespace=row.fact.namespace,
-        pod_name=row.fact.pod_name,
-        sharing_mode=SharingMode(row.fact.sharing_mode),
-        begin_at=row.interval.begin_at,
-        end_at=row.interval.end_at,
+        namespace=row.namespace,
+        pod_name=row.pod_name,
+        sharing_mode=SharingMode(row.sharing_mode),
+        begin_at=row.begin_at,
+        end_at=row.end_at,
         unit_seconds=row.unit_seconds,
-        node=row.fact.node,
+        node=row.node,
         split_among=row.split_among,
     )
 
 
-def _kinds_of(observation: Observation, *, sizer: Sizer) -> Mapping[Place, Kind]:
-    """Return what each node hands its whole GPUs and its instances out as."""
-    kinds: dict[Place, Kind] = {}
-    for node in observation.nodes:
-        for resource, units in sorted(node.allocatable.items()):
-            sized = sizer.size(resource, node=node.node, labels=node.labels)
-            if units > 0 and isinstance(sized, Sized):
-                place = node.node, profile_in(sized.price_group)
-                kinds[place] = Kind(
-                    sized.resource, sized.size.value, sized.price_group, sized.sharing_mode
-                )
-    return kinds
-
-
 def _energies(
-    observation: Observation, *, told: Sequence[Attributed]
+    figures: DeviceFigures, *, told: Sequence[Attributed]
 ) -> tuple[list[int | None], list[DeviceRow]]:
     """Return each device's part of its GPU's energy, and rows for what no device accounts for."""
-    energies = [device.energy_millijoules for device in observation.devices]
+    energies = [device.energy_millijoules for device in figures.devices]
     members: dict[str, list[int]] = defaultdict(list)
-    for index, device in enumerate(observation.devices):
+    for index, device in enumerate(figures.devices):
         members[device.uuid].append(index)
     overheads = []
-    for energy in observation.energies:
+    for energy in figures.energies:
         indexes = members.get(energy.uuid, [])
         if indexes:
-            devices = [observation.devices[index] for index in indexes]
+            devices = [figures.devices[index] for index in indexes]
             held = [told[index].attribution is not Attribution.IDLE for index in indexes]
             slices = _slices_of(devices)
             parts = [
@@ -187,7 +176,9 @@ def _overhead(energy: EnergyObservation, *, device: DeviceObservation, amount: i
     return DeviceRow(bare, Attribution.OVERHEAD, energy.marks[0], energy.marks[-1], energy=amount)
 
 
-def _shared_energies(rows: Sequence["UsageRow"], *, devices: Sequence[DeviceRow]) -> dict[int, int]:
+def _shared_energies(
+    rows: Sequence[UsageRecord], *, devices: Sequence[DeviceRow]
+) -> dict[int, int]:
     """Return what falls to each pod that shares devices, by index: its share of the time.
 
     Which of a node's shared devices a pod ran on is not told, so they are taken together. What
@@ -199,8 +190,8 @@ def _shared_energies(rows: Sequence["UsageRow"], *, devices: Sequence[DeviceRow]
             pools[place_of(row.device)].append(row)
     sharers: dict[Place, list[int]] = defaultdict(list)
     for index, usage in enumerate(rows):
-        if SharingMode(usage.fact.sharing_mode) in SHARED_MODES:
-            sharers[usage.fact.node, profile_in(usage.fact.price_group)].append(index)
+        if SharingMode(usage.sharing_mode) in SHARED_MODES:
+            sharers[usage.node, profile_in(usage.price_group)].append(index)
     found: dict[int, int] = {}
     for place, indexes in sharers.items():
         known = [row.energy for row in pools.get(place, ()) if row.energy is not None]
@@ -210,11 +201,11 @@ def _shared_energies(rows: Sequence["UsageRow"], *, devices: Sequence[DeviceRow]
     return found
 
 
-def _shares(usages: Sequence["UsageRow"], total: int, pool: Sequence[DeviceRow]) -> Sequence[int]:
+def _shares(usages: Sequence[UsageRecord], total: int, pool: Sequence[DeviceRow]) -> Sequence[int]:
     """Return whole parts by share and time; all shares of a node's kind are of one size."""
-    replicas = usages[0].fact.share_denominator
+    replicas = usages[0].share_denominator
     whole = sum(_replica_seconds(row, replicas=replicas) for row in pool)
-    weights = [usage.fact.share_numerator * usage.unit_seconds for usage in usages]
+    weights = [usage.share_numerator * usage.unit_seconds for usage in usages]
     rest = max(0, whole - sum(weights))
     return share_out(total, weights=[*weights, rest])[:-1]
 
@@ -227,7 +218,5 @@ def _replica_seconds(row: DeviceRow, *, replicas: int) -> int:
     return seconds * replicas * own // slices
 
 
-def _measured(row: "UsageRow", *, activity: Activity, shared: int | None) -> "UsageRow":
-    if shared is not None:
-        activity = replace(activity, energy_millijoules=shared)
-    return row if activity == row.activity else replace(row, activity=activity)
+def _with_share(activity: Activity, *, shared: int | None) -> Activity:
+    return activity if shared is None else replace(activity, energy_millijoules=shared)

@@ -11,10 +11,10 @@ from django.db import connection, transaction
 from metering.domain.device_events import DeviceEventFact, Sight, Stretch, device_events
 from metering.domain.errors import DeviceEventEndedError, NoteMissingError
 from metering.models import DeviceEvent
-from metering.protocols import DeviceObservation, Observation
+from metering.protocols import DeviceFigures, DeviceObservation
 from metering.protocols.health import HealthObservation
 from metering.selectors.device_events import known_levels
-from metering.services.windows import ClaimedWindow
+from metering.services.device_leasing import LeasedDevices
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
 
@@ -47,26 +47,27 @@ ON CONFLICT (cluster_id, uuid, instance_id, kind, code, begin_at) DO UPDATE
 """  # noqa: S608 - As above.
 
 
-def write_device_events(claimed: ClaimedWindow, *, observation: Observation) -> int:
+def write_device_events(leased: LeasedDevices, *, figures: DeviceFigures) -> int:
     """Write what went wrong on devices in a window; return how much, known or new.
 
-    Called in the transaction that posts the window. Three statements, none when nothing was told.
+    Called in the transaction that seals the hour's device figures. Three statements, none without
+    signals.
     """
-    health = observation.health
+    health = figures.health
     if not health.signals:
         return 0
     sight = Sight(
-        start_at=claimed.start_at,
-        end_at=claimed.end_at,
+        start_at=leased.start_at,
+        end_at=leased.end_at,
         step_seconds=health.step_seconds,
-        seen=_seen(observation.devices),
-        known=known_levels(claimed.cluster_id, before=claimed.start_at),
+        seen=_seen(figures.devices),
+        known=known_levels(leased.cluster_id, before=leased.start_at),
     )
     events = device_events(health.signals, sight=sight)
     if events:
         parameters: dict[str, Any] = {
-            "cluster_id": claimed.cluster_id,
-            "window_id": claimed.id,
+            "cluster_id": leased.cluster_id,
+            "window_id": leased.id,
             "evidence": json.dumps(_evidence(health)),
             "events": json.dumps([_values(event) for event in events]),
         }

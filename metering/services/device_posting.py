@@ -1,4 +1,4 @@
-"""Posting devices: the device rows of a window, replaced whole in the transaction that posts it."""
+"""Posting devices: the device figures of an hour, replaced whole in one transaction."""
 
 from collections.abc import Sequence
 from decimal import ROUND_DOWN, Decimal
@@ -7,11 +7,12 @@ from typing import Final
 
 from django.db import connection
 
-from metering.domain.devices import Attribution
+from metering.domain.devices import Activity, Attribution
 from metering.domain.window import seconds_between
+from metering.models import UsageRecord
 from metering.protocols import DeviceObservation, Figure
 from metering.services.device_composition import DeviceRow
-from metering.services.windows import ClaimedWindow
+from metering.services.device_leasing import LeasedDevices
 
 _COLUMNS: Final = (
     "window_id, window_start, cluster_id, node, uuid, model, instance_id, instance_profile,"
@@ -29,18 +30,46 @@ INSTANCE_MAX: Final = 16
 PROFILE_MAX: Final = 32
 NODE_MAX: Final = 253
 NAMESPACE_MAX: Final = 63
-"""What the table can keep. A label too long for it is no reason not to bill the hour."""
+"""What the table can keep. A label too long for it loses a device, not the hour."""
 
 
-def replace_devices(claimed: ClaimedWindow, *, rows: Sequence[DeviceRow]) -> None:
+_ACTIVITY_COLUMNS: Final = (
+    "window_id, window_start, pod_uid, resource, busy_ratio, busy_coverage, energy_millijoules"
+)
+
+
+def replace_activities(
+    leased: LeasedDevices, *, rows: Sequence[tuple[UsageRecord, Activity]]
+) -> None:
+    """Replace what is known of the devices of the window's usage; two statements at most."""
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM metering_usageactivity WHERE window_id = %s", [leased.id])
+        if rows:
+            copying = f"COPY metering_usageactivity ({_ACTIVITY_COLUMNS}) FROM STDIN"
+            with cursor.copy(copying) as copy:
+                for usage, activity in rows:
+                    copy.write_row(
+                        (
+                            leased.id,
+                            leased.start_at,
+                            usage.pod_uid,
+                            usage.resource,
+                            activity.busy_ratio,
+                            activity.coverage,
+                            activity.energy_millijoules,
+                        )
+                    )
+
+
+def replace_devices(leased: LeasedDevices, *, rows: Sequence[DeviceRow]) -> None:
     """Replace the window's device usage; two statements, whatever the number of rows."""
     with connection.cursor() as cursor:
-        cursor.execute("DELETE FROM metering_deviceusage WHERE window_id = %s", [claimed.id])
+        cursor.execute("DELETE FROM metering_deviceusage WHERE window_id = %s", [leased.id])
         if rows:
             with cursor.copy(f"COPY metering_deviceusage ({_COLUMNS}) FROM STDIN") as copy:
                 for row in rows:
                     if _is_storable(row.device):
-                        copy.write_row(_values(claimed, row=row))
+                        copy.write_row(_values(leased, row=row))
 
 
 def _is_storable(device: DeviceObservation) -> bool:
@@ -52,12 +81,12 @@ def _is_storable(device: DeviceObservation) -> bool:
     )
 
 
-def _values(claimed: ClaimedWindow, *, row: DeviceRow) -> tuple[object, ...]:
+def _values(leased: LeasedDevices, *, row: DeviceRow) -> tuple[object, ...]:
     device = row.device
     return (
-        claimed.id,
-        claimed.start_at,
-        claimed.cluster_id,
+        leased.id,
+        leased.start_at,
+        leased.cluster_id,
         device.node[:NODE_MAX],
         device.uuid,
         device.model[:MODEL_MAX],
@@ -92,14 +121,13 @@ def _holder_values(row: DeviceRow) -> tuple[object, ...]:
         is_arbitrary = row.attribution is Attribution.SHARED
         named = ("", "") if is_arbitrary else _name_of(device)
         return *named, "", resource, None, None, ""
-    fact, tenant = usage.fact, usage.tenant
     return (
-        fact.namespace,
-        fact.pod_name,
-        fact.pod_uid,
-        fact.resource,
-        tenant.organization_id,
-        tenant.project_id,
+        usage.namespace,
+        usage.pod_name,
+        usage.pod_uid,
+        usage.resource,
+        usage.organization_id,
+        usage.project_id,
         usage.owner,
     )
 
@@ -111,8 +139,7 @@ def _name_of(device: DeviceObservation) -> tuple[str, str]:
 def _kind_values(row: DeviceRow) -> tuple[object, ...]:
     """Return size, price group and sharing mode: what was held goes before what is offered now."""
     if row.usage is not None:
-        fact = row.usage.fact
-        return fact.size, fact.price_group, fact.sharing_mode
+        return row.usage.size, row.usage.price_group, row.usage.sharing_mode
     if row.kind is None:
         return "", "", ""
     return row.kind.size, row.kind.price_group, row.kind.sharing_mode.value

@@ -6,7 +6,7 @@ from typing import Final
 from metering.domain.claim_names import allocation_key
 from metering.domain.exceptions import ExceptionKind, Finding, pod_subject
 from metering.domain.resource_names import sanitise
-from metering.selectors.corrections import LedgerFact, Line, plain
+from metering.selectors.corrections import LedgerFact, Line
 from metering.services.composed import UsageRow
 
 _OF_THE_CLAIM: Final = (
@@ -70,9 +70,6 @@ def _first_line(row: UsageRow) -> Line:
         "share_denominator": fact.share_denominator,
         "units": fact.units,
         "catalogue_version": fact.catalogue_version,
-        "busy_ratio": plain(row.activity.busy_ratio),
-        "busy_coverage": plain(row.activity.coverage),
-        "energy_millijoules": row.activity.energy_millijoules,
         "basis": 0,
         **_interval(row),
     }
@@ -83,7 +80,6 @@ def _next_line(row: UsageRow | None, *, fact: LedgerFact) -> Line:
     nothing = {"end_at": fact.line["begin_at"], "seconds": 0}
     return {
         **fact.line,
-        "energy_millijoules": None,
         "basis": fact.unit_seconds,
         **(nothing if row is None else _interval(row)),
     }

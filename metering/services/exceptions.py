@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.db import connection, transaction
 
@@ -11,14 +11,26 @@ from metering.domain.errors import (
     ExceptionResolvedError,
     MeteringExceptionNotFoundError,
     NoteMissingError,
+    WindowDecisionRequiredError,
 )
-from metering.domain.exceptions import AUTO_RESOLUTION, ExceptionKind, Finding
+from metering.domain.exceptions import (
+    AUTO_RESOLUTION,
+    REMEDIES,
+    WAITING_KINDS,
+    WAITING_SENTENCE,
+    ExceptionKind,
+    Finding,
+)
+from metering.domain.policy import DEFAULT_POLICY, MeteringPolicy
+from metering.domain.window_state import WindowState
 from metering.models import ExceptionState, MeteringException
+from metering.services.device_leasing import LeasedDevices
 from metering.services.windows import ClaimedWindow
 from tenants.domain.actors import Actor, ActorKind
 from tenants.services.audit import record
 
-# What a person resolved stays resolved while the facts are the same; anything else opens again.
+# What a person resolved stays resolved while the facts are the same; anything else opens again,
+# and so does a cause for which the window waits: else it would wait without an open exception.
 # The digest of the answers tells how the facts are known, and changes whenever they are asked for.
 _UPSERT = """
 INSERT INTO metering_meteringexception AS e (cluster_id, window_id, window_start, kind, subject,
@@ -31,7 +43,8 @@ ON CONFLICT (window_id, kind, subject) DO UPDATE
    SET namespace = EXCLUDED.namespace, summary = EXCLUDED.summary, remedy = EXCLUDED.remedy,
        held_unit_seconds = EXCLUDED.held_unit_seconds, details = EXCLUDED.details,
        state = 'open', resolved_at = NULL, resolved_by_id = NULL, resolution = ''
- WHERE NOT (e.state = 'resolved' AND e.resolution <> %(auto)s
+ WHERE EXCLUDED.kind = ANY(%(waiting)s)
+    OR NOT (e.state = 'resolved' AND e.resolution <> %(auto)s
             AND e.details - 'query_digest' = EXCLUDED.details - 'query_digest'
             AND e.held_unit_seconds = EXCLUDED.held_unit_seconds)
 """
@@ -45,8 +58,62 @@ UPDATE metering_meteringexception
 """
 
 
+_REPORT_WAITING = """
+INSERT INTO metering_meteringexception AS e (cluster_id, window_id, window_start, kind, subject,
+  namespace, summary, remedy, held_unit_seconds, details, state, created_at, resolution)
+SELECT w.cluster_id, w.id, w.start_at, cause.kind, '', '',
+       COALESCE(NULLIF(w.last_error, ''), %(sentence)s), cause.remedy, 0, '{}', 'open', now.at, ''
+  FROM (SELECT moment AS at, moment - make_interval(secs => %(lateness)s) AS overdue_at,
+               moment - interval '1 hour' - make_interval(secs => %(patience)s) AS old_at
+          FROM LEAST(%(at)s, clock_timestamp()) AS moment) now
+  JOIN metering_meteringwindow w ON w.state <> 'sealed'
+  JOIN jsonb_to_recordset(%(causes)s) AS cause(state text, kind text, remedy text)
+    ON cause.state = CASE WHEN w.state = 'open' AND w.failures = 0 THEN '' ELSE w.state END
+ WHERE (w.state <> 'open' OR (w.not_before <= now.overdue_at AND w.start_at <= now.old_at))
+   AND NOT EXISTS (SELECT FROM metering_meteringexception o
+                    WHERE o.window_id = w.id AND o.state = 'open' AND o.kind = ANY(%(waiting)s))
+ON CONFLICT (window_id, kind, subject) DO UPDATE
+   SET summary = EXCLUDED.summary, remedy = EXCLUDED.remedy, state = 'open', resolved_at = NULL,
+       resolved_by_id = NULL, resolution = ''
+"""
+_WAITS_FOR: Final = {
+    WindowState.GAP.value: ExceptionKind.LOW_COVERAGE,
+    WindowState.QUARANTINED.value: ExceptionKind.QUARANTINED,
+    WindowState.OPEN.value: ExceptionKind.SOURCE_UNAVAILABLE,
+    "": ExceptionKind.OVERDUE,
+}
+"""By state; "" is an open window that no attempt has failed at."""
+
+
+def report_waiting_windows(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) -> int:
+    """Open an exception for every window that waits without one; return how many there were.
+
+    A gap and a quarantined window wait for a decision; one that is older than the policy's patience
+    and was not tried when it was due waits for a worker. Whatever resolved its exceptions, such a
+    window is never out of every queue. Call it before windows are opened: those of past hours that
+    are new have had no time yet.
+    """
+    causes = [
+        {"state": state, "kind": kind.value, "remedy": REMEDIES[kind]}
+        for state, kind in _WAITS_FOR.items()
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _REPORT_WAITING,
+            {
+                "at": at,
+                "causes": json.dumps(causes),
+                "sentence": WAITING_SENTENCE,
+                "waiting": sorted(kind.value for kind in WAITING_KINDS),
+                "lateness": policy.lateness_seconds,
+                "patience": policy.gap_patience_seconds,
+            },
+        )
+        return int(cursor.rowcount)
+
+
 def write_findings(
-    claimed: ClaimedWindow,
+    claimed: ClaimedWindow | LeasedDevices,
     *,
     findings: Sequence[Finding],
     at: datetime,
@@ -66,6 +133,7 @@ def write_findings(
         "start_at": claimed.start_at,
         "at": at,
         "auto": AUTO_RESOLUTION,
+        "waiting": sorted(kind.value for kind in WAITING_KINDS),
         "kinds": None if resolve_kinds is None else [kind.value for kind in resolve_kinds],
         "findings": json.dumps([finding_values(finding) for finding in findings]),
     }
@@ -93,13 +161,19 @@ def resolve_exception(
 ) -> MeteringException:
     """Resolve an exception as looked after by a person; held unit-seconds stay unbilled.
 
+    One for which its window waits is resolved by the decision on the window.
+
     Raises:
         NoteMissingError: The note is empty.
+        WindowDecisionRequiredError: Its window waits for it.
         MeteringExceptionNotFoundError: There is no such exception.
         ExceptionResolvedError: It is resolved already.
     """
     text = _required_note(note)
     with transaction.atomic():
+        asked = MeteringException.objects.filter(id=exception_id, state=ExceptionState.OPEN)
+        if asked.filter(kind__in=[kind.value for kind in WAITING_KINDS]).exists():
+            raise WindowDecisionRequiredError("The hour was not metered.")
         changed = MeteringException.objects.filter(
             id=exception_id, state=ExceptionState.OPEN
         ).update(
@@ -129,16 +203,23 @@ def resolve_exception(
     return found
 
 
-def resolve_of_window(
-    window_id: int, *, kinds: Collection[ExceptionKind], note: str, actor: Actor, at: datetime
+def resolve_of_windows(
+    window_ids: Sequence[int],
+    *,
+    kinds: Collection[ExceptionKind],
+    note: str,
+    actor: Actor,
+    at: datetime,
 ) -> int:
-    """Resolve a window's open exceptions of some kinds as decided by a person; return how many.
+    """Resolve windows' open exceptions of some kinds as decided by a person; return how many.
 
     Raises:
         NoteMissingError: The note is empty.
     """
     return MeteringException.objects.filter(
-        window_id=window_id, kind__in=[kind.value for kind in kinds], state=ExceptionState.OPEN
+        window_id__in=window_ids,
+        kind__in=[kind.value for kind in kinds],
+        state=ExceptionState.OPEN,
     ).update(
         state=ExceptionState.RESOLVED,
         resolved_at=at,

@@ -4,24 +4,38 @@ Nothing is concluded from such an answer and no usage is written. What stays inc
 gap that a person decides on; it never becomes zero by itself.
 """
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import structlog
 from django.db import connection, transaction
 
 from metering.domain.crashpoints import crashpoint
+from metering.domain.decisions import Shown, shown_values
 from metering.domain.errors import ClaimLostError
-from metering.domain.exceptions import ExceptionKind, Finding
+from metering.domain.exceptions import WAITING_KINDS, ExceptionKind, Finding
 from metering.domain.policy import MeteringPolicy, backoff_seconds, is_gap
+from metering.domain.scrape_coverage import Hole, united, united_seconds
 from metering.domain.window_state import WindowState
 from metering.domain.words import percent_words
 from metering.selectors.locks import holds_claim
-from metering.services.decisions import release_gap
+from metering.services.catalogue import ensure_catalogue
+from metering.services.composition import compose_window
+from metering.services.decisions import decide_window
 from metering.services.exceptions import write_findings
-from metering.services.observing import Sight
-from metering.services.reconciliation import coverage_details
+from metering.services.observing import Sight, basis_of, given_of
+from metering.services.reconciliation import (
+    TARGETS_NAMED_MAX,
+    coverage_details,
+    evidence_digests,
+    hole_values,
+    shown_of,
+    target_names,
+)
 from metering.services.windows import ClaimedWindow
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
@@ -29,6 +43,7 @@ from tenants.domain.errors import SourceUnavailableError
 logger = structlog.get_logger(__name__)
 
 ERROR_LENGTH_MAX = 1_000
+HOLES_NAMED_MAX = 3
 BY_SETTING = "Decided by the settings for every gap."
 
 _RELEASE = """
@@ -36,9 +51,20 @@ UPDATE metering_meteringwindow
    SET state = %(state)s, lease_owner = '', lease_until = NULL, attempt = 0,
        failures = failures + 1, not_before = %(not_before)s, last_error = %(error)s,
        as_of = %(as_of)s, expected_ticks = %(expected)s, observed_ticks = %(observed)s,
-       coverage = %(coverage)s, watch_coverage = %(watch_coverage)s
+       coverage = %(coverage)s, watch_coverage = %(watch_coverage)s,
+       unobserved_seconds = %(unobserved_seconds)s,
+       longest_hole_seconds = %(longest_hole_seconds)s, hidden_unit_seconds_max = NULL,
+       scrape_targets = %(scrape_targets)s, shown = %(shown)s,
+       gap_policy = CASE WHEN %(state)s = 'gap' THEN '' ELSE gap_policy END,
+       decided_on = CASE WHEN %(state)s = 'gap' THEN '{}' ELSE decided_on END,
+       accepts_low_coverage = accepts_low_coverage AND %(state)s <> 'gap'
  WHERE id = %(window_id)s
 """
+_NO_HOLES: dict[str, int | str | None] = {
+    "unobserved_seconds": None,
+    "longest_hole_seconds": None,
+    "scrape_targets": "[]",
+}
 
 
 @dataclass(frozen=True)
@@ -49,6 +75,7 @@ class _Release:
     finding: Finding
     error: str
     sight: Sight | None
+    shown: Mapping[str, Any] = field(default_factory=dict)
 
 
 def record_failure(
@@ -92,20 +119,68 @@ def record_incomplete(
         details=coverage_details(sight),
     )
     state = WindowState.GAP if gap else WindowState.OPEN
-    release = _Release(state=state, finding=finding, error=summary, sight=sight)
     with transaction.atomic():
+        shown = _shown_values(sight, actor=actor, at=at, policy=policy) if gap else {}
+        release = _Release(state=state, finding=finding, error=summary, sight=sight, shown=shown)
         state = _release(claimed, release=release, at=at)
         # What was decided once and still sees too little waits for a person.
         if gap and policy.gap_policy is not None and claimed.gap_policy is None:
-            decided = release_gap(
+            decided = decide_window(
                 window_id=claimed.id,
                 decision=policy.gap_policy,
                 note=BY_SETTING,
                 actor=actor,
                 at=at,
+                policy=policy,
             )
             state = WindowState(decided.state)
     return state
+
+
+def return_to_person(
+    *,
+    claimed: ClaimedWindow,
+    sight: Sight,
+    shown: Shown,
+    losses: Sequence[str],
+    at: datetime,
+) -> WindowState:
+    """Release a claim of which less was observed than a decision was made on; return `gap`.
+
+    The decision no longer holds. The exception says what has changed, and is open whatever was
+    resolved before.
+
+    Raises:
+        ClaimLostError: Another worker took the window over.
+    """
+    summary = f"Less is known than when the hour was decided on. {' '.join(losses)}"
+    finding = Finding(
+        kind=ExceptionKind.LOW_COVERAGE,
+        subject="",
+        summary=summary,
+        details={
+            **coverage_details(sight),
+            "decided_on": json.dumps(claimed.decided_on.to_json(), sort_keys=True),
+        },
+    )
+    release = _Release(
+        state=WindowState.GAP,
+        finding=finding,
+        error=summary,
+        sight=sight,
+        shown=shown_values(shown, evidence=evidence_digests(sight)),
+    )
+    return _release(claimed, release=release, at=at)
+
+
+def _shown_values(
+    sight: Sight, *, actor: Actor, at: datetime, policy: MeteringPolicy
+) -> dict[str, Any]:
+    """Return what a person is shown of a gap: what accepting it would bill by this observation."""
+    basis = basis_of(sight, policy=policy, accepts_low_coverage=True)
+    given = given_of(sight, basis=basis, catalogue=ensure_catalogue(actor=actor, at=at))
+    shown = shown_of(compose_window(given), sight=sight)
+    return shown_values(shown, evidence=evidence_digests(sight))
 
 
 def _is_hopeless(
@@ -113,26 +188,46 @@ def _is_hopeless(
 ) -> bool:
     """Whether waiting longer teaches nothing more.
 
-    A watch that is silent since the hour may come back and have lost nothing, so an hour that only
-    it can tell of is given up for its age alone.
+    A source that is silent since the hour may come back and have lost nothing: a watch, or a
+    Prometheus whose data is gone until a backup is restored. An hour that only it can tell of is
+    given up for its age alone.
     """
-    waits_for_watch = sight.coverage is None and sight.watch.is_blind_at_end
-    failures = 0 if waits_for_watch else claimed.failures + 1
+    coverage = sight.coverage
+    if coverage is None:
+        is_silent = sight.watch.is_blind_at_end
+    else:
+        is_silent = coverage.observed == 0 and coverage.is_blind_at_end
+    failures = 0 if is_silent else claimed.failures + 1
     return is_gap(policy, start_at=claimed.start_at, at=at, failures=failures)
 
 
 def _incomplete_sentence(sight: Sight) -> str:
-    coverage = sight.coverage
-    told = []
-    if coverage is not None:
-        after = ", and none after it" if coverage.is_blind_at_end else ""
-        told.append(
-            f"{coverage.observed} of {coverage.expected} scrapes took place in this hour{after}."
-        )
+    """Return how much of an hour was not observed, and by what."""
+    holes, coverage = sight.holes, sight.coverage
+    names = target_names(holes)
+    by_names = f" by {names}" if names else ""
+    told = ["All of this hour was observed."]
+    if holes:
+        seconds = united_seconds(holes)
+        told = [f"{seconds} s of this hour were not observed{by_names}: {_times(holes)}."]
+    if coverage is not None and coverage.is_blind_at_end:
+        told.append("No scrape took place after the hour.")
+    elif any(not hole.is_bounded for hole in holes):
+        told.append("How long that lasted is not known.")
+    if coverage is not None and coverage.idle_targets:
+        idle = ", ".join(one.name for one in coverage.idle_targets[:TARGETS_NAMED_MAX])
+        told.append(f"Targets that carried no GPU pod or node do not count: {idle}.")
     if sight.hour.is_watched:
         after = ", and nothing after it" if sight.watch.is_blind_at_end else ""
-        told.append(f"The watch saw {percent_words(sight.watch.ratio)} of the hour{after}.")
+        told.append(f"The watch observed {percent_words(sight.watch.ratio)} of the hour{after}.")
     return " ".join(told)
+
+
+def _times(holes: Sequence[Hole]) -> str:
+    stretches = united(holes)
+    parts = [f"{begin:%H:%M:%S} to {end:%H:%M:%S}" for begin, end in stretches[:HOLES_NAMED_MAX]]
+    more = len(stretches) - HOLES_NAMED_MAX
+    return ", ".join(parts) + (f" and {more} more times" if more > 0 else "") + " UTC"
 
 
 def _release(claimed: ClaimedWindow, *, release: _Release, at: datetime) -> WindowState:
@@ -146,7 +241,7 @@ def _release(claimed: ClaimedWindow, *, release: _Release, at: datetime) -> Wind
             claimed,
             findings=[release.finding],
             at=at,
-            resolve_kinds=[ExceptionKind.SOURCE_UNAVAILABLE, ExceptionKind.LOW_COVERAGE],
+            resolve_kinds=WAITING_KINDS,
         )
         with connection.cursor() as cursor:
             cursor.execute(
@@ -161,6 +256,8 @@ def _release(claimed: ClaimedWindow, *, release: _Release, at: datetime) -> Wind
                     "observed": coverage.observed if coverage else None,
                     "coverage": coverage.ratio if coverage else None,
                     "watch_coverage": _watch_ratio(release.sight),
+                    **(hole_values(release.sight) if release.sight else _NO_HOLES),
+                    "shown": json.dumps(release.shown),
                 },
             )
         crashpoint("fail.before_commit")

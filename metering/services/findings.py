@@ -15,7 +15,7 @@ from metering.domain.exceptions import (
 from metering.domain.reconciliation import Share, Verdict
 from metering.domain.resource_names import resource_of, sanitise
 from metering.domain.timeline import Interval
-from metering.protocols import Observation
+from metering.protocols import NodeObservation, Observation
 from metering.selectors.allocations import AllocationFact
 from metering.selectors.watched_pods import RefusedPod
 from metering.services.composed import NodeUse
@@ -109,12 +109,48 @@ def _raw(case: Case) -> str:
 
 def invalid_request(case: Case) -> Finding:
     """Return the finding of a request that cannot be; nothing is known to be held."""
+    units = case.requested_units
+    asks = (
+        f"asks for {units} x {_raw(case)}, which cannot be" if units > 0 else "asks for no number"
+    )
     return Finding(
         kind=ExceptionKind.INVALID_REQUEST,
         subject=pod_subject(uid=case.uid, resource=case.resource),
         namespace=case.namespace,
-        summary=f"{case.name} asks for {case.requested_units} x {case.resource}, which cannot be.",
+        summary=" ".join([f"{case.name} {asks}.", *case.defects]),
         details={"pod": case.name, "node": case.node},
+    )
+
+
+def inconsistent_pod(case: Case, *, use: NodeUse | None) -> Finding:
+    """Return the finding of a pod whose series contradict each other or report what cannot be.
+
+    Args:
+        case: The pod's resource.
+        use: What it may have used by them, which is not billed; None when it is known otherwise.
+    """
+    known = (
+        "It may have used this much and is not billed." if use else "It is metered without them."
+    )
+    return Finding(
+        kind=ExceptionKind.INCONSISTENT_METRICS,
+        subject=pod_subject(uid=case.uid, resource=case.resource),
+        namespace=case.namespace,
+        summary=" ".join(
+            [f"The metrics of {case.name} contradict themselves.", *case.defects, known]
+        ),
+        held_unit_seconds=use.unit_seconds if use else 0,
+        details={"pod": case.name, "node": case.node, "resource": _raw(case)},
+    )
+
+
+def inconsistent_node(node: NodeObservation) -> Finding:
+    """Return the finding of a node whose offer cannot be as it is reported."""
+    return Finding(
+        kind=ExceptionKind.INCONSISTENT_METRICS,
+        subject=node.node,
+        summary=" ".join([f"The metrics of node {node.node} cannot be.", *node.defects]),
+        details={"node": node.node},
     )
 
 
@@ -159,13 +195,14 @@ def uncertain_end(fact: AllocationFact, *, interval: Interval) -> Finding:
 
 
 def estimated_end(fact: AllocationFact, *, interval: Interval) -> Finding:
-    """Return the finding of an end inside a hole that was taken as late as it may have been."""
+    """Return the finding of an end inside a hole that was taken to be near the last sample."""
     return _about_end(
         fact,
         interval=interval,
         summary=(
-            f"{fact.pod_name} was gone after a hole that nobody saw into; it is billed to the "
-            f"first evidence after it and may have ended up to {interval.slack_seconds} s before."
+            f"{fact.pod_name} was not observed again after its last sample; it is billed to half a "
+            f"scrape after that, {_text(interval.end_at)}, and may have ended up to "
+            f"{interval.slack_seconds} s later."
         ),
     )
 

@@ -4,37 +4,51 @@ Asking is IO and happens outside any transaction; what is given to a composition
 Nothing here writes, so that the same hour may be looked at again after its seal.
 """
 
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
+from functools import cached_property
 
 from metering.domain.attribution import directory_of
 from metering.domain.catalogue import Catalogue
 from metering.domain.policy import GapPolicy, MeteringPolicy
-from metering.domain.timeline import is_blind_at, observed_ticks
-from metering.protocols import Observation, UsageSource
+from metering.domain.scrape_coverage import Hole, uncovered
+from metering.domain.timeline import observed_ticks
+from metering.domain.window import seconds_between
+from metering.protocols import Observation, ScrapeTarget, UsageSource
+from metering.selectors.allocations import unseen_pods
 from metering.selectors.ledger import COVERAGE_STEP, WatchCoverage, watch_coverage, window_ledger
 from metering.selectors.watched_pods import has_claims
-from metering.services.checking import check_observation
-from metering.services.composed import WindowInput
+from metering.services.checking import checked
+from metering.services.composed import WindowInput, scrapes_of
 from metering.services.hours import Hour
 from tenants.domain.errors import SourceUnavailableError
 from tenants.selectors.directory import namespace_directory
 
+BEGUN_SCRAPES = 2
+"""A pod that begins within so many scrapes of the hour's end may be seen first after it."""
+
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of a window the scrapes saw.
+    """What the scrapes observed of a window.
 
     Attributes:
+        expected: How many scrapes belong into it.
+        observed: How many took place, of the target that has the fewest.
         ratio: Observed of expected scrapes, 0 to 1, rounded down to five digits.
-        is_blind_at_end: Whether nothing was seen at or after the window's end.
+        holes: When some pods and nodes were not observed, oldest first.
+        is_blind_at_end: Whether nothing was observed at or after the window's end.
+        idle_targets: Targets that carried nothing, which hide nothing.
     """
 
     expected: int
     observed: int
     ratio: Decimal
+    holes: tuple[Hole, ...]
     is_blind_at_end: bool
+    idle_targets: tuple[ScrapeTarget, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,6 +71,23 @@ class Sight:
     watch: WatchCoverage = field(default_factory=WatchCoverage)
     has_claims: bool = False
 
+    @cached_property
+    def watch_holes(self) -> tuple[Hole, ...]:
+        """Return when the watch observed nothing."""
+        return uncovered((self._whole,), spans=self.watch.spans)
+
+    @cached_property
+    def holes(self) -> tuple[Hole, ...]:
+        """Return what neither source observed."""
+        scrapes = (self._whole,) if self.coverage is None else self.coverage.holes
+        return uncovered(scrapes, spans=self.watch.spans)
+
+    @property
+    def _whole(self) -> Hole:
+        begin_at, end_at = self.hour.start_at, self.hour.end_at
+        seconds = seconds_between(begin_at, end_at)
+        return Hole(begin_at, end_at, seconds, is_bounded=True)
+
 
 @dataclass(frozen=True)
 class Basis:
@@ -65,12 +96,19 @@ class Basis:
     Attributes:
         scrapes_suffice: Whether the scrapes alone would do.
         watch_suffices: Whether the watch alone would do.
+        both_suffice: Whether each covers the holes of the other.
         may_miss_claims: Whether there are device claims that the watch was too blind to tell of.
     """
 
     scrapes_suffice: bool
     watch_suffices: bool
+    both_suffice: bool = False
     may_miss_claims: bool = False
+
+    @property
+    def suffices(self) -> bool:
+        """Whether the hour rests on anything."""
+        return self.scrapes_suffice or self.watch_suffices or self.both_suffice
 
 
 def look_at(*, hour: Hour, source: UsageSource, as_of: datetime) -> Sight:
@@ -87,7 +125,7 @@ def look_at(*, hour: Hour, source: UsageSource, as_of: datetime) -> Sight:
             observation = source.observe(
                 hour.target, start_at=hour.start_at, end_at=hour.end_at, as_of=as_of
             )
-            check_observation(observation, hour=hour)
+            observation = checked(observation, hour=hour)
         except SourceUnavailableError as error:
             observation, failure = None, error
     return Sight(
@@ -102,23 +140,53 @@ def look_at(*, hour: Hour, source: UsageSource, as_of: datetime) -> Sight:
 
 
 def basis_of(sight: Sight, *, policy: MeteringPolicy, accepts_low_coverage: bool = False) -> Basis:
-    """Return which source saw enough of an hour.
+    """Return which source observed enough of an hour: all but holes that are short enough.
 
-    Nobody can accept an hour whose end nobody saw.
+    An hour after whose end nothing was observed cannot be accepted.
     """
-    scrapes, watch = sight.coverage, sight.watch
-    watch_suffices = (
-        sight.hour.is_watched
-        and not watch.is_blind_at_end
-        and (accepts_low_coverage or watch.ratio >= policy.minimum_coverage)
-    )
+    limit = policy.hole_seconds_max
+    sees_end = sight.coverage is not None and not sight.coverage.is_blind_at_end
+    watch_sees_end = sight.hour.is_watched and not sight.watch.is_blind_at_end
+
+    def are_short(holes: Iterable[Hole]) -> bool:
+        return accepts_low_coverage or not any(hole.exceeds(limit) for hole in holes)
+
+    watch_suffices = watch_sees_end and are_short(sight.watch_holes)
     return Basis(
-        scrapes_suffice=scrapes is not None
-        and not scrapes.is_blind_at_end
-        and (accepts_low_coverage or scrapes.ratio >= policy.minimum_coverage),
+        scrapes_suffice=sight.coverage is not None and sees_end and are_short(sight.coverage.holes),
         watch_suffices=watch_suffices,
+        both_suffice=sees_end and watch_sees_end and are_short(sight.holes),
         may_miss_claims=sight.has_claims and not watch_suffices,
     )
+
+
+def continuous(sight: Sight) -> Sight:
+    """Return an hour as it was observed, or as a failure where neighbours show more pods in it.
+
+    The hour before looks into this one, and one that was metered earlier shows what came after it.
+    A pod that they show while this answer, which claims to have no hole, does not, was left out of
+    it. For a cluster whose pods only the scrapes show.
+
+    One statement, however many pods there are.
+    """
+    hour, seen = sight.hour, sight.observation
+    if hour.is_watched or seen is None:
+        return sight
+    scrapes = timedelta(seconds=hour.target.scrape_interval_seconds) * BEGUN_SCRAPES
+    count, names = unseen_pods(
+        hour.cluster_id,
+        start_at=hour.start_at,
+        begun_before=hour.end_at - scrapes,
+        pod_uids=[pod.uid for pod in seen.pods],
+    )
+    if not count:
+        return sight
+    failure = SourceUnavailableError(
+        f"{count} pods that other hours show at this time are not in the answer, such as"
+        f" {', '.join(names)}.",
+        reason="pods_missing",
+    )
+    return replace(sight, observation=None, coverage=None, failure=failure)
 
 
 def given_of(
@@ -158,17 +226,28 @@ def _watch_of(hour: Hour, *, until_at: datetime) -> WatchCoverage:
 
 
 def _coverage_of(observation: Observation, *, hour: Hour) -> Coverage:
-    observed = observed_ticks(
-        observation.ticks,
-        start_at=hour.start_at,
-        end_at=hour.end_at,
-        scrape_interval_seconds=hour.target.scrape_interval_seconds,
-        expected=observation.expected_ticks,
+    scrapes = scrapes_of(observation)
+    scrape_interval_seconds = hour.target.scrape_interval_seconds
+    observed = min(
+        observed_ticks(
+            line.ticks,
+            start_at=hour.start_at,
+            end_at=hour.end_at,
+            scrape_interval_seconds=scrape_interval_seconds,
+            expected=observation.expected_ticks,
+        )
+        for line in scrapes.lines
     )
     ratio = Decimal(observed) / Decimal(observation.expected_ticks)
     return Coverage(
         expected=observation.expected_ticks,
         observed=observed,
         ratio=ratio.quantize(COVERAGE_STEP, rounding=ROUND_DOWN),
-        is_blind_at_end=is_blind_at(hour.end_at, ticks=observation.ticks),
+        holes=scrapes.holes(
+            start_at=hour.start_at,
+            end_at=hour.end_at,
+            scrape_interval_seconds=scrape_interval_seconds,
+        ),
+        is_blind_at_end=scrapes.last_tick is None or scrapes.last_tick < hour.end_at,
+        idle_targets=tuple(one for one in observation.targets if not one.has_series),
     )

@@ -75,15 +75,21 @@ def _from_scrapes(given: WindowInput) -> Mapping[Place, NodeOffer]:
         return {}
     hour = given.hour
     window_seconds = seconds_between(hour.start_at, hour.end_at)
-    unseen_seconds = blind_seconds(
-        seen.ticks,
-        start_at=hour.start_at,
-        end_at=hour.end_at,
-        scrape_interval_seconds=given.scrape_interval_seconds,
-    )
+    unseen_seconds = {
+        targets: blind_seconds(
+            given.scrapes.ticks_for(targets),
+            start_at=hour.start_at,
+            end_at=hour.end_at,
+            scrape_interval_seconds=given.scrape_interval_seconds,
+        )
+        for targets in {node.targets for node in seen.nodes}
+    }
     return {
         (node.node, resource): NodeOffer(
-            units, units * min(window_seconds, node.covered_seconds + unseen_seconds)
+            units,
+            node.offered_unit_seconds.get(resource, units * node.covered_seconds)
+            + units
+            * min(unseen_seconds[node.targets], max(0, window_seconds - node.covered_seconds)),
         )
         for node in seen.nodes
         for resource, units in node.allocatable.items()

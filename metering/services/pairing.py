@@ -21,7 +21,7 @@ from metering.domain.reconciliation import (
 )
 from metering.domain.resource_names import sanitise
 from metering.domain.timeline import EndKind, Life, life_of
-from metering.domain.window import seconds_between
+from metering.domain.window import seconds_between, whole_second
 from metering.protocols import ContainerRequest, PodObservation
 from metering.selectors.allocations import AllocationKey, LedgerRow
 from metering.services.composed import WindowInput
@@ -29,6 +29,7 @@ from metering.services.composed import WindowInput
 SHORT_SCRAPES = 2
 """A life visible for less than two scrapes may be missed."""
 
+_SECOND = timedelta(seconds=1)
 _UNFINISHED = frozenset({EndKind.OPEN, EndKind.VANISHED_IN_GAP})
 _ESTIMATES = frozenset({GapPolicy.LAST_KNOWN, GapPolicy.HOLD})
 
@@ -45,7 +46,7 @@ class Case:
         prometheus: What the scrapes tell; None when it held nothing by them.
         seen_life: When it held its devices by the scrapes, whatever it asked for.
         requested_units: As the scrapes told; 0 when they did not.
-        is_estimated: Whether its end was taken as far as it may have lasted.
+        is_estimated: Whether its end is not known, and taken to be near its last sample.
     """
 
     uid: str
@@ -81,6 +82,11 @@ class Case:
         return self.row.node_labels if self.row else self._seen.node_labels
 
     @property
+    def defects(self) -> tuple[str, ...]:
+        """Return what the scrapes report of the pod that cannot be or contradicts itself."""
+        return self.pod.defects if self.pod else ()
+
+    @property
     def _seen(self) -> PodObservation:
         assert self.pod is not None  # noqa: S101 - A case has a row or a pod; tells the type.
         return self.pod
@@ -102,20 +108,26 @@ class _Pairing:
         seen = given.observation
         scrape = given.scrape_interval_seconds
         self.given = given
-        self.ticks: Sequence[datetime] = seen.ticks if seen else ()
-        self.pods = {pod.uid: pod for pod in seen.pods} if seen else {}
+        scrapes = given.scrapes
+        begins = {uid: row.life.begin_at for (uid, _), row in given.ledger.rows.items()}
+        self.pods = {pod.uid: _as_bound(pod, begins) for pod in seen.pods} if seen else {}
         self.asked: dict[AllocationKey, Sequence[ContainerRequest]] = {
             (pod.uid, resource): asks
             for pod in self.pods.values()
             for resource, asks in _by_resource(pod).items()
         }
         self.lives = {
-            uid: life_of(pod, ticks=self.ticks, scrape_interval_seconds=scrape)
+            uid: life_of(
+                pod,
+                ticks=scrapes.ticks_for(pod.targets),
+                scrape_interval_seconds=scrape,
+                observed_until=scrapes.last_tick,
+            )
             for uid, pod in self.pods.items()
         }
         self.eyes = Eyes(
             kubernetes=given.ledger.watch.spans,
-            prometheus=eyes_of_ticks(self.ticks, scrape_interval_seconds=scrape),
+            prometheus=eyes_of_ticks(scrapes.joint, scrape_interval_seconds=scrape),
         )
         self.tolerance = tolerance_seconds(
             window_seconds=seconds_between(given.hour.start_at, given.hour.end_at),
@@ -124,15 +136,15 @@ class _Pairing:
         self.is_estimating = given.gap_policy in _ESTIMATES
 
     def remembered(self) -> Iterator[AllocationKey]:
-        """Yield what only the ledger tells of: the API's rows, and after a gap the open ones.
+        """Yield what only the ledger tells of: the API's rows, and where ends are estimated all.
 
-        What a person decided about is remembered too, though nobody told of it any more.
+        What was shown after the hour too, because it cannot have ended before; and what a person
+        decided about, though nobody told of it any more.
         """
         for key, row in self.given.ledger.rows.items():
             is_api = self.given.hour.is_watched and row.is_from_api
             is_decided = key in self.given.ledger.decisions
-            is_unfinished = self.is_estimating and row.life.end_kind in _UNFINISHED
-            if is_api or is_decided or is_unfinished:
+            if is_api or is_decided or self.is_estimating or self._outlasted(row):
                 yield key
 
     def case(self, key: AllocationKey) -> Case | None:
@@ -141,11 +153,11 @@ class _Pairing:
         units = effective_units(self.asked[key]) if key in self.asked else 0
         kubernetes = self._from_api(row) if row else None
         prometheus = self._from_scrapes(pod, units=units) if pod else None
-        if prometheus is None and kubernetes is None and row is not None and self.is_estimating:
-            prometheus = self._as_last_known(row)
-        is_estimated = False
-        if self.is_estimating:
-            kubernetes, prometheus, is_estimated = _estimated(kubernetes, prometheus)
+        if kubernetes is not None and pod is not None and pod.defects:
+            # What contradicts itself contradicts nobody else: the API's word stands alone.
+            prometheus = None
+        if row is not None and kubernetes is None and (self.is_estimating or self._outlasted(row)):
+            prometheus = _later(prometheus, row=row)
         accepted = self.given.ledger.decisions.get(key)
         if row is None and prometheus is None:
             accepted = None
@@ -154,6 +166,9 @@ class _Pairing:
         )
         if found is None and units == 0:
             return None
+        known = found
+        if self.is_estimating and found is not None:
+            found = self._estimated(found, accounts=(kubernetes, prometheus))
         return Case(
             uid=key[0],
             resource=key[1],
@@ -165,8 +180,12 @@ class _Pairing:
             share=self._share(found),
             seen_life=self.lives.get(key[0]) if key in self.asked else None,
             requested_units=units,
-            is_estimated=is_estimated,
+            is_estimated=found != known,
         )
+
+    def _outlasted(self, row: LedgerRow) -> bool:
+        """Whether scrapes after the hour showed it, so that it did not end in a hole before."""
+        return not self.given.hour.is_watched and row.last_seen_at >= self.given.hour.end_at
 
     def _from_api(self, row: LedgerRow) -> Account | None:
         if not (self.given.hour.is_watched and row.is_from_api):
@@ -195,15 +214,32 @@ class _Pairing:
             return None
         return Account(life=life, units=units, known_until_at=pod.last_seen_at)
 
-    def _as_last_known(self, row: LedgerRow) -> Account | None:
-        """Return a row as it was before the hole, until the first scrape that did not see it."""
-        after = next((tick for tick in self.ticks if tick > row.last_seen_at), None)
-        life = (
-            Life(row.life.begin_at, None, EndKind.OPEN)
-            if after is None
-            else _until(row.life, end_at=max(after, row.life.begin_at), known=row.last_seen_at)
+    def _estimated(self, found: Reconciled, *, accounts: Sequence[Account | None]) -> Reconciled:
+        """Return what is billed up to half a scrape after the last sample, if it ended in a hole.
+
+        What was observed again after the hour lasted through it.
+        """
+        life, hour_end_at = found.billed, self.given.hour.end_at
+        known_until_at = max(
+            (one.known_until_at for one in accounts if one is not None), default=hour_end_at
         )
-        return Account(life=life, units=row.fact.units, known_until_at=row.last_seen_at)
+        if life is None or life.end_kind not in _UNFINISHED:
+            return found
+        if life.end_at is None and known_until_at >= hour_end_at:
+            return found
+        lower = max(life.begin_at, whole_second(life.end_at or known_until_at))
+        half = timedelta(seconds=self.given.scrape_interval_seconds) / 2
+        slack = life.slack_seconds or seconds_between(lower, hour_end_at)
+        end_at = whole_second(lower + min(half, timedelta(seconds=slack)))
+        return replace(
+            found,
+            billed=Life(
+                begin_at=life.begin_at,
+                end_at=end_at,
+                end_kind=EndKind.VANISHED,
+                slack_seconds=max(seconds_between(lower, end_at), slack - half // _SECOND),
+            ),
+        )
 
     def _reconciled(
         self,
@@ -228,9 +264,10 @@ class _Pairing:
         )
 
     def _eyes_for(self, key: AllocationKey) -> Eyes:
-        """Return who could have seen it; kube-state-metrics shows no device claims."""
-        row = self.given.ledger.rows.get(key)
-        if row is not None and row.fact.resource.startswith(CLAIM_PREFIX):
+        """Return when each source can be compared; kube-state-metrics shows no device claims."""
+        row, pod = self.given.ledger.rows.get(key), self.pods.get(key[0])
+        is_claim = row is not None and row.fact.resource.startswith(CLAIM_PREFIX)
+        if is_claim or (pod is not None and pod.defects):
             return replace(self.eyes, prometheus=())
         return self.eyes
 
@@ -241,6 +278,12 @@ class _Pairing:
         return share_of(found, start_at=hour.start_at, end_at=hour.end_at)
 
 
+def _as_bound(pod: PodObservation, begins: Mapping[str, datetime]) -> PodObservation:
+    """Return a pod; one that contradicts itself begins as it was snapshotted at its bind."""
+    begin_at = begins.get(pod.uid) if pod.defects else None
+    return pod if begin_at is None else replace(pod, scheduled_at=begin_at)
+
+
 def _by_resource(pod: PodObservation) -> Mapping[str, Sequence[ContainerRequest]]:
     grouped: dict[str, list[ContainerRequest]] = defaultdict(list)
     for request in pod.requests:
@@ -248,28 +291,13 @@ def _by_resource(pod: PodObservation) -> Mapping[str, Sequence[ContainerRequest]
     return grouped
 
 
-def _estimated(
-    kubernetes: Account | None, prometheus: Account | None
-) -> tuple[Account | None, Account | None, bool]:
-    """Return both accounts, a bounded end taken as far as it may lie, and whether one was."""
-    longest = [_longest(account) for account in (kubernetes, prometheus)]
-    return longest[0], longest[1], (longest[0], longest[1]) != (kubernetes, prometheus)
+def _later(told: Account | None, *, row: LedgerRow) -> Account | None:
+    """Return what the ledger knows from other hours, where that is more than this one told.
 
-
-def _longest(account: Account | None) -> Account | None:
-    if account is None or account.life.end_kind is not EndKind.VANISHED_IN_GAP:
-        return account
-    life = account.life
-    assert life.end_at is not None  # noqa: S101 - Who vanished has an end; tells the type.
-    end_at = life.end_at + timedelta(seconds=life.slack_seconds)
-    return replace(account, life=_until(life, end_at=end_at, known=life.end_at))
-
-
-def _until(life: Life, *, end_at: datetime, known: datetime) -> Life:
-    """Return a life taken to last until a moment, though it is known only until an earlier one."""
-    return Life(
-        begin_at=life.begin_at,
-        end_at=end_at.replace(microsecond=0),
-        end_kind=EndKind.VANISHED,
-        slack_seconds=seconds_between(known, end_at),
-    )
+    A pod that only vanished and was shown again later had not ended.
+    """
+    if told is not None and (
+        told.life.end_kind is EndKind.EXACT or told.known_until_at >= row.last_seen_at
+    ):
+        return told
+    return Account(life=row.life, units=row.fact.units, known_until_at=row.last_seen_at)

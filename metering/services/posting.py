@@ -19,12 +19,12 @@ _USAGE_COLUMNS = (
     "window_id, window_start, cluster_id, organization_id, project_id, owner, namespace, pod_name,"
     " pod_uid, resource, revision, node, size, price_group, sharing_mode, share_numerator,"
     " share_denominator, units, split_among, begin_at, end_at, seconds, unit_seconds, end_kind,"
-    " slack_seconds, catalogue_version, busy_ratio, busy_coverage, energy_millijoules"
+    " slack_seconds, catalogue_version"
 )
 _CAPACITY_COLUMNS = (
-    "window_id, window_start, cluster_id, node, resource, size, price_group, share_numerator,"
-    " share_denominator, allocatable_units, capacity_unit_seconds, billed_unit_seconds,"
-    " held_unit_seconds, idle_unit_seconds"
+    "window_id, window_start, cluster_id, node, resource, size, price_group, sharing_mode,"
+    " share_numerator, share_denominator, allocatable_units, capacity_unit_seconds,"
+    " billed_unit_seconds, held_unit_seconds, idle_unit_seconds"
 )
 # The watch may have come to know the pod a moment ago; its row stands.
 _NEW_ALLOCATIONS = """
@@ -179,9 +179,6 @@ def _usage_values(claimed: ClaimedWindow, *, row: UsageRow) -> tuple[object, ...
         interval.end_kind.value,
         interval.slack_seconds,
         fact.catalogue_version,
-        row.activity.busy_ratio,
-        row.activity.coverage,
-        row.activity.energy_millijoules,
     )
 
 
@@ -194,6 +191,7 @@ def _capacity_values(claimed: ClaimedWindow, *, row: CapacityRow) -> tuple[objec
         row.resource,
         row.size,
         row.price_group,
+        row.sharing_mode,
         row.share_numerator,
         row.share_denominator,
         row.allocatable_units,

@@ -5,7 +5,7 @@ from typing import Final
 # A window that was collected after a moment has seen what a recheck at that moment would see. Of
 # several that are due at once only the latest is made.
 MAKE: Final = """
-WITH sealed AS MATERIALIZED (
+WITH sealed AS NOT MATERIALIZED (
   SELECT w.id, w.cluster_id, w.start_at, w.collected_at, w.catalogue_version
     FROM metering_meteringwindow w
    WHERE w.state = 'sealed' AND w.gap_policy <> 'waive' AND w.start_at > %(oldest)s
@@ -15,7 +15,9 @@ timed AS (
   SELECT DISTINCT ON (w.id) w.id, 'scheduled' AS reason, s.after::text AS key, s.after,
          w.start_at + interval '1 hour' + make_interval(secs => s.after) AS not_before
     FROM sealed w CROSS JOIN unnest(%(seconds)s::integer[]) AS s(after)
-   WHERE w.start_at + interval '1 hour' + make_interval(secs => s.after) <= %(at)s
+   WHERE w.start_at > %(scheduled_from)s
+     AND w.start_at + interval '1 hour' + make_interval(secs => s.after)
+         <= LEAST(%(at)s, clock_timestamp())
      AND w.start_at + interval '1 hour' + make_interval(secs => s.after) > w.collected_at
      AND NOT EXISTS (
        SELECT FROM metering_windowrecheck r

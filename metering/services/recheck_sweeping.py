@@ -14,10 +14,8 @@ from tenants.services.turns import take_turn
 
 logger = structlog.get_logger(__name__)
 
-BATCH = 20
-"""Rechecks claimed at once: done well within the lease at a second each."""
-BATCHES_MAX = 10_000
-"""A sweep that claims more often than this does not end for another reason than work."""
+RECHECKS_MAX = 200_000
+"""A sweep that does more rechecks than this does not end for another reason than work."""
 
 
 @dataclass(frozen=True)
@@ -52,21 +50,18 @@ class RecheckSweep:
 def recheck_due(*, worker: Worker, at: datetime) -> RecheckSweep:
     """Ask for and do every recheck that is due; return what was done."""
     total = RecheckSweep(made=make_due_rechecks(at=at, policy=worker.policy))
-    for _ in range(BATCHES_MAX):
-        claimed = claim_rechecks(worker=worker.name, limit=BATCH, at=at, policy=worker.policy)
-        if not claimed:
+    for _ in range(RECHECKS_MAX):
+        sweep = recheck_next(worker=worker, at=at)
+        if sweep is None:
             break
-        for recheck in claimed:
-            total += recheck_claimed(claimed=recheck, worker=worker, at=at)
+        total += sweep
     return total
 
 
-def recheck_one(*, recheck_id: int, worker: Worker, at: datetime) -> RecheckSweep:
-    """Do one recheck if it is due; do nothing when it is not, or when it is taken."""
-    claimed = claim_rechecks(
-        worker=worker.name, limit=1, recheck_ids=[recheck_id], at=at, policy=worker.policy
-    )
-    return recheck_claimed(claimed=claimed[0], worker=worker, at=at) if claimed else RecheckSweep()
+def recheck_next(*, worker: Worker, at: datetime) -> RecheckSweep | None:
+    """Lease the recheck that is due for longest, and do it; return None when none is due."""
+    claimed = claim_rechecks(worker=worker.name, limit=1, at=at, policy=worker.policy)
+    return recheck_claimed(claimed=claimed[0], worker=worker, at=at) if claimed else None
 
 
 def recheck_claimed(*, claimed: ClaimedRecheck, worker: Worker, at: datetime) -> RecheckSweep:

@@ -24,9 +24,11 @@ from metering.domain.errors import ClaimLostError
 from metering.domain.policy import (
     DEFAULT_POLICY,
     LOOK_AHEAD_DOUBLINGS_MAX,
+    GapPolicy,
     MeteringPolicy,
     query_time,
 )
+from metering.domain.window import seconds_between
 from metering.models import MeteringWindow, UsageCorrection
 from metering.protocols import Evidence, UsageSource
 from metering.selectors.allocations import AllocationKey
@@ -41,10 +43,11 @@ from metering.services.knowing import known_now
 from metering.services.observing import Basis, Sight, basis_of, given_of, look_at
 from metering.services.posting import write_allocations
 from metering.services.recheck_ends import Outcome, finish, lapse, postpone
-from metering.services.rechecks import ClaimedRecheck
+from metering.services.rechecks import REMEMBERED_BY_ALL, ClaimedRecheck
 from metering.services.releasing import add_findings, resolve_released, still_held
 from metering.services.windows import ClaimedWindow
 from tenants.domain.actors import Actor
+from tenants.domain.errors import SourceUnavailableError
 from tenants.services.audit import record
 
 logger = structlog.get_logger(__name__)
@@ -77,9 +80,14 @@ def recheck_window(
 
     Raises:
         ClaimLostError: Another worker took the recheck over; nothing was written.
-        ValueError: The window is not due by `at`.
+        ValueError: The window is not due by `at`, or by the time of the claim.
     """
-    if claimed.hour.start_at <= at - timedelta(seconds=policy.recheck_retention_seconds):
+    at = min(at, claimed.claimed_at)
+    age = at - claimed.hour.start_at
+    if age >= timedelta(seconds=policy.recheck_retention_seconds):
+        return lapse(claimed=claimed, at=at)
+    memory = None if age < REMEMBERED_BY_ALL else _memory(claimed, source=source)
+    if memory is not None and age >= memory:
         return lapse(claimed=claimed, at=at)
     as_of = query_time(
         policy,
@@ -90,21 +98,47 @@ def recheck_window(
     )
     sight = look_at(hour=claimed.hour, source=source, as_of=as_of)
     crashpoint("recheck.after_observe")
+    if age >= REMEMBERED_BY_ALL and memory is None and _holds_nothing(sight):
+        return lapse(claimed=claimed, at=at)
     basis = basis_of(sight, policy=policy, accepts_low_coverage=claimed.accepts_low_coverage)
-    if _tells_too_little(basis, claimed=claimed, policy=policy):
+    if _tells_too_little(sight, basis=basis, claimed=claimed, policy=policy):
         return postpone(claimed=claimed, sight=sight, at=at)
     return _judge(claimed, sight=sight, basis=basis, actor=actor, at=at, policy=policy)
 
 
-def _tells_too_little(basis: Basis, *, claimed: ClaimedRecheck, policy: MeteringPolicy) -> bool:
+def _memory(claimed: ClaimedRecheck, *, source: UsageSource) -> timedelta | None:
+    """Return how long the source remembers; None where it does not say, or is away."""
+    if not claimed.hour.asks_a_source:
+        return timedelta.max
+    try:
+        return source.memory(claimed.hour.target)
+    except SourceUnavailableError:
+        return None
+
+
+def _holds_nothing(sight: Sight) -> bool:
+    """Whether a source answered, and held neither a pod nor a scrape of the hour."""
+    seen = sight.observation
+    return seen is not None and not seen.ticks and not seen.pods
+
+
+def _tells_too_little(
+    sight: Sight, *, basis: Basis, claimed: ClaimedRecheck, policy: MeteringPolicy
+) -> bool:
     """Whether a source that told enough of the hour when it was sealed does not now.
 
     What the other one tells alone is not to be compared with what both told together. A source
     that never told enough of the hour is not waited for.
     """
-    if not (basis.scrapes_suffice or basis.watch_suffices):
+    if claimed.gap_policy is GapPolicy.LAST_KNOWN and sight.failure is None:
+        # Later hours may tell that a pod lasted through the hole.
+        return False
+    if not basis.suffices:
         return True
-    least = Decimal(0) if claimed.accepts_low_coverage else policy.minimum_coverage
+    least = Decimal(0)
+    if not claimed.accepts_low_coverage:
+        window_seconds = seconds_between(claimed.hour.start_at, claimed.hour.end_at)
+        least = 1 - Decimal(policy.hole_seconds_max) / window_seconds
     had_scrapes = claimed.coverage is not None and claimed.coverage >= least
     had_watch = claimed.watch_coverage is not None and claimed.watch_coverage >= least
     return claimed.hour.has_two_sources and (
@@ -240,6 +274,7 @@ def _as_window(claimed: ClaimedRecheck) -> ClaimedWindow:
         attempt=0,
         failures=claimed.failures,
         accepts_low_coverage=claimed.accepts_low_coverage,
+        claimed_at=claimed.claimed_at,
     )
 
 

@@ -35,6 +35,9 @@ TICK: Final = "metering.tick_rechecks"
 MADE_MAX: Final = 20_000
 """Rechecks made by one call: a day of 280 clusters; the rest comes with the next."""
 CLAIMED_MAX: Final = 100
+REMEMBERED_BY_ALL: Final = timedelta(days=14)
+"""What any source remembers: Prometheus keeps 15 days unless it is set up otherwise. What the clock
+asks for is asked for within it; a binding, a catalogue or a person may ask for older hours."""
 CLOCK: Final = system_actor("metering.rechecks")
 FAILED_SENTENCE: Final = "No worker that claimed this recheck ever reported back."
 
@@ -47,6 +50,7 @@ class ClaimedRecheck:
         hour: The sealed window's hour.
         failures: Answers in a row that could not be used.
         accepts_low_coverage: Whether a person accepted what was seen of the window.
+        claimed_at: When it was claimed, by the database's clock: no work on it happens earlier.
         gap_policy: What was decided about what nobody saw of it. A person who asks for a look at a
             held hour holds it no longer, so that what is known now is billed.
         coverage: How much of it the scrapes saw when it was sealed, 0 to 1; None without any.
@@ -60,6 +64,7 @@ class ClaimedRecheck:
     failures: int
     reason: RecheckReason
     accepts_low_coverage: bool
+    claimed_at: datetime
     gap_policy: GapPolicy | None = None
     coverage: Decimal | None = None
     watch_coverage: Decimal | None = None
@@ -83,6 +88,7 @@ def make_due_rechecks(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) 
                 {
                     "at": at,
                     "oldest": _oldest(policy, at=at),
+                    "scheduled_from": at - REMEMBERED_BY_ALL,
                     "seconds": list(policy.recheck_seconds),
                     "asked_by": CLOCK.label,
                     "missed_claims": MISSED_CLAIMS,
@@ -161,9 +167,8 @@ def _oldest(policy: MeteringPolicy, *, at: datetime) -> datetime:
 _CLAIM = """
 WITH due AS (
   SELECT r.id FROM metering_windowrecheck r
-   WHERE r.state IN ('due', 'checking') AND r.not_before <= COALESCE(%(at)s, clock_timestamp())
+   WHERE r.state IN ('due', 'checking') AND r.not_before <= LEAST(%(at)s, clock_timestamp())
      AND (r.state = 'due' OR r.lease_until <= clock_timestamp())
-     AND (%(ids)s::bigint[] IS NULL OR r.id = ANY(%(ids)s))
    ORDER BY r.not_before, r.id
    LIMIT %(limit)s
    FOR UPDATE SKIP LOCKED)
@@ -175,13 +180,13 @@ UPDATE metering_windowrecheck r
        lease_until = CASE WHEN r.attempt >= %(attempts_max)s THEN NULL
          ELSE clock_timestamp() + make_interval(secs => %(lease)s) END,
        finished_at = CASE WHEN r.attempt >= %(attempts_max)s
-         THEN COALESCE(%(at)s, clock_timestamp()) END,
+         THEN LEAST(%(at)s, clock_timestamp()) END,
        last_error = CASE WHEN r.attempt >= %(attempts_max)s THEN %(sentence)s ELSE r.last_error END
   FROM due, metering_meteringwindow w
  WHERE r.id = due.id AND w.id = r.window_id
 RETURNING r.state, r.not_before, r.id, r.fence, r.failures, r.reason, w.id, w.cluster_id,
           w.start_at, w.accepts_low_coverage, w.gap_policy, w.is_watched, w.coverage,
-          w.watch_coverage
+          w.watch_coverage, clock_timestamp() AS claimed_at
 """
 
 
@@ -189,46 +194,46 @@ def claim_rechecks(
     *,
     worker: str,
     limit: int,
-    recheck_ids: list[int] | None = None,
     at: datetime | None = None,
     policy: MeteringPolicy = DEFAULT_POLICY,
 ) -> list[ClaimedRecheck]:
     """Claim due rechecks for a worker, longest due first, passing over what others hold.
 
-    A recheck whose claims never report back fails instead of being claimed once more.
+    A recheck whose claims never report back fails instead of being claimed once more, and the next
+    ones are claimed in its place: nothing is returned only when nothing is due.
 
     Args:
         worker: Name of the worker, for people.
         limit: How many at most; never more than 100.
-        recheck_ids: Only these; None for any.
-        at: Which are due; None takes the database's clock.
+        at: Which are due; None takes the database's clock, and no later time counts.
         policy: Lease and attempts.
     """
-    with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute(
-                _CLAIM,
-                {
-                    "at": at,
-                    "ids": recheck_ids,
-                    "limit": min(limit, CLAIMED_MAX),
-                    "attempts_max": policy.attempts_max,
-                    "worker": worker[:64],
-                    "lease": policy.lease_seconds,
-                    "sentence": FAILED_SENTENCE,
-                },
-            )
-            rows = sorted(cursor.fetchall(), key=lambda row: (row[1], row[2]))
-        crashpoint("recheck.claim.before_commit")
-    crashpoint("recheck.claim.after_commit")
-    claimed = [row for row in rows if row[0] == RecheckState.CHECKING]
+    given = {
+        "at": at,
+        "limit": min(limit, CLAIMED_MAX),
+        "attempts_max": policy.attempts_max,
+        "worker": worker[:64],
+        "lease": policy.lease_seconds,
+        "sentence": FAILED_SENTENCE,
+    }
+    claimed: list[tuple[Any, ...]] = []
+    while not claimed:
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute(_CLAIM, given)
+                rows = sorted(cursor.fetchall(), key=lambda row: (row[1], row[2]))
+            crashpoint("recheck.claim.before_commit")
+        crashpoint("recheck.claim.after_commit")
+        if not rows:
+            return []
+        claimed = [row for row in rows if row[0] == RecheckState.CHECKING]
     clusters = Cluster.objects.in_bulk({row[7] for row in claimed})
     return [_claimed(row, cluster=clusters[row[7]]) for row in claimed]
 
 
 def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedRecheck:
     _, _, recheck_id, fence, failures, reason, window_id, _, start_at, *told = row
-    accepts, gap_policy, is_watched, coverage, watch_coverage = told
+    accepts, gap_policy, is_watched, coverage, watch_coverage, claimed_at = told
     if reason == RecheckReason.PERSON and gap_policy == GapPolicy.HOLD:
         accepts, gap_policy = False, ""
     return ClaimedRecheck(
@@ -244,6 +249,7 @@ def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedRecheck:
         failures=failures,
         reason=RecheckReason(reason),
         accepts_low_coverage=accepts,
+        claimed_at=claimed_at,
         gap_policy=GapPolicy(gap_policy) if gap_policy else None,
         coverage=coverage,
         watch_coverage=watch_coverage,

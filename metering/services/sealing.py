@@ -20,6 +20,7 @@ from metering.domain.errors import (
 from metering.domain.exceptions import BLOCKING_KINDS
 from metering.domain.window_state import WindowState
 from metering.models import MeteringWindow
+from metering.services.device_leasing import make_devices_due
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
 
@@ -28,7 +29,8 @@ logger = structlog.get_logger(__name__)
 # Times as whole seconds and texts as JSON, so that the digest depends on no session setting.
 _SEAL = """
 UPDATE metering_meteringwindow w
-   SET state = 'sealed', sealed_at = %(at)s, record_count = d.records, record_digest = d.digest
+   SET state = 'sealed', sealed_at = LEAST(%(at)s, clock_timestamp()),
+       record_count = d.records, record_digest = d.digest
   FROM (
     SELECT count(*) AS records, COALESCE(sum(unit_seconds), 0) AS unit_seconds,
            encode(sha256(convert_to(COALESCE(string_agg(line, E'\\n'
@@ -89,6 +91,7 @@ def seal_window(*, window_id: int, actor: Actor, at: datetime) -> str:
         with connection.cursor() as cursor:
             cursor.execute(_SEAL, {"window_id": window_id, "start_at": start_at, "at": at})
             records, unit_seconds, digest = cursor.fetchone()
+        make_devices_due(window_id=window_id, at=at)
         record(
             actor=actor,
             at=at,

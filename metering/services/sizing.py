@@ -11,15 +11,13 @@ from metering.protocols import Observation
 
 
 class Sizer:
-    """The catalogue in force, with what the devices tell about each node of an observation."""
+    """The catalogue in force, with the models each node's devices name in an observation."""
 
     def __init__(self, catalogue: Catalogue, *, observation: Observation | None) -> None:
-        """Read the models from the devices; the observation must outlive the sizer."""
+        """Keep what is asked; the observation must outlive the sizer."""
         self._catalogue = catalogue
-        self._models: dict[str, set[str]] = {}
+        self._models = observation.device_models if observation else {}
         self._known: dict[tuple[str, str, int], Sized | Unsized] = {}
-        for device in observation.devices if observation else ():
-            self._models.setdefault(device.node, set()).add(device.model)
 
     def size(self, resource: str, *, node: str, labels: Mapping[str, str]) -> Sized | Unsized:
         """Return what one unit of a resource is on a node with these labels; see `size_of`.

@@ -16,18 +16,18 @@ from metering.domain.window_state import WindowState
 from metering.protocols import UsageSource
 from metering.selectors.due import sealable_window_ids
 from metering.services.collection import collect_window
+from metering.services.decisions import waive_unmetered
+from metering.services.exceptions import report_waiting_windows
 from metering.services.sealing import reconcile_windows, seal_window
 from metering.services.windows import ClaimedWindow, claim_windows, open_due_windows
 from tenants.domain.actors import Actor
 from tenants.domain.errors import ConflictError
-from tenants.services.turns import take_turn
+from tenants.services.turns import take_turn, take_turns
 
 logger = structlog.get_logger(__name__)
 
-BATCH = 20
-"""Windows claimed at once: a batch is done well within the lease at a second a window."""
-BATCHES_MAX = 10_000
-"""A sweep that claims more often than this does not end for another reason than work."""
+WINDOWS_MAX = 200_000
+"""A sweep that meters more windows than this does not end for another reason than work."""
 
 
 @dataclass(frozen=True)
@@ -69,30 +69,28 @@ def meter_due(*, worker: Worker, at: datetime, progress: Progress | None = None)
     Args:
         worker: Who meters, with what and by which rules.
         at: Now.
-        progress: Told of the sweep so far after every batch.
+        progress: Called with the sweep so far after every window.
     """
+    report_waiting_windows(at=at, policy=worker.policy)
     total = Sweep(opened=open_due_windows(at=at, policy=worker.policy))
     total = _add(total, seal_settled(worker=worker, at=at))
-    for _ in range(BATCHES_MAX):
-        claimed = claim_windows(worker=worker.name, limit=BATCH, at=at, policy=worker.policy)
-        if not claimed:
+    for _ in range(WINDOWS_MAX):
+        sweep = meter_next(worker=worker, at=at)
+        if sweep is None:
             break
-        for window in claimed:
-            total = _add(total, meter_window(claimed=window, worker=worker, at=at))
+        total = _add(total, sweep)
         if progress is not None:
             progress(total)
     return total
 
 
-def meter_one(*, window_id: int, worker: Worker, at: datetime) -> Sweep:
-    """Collect and seal one window if it is due; do nothing when it is not, or when it is taken."""
-    sealed = seal_settled(worker=worker, at=at, window_ids=[window_id])
-    if sealed.sealed:
-        return sealed
-    claimed = claim_windows(
-        worker=worker.name, limit=1, window_ids=[window_id], at=at, policy=worker.policy
-    )
-    return meter_window(claimed=claimed[0], worker=worker, at=at) if claimed else sealed
+def meter_next(*, worker: Worker, at: datetime) -> Sweep | None:
+    """Lease the oldest due window, collect and seal it; return None when none is due.
+
+    After a fault its lease keeps it behind the others.
+    """
+    claimed = claim_windows(worker=worker.name, limit=1, at=at, policy=worker.policy)
+    return meter_window(claimed=claimed[0], worker=worker, at=at) if claimed else None
 
 
 def meter_window(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Sweep:
@@ -127,24 +125,30 @@ def _meter(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Sweep:
     return Sweep(sealed=1)
 
 
-def seal_settled(*, worker: Worker, at: datetime, window_ids: list[int] | None = None) -> Sweep:
-    """Reconcile and seal what was collected but left behind, by a dead worker or for a person."""
-    settled = sealable_window_ids(window_ids=window_ids)
+def seal_settled(*, worker: Worker, at: datetime) -> Sweep:
+    """Reconcile and seal what was collected but left behind, by a dead worker or for a person.
+
+    Hours that their cluster is no longer metered for are waived before.
+    """
+    waive_unmetered(actor=worker.actor, at=at)
+    settled = sealable_window_ids()
     if not settled:
         return Sweep()
     reconcile_windows(window_ids=settled, actor=worker.actor, at=at)
-    sealed = [window_id for window_id in settled if _seals(window_id, worker=worker, at=at)]
-    return Sweep(sealed=len(sealed))
+    event = "metering.window.seal_failed"
+    return Sweep(
+        sealed=take_turns(settled, lambda one: _seal(one, worker=worker, at=at), event=event, at=at)
+    )
 
 
-def _seals(window_id: int, *, worker: Worker, at: datetime) -> bool:
-    """Seal a window unless another worker is faster; return whether it was sealed here."""
+def _seal(window_id: int, *, worker: Worker, at: datetime) -> int:
+    """Seal a window unless another worker is faster; return how many were sealed here."""
     try:
         seal_window(window_id=window_id, actor=worker.actor, at=at)
     except ConflictError as refusal:
         logger.info("metering.window.not_sealed", window_id=window_id, code=refusal.code)
-        return False
-    return True
+        return 0
+    return 1
 
 
 def _add(first: Sweep, second: Sweep) -> Sweep:

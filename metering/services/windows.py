@@ -4,7 +4,8 @@ Windows come from the clock and the clusters, never from messages: a dead schedu
 late, it cannot make a hole.
 """
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -12,7 +13,12 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from metering.domain.crashpoints import crashpoint
-from metering.domain.exceptions import QUARANTINED_SENTENCE, REMEDIES, ExceptionKind
+from metering.domain.decisions import Shown
+from metering.domain.exceptions import (
+    QUARANTINED_SENTENCE,
+    REMEDIES,
+    ExceptionKind,
+)
 from metering.domain.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy
 from metering.domain.window import SCRAPES_AFTER_END
 from metering.domain.window_state import WindowState
@@ -35,7 +41,9 @@ class ClaimedWindow:
 
     Attributes:
         failures: Answers in a row that could not be used.
+        claimed_at: When it was claimed, by the database's clock: no work on it happens earlier.
         gap_policy: What was decided about what nobody saw; None while nothing was.
+        decided_on: What was shown when that was decided.
     """
 
     id: int
@@ -44,7 +52,9 @@ class ClaimedWindow:
     attempt: int
     failures: int
     accepts_low_coverage: bool
+    claimed_at: datetime
     gap_policy: GapPolicy | None = None
+    decided_on: Shown = field(default_factory=Shown)
 
     @property
     def cluster_id(self) -> UUID:
@@ -74,7 +84,7 @@ INSERT INTO metering_meteringwindow (cluster_id, start_at, state, fence, attempt
 SELECT c.id, hour, 'open', 0, 0, 0, false, '', hour + interval '1 hour' + c.wait, '[]', '[]', 0,
        '', ''
   FROM (
-    SELECT cluster.id, cluster.closed_at,
+    SELECT cluster.id, LEAST(cluster.closed_at, cluster.metered_until) AS ends_at,
            make_interval(secs => GREATEST(%(lateness)s,
              %(scrapes)s * cluster.scrape_interval_seconds)) AS wait,
            date_trunc('hour', cluster.metered_from + interval '1 hour' - interval '1 microsecond',
@@ -87,7 +97,8 @@ SELECT c.id, hour, 'open', 0, 0, 0, false, '', hour + interval '1 hour' + c.wait
      WHERE cluster.state = 'active' OR cluster.closed_at IS NOT NULL) c
  CROSS JOIN LATERAL generate_series(
    CASE WHEN c.oldest <= c.first_hour THEN c.newest + interval '1 hour' ELSE c.first_hour END,
-   LEAST(%(at)s - interval '1 hour' - c.wait, c.closed_at - interval '1 microsecond'),
+   LEAST(LEAST(%(at)s, clock_timestamp()) - interval '1 hour' - c.wait,
+     c.ends_at - interval '1 microsecond'),
    interval '1 hour') AS hour
  ORDER BY hour, c.id
  LIMIT %(limit)s
@@ -99,9 +110,11 @@ RETURNING start_at
 def open_due_windows(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) -> int:
     """Make the row of every hour that is due by now; return how many were new.
 
-    One statement over all clusters. A cluster goes on after its newest window, a closed one until
-    the hour in which it was closed; when it is to be metered from an earlier hour, the older
-    windows are filled in. While another opens windows there is nothing to do.
+    One statement over all clusters. No hour is opened that is not over by the database's clock,
+    whatever `at` is. A cluster goes on after its newest window until the hour from which it is no
+    longer metered, and a closed one until the hour in which it was closed; when it is to be metered
+    from an earlier hour, the older windows are filled in. While another opens windows there is
+    nothing to do.
     """
     with transaction.atomic():
         if not try_tick_lock(TICK):
@@ -128,10 +141,9 @@ _CLAIM = """
 WITH due AS (
   SELECT id FROM metering_meteringwindow
    WHERE state IN ('open', 'collecting', 'collected', 'reconciled')
-     AND not_before <= COALESCE(%(at)s, clock_timestamp())
+     AND not_before <= LEAST(%(at)s, clock_timestamp())
      AND (state = 'open' OR (state = 'collecting' AND lease_until <= clock_timestamp()))
      AND (%(cluster_id)s::uuid IS NULL OR cluster_id = %(cluster_id)s)
-     AND (%(window_ids)s::bigint[] IS NULL OR id = ANY(%(window_ids)s))
    ORDER BY start_at, cluster_id
    LIMIT %(limit)s
    FOR UPDATE SKIP LOCKED),
@@ -147,12 +159,13 @@ UPDATE metering_meteringwindow w
          THEN %(sentence)s ELSE w.last_error END
   FROM due WHERE w.id = due.id
 RETURNING w.state, w.id, w.cluster_id, w.start_at, w.fence, w.attempt, w.failures,
-          w.accepts_low_coverage, w.gap_policy),
+          w.accepts_low_coverage, w.gap_policy, w.decided_on,
+          clock_timestamp() AS claimed_at),
 told AS (
 INSERT INTO metering_meteringexception AS e (cluster_id, window_id, window_start, kind, subject,
   namespace, summary, remedy, held_unit_seconds, details, state, created_at, resolution)
 SELECT cluster_id, id, start_at, %(quarantined)s, '', '', %(sentence)s, %(remedy)s, 0,
-       jsonb_build_object('claims', attempt - 1), 'open', COALESCE(%(at)s, clock_timestamp()), ''
+       jsonb_build_object('claims', attempt - 1), 'open', LEAST(%(at)s, clock_timestamp()), ''
   FROM claimed WHERE state = 'quarantined'
 ON CONFLICT (window_id, kind, subject) DO UPDATE
    SET details = EXCLUDED.details, state = 'open', resolved_at = NULL, resolved_by_id = NULL,
@@ -166,50 +179,51 @@ def claim_windows(
     worker: str,
     limit: int,
     cluster_id: UUID | None = None,
-    window_ids: list[int] | None = None,
     at: datetime | None = None,
     policy: MeteringPolicy = DEFAULT_POLICY,
 ) -> list[ClaimedWindow]:
     """Claim due windows for a worker, oldest first, passing over what others hold.
 
     A claim lasts `policy.lease_seconds` by the database's clock. A window whose claims never
-    report back is quarantined instead of claimed once more, and an exception tells so.
+    report back is quarantined instead of claimed once more, and an exception tells so; the next
+    ones are claimed in its place, so that nothing is returned only when nothing is due.
 
     Args:
         worker: Name of the worker, for people.
         limit: How many at most; never more than 100.
         cluster_id: Only this cluster's; None for any.
-        window_ids: Only these; None for any.
-        at: Which retries are due; None takes the database's clock.
+        at: Which retries are due; None takes the database's clock, and no later time counts.
         policy: Lease and attempts.
     """
-    with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute(
-                _CLAIM,
-                {
-                    "at": at,
-                    "cluster_id": cluster_id,
-                    "window_ids": window_ids,
-                    "limit": min(limit, CLAIMED_MAX),
-                    "attempts_max": policy.attempts_max,
-                    "worker": worker[:64],
-                    "lease": policy.lease_seconds,
-                    "quarantined": ExceptionKind.QUARANTINED.value,
-                    "sentence": QUARANTINED_SENTENCE,
-                    "remedy": REMEDIES[ExceptionKind.QUARANTINED],
-                },
-            )
-            rows = sorted(cursor.fetchall(), key=lambda row: (row[3], row[2]))
-        crashpoint("claim.before_commit")
-    crashpoint("claim.after_commit")
-    claimed = [row for row in rows if row[0] == WindowState.COLLECTING]
-    clusters = Cluster.objects.in_bulk({row[2] for row in claimed}) if claimed else {}
+    given = {
+        "at": at,
+        "cluster_id": cluster_id,
+        "limit": min(limit, CLAIMED_MAX),
+        "attempts_max": policy.attempts_max,
+        "worker": worker[:64],
+        "lease": policy.lease_seconds,
+        "quarantined": ExceptionKind.QUARANTINED.value,
+        "sentence": QUARANTINED_SENTENCE,
+        "remedy": REMEDIES[ExceptionKind.QUARANTINED],
+    }
+    claimed: list[tuple[Any, ...]] = []
+    while not claimed:
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute(_CLAIM, given)
+                rows = sorted(cursor.fetchall(), key=lambda row: (row[3], row[2]))
+            crashpoint("claim.before_commit")
+        crashpoint("claim.after_commit")
+        if not rows:
+            return []
+        claimed = [row for row in rows if row[0] == WindowState.COLLECTING]
+    clusters = Cluster.objects.in_bulk({row[2] for row in claimed})
     return [_claimed(row, cluster=clusters[row[2]]) for row in claimed]
 
 
 def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedWindow:
-    _, window_id, _, start_at, fence, attempt, failures, accepts_low_coverage, gap_policy = row
+    _, window_id, _, start_at, fence, attempt, failures, accepts, gap_policy, *rest = row
+    decided_on, claimed_at = rest
     return ClaimedWindow(
         id=window_id,
         hour=Hour(
@@ -221,6 +235,8 @@ def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedWindow:
         fence=fence,
         attempt=attempt,
         failures=failures,
-        accepts_low_coverage=accepts_low_coverage,
+        accepts_low_coverage=accepts,
+        claimed_at=claimed_at,
         gap_policy=GapPolicy(gap_policy) if gap_policy else None,
+        decided_on=Shown.from_json(json.loads(decided_on)),
     )

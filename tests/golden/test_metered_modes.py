@@ -30,6 +30,7 @@ from metering.models import (
     UsageRecord,
 )
 from metering.services.catalogue import ensure_catalogue
+from metering.services.device_collection import collect_due_devices
 from metering.services.sweeping import Worker, meter_due
 from tenants.models import Cluster
 from tests.builders import bind, make_cluster, make_organization, make_project
@@ -203,6 +204,7 @@ def metered(request: pytest.FixtureRequest, db: None, prometheus_url: str) -> di
     source = PrometheusUsageSource()
     worker = Worker(name="golden", source=source, actor=ACTOR, policy=DEFAULT_POLICY)
     meter_due(worker=worker, at=moment(3600 + LATER))
+    collect_due_devices(worker=worker, at=moment(3600 + LATER))
     return told()
 
 
@@ -235,11 +237,15 @@ def told() -> dict[str, Any]:
                 "share": f"{record.share_numerator}/{record.share_denominator}",
                 "unit_seconds": record.unit_seconds,
                 "split_among": record.split_among,
-                "busy": text(record.busy_ratio),
-                "busy_coverage": text(record.busy_coverage),
-                "energy_millijoules": record.energy_millijoules,
+                "busy": text(record.activity.busy_ratio if record.activity else None),
+                "busy_coverage": text(record.activity.busy_coverage if record.activity else None),
+                "energy_millijoules": (
+                    record.activity.energy_millijoules if record.activity else None
+                ),
             }
-            for record in UsageRecord.objects.select_related("project").order_by("pod_uid")
+            for record in UsageRecord.objects.select_related("project", "activity").order_by(
+                "pod_uid"
+            )
         ],
         "capacity": [
             {

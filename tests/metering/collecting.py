@@ -1,10 +1,16 @@
 """Collecting `HOUR` in a test: claim it, let a source tell what it saw, read what came of it."""
 
+from datetime import datetime
+
+from metering.domain.policy import GapPolicy
 from metering.models import ExceptionState, MeteringException, MeteringWindow, UsageRecord
 from metering.protocols import Observation
 from metering.services.collection import Collection, collect_window
+from metering.services.decisions import decide_window
+from metering.services.device_collection import DeviceSweep, collect_due_devices
+from metering.services.sealing import seal_window
 from metering.services.windows import ClaimedWindow, claim_windows
-from tests.metering.seen import ACTOR, LATER, moment, worker
+from tests.metering.seen import ACTOR, HOUR, LATER, moment, worker
 
 DUE = moment(3600 + LATER)
 
@@ -16,9 +22,16 @@ def claim() -> ClaimedWindow:
     return claimed
 
 
-def collect(seen: Observation) -> Collection:
+def collect(seen: Observation, *, at: datetime = DUE) -> Collection:
     """Meter the one window from what was seen of it."""
-    return collect_window(claimed=claim(), source=worker(seen).source, actor=ACTOR, at=DUE)
+    return collect_window(claimed=claim(), source=worker(seen).source, actor=ACTOR, at=at)
+
+
+def measure(seen: Observation) -> DeviceSweep:
+    """Meter and seal the one window, then collect what its devices did."""
+    window_id = collect(seen).window_id
+    seal_window(window_id=window_id, actor=ACTOR, at=DUE)
+    return collect_due_devices(worker=worker(seen), at=DUE)
 
 
 def usage() -> list[tuple[object, ...]]:
@@ -36,4 +49,17 @@ def exceptions(state: str = ExceptionState.OPEN) -> list[tuple[str, str, int]]:
         MeteringException.objects.filter(state=state)
         .order_by("kind", "subject")
         .values_list("kind", "subject", "held_unit_seconds")
+    )
+
+
+def decide_last_known(*, gap: Observation | None = None) -> None:
+    """Decide to bill the hour as last known, after observations that make a gap of it."""
+    for seen in [gap] * 6 if gap is not None else []:
+        collect(seen)
+    decide_window(
+        window_id=MeteringWindow.objects.get(start_at=HOUR).pk,
+        decision=GapPolicy.LAST_KNOWN,
+        note="x",
+        actor=ACTOR,
+        at=DUE,
     )

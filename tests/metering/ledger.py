@@ -31,6 +31,6 @@ def everything() -> Rows:
 
 
 def _rows(table: type[Model]) -> list[tuple[object, ...]]:
-    fields = table._meta.fields  # noqa: SLF001 - Django's documented model meta.
+    fields = table._meta.concrete_fields  # noqa: SLF001 - Django's documented model meta.
     columns = [field.attname for field in fields if field.name not in _COUNTERS]
     return sorted(table._default_manager.values_list(*columns), key=repr)  # noqa: SLF001 - As above.

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from metering.domain.policy import DEFAULT_POLICY, MeteringPolicy
 from metering.models import MeteringWindow, UsageCorrection, UsageRecord
@@ -23,7 +24,7 @@ SECOND = moment(7 * 3600)
 THIRD = moment(25 * 3600)
 
 
-def seal_hour(*pods: PodObservation, **fields: object) -> Worker:
+def seal_hour(*pods: PodObservation, **fields: Any) -> Worker:  # noqa: ANN401 - Any field.
     """Meter and seal `HOUR` with these pods; return the worker, whose source may learn more."""
     metering = worker(observation(*pods, **fields))
     meter_due(worker=metering, at=SEALED_AT)
@@ -31,7 +32,7 @@ def seal_hour(*pods: PodObservation, **fields: object) -> Worker:
     return metering
 
 
-def learn(metering: Worker, *pods: PodObservation, **fields: object) -> None:
+def learn(metering: Worker, *pods: PodObservation, **fields: Any) -> None:  # noqa: ANN401 - As above.
     """Let a worker's source tell something else of `HOUR` from now on."""
     source = metering.source
     assert isinstance(source, ReplayedSource)

@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 from metering.domain.policy import DEFAULT_POLICY
 from metering.protocols import (
     ClusterTarget,
     ContainerKind,
     ContainerRequest,
+    DeviceFigures,
     DeviceObservation,
     Evidence,
     NodeObservation,
@@ -147,8 +149,44 @@ def device(uuid: str = "GPU-1", **fields: object) -> DeviceObservation:
     return DeviceObservation(**{**defaults, **fields})  # type: ignore[arg-type]
 
 
-def observation(*pods: PodObservation, **fields: object) -> Observation:
-    """Return what was seen of one cluster in the hour, with eyes open throughout."""
+@dataclass(frozen=True)
+class SeenHour(Observation):
+    """An hour with what its devices did, which is asked apart."""
+
+    figures: DeviceFigures | None = None
+
+
+def figures_of(*devices: DeviceObservation, **fields: object) -> DeviceFigures:
+    """Return what devices did in the hour."""
+    defaults: dict[str, object] = {
+        "cluster": "hopper",
+        "start_at": HOUR,
+        "end_at": moment(3600),
+        "source": "stub",
+        "devices": devices,
+    }
+    return DeviceFigures(**{**defaults, **fields})  # type: ignore[arg-type]
+
+
+def observation(
+    *pods: PodObservation,
+    devices: tuple[DeviceObservation, ...] = (),
+    **fields: Any,  # noqa: ANN401 - Any field.
+) -> SeenHour:
+    """Return what was seen of one cluster in the hour, with eyes open throughout.
+
+    Args:
+        pods: What was seen of pods.
+        devices: What their devices did.
+        fields: Of the observation, or of the figures of devices.
+    """
+    of_devices = {"energies", "missing_figures", "health"}
+    told = {name: fields.pop(name) for name in of_devices & fields.keys()}
+    models: dict[str, frozenset[str]] = {}
+    for one in devices:
+        models[one.node] = models.get(one.node, frozenset()) | {one.model}
+    fields.setdefault("device_models", models)
+    fields.setdefault("figures", figures_of(*devices, **told))
     defaults: dict[str, object] = {
         "cluster": "hopper",
         "start_at": HOUR,
@@ -161,7 +199,7 @@ def observation(*pods: PodObservation, **fields: object) -> Observation:
         "nodes": (node(),),
         "evidence": (Evidence("up", moment(3600 + LATER), "0" * 64, 120),),
     }
-    return Observation(**{**defaults, **fields})  # type: ignore[arg-type]
+    return SeenHour(**{**defaults, **fields})
 
 
 @dataclass
@@ -170,11 +208,13 @@ class ReplayedSource:
 
     Attributes:
         down: Reason for which it does not answer; "" while it does.
+        remembers: How long it says that it keeps samples; None where it does not say.
         asked: The hours asked about and as of when, in order.
     """
 
     seen: dict[datetime, Observation] = field(default_factory=dict)
     down: str = ""
+    remembers: timedelta | None = None
     asked: list[tuple[datetime, datetime]] = field(default_factory=list)
 
     def observe(
@@ -188,6 +228,22 @@ class ReplayedSource:
         if found is None:
             found = observation(start_at=start_at, end_at=end_at, ticks=ticks(start_at=start_at))
         return replace(found, cluster=target.slug, as_of=as_of)
+
+    def memory(self, target: ClusterTarget) -> timedelta | None:
+        """Return how long it remembers, as it was given."""
+        del target
+        return self.remembers
+
+    def observe_devices(
+        self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
+    ) -> DeviceFigures:
+        """Return what devices did in the hour; see protocols.UsageSource."""
+        del as_of
+        if self.down:
+            raise SourceUnavailableError("Prometheus did not answer.", reason=self.down)
+        found = self.seen.get(start_at)
+        figures = found.figures if isinstance(found, SeenHour) and found.figures else figures_of()
+        return replace(figures, cluster=target.slug, start_at=start_at, end_at=end_at)
 
 
 def worker(*seen: Observation, name: str = "worker-1") -> Worker:

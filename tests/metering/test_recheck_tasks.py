@@ -1,7 +1,6 @@
-"""The clock's doors into rechecks: what a tick asks for, hints at and does."""
+"""The clock's kinds of work in rechecks: what a tick asks for, and what a wake-up does."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -21,8 +20,6 @@ from metering.services.recheck_sweeping import RecheckSweep
 from tests.builders import make_cluster
 from tests.metering.seen import ACTOR
 from tests.metering.test_tasks import EmptySource
-
-Capture = Callable[..., AbstractContextManager[object]]
 
 
 @pytest.fixture(autouse=True)
@@ -51,23 +48,18 @@ def seal_an_hour() -> MeteringWindow:
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the rechecks for which a message was sent, each with an end."""
-    messages: list[int] = []
-
-    def send(args: tuple[int], *, expires: int) -> None:
-        assert expires == 120
-        messages.extend(args)
-
-    monkeypatch.setattr(tasks.recheck_window, "apply_async", send)
-    return messages
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the kinds of work that are woken."""
+    found: list[str] = []
+    monkeypatch.setattr(tasks, "wake", found.append)
+    return found
 
 
 def test_rechecks_are_wired_into_the_clock() -> None:
     entry = app.conf.beat_schedule["metering.tick_rechecks"]
 
     assert (entry["task"], entry["schedule"]) == ("metering.tick_rechecks", 300)
-    assert app.conf.task_routes["metering.recheck_window"] == {"queue": "metering"}
+    assert app.conf.task_routes["metering.recheck_windows"] == {"queue": "metering"}
     assert ("rechecks", tasks.recheck) in TICKS
 
 
@@ -86,35 +78,26 @@ def test_the_policy_follows_the_settings() -> None:
 
 
 @pytest.mark.django_db
-def test_a_tick_asks_for_what_is_due_and_hints_at_it(
-    sent: list[int], django_capture_on_commit_callbacks: Capture
-) -> None:
+def test_a_tick_asks_for_what_is_due_and_wakes_one_kind_of_work(woken: list[str]) -> None:
     seal_an_hour()
 
-    with django_capture_on_commit_callbacks(execute=True):
-        assert tasks.tick_rechecks() == 1
+    tasks.tick_rechecks()
 
     made = WindowRecheck.objects.get()
-    assert (sent, made.state, made.key) == ([made.pk], "due", "3600")
+    assert (woken, made.state, made.key) == ([tasks.recheck_windows.name], "due", "3600")
 
 
 @pytest.mark.django_db
-@pytest.mark.usefixtures("sent")
-def test_a_message_does_its_recheck_once() -> None:
+@pytest.mark.usefixtures("woken")
+def test_a_wake_up_does_what_is_due_once() -> None:
     seal_an_hour()
     tasks.tick_rechecks()
+
+    tasks.recheck_windows()
+    tasks.recheck_windows()
+
     made = WindowRecheck.objects.get()
-
-    assert tasks.recheck_window(made.pk) is True
-    assert tasks.recheck_window(made.pk) is False
-
-    made.refresh_from_db()
-    assert made.state == "done"
-
-
-@pytest.mark.django_db
-def test_a_message_about_no_recheck_does_nothing() -> None:
-    assert tasks.recheck_window(0) is False
+    assert (made.state, made.fence) == ("done", 1)
 
 
 @pytest.mark.django_db
@@ -126,6 +109,7 @@ def test_manage_tick_does_the_same_without_a_broker() -> None:
     assert tasks.recheck(at=at, actor=ACTOR) == RecheckSweep()
 
 
+@pytest.mark.usefixtures("woken")
 def test_a_tick_that_another_process_makes_is_left_to_it(superuser_url: str) -> None:
     seal_an_hour()
 
@@ -134,6 +118,6 @@ def test_a_tick_that_another_process_makes_is_left_to_it(superuser_url: str) -> 
             "SELECT pg_advisory_xact_lock(%s, hashtext(%s))",
             [locks.TICK_LOCK_CLASS, "metering.tick_rechecks"],
         )
-        assert tasks.tick_rechecks() == 0
+        tasks.tick_rechecks()
 
     assert not WindowRecheck.objects.exists()

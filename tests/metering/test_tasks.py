@@ -1,28 +1,27 @@
-"""Celery's doors: hints for what is due, and one window at a time."""
+"""Celery's kinds of work in metering: opening what is due, and metering it window by window."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
 from django.test import override_settings
-from kombu.exceptions import OperationalError
 
 from metering import tasks
 from metering.domain.policy import MeteringPolicy
 from metering.domain.window import window_containing
 from metering.models import MeteringWindow
+from metering.services import sweeping
+from metering.services.collection import Collection, collect_window
 from metering.services.sweeping import Sweep
-from metering.services.windows import open_due_windows
+from metering.services.windows import ClaimedWindow, open_due_windows
 from tenants.domain.actors import system_actor
+from tenants.selectors.crashes import crashes_by_event
 from tests.builders import make_cluster
 from tests.metering.seen import ReplayedSource
 
 pytestmark = pytest.mark.django_db
-
-
-Capture = Callable[..., AbstractContextManager[object]]
 
 
 class EmptySource(ReplayedSource):
@@ -55,66 +54,67 @@ def two_due(now: datetime) -> list[int]:
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the window ids for which a message was sent, each with an end."""
-    messages: list[int] = []
-
-    def send(args: tuple[int], *, expires: int) -> None:
-        assert expires == 120
-        messages.extend(args)
-
-    monkeypatch.setattr(tasks.collect_window, "apply_async", send)
-    return messages
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the kinds of work that are woken."""
+    found: list[str] = []
+    monkeypatch.setattr(tasks, "wake", found.append)
+    return found
 
 
-def test_a_tick_opens_what_is_due_and_hints_at_it(
-    now: datetime, sent: list[int], django_capture_on_commit_callbacks: Capture
+def test_a_tick_opens_what_is_due_and_wakes_one_kind_of_work(
+    now: datetime, woken: list[str]
 ) -> None:
-    make_cluster(metered_from=window_containing(now - timedelta(hours=2, minutes=16)))
+    make_cluster(metered_from=window_containing(now - timedelta(hours=9)))
 
-    with django_capture_on_commit_callbacks(execute=True):
-        assert tasks.tick_windows() == MeteringWindow.objects.count()
+    tasks.tick_windows()
 
-    assert sorted(sent) == sorted(MeteringWindow.objects.values_list("id", flat=True))
-    assert len(sent) in {1, 2}
+    assert woken == [tasks.meter_windows.name]
+    assert set(MeteringWindow.objects.values_list("state", flat=True)) == {"open"}
+    assert MeteringWindow.objects.count() in {8, 9}
 
 
-def test_a_broker_that_is_away_costs_a_tick_and_nothing_else(
-    two_due: list[int], monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Capture
+def test_a_tick_seals_what_a_dead_worker_left_reconciled(
+    two_due: list[int], woken: list[str]
 ) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OperationalError("no broker")
-
-    monkeypatch.setattr(tasks.collect_window, "apply_async", refuse)
-
-    with django_capture_on_commit_callbacks(execute=True):
-        assert tasks.tick_windows() == len(two_due)
-
-    assert set(MeteringWindow.objects.values_list("fence", flat=True)) == {0}
-
-
-def test_a_message_meters_its_window_and_no_other(two_due: list[int]) -> None:
-    first, second = two_due
-
-    assert tasks.collect_window(first) is True
-    assert tasks.collect_window(first) is False
-
-    states = dict(MeteringWindow.objects.values_list("id", "state"))
-    assert (states[first], states[second]) == ("sealed", "open")
-
-
-def test_a_message_about_a_window_left_reconciled_seals_it(two_due: list[int]) -> None:
     MeteringWindow.objects.filter(id=two_due[0]).update(
         state="reconciled", as_of=datetime.now(tz=UTC)
     )
 
-    assert tasks.collect_window(two_due[0]) is True
+    tasks.tick_windows()
 
+    assert woken == [tasks.meter_windows.name]
     assert MeteringWindow.objects.get(id=two_due[0]).state == "sealed"
 
 
-def test_a_message_about_no_window_does_nothing() -> None:
-    assert tasks.collect_window(0) is False
+def test_a_wake_up_meters_every_window_that_is_due(two_due: list[int]) -> None:
+    tasks.meter_windows()
+
+    states = dict(MeteringWindow.objects.values_list("id", "state"))
+    assert {states[window_id] for window_id in two_due} == {"sealed"}
+
+
+def test_a_window_that_fails_stops_none_behind_it(
+    two_due: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    def fail_for_first(*, claimed: ClaimedWindow, **given: Any) -> Collection:  # noqa: ANN401
+        if claimed.id == two_due[0]:
+            raise ZeroDivisionError
+        return collect_window(claimed=claimed, **given)
+
+    monkeypatch.setattr(sweeping, "collect_window", fail_for_first)
+
+    tasks.meter_windows()
+
+    states = dict(MeteringWindow.objects.values_list("id", "state"))
+    assert [states[window_id] for window_id in two_due] == ["collecting", "sealed"]
+    assert crashes_by_event() == {"metering.window.failed": 1}
+
+
+def test_nothing_due_is_nothing_done() -> None:
+    tasks.meter_windows()
+
+    assert not MeteringWindow.objects.exists()
 
 
 def test_partitions_are_made_for_three_months_ahead() -> None:
@@ -132,16 +132,16 @@ def test_one_round_without_celery_meters_all_that_is_due(now: datetime, two_due:
     done = tasks.tick(at=now, actor=system_actor("manage.tick"), progress=heard.append)
 
     assert (done.sealed, done.retried, done.failed) == (2, 0, 0)
-    assert heard == [done]
+    assert [sweep.sealed for sweep in heard] == [1, 2]
     states = MeteringWindow.objects.filter(id__in=two_due).values_list("state", flat=True)
     assert set(states) == {"sealed"}
 
 
 def test_the_settings_make_the_policy() -> None:
-    with override_settings(WINDOW_LATENESS_SECONDS=120, MINIMUM_COVERAGE="0.5"):
+    with override_settings(WINDOW_LATENESS_SECONDS=120, HOLE_SECONDS_MAX=90):
         assert tasks.policy_from_settings() == MeteringPolicy(
             lateness_seconds=120,
-            minimum_coverage="0.5",  # type: ignore[arg-type]
+            hole_seconds_max=90,
         )
 
 

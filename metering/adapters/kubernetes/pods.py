@@ -4,6 +4,7 @@ Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from metering.adapters.kubernetes.fields import (
 from metering.domain.resource_names import sanitise
 from metering.protocols import ContainerKind, ContainerRequest
 from metering.protocols.watch import PodState
+from tenants.domain.errors import SourceUnavailableError
 
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 NEVER: Final = datetime(1970, 1, 2, tzinfo=UTC)
@@ -35,6 +37,58 @@ _JSON = dict[str, Any]
 
 
 def pod_state(
+    obj: _JSON,
+    *,
+    seen_at: datetime,
+    is_gpu: Callable[[str], bool],
+    user_label: str,
+    owner_annotation: str = "",
+) -> PodState | None:
+    """Return a pod's state; see `_readable`. One that cannot be read is there all the same.
+
+    Its defects say so, and it asks for nothing; a list or stream does not stop because of it.
+
+    Raises:
+        SourceUnavailableError: This is no pod of an API server: it has no uid, name or version.
+    """
+    try:
+        return _readable(
+            obj,
+            seen_at=seen_at,
+            is_gpu=is_gpu,
+            user_label=user_label,
+            owner_annotation=owner_annotation,
+        )
+    except SourceUnavailableError as error:
+        _, _, why = str(error).partition(": ")
+        return _unreadable(obj, seen_at=seen_at, why=why)
+
+
+def _unreadable(obj: _JSON, *, seen_at: datetime, why: str) -> PodState:
+    named = _named(mapping(obj.get("metadata"), "metadata"), seen_at.replace(microsecond=0))
+    return replace(named, defects=(f"Its object cannot be read: {why}",))
+
+
+def _named(metadata: _JSON, created: datetime) -> PodState:
+    """Return a pod of which only uid, names, version and creation are read."""
+    return PodState(
+        uid=required(metadata.get("uid"), "metadata.uid", characters_max=_UID_CHARACTERS_MAX),
+        namespace=required(
+            metadata.get("namespace"),
+            "metadata.namespace",
+            characters_max=_NAMESPACE_CHARACTERS_MAX,
+        ),
+        name=required(metadata.get("name"), "metadata.name"),
+        resource_version=required(
+            metadata.get("resourceVersion"), "metadata.resourceVersion", characters_max=64
+        ),
+        node="",
+        phase="",
+        created_at=created,
+    )
+
+
+def _readable(
     obj: _JSON,
     *,
     seen_at: datetime,
@@ -70,20 +124,10 @@ def pod_state(
         metadata.get("deletionTimestamp"), "metadata.deletionTimestamp", ahead=DELETION_AHEAD
     )
     containers = _ContainerTimes(status, sight)
-    return PodState(
-        uid=required(metadata.get("uid"), "metadata.uid", characters_max=_UID_CHARACTERS_MAX),
-        namespace=required(
-            metadata.get("namespace"),
-            "metadata.namespace",
-            characters_max=_NAMESPACE_CHARACTERS_MAX,
-        ),
-        name=required(metadata.get("name"), "metadata.name"),
-        resource_version=required(
-            metadata.get("resourceVersion"), "metadata.resourceVersion", characters_max=64
-        ),
+    return replace(
+        _named(metadata, created_at(metadata, sight)),
         node=node,
         phase=phase,
-        created_at=created_at(metadata, sight),
         reason=shown(status.get("reason"), characters_max=REASON_CHARACTERS_MAX),
         requests=tuple(_requests(asks, sight)),
         claims=tuple(_claims(spec, status)),

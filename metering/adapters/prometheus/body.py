@@ -60,6 +60,7 @@ class Answer:
 
     Attributes:
         result_type: "matrix", "vector", ...; known after the last row.
+        row_count: How many rows it had; known after the last row.
         sha256: Of the whole body as received; known after the last row.
     """
 
@@ -67,6 +68,7 @@ class Answer:
         """Prepare; nothing is read yet."""
         self._body = _Body(chunks)
         self.result_type = ""
+        self.row_count = 0
         self.sha256 = ""
 
     @property
@@ -100,7 +102,9 @@ class Answer:
         try:
             before = _take_until_rows(body)
             if before is not None:
-                yield from rows_of(body)
+                for row in rows_of(body):
+                    self.row_count += 1
+                    yield row
             after = _take_rest(body)
             payload = _DECODER.decode(
                 after if before is None else f'{before}["{_ROWS_HERE}"]{after}'

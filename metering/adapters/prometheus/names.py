@@ -20,10 +20,13 @@ INIT_INFO: Final = "kube_pod_init_container_info"
 POD_INFO: Final = "kube_pod_info"
 POD_LABELS: Final = "kube_pod_labels"
 POD_PHASE: Final = "kube_pod_status_phase"
+CREATED: Final = "kube_pod_created"
 SCHEDULED: Final = "kube_pod_status_scheduled_time"
 COMPLETED: Final = "kube_pod_completion_time"
 NODE_LABELS: Final = "kube_node_labels"
 ALLOCATABLE: Final = "kube_node_status_allocatable"
+SHARDS_TOTAL: Final = "kube_state_metrics_total_shards"
+SHARD_ORDINAL: Final = "kube_state_metrics_shard_ordinal"
 BUSY_PERCENT: Final = "DCGM_FI_DEV_GPU_UTIL"
 BUSY_RATIO: Final = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
 SM_ACTIVE: Final = "DCGM_FI_PROF_SM_ACTIVE"
@@ -60,10 +63,13 @@ DEFAULT_METRICS: Final[Mapping[str, tuple[str, ...]]] = {
             POD_INFO,
             POD_LABELS,
             POD_PHASE,
+            CREATED,
             SCHEDULED,
             COMPLETED,
             NODE_LABELS,
             ALLOCATABLE,
+            SHARDS_TOTAL,
+            SHARD_ORDINAL,
         )
     },
     # DCGM_FI_DEV_GPU_UTIL_RATIO is left out on purpose: it is a percentage in DCGM 4.6 and a

@@ -1,15 +1,23 @@
 """Nodes: what they offered, for how long, and which labels they carried at a given time."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
 
-from metering.adapters.prometheus.names import ALLOCATABLE, NODE_LABELS, Names
-from metering.adapters.prometheus.samples import Fact, Series, read_units
+from metering.adapters.prometheus.names import ALLOCATABLE, BUSY_PERCENT, NODE_LABELS, Names
+from metering.adapters.prometheus.sample_texts import distinct
+from metering.adapters.prometheus.samples import Fact, Series, read_units, shown, to_time
+from metering.domain.catalogue import names_product
 from metering.protocols import NodeObservation
 
 LABEL_PREFIX = "label_"
 """What kube-state-metrics puts before the name of an object's own label."""
+OWN_INTERVAL_MAX: Final = 900_000
+"""A series that is sampled more rarely, in milliseconds, says too little between its samples."""
+GAPS_MIN: Final = 2
+"""From so many gaps on the middle one tells how often a series is sampled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,26 +27,68 @@ class LabelSet:
     labels: Mapping[str, str]
     times: Sequence[int] = ()
 
+    def nearest(self, at: int) -> int:
+        """Return the sample of these labels that is nearest to a time; of two the later one."""
+        return min(reversed(self.times), key=lambda time: abs(at - time), default=at)
+
     def distance(self, at: int) -> int:
-        """Return the milliseconds from a time to the nearest sight of these labels."""
-        return min((abs(at - time) for time in self.times), default=0)
+        """Return the milliseconds from a time to the nearest sample of these labels."""
+        return abs(at - self.nearest(at))
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLabels:
-    """Every set of labels each node carried in range."""
+    """Every set of labels each node carried in range.
+
+    Attributes:
+        beside: How far samples of two exporters may be apart, in milliseconds, to be of one moment.
+    """
 
     sets: Mapping[str, Sequence[LabelSet]]
+    beside: int = 0
+    _merged: dict[tuple[int, ...], Mapping[str, str]] = field(default_factory=dict, compare=False)
 
     def is_settled(self) -> bool:
         """Whether one answer per node will do, or times are needed to tell sets apart."""
         return all(len(sets) == 1 or sets[0].times for sets in self.sets.values())
 
+    def names_product(self, node: str) -> bool:
+        """Whether some labels of a node name what its devices are."""
+        return any(names_product(one.labels) for one in self.sets.get(node, ()))
+
     def nearest(self, node: str, at: int) -> Mapping[str, str]:
-        """Return the labels at the sight nearest to a time in Unix milliseconds."""
+        """Return the labels at the sample nearest to a time, of those that name a product.
+
+        Exporters beside each other show each what they are allowed to, some of them nothing; what
+        they show at one moment is one set. Pods of a node share one mapping.
+
+        Args:
+            node: The node.
+            at: Unix milliseconds.
+        """
         sets = self.sets.get(node, ())
-        # Of two equally near the later set wins: a bind between two sights saw the change.
-        return min(reversed(sets), key=lambda one: one.distance(at)).labels if sets else {}
+        sizing = [one for one in sets if names_product(one.labels)] or sets
+        if not sizing:
+            return {}
+        # Of two equally near the later set wins: a bind between two samples saw the change.
+        best = min(reversed(sizing), key=lambda one: one.distance(at))
+        moment = best.nearest(at)
+        others = [one for one in sets if one is not best and one.distance(moment) <= self.beside]
+        key = tuple(id(one) for one in (*others, best))
+        if key not in self._merged:
+            self._merged[key] = {
+                name: text for one in (*others, best) for name, text in one.labels.items()
+            }
+        return self._merged[key]
+
+    def completed(self, later: "NodeLabels") -> "NodeLabels":
+        """Return these labels, with later ones of nodes that none of these name a product of."""
+        late = {
+            node: (*self.sets.get(node, ()), *sets)
+            for node, sets in later.sets.items()
+            if not self.names_product(node)
+        }
+        return NodeLabels({**self.sets, **late}, self.beside)
 
 
 def label_sets(facts: Iterable[Fact], names: Names) -> NodeLabels:
@@ -53,7 +103,16 @@ def label_sets(facts: Iterable[Fact], names: Names) -> NodeLabels:
     return NodeLabels(sets)
 
 
-def timed_label_sets(details: Iterable[Series], names: Names) -> NodeLabels:
+def read_models(facts: Iterable[Fact], names: Names) -> Mapping[str, frozenset[str]]:
+    """Return the GPU models each node's devices name."""
+    models: dict[str, set[str]] = defaultdict(set)
+    for fact in facts:
+        if fact.metric == BUSY_PERCENT:
+            models[names.label(fact.labels, "hostname")].add(names.label(fact.labels, "model"))
+    return {node: frozenset(named) for node, named in models.items()}
+
+
+def timed_label_sets(details: Iterable[Series], names: Names, *, beside: int = 0) -> NodeLabels:
     """Return the sets of labels with the times they were seen at, first seen first."""
     times: dict[str, dict[frozenset[tuple[str, str]], set[int]]] = defaultdict(
         lambda: defaultdict(set)
@@ -69,7 +128,8 @@ def timed_label_sets(details: Iterable[Series], names: Names) -> NodeLabels:
                 key=lambda one: one.times[0],
             )
             for node, sets in times.items()
-        }
+        },
+        beside,
     )
 
 
@@ -96,8 +156,7 @@ def read_nodes(
 ) -> tuple[NodeObservation, ...]:
     """Return the nodes that offered a GPU inside the window, by name.
 
-    Raises:
-        SourceUnavailableError: `bad_sample` for an offer that cannot be believed.
+    An offer that cannot be believed is passed over, and noted on its node alone.
     """
     offers: dict[str, dict[str, list[Series]]] = defaultdict(lambda: defaultdict(list))
     for one in sights:
@@ -107,59 +166,122 @@ def read_nodes(
     return tuple(
         observed
         for node in sorted(offers)
-        if (observed := _observe(node, offers[node], labels, hours)) is not None
+        if (observed := _observe(node, offers[node], labels, names, hours)) is not None
     )
 
 
 def _observe(
-    node: str, offered: Mapping[str, Sequence[Series]], labels: NodeLabels, hours: Hours
+    node: str,
+    offered: Mapping[str, Sequence[Series]],
+    labels: NodeLabels,
+    names: Names,
+    hours: Hours,
 ) -> NodeObservation | None:
-    last = {resource: _last_offer(series, hours) for resource, series in offered.items()}
-    allocatable = {name: found[1] for name, found in sorted(last.items()) if found is not None}
-    if not any(allocatable.values()):
+    defects = {
+        f"Its offer of {resource} cannot be {shown(value)}."
+        for resource, series in offered.items()
+        for one in series
+        for value in distinct(one.values)
+        if read_units(value) is None
+    }
+    most = {name: _most_offered(series, hours) for name, series in sorted(offered.items())}
+    allocatable = {name: units for name, units in most.items() if units is not None}
+    if not any(allocatable.values()) and not defects:
         return None
-    times = sorted({at for series in offered.values() for one in series for at in one.times})
-    last_seen = max(found[0] for found in last.values() if found is not None)
+    parts = [one for series in offered.values() for one in series]
+    times = sorted({at for one in parts for at in one.times})
+    targets = {names.label(one.labels, "instance") for one in parts}
+    covered = covered_seconds(times, hours)
+    inside = [at for at in times if hours.start <= at < hours.end]
     return NodeObservation(
         node=node,
-        labels=labels.nearest(node, last_seen),
+        labels=labels.nearest(node, inside[-1] if inside else hours.end),
         allocatable=allocatable,
-        covered_seconds=covered_seconds(times, hours),
+        covered_seconds=covered,
+        offered_unit_seconds={
+            name: unit_seconds
+            for name, units in allocatable.items()
+            if abs((unit_seconds := _offered(offered[name], hours)) - units * covered) > units
+        },
+        first_seen_at=to_time(times[0]),
+        last_seen_at=to_time(times[-1]),
+        targets=tuple(sorted(filter(None, targets))),
+        defects=tuple(sorted(defects)),
     )
 
 
-def _last_offer(series: Sequence[Series], hours: Hours) -> tuple[int, int] | None:
-    """Return the time and units of the last sight inside the window; copies by their maximum."""
-    inside = [(at, read_units(value)) for one in series for at, value in _last_inside(one, hours)]
-    return max(inside, default=None)
+def _most_offered(series: Sequence[Series], hours: Hours) -> int | None:
+    """Return the most units that a sample inside the window showed; None without a sample."""
+    return max(
+        (units for one in series for at, units in _samples(one) if hours.start <= at < hours.end),
+        default=None,
+    )
 
 
-def _last_inside(one: Series, hours: Hours) -> Iterable[tuple[int, str]]:
-    for at, value in zip(reversed(one.times), reversed(one.values), strict=True):
-        if hours.start <= at < hours.end:
-            return ((at, value),)
-    return ()
+def _offered(series: Sequence[Series], hours: Hours) -> int:
+    """Return the unit-seconds offered in the window: of copies, the one that offers most."""
+    steps = [step for one in series for step in _steps(one, hours)]
+    edges = sorted({edge for begin, end, _ in steps for edge in (begin, end)})
+    unit_milliseconds = sum(
+        _clipped(earlier, later, hours)
+        * max((u for begin, end, u in steps if begin <= earlier and later <= end), default=0)
+        for earlier, later in pairwise(edges)
+    )
+    return unit_milliseconds // 1000
+
+
+def _steps(one: Series, hours: Hours) -> Iterator[tuple[int, int, int]]:
+    """Yield begin, end and units of each stretch in which a series offered the same."""
+    samples = dict(_samples(one))
+    for begin, end in _spans(list(samples), hours):
+        inside = [at for at in samples if begin <= at <= end]
+        changes = [at for before, at in pairwise(inside) if samples[at] != samples[before]]
+        stretches = pairwise([begin, *changes, end])
+        for (first, last), at in zip(stretches, [inside[0], *changes], strict=True):
+            yield first, last, samples[at]
+
+
+def _samples(one: Series) -> Iterator[tuple[int, int]]:
+    """Yield time and units of each sample that can be."""
+    told = {text: read_units(text) for text in distinct(one.values)}
+    for at, text in zip(one.times, one.values, strict=True):
+        units = told[text]
+        if units is not None:
+            yield at, units
 
 
 def covered_seconds(times: Sequence[int], hours: Hours) -> int:
-    """Return the whole seconds of the window that sights speak for.
+    """Return the whole seconds of the window that samples speak for; see `_spans`."""
+    return sum(_clipped(begin, end, hours) for begin, end in _spans(times, hours)) // 1000
 
-    Two sights at most two and a half scrapes apart speak for what lies between them; a sight at
-    the edge of a hole speaks for half a scrape towards it.
+
+def _spans(times: Sequence[int], hours: Hours) -> Iterator[tuple[int, int]]:
+    """Yield the stretches that samples speak for, in Unix milliseconds.
+
+    What a sample shows holds until the next one, unless they are more than two and a half intervals
+    apart. At the edge of a hole a sample speaks for half a scrape towards it; one of a series that
+    is sampled more rarely than it is scraped, for an interval of its own.
     """
-    half, longest = hours.scrape // 2, hours.scrape * 5 // 2
-    covered = 0
+    edge, longest = _reach(times, hours.scrape)
     begin = previous = None
     for at in times:
         if begin is None or previous is None:
             begin = at
         elif at - previous > longest:
-            covered += _clipped(begin - half, previous + half, hours)
+            yield begin - edge, previous + edge
             begin = at
         previous = at
     if begin is not None and previous is not None:
-        covered += _clipped(begin - half, previous + half, hours)
-    return covered // 1000
+        yield begin - edge, previous + edge
+
+
+def _reach(times: Sequence[int], scrape: int) -> tuple[int, int]:
+    """Return how far a sample speaks towards a hole, and how far two may be apart without one."""
+    gaps = sorted(later - earlier for earlier, later in pairwise(times))
+    own = gaps[len(gaps) // 2] if len(gaps) >= GAPS_MIN else scrape
+    if own <= scrape * 5 // 2 or own > OWN_INTERVAL_MAX:
+        return scrape // 2, scrape * 5 // 2
+    return own, own * 5 // 2
 
 
 def _clipped(begin: int, end: int, hours: Hours) -> int:

@@ -1,6 +1,7 @@
 """Pods that asked for a GPU: what they asked for, where, since when and until when.
 
-Their sights come from `pod_sights`, and everything else that is to be known of them from here.
+Their sights come from `pod_sights`, and everything else that is to be known of them from here. What
+contradicts itself is a defect of its pod; only what most pods lack is the fault of the answer.
 """
 
 from collections import defaultdict
@@ -9,12 +10,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import Final, NoReturn, TypeVar
+from typing import Final
 
 from metering.adapters.prometheus import names as known
 from metering.adapters.prometheus.names import Names
 from metering.adapters.prometheus.nodes import LABEL_PREFIX, NodeLabels
-from metering.adapters.prometheus.pod_sights import SeenPod, refuse_conflict
+from metering.adapters.prometheus.pod_sights import NO_UID, SeenPod, disagreement, impossible
 from metering.adapters.prometheus.samples import (
     Fact,
     Range,
@@ -26,19 +27,25 @@ from metering.adapters.prometheus.samples import (
 from metering.protocols import ContainerKind, ContainerRequest, PodObservation
 from tenants.domain.errors import SourceUnavailableError
 
-T = TypeVar("T")
 _NOTHING: Final[AbstractSet[str]] = frozenset()
 
 
 @dataclass(slots=True)
 class PodFacts:
-    """What instant answers say of one uid, over all copies."""
+    """What instant answers say of one uid, over all copies.
+
+    Attributes:
+        created: Times of creation, which only the clocks are compared by.
+        scheduled: Times of bind, as text where it is no time that can be.
+        completed: Completion times, likewise.
+    """
 
     nodes: AbstractSet[str] = frozenset()
     priorities: AbstractSet[str] = frozenset()
     owners: AbstractSet[str] = frozenset()
-    scheduled: AbstractSet[datetime] = frozenset()
-    completed: AbstractSet[datetime] = frozenset()
+    created: AbstractSet[datetime] = frozenset()
+    scheduled: AbstractSet[datetime | str] = frozenset()
+    completed: AbstractSet[datetime | str] = frozenset()
     sidecars: AbstractSet[str] = frozenset()
     is_terminal: bool = False
 
@@ -61,9 +68,6 @@ def read_facts(
         names: The cluster's spelling.
         user_label: Label that names the owning user; "" for none.
         within: What was asked, for judging timestamps.
-
-    Raises:
-        SourceUnavailableError: `bad_sample` for timestamps that cannot be believed.
     """
     pods: dict[str, PodFacts] = defaultdict(PodFacts)
     for fact in facts:
@@ -83,10 +87,13 @@ def _note(pod: PodFacts, fact: Fact, names: Names, *, user_label: str, within: R
             pod.owners |= {owner_of(fact.labels, user_label)}
         case known.POD_PHASE:
             pod.is_terminal = pod.is_terminal or fact.value == "1"
+        case known.CREATED:
+            created_at = read_timestamp(fact.value, within)
+            pod.created |= {created_at} if created_at is not None else frozenset()
         case known.SCHEDULED:
-            pod.scheduled |= {read_timestamp(fact.value, within)}
+            pod.scheduled |= {read_timestamp(fact.value, within) or fact.value}
         case known.COMPLETED:
-            pod.completed |= {read_timestamp(fact.value, within)}
+            pod.completed |= {read_timestamp(fact.value, within) or fact.value}
         case known.INIT_INFO if fact.labels.get("restart_policy") == "Always":
             pod.sidecars |= {names.label(fact.labels, "container")}
 
@@ -110,7 +117,7 @@ def questions(seen: Iterable[str], facts: Mapping[str, PodFacts]) -> tuple[str, 
     """Return the metrics whose raw samples are needed to settle what instant answers left open."""
     pods = [facts[uid] for uid in seen if uid in facts]
     open_questions = {
-        known.POD_PHASE: any(pod.is_terminal and not pod.completed for pod in pods),
+        known.POD_PHASE: any(pod.is_terminal and not _times(pod.completed) for pod in pods),
         known.POD_LABELS: any(len(pod.owners) > 1 for pod in pods),
     }
     return tuple(metric for metric, is_open in open_questions.items() if is_open)
@@ -140,69 +147,133 @@ def compose_pods(
     """Return the pods, by uid.
 
     Raises:
-        SourceUnavailableError: `incomplete_answer` when a pod is shown but nothing is said of it,
-            `conflicting_series` when copies disagree about what cannot change.
+        SourceUnavailableError: `incomplete_answer` when nothing is said of most pods, or no bound
+            pod has a time of bind.
     """
-    missing = seen.keys() - facts.keys()
-    bound = [facts[uid] for uid in seen if uid in facts and facts[uid].nodes]
-    if missing or (bound and not any(pod.scheduled for pod in bound)):
-        _refuse_incomplete()
+    _refuse_incomplete(seen, facts)
     return tuple(
-        _compose(uid, pod, facts[uid], history, nodes) for uid, pod in sorted(seen.items())
+        _Composing(uid, pod, facts.get(uid), history).compose(nodes)
+        for uid, pod in sorted(seen.items())
     )
 
 
-def _compose(
-    uid: str, pod: SeenPod, facts: PodFacts, history: PodHistory, nodes: NodeLabels
-) -> PodObservation:
-    scheduled_at = _only(facts.scheduled, "time of bind")
-    # An unbound pod is on no node, whatever label the scrape job put in its place.
-    node = _only(facts.nodes, "node") or "" if scheduled_at is not None else ""
-    # Copies of a completion time differ only while containers still end: the last one counts.
-    finished_at = max(facts.completed, default=None) if facts.is_terminal else None
-    first, last = pod.first, pod.last
-    bind = first if scheduled_at is None else to_seconds(scheduled_at) * 1000
-    return PodObservation(
-        uid=uid,
-        namespace=pod.namespace,
-        name=pod.name,
-        node=node,
-        requests=_requests(pod, facts.sidecars),
-        scheduled_at=scheduled_at,
-        first_seen_at=to_time(first),
-        last_seen_at=to_time(last),
-        finished_at=finished_at,
-        terminal_seen_at=_terminal_seen_at(uid, pod, finished_at, history)
-        if facts.is_terminal
-        else None,
-        owner=_owner(uid, facts, history),
-        priority_class=_only(facts.priorities - {""}, "priority class") or "",
-        node_labels=nodes.nearest(node, bind) if node else {},
-    )
+def _refuse_incomplete(seen: Mapping[str, SeenPod], facts: Mapping[str, PodFacts]) -> None:
+    missing = [uid for uid, pod in seen.items() if uid not in facts and NO_UID not in pod.defects]
+    bound = [facts[uid] for uid in seen if uid in facts and facts[uid].nodes]
+    if 2 * len(missing) > len(seen) or (bound and not any(pod.scheduled for pod in bound)):
+        raise SourceUnavailableError(
+            "kube-state-metrics shows requests of pods, but not all that is to be known of them.",
+            reason="incomplete_answer",
+        )
 
 
-def _terminal_seen_at(
-    uid: str, pod: SeenPod, finished_at: datetime | None, history: PodHistory
-) -> datetime:
-    """Return the first terminal sight: from raw samples, else the first after the known end.
+class _Composing:
+    """One pod while it is composed, with what of it contradicts itself.
 
-    The phase turns terminal in the same update that tells the last container's end, so the raw
-    samples are needed only where no end is told.
+    Args:
+        facts: What instant answers say of it; None when they say nothing.
     """
-    if finished_at is None:
-        if uid not in history.terminal:
-            _refuse_incomplete()
-        return to_time(history.terminal[uid])
-    return to_time(pod.first_from(to_seconds(finished_at) * 1000))
+
+    def __init__(self, uid: str, pod: SeenPod, facts: PodFacts | None, history: PodHistory) -> None:
+        self.uid = uid
+        self.pod = pod
+        self.facts = facts or PodFacts()
+        self.history = history
+        self.defects = set(pod.defects)
+        self.is_end_known = facts is not None
+        if facts is None and NO_UID not in pod.defects:
+            self.defects.add("Nothing but its request is reported.")
+
+    def compose(self, nodes: NodeLabels) -> PodObservation:
+        """Return the pod; of values that contradict each other the one that means most use."""
+        pod, facts = self.pod, self.facts
+        scheduled_at = self._scheduled_at()
+        first, last = pod.first, pod.last
+        bind = first if scheduled_at is None else to_seconds(scheduled_at) * 1000
+        # An unbound pod is on no node, whatever label the scrape job put in its place.
+        node = self._node(bind) if scheduled_at is not None else ""
+        finished_at = self._finished_at()
+        terminal_seen_at = self._terminal_seen_at(finished_at) if facts.is_terminal else None
+        owner, priority_class = self._owner(), self._priority_class()
+        return PodObservation(
+            uid=self.uid,
+            namespace=pod.namespace,
+            name=pod.name,
+            node=node,
+            requests=_requests(pod, facts.sidecars),
+            scheduled_at=scheduled_at,
+            first_seen_at=to_time(first),
+            last_seen_at=to_time(last),
+            finished_at=finished_at,
+            terminal_seen_at=terminal_seen_at,
+            owner=owner,
+            priority_class=priority_class,
+            node_labels=nodes.nearest(node, bind) if node else {},
+            targets=tuple(sorted(filter(None, pod.targets))),
+            defects=tuple(sorted(self.defects)),
+            is_end_known=self.is_end_known,
+        )
+
+    def _scheduled_at(self) -> datetime | None:
+        """Return the earliest time of bind; the first sight where none that is told can be."""
+        told = self.facts.scheduled
+        self._note_impossible("time of bind", told)
+        self._note_disagreement("time of bind", {at.isoformat() for at in _times(told)})
+        return min(_times(told), default=to_time(self.pod.first) if told else None)
+
+    def _node(self, bind: int) -> str:
+        """Return the node; what only series from before the bind name is the scrape job's label."""
+        left = {node for node, last in self.pod.nodes.items() if last < bind}
+        nodes = self.facts.nodes - left or self.facts.nodes
+        self._note_disagreement("node", nodes)
+        return min(nodes, default="")
+
+    def _finished_at(self) -> datetime | None:
+        """Return the last container's end; told for running pods too, where it says nothing."""
+        if not self.facts.is_terminal:
+            return None
+        self._note_impossible("completion time", self.facts.completed)
+        # Copies of a completion time differ only while containers still end: the last one counts.
+        return max(_times(self.facts.completed), default=None)
+
+    def _terminal_seen_at(self, finished_at: datetime | None) -> datetime | None:
+        """Return the first terminal sight: from raw samples, else the first after the known end.
+
+        The phase turns terminal in the same update that tells the last container's end, so the raw
+        samples are needed only where no end is told.
+        """
+        if finished_at is not None:
+            return to_time(self.pod.first_from(to_seconds(finished_at) * 1000))
+        if self.uid in self.history.terminal:
+            return to_time(self.history.terminal[self.uid])
+        self.defects.add("It has ended, and no sample shows since when.")
+        self.is_end_known = False
+        return None
+
+    def _owner(self) -> str:
+        """Return the owner; where the label changed, the first one seen."""
+        owners = self.facts.owners
+        if len(owners) <= 1:
+            return next(iter(owners), "")
+        if self.uid not in self.history.owners:
+            self._note_disagreement("owner", owners)
+        return self.history.owners.get(self.uid, min(owners))
+
+    def _priority_class(self) -> str:
+        priorities = self.facts.priorities - {""}
+        self._note_disagreement("priority class", priorities)
+        return min(priorities, default="")
+
+    def _note_disagreement(self, what: str, texts: AbstractSet[str]) -> None:
+        if len(texts) > 1:
+            self.defects.add(disagreement(what, texts))
+
+    def _note_impossible(self, what: str, values: AbstractSet[datetime | str]) -> None:
+        self.defects |= {impossible(what, text) for text in values if isinstance(text, str)}
 
 
-def _owner(uid: str, facts: PodFacts, history: PodHistory) -> str:
-    """Return the owner; where the label changed, the first one seen."""
-    if len(facts.owners) <= 1:
-        return next(iter(facts.owners), "")
-    if uid not in history.owners:
-        _refuse_incomplete()
-    return history.owners[uid]
+def _times(values: AbstractSet[datetime | str]) -> AbstractSet[datetime]:
+    return {at for at in values if isinstance(at, datetime)}
 
 
 def _requests(pod: SeenPod, sidecars: AbstractSet[str]) -> tuple[ContainerRequest, ...]:
@@ -223,16 +294,3 @@ def _kind(metric: str, container: str, sidecars: AbstractSet[str]) -> ContainerK
     if metric == known.REQUESTS:
         return ContainerKind.REGULAR
     return ContainerKind.SIDECAR if container in sidecars else ContainerKind.INIT
-
-
-def _only(values: AbstractSet[T], what: str) -> T | None:
-    if len(values) > 1:
-        refuse_conflict(what)
-    return next(iter(values), None)
-
-
-def _refuse_incomplete() -> NoReturn:
-    raise SourceUnavailableError(
-        "kube-state-metrics shows requests of pods, but not all that is to be known of them.",
-        reason="incomplete_answer",
-    )

@@ -6,7 +6,9 @@ reach a query: what belongs together is joined here, by label, in our own code.
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
 from metering.adapters.prometheus import names as known
@@ -17,6 +19,20 @@ from tenants.domain.errors import SourceUnavailableError
 GPU_RESOURCES: Final = "nvidia_com_(gpu|mig_).*"
 """Sanitised names of whole, shared, renamed and MIG resources of the NVIDIA device plugin."""
 COVERAGE_JOBS: Final = ".*kube-state-metrics.*"
+ANSWER_LABEL: Final = "answer"
+"""The label that names each row of `counts`."""
+SIGHTS: Final = "sights"
+FACTS: Final = "facts"
+DETAILS: Final = "details"
+TARGETS: Final = "targets"
+DAY_SECONDS: Final = 86_400
+"""How far back targets are looked for: a shard that is away for longer has been away for a day of
+hours that each say so."""
+TARGET_STEP_SECONDS: Final = 300
+"""How exactly it is known when a target answered last."""
+SINCE_SECONDS: Final = 4 * 3600
+"""How long another target may take to show what one showed that left: past any restart."""
+HEX: Final = "0123456789abcdef"
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}", re.ASCII)
 _VALUE: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9 ._:/@-]{0,127}", re.ASCII)
 
@@ -37,7 +53,10 @@ class QueryPlan:
     jobs: str
 
     def sights(self, range_seconds: int) -> str:
-        """Return the raw samples that say when pods, nodes and their exporter were seen."""
+        """Return the raw samples that say when pods, nodes and their exporter were seen.
+
+        What the exporter says of its own shards comes with them, where it is scraped.
+        """
         matchers = ",".join(
             (
                 _named(
@@ -46,6 +65,8 @@ class QueryPlan:
                     known.INIT_REQUESTS,
                     known.ALLOCATABLE,
                     known.UP,
+                    known.SHARDS_TOTAL,
+                    known.SHARD_ORDINAL,
                 ),
                 f"resource=~{quoted('|' + self.resources)}",
                 f"job=~{quoted(self.jobs)}",
@@ -56,8 +77,8 @@ class QueryPlan:
     def facts(self, range_seconds: int) -> str:
         """Return the last value of everything that does not change while a pod lives.
 
-        Pods are narrowed to those that ask for a GPU, phases to the one a pod ended in, node
-        labels to nodes that offer one, and `up` to the targets that DCGM's metrics come from.
+        Pods are narrowed to those that ask for a GPU, phases to the one a pod ended in, and node
+        labels to nodes that offer one.
         """
         asked = _last(
             _named(self.names, known.REQUESTS, known.INIT_REQUESTS),
@@ -69,6 +90,7 @@ class QueryPlan:
                 self.names,
                 known.POD_INFO,
                 known.POD_LABELS,
+                known.CREATED,
                 known.SCHEDULED,
                 known.COMPLETED,
                 known.INIT_INFO,
@@ -87,26 +109,118 @@ class QueryPlan:
             range_seconds,
         )
         nodes = _last(_named(self.names, known.NODE_LABELS), self.selector[1:], range_seconds)
+        return (
+            f"(({pods} or ({ended} == 1)) and on (uid) {asked})"
+            f" or ({nodes} and on (node) {offered})"
+            f" or {self._models()}"
+        )
+
+    def targets(self) -> str:
+        """Return when each target last answered within the last day, and how many there are."""
+        up = f"{{{_named(self.names, known.UP)},job=~{quoted(self.jobs)}{self.selector}}}"
+        answered = (
+            f"max_over_time((timestamp({up}) and {up} == 1)"
+            f"[{DAY_SECONDS:d}s:{TARGET_STEP_SECONDS:d}s])"
+        )
+        return f"{answered} or {counts({TARGETS: answered})}"
+
+    def handovers(self, ages_seconds: Sequence[int], *, scrape_seconds: int) -> str:
+        """Return what each target carried at some moments, and what of it was seen later.
+
+        Args:
+            ages_seconds: How long before the query's time each moment is.
+            scrape_seconds: How far scrapes are apart.
+        """
+        by = ",".join(label for label in self.names.labels["instance"] if _LABEL.fullmatch(label))
+        terms: list[str] = []
+        for position, age in enumerate(ages_seconds):
+            known_until = age - TARGET_STEP_SECONDS - scrape_seconds
+            reach = min(SINCE_SECONDS, known_until - 1)  # An offset of 0 is no offset.
+            pods, nodes = (
+                self._carried(metrics, 2 * scrape_seconds, age)
+                for metrics in ((known.REQUESTS, known.INIT_REQUESTS), (known.ALLOCATABLE,))
+            )
+            later_pods, later_nodes = (
+                self._carried(metrics, reach, known_until - reach)
+                for metrics in ((known.REQUESTS, known.INIT_REQUESTS), (known.ALLOCATABLE,))
+            )
+            for name, carried in (
+                ("pods", pods),
+                ("pods_kept", f"{pods} and on (uid) {later_pods}"),
+                ("pods_placed", f"{pods} and on (node) {later_nodes}"),
+                ("nodes", nodes),
+                ("nodes_kept", f"{nodes} and on (node) {later_nodes}"),
+            ):
+                counted = f"count by ({by}) ({carried})"
+                terms.append(
+                    f'label_replace({counted},"{ANSWER_LABEL}","{position:d} {name}","","")'
+                )
+        return " or ".join(terms)
+
+    def _carried(self, metrics: tuple[str, ...], range_seconds: int, age_seconds: int) -> str:
+        matchers = f"{_named(self.names, *metrics)},resource=~{quoted(self.resources)}"
+        return (
+            f"last_over_time({{{matchers}{self.selector}}}[{range_seconds:d}s]"
+            f" offset {age_seconds:d}s)"
+        )
+
+    def _models(self) -> str:
+        """Return one row for each node and model of a GPU, under the name of its first metric.
+
+        One sample of each device at the query's time: what decides a size may cost no more.
+        """
+        labels = ",".join(
+            label
+            for name in ("hostname", "model")
+            for label in self.names.labels[name]
+            if _LABEL.fullmatch(label)
+        )
+        metrics = _named(self.names, known.BUSY_PERCENT, known.BUSY_RATIO, known.ENERGY)
+        named = quoted(self.names.metrics[known.BUSY_PERCENT][0])
+        return (
+            f"label_replace(group by ({labels}) ({{{metrics}{self.selector}}}),"
+            f'"__name__",{named},"","")'
+        )
+
+    def exporters(self, range_seconds: int) -> str:
+        """Return the last `up` of the targets that DCGM's metrics come from."""
         measured = _last(
             _named(self.names, known.BUSY_PERCENT, known.BUSY_RATIO),
             self.selector[1:],
             range_seconds,
         )
         exporters = _last(_named(self.names, known.UP), f'pod!=""{self.selector}', range_seconds)
-        return (
-            f"(({pods} or ({ended} == 1)) and on (uid) {asked})"
-            f" or ({nodes} and on (node) {offered})"
-            f" or ({exporters} and on (job,instance) {measured})"
-        )
+        return f"{exporters} and on (job,instance) {measured}"
 
-    def devices(self, metrics: tuple[str, ...], range_seconds: int) -> str:
+    def device_series(self) -> str:
+        """Return how many series devices have, at one sample each."""
+        return f"count({{{_named(self.names, *known.PRESENCE, *known.FIGURES)}{self.selector}}})"
+
+    def device_parts(self, digits: int) -> tuple[str, ...]:
+        """Return matchers that divide devices by the first digits of their UUID, and the rest.
+
+        PromQL cannot hash, and a GPU's UUID is random: "GPU-" and hexadecimal digits. Whatever is
+        named otherwise is the last part, so that no device is in two parts or in none.
+
+        Args:
+            digits: 0 for a single part of all devices.
+        """
+        label = self.names.labels["uuid"][0]
+        if digits == 0 or _LABEL.fullmatch(label) is None:
+            return ("",)
+        beginnings = ("".join(found) for found in product(HEX, repeat=digits))
+        others = f",{label}!~{quoted(f'GPU-[{HEX}]{{{digits}}}.*')}"
+        return (*(f",{label}=~{quoted(f'GPU-{one}.*')}" for one in beginnings), others)
+
+    def devices(self, metrics: tuple[str, ...], part: str, range_seconds: int) -> str:
         """Return the raw samples of what devices showed.
 
         Args:
             metrics: PRESENCE or FIGURES, in our spelling.
+            part: One of `device_parts`.
             range_seconds: How far to look back.
         """
-        return f"{{{_named(self.names, *metrics)}{self.selector}}}[{range_seconds:d}s]"
+        return f"{{{_named(self.names, *metrics)}{part}{self.selector}}}[{range_seconds:d}s]"
 
     def details(self, metrics: tuple[str, ...], range_seconds: int) -> str:
         """Return the raw samples of facts that did change, or that no timestamp tells.
@@ -128,6 +242,20 @@ def plan_queries(target: ClusterTarget, names: Names, *, resources: str, jobs: s
     return QueryPlan(names=names, selector=_selector(target), resources=resources, jobs=jobs)
 
 
+def counts(asked: Mapping[str, str]) -> str:
+    """Return how many series the server holds for each of some answers.
+
+    One row for each, also where there are none: a row that is missing was taken out.
+
+    Args:
+        asked: By name, queries that were asked at the same time; raw ranges or instant vectors.
+    """
+    return " or ".join(
+        f'label_replace(count({_as_vector(query)}) or vector(0),"{ANSWER_LABEL}","{name}","","")'
+        for name, query in asked.items()
+    )
+
+
 def quoted(text: str) -> str:
     r"""Return a PromQL string literal, by Go's rules: `\` and `"` escaped, no control characters.
 
@@ -141,6 +269,11 @@ def quoted(text: str) -> str:
 
 def _named(names: Names, *metrics: str) -> str:
     return f"__name__=~{quoted('|'.join(names.spelled(*metrics)))}"
+
+
+def _as_vector(query: str) -> str:
+    """Return one sample for each series of a raw range; their names are kept apart."""
+    return f"last_over_time({query})" if query.endswith("]") else query
 
 
 def _last(named: str, matchers: str, range_seconds: int) -> str:

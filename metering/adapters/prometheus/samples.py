@@ -14,10 +14,9 @@ from typing import Any, Final, NamedTuple, NoReturn
 from metering.adapters.prometheus.body import Answer, Cut
 from metering.adapters.prometheus.names import Names
 from metering.adapters.prometheus.sample_texts import SampleReader
+from metering.domain.measurement import UNKNOWN_UNITS_MAX
 from tenants.domain.errors import SourceUnavailableError
 
-UNITS_MAX: Final = 1_000_000
-"""No container asks for more of anything that is a GPU; more is a broken exporter."""
 EARLIEST_SECONDS: Final = 946_684_800
 """The year 2000: no pod of ours was bound before."""
 SKEW_SECONDS_MAX: Final = 300
@@ -26,6 +25,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PAIR: Final = 2
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 """NUL and half a surrogate pair: JSON can spell them, no database keeps them."""
+_REPLACEMENT: Final = "\ufffd"
+SHOWN_CHARACTERS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,27 +82,34 @@ def stream_matrix(answer: Answer, names: Names, within: Range) -> Iterator[Serie
     reader = SampleReader(within.first_seconds, within.asked_seconds)
     for row in answer.series(reader.read_text):
         if isinstance(row, Cut):
-            labels, (times, values) = row.labels, row.samples
+            raw, (times, values) = row.labels, row.samples
         else:
-            labels, samples = _parts(row, "values")
+            raw, samples = _parts(row, "values")
             times, values = reader.read_pairs(samples)
-        metric = _checked_metric(labels, names, answer)
+        labels = _storable(raw, answer)
+        metric = _checked_metric(labels, names)
         if times:
             yield Series(metric, labels, times, values)
     _check_type(answer, "matrix")
 
 
 def read_vector(answer: Answer, names: Names) -> Iterator[Fact]:
-    """Yield the rows of an instant vector as they arrive; conclude nothing before the last one.
+    """Yield the rows of an instant vector of metrics as they arrive; see `read_rows`."""
+    for labels, value in read_rows(answer):
+        yield Fact(_checked_metric(labels, names), labels, value)
+
+
+def read_rows(answer: Answer) -> Iterator[tuple[Mapping[str, str], str]]:
+    """Yield labels and value of an instant vector's rows; conclude nothing before the last one.
 
     Raises:
         SourceUnavailableError: `wrong_result_type`, `bad_answer`, or what `Answer` refuses.
     """
     for row in answer.rows():
-        labels, sample = _parts(row, "value")
+        raw, sample = _parts(row, "value")
         if len(sample) != _PAIR or not isinstance(sample[1], str):
             _refuse_answer()
-        yield Fact(_checked_metric(labels, names, answer), labels, sample[1])
+        yield _storable(raw, answer), sample[1]
     _check_type(answer, "vector")
 
 
@@ -121,33 +129,46 @@ def to_seconds(at: datetime) -> int:
     return (at - _EPOCH) // timedelta(seconds=1)
 
 
-def read_units(text: str) -> int:
-    """Return a count of units: whole, not negative, believable.
+def read_count(text: str) -> int:
+    """Return what a server counted.
 
     Raises:
-        SourceUnavailableError: `bad_sample`.
+        SourceUnavailableError: `bad_answer` when it is no whole number.
     """
-    value = read_decimal(text)
-    if not value.is_finite() or not 0 <= value <= UNITS_MAX or value != int(value):
-        raise SourceUnavailableError(
-            f"A count of units cannot be believed: {text[:32]!r}.", reason="bad_sample"
-        )
+    value = _number(text)
+    if value is None or value < 0 or value != int(value):
+        _refuse_answer()
     return int(value)
 
 
-def read_timestamp(text: str, within: Range) -> datetime:
-    """Return the time a value tells in Unix seconds.
+def read_units(text: str) -> int | None:
+    """Return a count of units: whole, not negative, believable; None when it is none."""
+    value = _number(text)
+    if value is None or not 0 <= value <= UNKNOWN_UNITS_MAX or value != int(value):
+        return None
+    return int(value)
 
-    Raises:
-        SourceUnavailableError: `bad_sample` for a time before 2000 or after the query.
-    """
-    value = read_decimal(text)
-    latest = within.asked_seconds + SKEW_SECONDS_MAX
-    if not value.is_finite() or not EARLIEST_SECONDS <= value <= latest:
-        raise SourceUnavailableError(
-            f"A timestamp cannot be believed: {text[:32]!r}.", reason="bad_sample"
-        )
+
+def read_timestamp(text: str, within: Range) -> datetime | None:
+    """Return the time a value means in Unix seconds; None before 2000 or after the query."""
+    value = _number(text)
+    if value is None or not EARLIEST_SECONDS <= value <= within.asked_seconds + SKEW_SECONDS_MAX:
+        return None
     return to_time(int(value * 1000))
+
+
+def shown(text: str) -> str:
+    """Return a value as it is quoted to people: cut, without control characters."""
+    return repr(text[:SHOWN_CHARACTERS])
+
+
+def _number(text: str) -> Decimal | None:
+    """Return a finite value; None for any other text."""
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        return None
+    return value if value.is_finite() else None
 
 
 def read_decimal(text: str) -> Decimal:
@@ -178,14 +199,22 @@ def _parts(row: object, key: str) -> tuple[dict[str, str], list[Any]]:
     return labels, samples
 
 
-def _checked_metric(labels: Mapping[str, str], names: Names, answer: Answer) -> str:
-    """Return our name of the metric a row is of, once its labels are texts that can be kept."""
+def _storable(labels: Mapping[str, str], answer: Answer) -> Mapping[str, str]:
+    """Return labels that are texts, with U+FFFD for what no database keeps.
+
+    A tenant chooses some of them, such as the image of a container, so one must not cost the rest.
+    """
     try:
         texts = "".join(labels.values())
     except TypeError:
         _refuse_answer()
-    if answer.has_escapes and _UNSTORABLE.search(texts):
-        _refuse_answer()
+    if not answer.has_escapes or not _UNSTORABLE.search(texts):
+        return labels
+    return {key: _UNSTORABLE.sub(_REPLACEMENT, value) for key, value in labels.items()}
+
+
+def _checked_metric(labels: Mapping[str, str], names: Names) -> str:
+    """Return our name of the metric a row is of."""
     metric = names.ours.get(labels.get("__name__", ""))
     if metric is None:
         _refuse_answer()

@@ -5,8 +5,13 @@ it is in memory, so a response hook of a session of ours puts in their place a s
 warnings, the type of the result and a digest of the body too.
 """
 
+import contextlib
+import json
+import math
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -15,21 +20,46 @@ import requests
 from prometheus_api_client.prometheus_connect import PrometheusConnect
 from requests.adapters import BaseAdapter
 from urllib3 import Retry
+from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from metering.adapters.prometheus.body import Answer
 from metering.adapters.prometheus.guard import GuardedAdapter, Network
 from tenants.domain.errors import SourceUnavailableError
 
 CONNECT_SECONDS_MAX: Final = 5
-READ_SECONDS_MAX: Final = 30
-ANSWER_SECONDS_MAX: Final = 60
-"""A body that drips slower than this is given up, however alive its connection is."""
+QUERY_SECONDS_MAX: Final = 45
+"""For one query, from the question to the end of its answer, however alive its connection is.
+Prometheus is told the same, so that it stops working when nobody waits for it any more."""
 ANSWER_BYTES_MAX: Final = 512 * 1024 * 1024
 """An hour of 10,000 pods at a scrape of 30 s is 32 MB of sights and, with their devices, 68 MB of
 device samples. Nothing of this size is ever in memory; the limit is on what a server may send."""
 CHUNK_BYTES: Final = 256 * 1024
+RUNTIME_PATH: Final = "/api/v1/status/runtimeinfo"
+RUNTIME_BYTES_MAX: Final = 64 * 1024
+RETENTION_SECONDS_MAX: Final = 100 * 366 * 86_400
+_NOT_A_PROMETHEUS: Final = frozenset({400, 404, 405, 422, 501})
+"""What servers answer that have no such path."""
+_RETENTION: Final = re.compile(
+    r"(?:(?P<y>\d{1,6})y)?(?:(?P<w>\d{1,6})w)?(?:(?P<d>\d{1,6})d)?(?:(?P<h>\d{1,6})h)?"
+    r"(?:(?P<m>\d{1,6})m)?(?:(?P<s>\d{1,9})s)?",
+    re.ASCII,
+)
+_UNIT_SECONDS: Final = {
+    "y": 365 * 86_400,
+    "w": 7 * 86_400,
+    "d": 86_400,
+    "h": 3_600,
+    "m": 60,
+    "s": 1,
+}
 RETRIES_MAX: Final = 1
 """The window itself is tried again with growing pauses, so one more try is enough here."""
+BUSY_STATUSES: Final = frozenset({502, 503, 504})
+BUSY_PAUSE_SECONDS: Final = 0.2
+ERROR_BYTES_MAX: Final = 1_024
+TIMED_OUT: Final = b'"errorType":"timeout"'
+"""What Prometheus answers with 503 when it gave up a query after its `timeout`. Source:
+https://prometheus.io/docs/prometheus/latest/querying/api/ and web/api/v1/api.go."""
 _REASONS: Final[Mapping[int, str]] = {
     400: "query_refused",
     401: "unauthorized",
@@ -37,10 +67,6 @@ _REASONS: Final[Mapping[int, str]] = {
     422: "query_refused",
     429: "throttled",
 }
-_BROKEN_OFF: Final = (
-    requests.exceptions.ChunkedEncodingError,
-    requests.exceptions.ContentDecodingError,
-)
 
 
 class QuerySession(requests.Session):
@@ -55,23 +81,22 @@ class QuerySession(requests.Session):
         # bound what a small body unpacks to.
         self.headers["Accept-Encoding"] = "identity"
         self.cookies.set_policy(DefaultCookiePolicy(allowed_domains=()))
-        # Neither a read nor a redirect is ever repeated; a busy proxy gets a second chance.
+        # Neither a read nor a redirect is ever repeated; `Conversation` repeats what was busy.
         retry = Retry(
             total=None,
             connect=RETRIES_MAX,
             read=False,
             redirect=False,
-            status=RETRIES_MAX,
+            status=False,
             other=0,
-            status_forcelist=(502, 503, 504),
-            backoff_factor=0.2,
             raise_on_status=False,
             respect_retry_after_header=False,
         )
         adapter = GuardedAdapter(retry, networks)
         self.mount("http://", adapter)
         self.mount("https://", adapter)
-        self.hooks["response"] = [checked]
+        self.give_up_at = 0.0
+        self.hooks["response"] = [self._checked]
 
     def present(self, headers: Mapping[str, str]) -> None:
         """Send these headers from now on, instead of those that were given before."""
@@ -86,9 +111,27 @@ class QuerySession(requests.Session):
             super().mount(prefix, adapter)
 
     def request(self, method: str, url: str, **kwargs: Any) -> requests.Response:  # type: ignore[override]  # noqa: ANN401 - Passed through.
-        """Ask, with our timeouts, without redirects and without reading the body unbounded."""
-        kwargs["timeout"] = (CONNECT_SECONDS_MAX, READ_SECONDS_MAX)
+        """Ask until `give_up_at`, without redirects and without reading the body unbounded."""
+        left = max(0.001, self.give_up_at - time.monotonic())
+        kwargs["timeout"] = (min(CONNECT_SECONDS_MAX, left), left)
         return super().request(method, url, allow_redirects=False, stream=True, **kwargs)
+
+    def _checked(self, response: requests.Response, *_: object, **__: object) -> requests.Response:
+        """Return the response with its body as an answer, or refuse it; the hook of every request.
+
+        Raises:
+            SourceUnavailableError: The status is not that of an answer.
+        """
+        try:
+            _check_status(response)
+        except SourceUnavailableError:
+            response.close()
+            raise
+        streamed = _StreamedResponse()
+        streamed.status_code = response.status_code
+        received = _received(response, give_up_at=self.give_up_at)
+        streamed.payload = {"data": {"result": Answer(received)}}
+        return streamed
 
 
 class Conversation:
@@ -112,41 +155,102 @@ class Conversation:
         """Send these headers with every query from now on, and no others of before."""
         self._session.present(headers)
 
-    def ask(self, query: str, *, at_seconds: int) -> Answer:
+    def ask(self, query: str, *, at_seconds: int, give_up_at: float = math.inf) -> Answer:
         """Return the answer to one instant query; its body arrives while its rows are read.
 
         Args:
             query: PromQL out of `queries`.
             at_seconds: Time of the query, Unix seconds.
+            give_up_at: When the time for all queries is used up, by the monotonic clock.
 
         Raises:
             SourceUnavailableError: No answer, or one that cannot be believed.
         """
+        for _ in range(RETRIES_MAX):
+            try:
+                return self._ask(query, at_seconds=at_seconds, give_up_at=give_up_at)
+            except _BusyError:
+                time.sleep(BUSY_PAUSE_SECONDS)
+        return self._ask(query, at_seconds=at_seconds, give_up_at=give_up_at)
+
+    def _ask(self, query: str, *, at_seconds: int, give_up_at: float) -> Answer:
+        now = time.monotonic()
+        if give_up_at - now < 1:
+            raise SourceUnavailableError(
+                "Prometheus took too long for all of the hour's queries together.",
+                reason="timeout",
+            )
+        self._session.give_up_at = min(now + QUERY_SECONDS_MAX, give_up_at)
         parameters = {
             "time": str(at_seconds),
-            "timeout": f"{READ_SECONDS_MAX}s",
+            "timeout": f"{math.ceil(self._session.give_up_at - now)}s",
             "partial_response": "false",  # Thanos would answer with what it has otherwise.
         }
-        try:
+        with _as_unavailable():
             answer = self._client.custom_query(query, params=parameters)
-        except requests.Timeout as error:
-            raise SourceUnavailableError(
-                "Prometheus did not answer in time.", reason="timeout"
-            ) from error
-        except requests.exceptions.SSLError as error:
-            raise SourceUnavailableError(
-                "Prometheus does not prove who it is.", reason="tls_failed"
-            ) from error
-        except (requests.exceptions.InvalidURL, requests.exceptions.MissingSchema) as error:
-            raise SourceUnavailableError(
-                "The URL of Prometheus cannot be used.", reason="bad_target"
-            ) from error
-        except requests.RequestException as error:
-            raise SourceUnavailableError(
-                "Prometheus cannot be reached.", reason="unreachable"
-            ) from error
         assert isinstance(answer, Answer)  # noqa: S101 - The hook made it; tells the type.
         return answer
+
+    def retention(self) -> str:
+        """Return how long a Prometheus says that it keeps samples; "" for any other server.
+
+        Raises:
+            SourceUnavailableError: No answer, or one that is refused.
+        """
+        self._session.give_up_at = time.monotonic() + QUERY_SECONDS_MAX
+        with _as_unavailable():
+            response = self._session.request(
+                "GET",
+                f"{self._client.url}{RUNTIME_PATH}",
+                hooks={"response": [lambda found, *_, **__: found]},
+            )
+            with contextlib.closing(response):
+                if response.status_code in _NOT_A_PROMETHEUS:
+                    return ""
+                _check_status(response)
+                text = response.raw.read(RUNTIME_BYTES_MAX)
+        try:
+            return str(json.loads(text)["data"]["storageRetention"])
+        except (ValueError, KeyError, TypeError):
+            return ""
+
+
+def read_retention(text: str) -> timedelta | None:
+    """Return a retention such as "15d" or "1y or 50GB"; None where time has no part in it."""
+    found = _RETENTION.fullmatch(text.partition(" ")[0])
+    seconds = 0
+    if found is not None:
+        seconds = sum(
+            int(amount) * _UNIT_SECONDS[unit] for unit, amount in found.groupdict("0").items()
+        )
+    return timedelta(seconds=min(seconds, RETENTION_SECONDS_MAX)) if seconds else None
+
+
+@contextlib.contextmanager
+def _as_unavailable() -> Iterator[None]:
+    """Turn what the library raises into why a source is not available."""
+    try:
+        yield
+    except requests.Timeout as error:
+        raise SourceUnavailableError(
+            "Prometheus did not answer in time.", reason="timeout"
+        ) from error
+    except requests.exceptions.SSLError as error:
+        raise SourceUnavailableError(
+            "Prometheus does not prove who it is.", reason="tls_failed"
+        ) from error
+    except (requests.exceptions.InvalidURL, requests.exceptions.MissingSchema) as error:
+        raise SourceUnavailableError(
+            "The URL of Prometheus cannot be used.", reason="bad_target"
+        ) from error
+    except requests.RequestException as error:
+        raise SourceUnavailableError(
+            "Prometheus cannot be reached.", reason="unreachable"
+        ) from error
+
+
+class _BusyError(SourceUnavailableError):
+    """The server, or a proxy before it, is busy: the same query may be answered a moment later."""
 
 
 class _StreamedResponse(requests.Response):
@@ -156,23 +260,6 @@ class _StreamedResponse(requests.Response):
 
     def json(self, **_: Any) -> Any:  # noqa: ANN401 - As inherited.
         return self.payload
-
-
-def checked(response: requests.Response, *_: object, **__: object) -> requests.Response:
-    """Return the response with its body as an answer, or refuse it; the hook of every request.
-
-    Raises:
-        SourceUnavailableError: The status is not that of an answer.
-    """
-    try:
-        _check_status(response)
-    except SourceUnavailableError:
-        response.close()
-        raise
-    streamed = _StreamedResponse()
-    streamed.status_code = response.status_code
-    streamed.payload = {"data": {"result": Answer(_received(response))}}
-    return streamed
 
 
 def _check_status(response: requests.Response) -> None:
@@ -185,29 +272,54 @@ def _check_status(response: requests.Response) -> None:
         reason = "redirected"
     if status >= requests.codes.server_error:
         reason = "server_error"
-    raise SourceUnavailableError(f"Prometheus answered with HTTP status {status}.", reason=reason)
+    text = f"Prometheus answered with HTTP status {status}."
+    if status == requests.codes.service_unavailable and TIMED_OUT in _error_of(response):
+        raise SourceUnavailableError(text, reason="query_timeout")
+    if status in BUSY_STATUSES:
+        raise _BusyError(text, reason=reason)
+    raise SourceUnavailableError(text, reason=reason)
 
 
-def _received(response: requests.Response) -> Iterator[bytes]:
+def _error_of(response: requests.Response) -> bytes:
+    """Return the beginning of an error's body, which is only searched and never repeated."""
+    try:
+        return next(response.iter_content(ERROR_BYTES_MAX), b"")
+    except requests.RequestException:
+        return b""
+
+
+def _received(response: requests.Response, *, give_up_at: float) -> Iterator[bytes]:
     """Yield the body as it arrives, and let go of the connection however that ends."""
-    give_up_at = time.monotonic() + ANSWER_SECONDS_MAX
     size_bytes = 0
     try:
-        for chunk in response.iter_content(CHUNK_BYTES):
+        # `iter_content` would wait for a whole chunk, however slowly its bytes arrive.
+        while chunk := response.raw.read1(CHUNK_BYTES, decode_content=True):
             size_bytes += len(chunk)
             if size_bytes > ANSWER_BYTES_MAX:
                 raise SourceUnavailableError(
                     f"The answer is larger than {ANSWER_BYTES_MAX} bytes.", reason="too_large"
                 )
-            if time.monotonic() > give_up_at:
+            left = give_up_at - time.monotonic()
+            if left <= 0:
                 raise SourceUnavailableError("The answer comes too slowly.", reason="timeout")
+            _wait_at_most(response, left)
             yield chunk
-    except _BROKEN_OFF as error:
-        raise SourceUnavailableError("The answer breaks off.", reason="truncated") from error
-    except requests.ConnectionError as error:
+    except ReadTimeoutError as error:
         raise SourceUnavailableError("The answer stopped coming.", reason="timeout") from error
+    except (HTTPError, OSError) as error:
+        raise SourceUnavailableError("The answer breaks off.", reason="truncated") from error
     finally:
         response.close()
+
+
+def _wait_at_most(response: requests.Response, seconds: float) -> None:
+    """Let the next read end in time; a connection that is closed afterwards keeps its first limit.
+
+    Reading the rows in between takes time too, so the limit may be up a moment earlier.
+    """
+    waiting = getattr(response.raw.connection, "sock", None)
+    if waiting is not None:
+        waiting.settimeout(seconds)
 
 
 def _checked_url(url: str) -> str:

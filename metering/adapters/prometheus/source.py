@@ -1,26 +1,37 @@
 """The usage source that reads Prometheus: object timestamps for when, samples for still there.
 
-Each window costs five queries, six when a pod ended without telling when, or when labels changed
-meanwhile. Nothing is kept between windows but the connection.
+What is billed costs four queries a window, one more when a pod ended without telling when or when
+labels changed meanwhile, and one when a target left. Devices are asked about apart from it. Nothing
+is kept between windows but the connection.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from metering.adapters.prometheus import names as known
-from metering.adapters.prometheus.body import Answer
-from metering.adapters.prometheus.clock import read_ticks
+from metering.adapters.prometheus.asking import Asking
+from metering.adapters.prometheus.clock import read_clock
+from metering.adapters.prometheus.clock_skew import (
+    measure_skew,
+    node_on_api_clock,
+    pod_on_api_clock,
+    ticks_on_api_clock,
+)
+from metering.adapters.prometheus.completeness import check_counts, check_one_cluster
 from metering.adapters.prometheus.credentials import request_headers
-from metering.adapters.prometheus.devices import read_devices
+from metering.adapters.prometheus.device_reading import DEVICE_SCRAPES, read_device_figures
 from metering.adapters.prometheus.guard import forbidden_networks
-from metering.adapters.prometheus.health import health_names, health_query, read_health
-from metering.adapters.prometheus.names import Names, names_of
+from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.nodes import (
     Hours,
     NodeLabels,
     label_sets,
+    plain_labels,
+    read_models,
     read_nodes,
     timed_label_sets,
 )
@@ -35,33 +46,34 @@ from metering.adapters.prometheus.pods import (
 )
 from metering.adapters.prometheus.queries import (
     COVERAGE_JOBS,
+    DETAILS,
+    FACTS,
     GPU_RESOURCES,
+    SIGHTS,
     QueryPlan,
     plan_queries,
 )
-from metering.adapters.prometheus.samples import (
-    Fact,
-    Range,
-    Series,
-    read_vector,
-    stream_matrix,
-    to_seconds,
-    to_time,
-)
-from metering.adapters.prometheus.session import Conversation
-from metering.adapters.prometheus.workloads import read_exporters
-from metering.protocols import ClusterTarget, Evidence, Observation, PodObservation
-from metering.protocols.health import HealthObservation
+from metering.adapters.prometheus.samples import Fact, Range, Series, to_seconds, to_time
+from metering.adapters.prometheus.session import Conversation, read_retention
+from metering.adapters.prometheus.targets import check_targets, missed_shards
+from metering.domain.catalogue import names_product
+from metering.protocols import ClusterTarget, DeviceFigures, Observation, PodObservation
 
 SOURCE: Final = "prometheus"
 LEAD_SCRAPES: Final = 4
-"""How far before the window is looked, so that its first seconds have sights on both sides."""
+LEAD_SECONDS: Final = 240
+"""How far before the window is looked at least, so that its first seconds have samples on both
+sides, and a hole over its begin shows how long it is."""
 LAG_SCRAPES: Final = 5
 LAG_SECONDS: Final = 600
 """How far after the window is looked at most: past a restart of the exporter, which takes minutes,
 and always the same, so that asking again later tells the same."""
-DEVICE_SCRAPES: Final = 2
-"""How far around the window devices are looked at: their last sample before and first after it."""
+LABELS_LATE_SECONDS: Final = 3600
+"""How long after that the first labels of a node that had none still speak for its pods."""
+
+OBSERVE_SECONDS_MAX: Final = 150
+"""Of the 200 s after which a task is stopped: what is left writes the hour. At 35 s an answer four
+queries fit in, which is more than a bill costs."""
 
 
 class PrometheusUsageSource:
@@ -74,6 +86,7 @@ class PrometheusUsageSource:
         coverage_jobs: str = COVERAGE_JOBS,
         ca_bundle: str = "",
         forbidden: Sequence[str] = (),
+        seconds_max: float = OBSERVE_SECONDS_MAX,
     ) -> None:
         """Prepare; nothing is asked yet.
 
@@ -82,11 +95,13 @@ class PrometheusUsageSource:
             coverage_jobs: Pattern of the scrape jobs of kube-state-metrics.
             ca_bundle: File of certificate authorities to trust instead of the public ones.
             forbidden: Networks no Prometheus may be in, beyond those that never may.
+            seconds_max: How long all queries of one observation may take together.
         """
         self._resources = resources
         self._jobs = coverage_jobs
         self._ca_bundle = ca_bundle
         self._forbidden = forbidden_networks(forbidden)
+        self._seconds_max = seconds_max
         self._conversations: dict[tuple[str, str], Conversation] = {}
 
     def observe(
@@ -100,17 +115,49 @@ class PrometheusUsageSource:
             ValueError: The window is empty, or `as_of` is less than two scrapes after its end.
         """
         scrape = target.scrape_interval_seconds
-        start, end = to_seconds(start_at), to_seconds(end_at)
-        latest = to_seconds(as_of)
-        if start >= end or latest < end + DEVICE_SCRAPES * scrape:
-            raise ValueError("A window is asked for when it has ended two scrapes ago.")
+        start, end = _ended(target, start_at=start_at, end_at=end_at, as_of=as_of)
         lag = max(LAG_SECONDS, LAG_SCRAPES * scrape)
-        around = Range(start - LEAD_SCRAPES * scrape, min(latest, end + lag))
-        near = Range(start - DEVICE_SCRAPES * scrape, end + DEVICE_SCRAPES * scrape)
+        lead = max(LEAD_SECONDS, LEAD_SCRAPES * scrape)
+        around = Range(start - lead, min(to_seconds(as_of), end + lag))
+        asking, plan = self._begin(target)
+        latest = min(to_seconds(as_of), around.asked_seconds + LABELS_LATE_SECONDS)
+        asked = _Pods(asking, plan, around, Range(around.asked_seconds, latest))
+        return _read(asked, target, start=start, end=end)
+
+    def memory(self, target: ClusterTarget) -> timedelta | None:
+        """Return Prometheus' retention by time; None where there is none, or another server.
+
+        Raises:
+            SourceUnavailableError: As `observe` does.
+        """
+        return read_retention(self._conversation(target).retention())
+
+    def observe_devices(
+        self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
+    ) -> DeviceFigures:
+        """Return what devices did; see `UsageSource.observe_devices`.
+
+        Raises:
+            SourceUnavailableError: As `observe` does.
+            ValueError: As `observe` does.
+        """
+        scrape = target.scrape_interval_seconds
+        start, end = _ended(target, start_at=start_at, end_at=end_at, as_of=as_of)
+        asking, plan = self._begin(target)
+        return read_device_figures(
+            asking,
+            plan,
+            cluster=target.slug,
+            hours=Hours(start * 1000, end * 1000, scrape * 1000),
+            source=SOURCE,
+        )
+
+    def _begin(self, target: ClusterTarget) -> tuple[Asking, QueryPlan]:
+        """Return the conversation with a cluster's Prometheus and the queries that fit it."""
         names = names_of(target)
         plan = plan_queries(target, names, resources=self._resources, jobs=self._jobs)
-        asking = _Asking(self._conversation(target), plan, around, near, [])
-        return _read(asking, target, start=start, end=end)
+        give_up_at = time.monotonic() + self._seconds_max
+        return Asking(self._conversation(target), names, give_up_at), plan
 
     def _conversation(self, target: ClusterTarget) -> Conversation:
         """Return the conversation with a cluster's Prometheus, presenting its credentials."""
@@ -124,71 +171,43 @@ class PrometheusUsageSource:
         return self._conversations[known_as]
 
 
-@dataclass(frozen=True)
-class _Asking:
-    """The queries of one window, and the evidence they leave."""
+def _ended(
+    target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
+) -> tuple[int, int]:
+    """Return a window that is over in Unix seconds.
 
-    conversation: Conversation
+    Raises:
+        ValueError: The window is empty, or `as_of` is less than two scrapes after its end.
+    """
+    start, end = to_seconds(start_at), to_seconds(end_at)
+    if start >= end or to_seconds(as_of) < end + DEVICE_SCRAPES * target.scrape_interval_seconds:
+        raise ValueError("A window is asked for when it has ended two scrapes ago.")
+    return start, end
+
+
+@dataclass(frozen=True)
+class _Pods:
+    """The queries about pods and nodes around one window."""
+
+    asking: Asking
     plan: QueryPlan
     around: Range
-    near: Range
-    evidence: list[Evidence]
-
-    @property
-    def names(self) -> Names:
-        return self.plan.names
+    afterwards: Range
+    """What lies between the time of the queries and now; empty when it is asked at once."""
 
     def sights(self) -> Iterator[Series]:
-        return self._matrix(self.plan.sights(self.around.seconds), self.around)
+        return self.asking.matrix(self.plan.sights, self.around, name=SIGHTS)
 
     def facts(self) -> Iterator[Fact]:
-        answer = self._ask(self.plan.facts(self.around.seconds), self.around)
-        rows = 0
-        for one in read_vector(answer, self.names):
-            rows += 1
-            yield one
-        self._note(self.plan.facts(self.around.seconds), self.around, answer, rows)
-
-    def devices(self, metrics: tuple[str, ...]) -> Iterator[Series]:
-        return self._matrix(self.plan.devices(metrics, self.near.seconds), self.near)
+        return self.asking.vector(self.plan.facts, self.around, name=FACTS)
 
     def details(self, metrics: tuple[str, ...]) -> Iterator[Series]:
-        return self._matrix(self.plan.details(metrics, self.around.seconds), self.around)
+        template = partial(self.plan.details, metrics)
+        return self.asking.matrix(template, self.around, name=DETAILS)
 
-    def health(self, *, step_seconds: int) -> HealthObservation:
-        names = health_names(self.names)
-        query = health_query(
-            names,
-            selector=self.plan.selector,
-            range_seconds=self.near.seconds,
-            step_seconds=step_seconds,
-        )
-        answer = self._ask(query, self.near)
-        series = list(stream_matrix(answer, names, self.near))
-        self._note(query, self.near, answer, sum(len(one.times) for one in series))
-        return HealthObservation(
-            signals=read_health(series, names, step_seconds=step_seconds),
-            step_seconds=step_seconds,
-            query=query,
-            asked_at=self.evidence[-1].at,
-            sha256=answer.sha256,
-        )
-
-    def _matrix(self, query: str, within: Range) -> Iterator[Series]:
-        answer = self._ask(query, within)
-        samples = 0
-        for one in stream_matrix(answer, self.names, within):
-            samples += len(one.times)
-            yield one
-        self._note(query, within, answer, samples)
-
-    def _ask(self, query: str, within: Range) -> Answer:
-        return self.conversation.ask(query, at_seconds=within.asked_seconds)
-
-    def _note(self, query: str, within: Range, answer: Answer, samples: int) -> None:
-        """Keep the evidence of an answer that was read to its end."""
-        at = to_time(within.asked_seconds * 1000)
-        self.evidence.append(Evidence(query=query, at=at, sha256=answer.sha256, samples=samples))
+    def later_labels(self) -> Iterator[Series]:
+        template = partial(self.plan.details, (known.NODE_LABELS,))
+        return self.asking.matrix(template, self.afterwards)
 
 
 @dataclass(frozen=True)
@@ -207,47 +226,47 @@ class _Facts:
     others: Sequence[Fact]
 
 
-def _read(asking: _Asking, target: ClusterTarget, *, start: int, end: int) -> Observation:
-    names, scrape = asking.names, target.scrape_interval_seconds
-    sights = _take_sights(asking)
-    ticks = read_ticks(sights.others, names, scrape_seconds=scrape)
-    facts = _take_facts(asking, user_label=target.user_label)
-    hours = Hours(start * 1000, end * 1000, scrape * 1000)
-    pods, labels = _read_pods(asking, target, sights, facts)
-    seen = read_devices(
-        asking.devices(known.PRESENCE),
-        asking.devices(known.FIGURES),
-        read_exporters(facts.others),
-        names,
-        hours,
+def _read(asked: _Pods, target: ClusterTarget, *, start: int, end: int) -> Observation:
+    names, scrape = asked.plan.names, target.scrape_interval_seconds
+    sights = _take_sights(asked)
+    clock = read_clock(sights.others, names, scrape_seconds=scrape)
+    facts = _take_facts(asked, user_label=target.user_label)
+    pods, labels = _read_pods(asked, target, sights, facts)
+    check_one_cluster(sights.pods, sights.others, names, scrape_seconds=scrape)
+    skew = measure_skew(sights.pods, facts.pods, clock.targets, scrape_seconds=scrape)
+    hours = Hours((start + skew) * 1000, (end + skew) * 1000, scrape * 1000)
+    nodes = read_nodes(sights.others, labels, names, hours)
+    targets = check_targets(
+        asked.asking, asked.plan, asked.around, scraped=clock.targets, scrape_seconds=scrape
     )
-    health = asking.health(step_seconds=scrape)
+    shards = missed_shards(sights.others, names, scrape_seconds=scrape)
     return Observation(
         cluster=target.slug,
-        start_at=to_time(hours.start),
-        end_at=to_time(hours.end),
-        as_of=to_time(asking.around.asked_seconds * 1000),
+        start_at=to_time(start * 1000),
+        end_at=to_time(end * 1000),
+        as_of=to_time(asked.around.asked_seconds * 1000),
         source=SOURCE,
-        ticks=ticks,
+        ticks=ticks_on_api_clock(clock.ticks, skew),
         expected_ticks=(end - start) // scrape,
-        pods=pods,
-        nodes=read_nodes(sights.others, labels, names, hours),
-        devices=seen.observations,
-        energies=seen.energies,
-        missing_figures=seen.missing_figures,
-        evidence=tuple(asking.evidence),
-        health=health,
+        pods=tuple(pod_on_api_clock(pod, skew) for pod in pods) if skew else pods,
+        nodes=tuple(node_on_api_clock(node, skew) for node in nodes),
+        evidence=tuple(asked.asking.evidence),
+        targets=tuple(
+            replace(one, ticks=ticks_on_api_clock(one.ticks, skew)) for one in (*targets, *shards)
+        ),
+        clock_skew_seconds=skew,
+        device_models=read_models(facts.others, names),
     )
 
 
-def _take_sights(asking: _Asking) -> _Sights:
+def _take_sights(asked: _Pods) -> _Sights:
     """Read the sights once: of pods only what is needed, and one series of each instance's."""
-    names = asking.names
+    names = asked.plan.names
     serving: dict[str, Series] = {}
     others: list[Series] = []
 
     def requests() -> Iterator[Series]:
-        for one in asking.sights():
+        for one in asked.sights():
             if one.metric in REQUEST_METRICS:
                 serving.setdefault(names.label(one.labels, "instance"), one)
                 yield one
@@ -258,33 +277,39 @@ def _take_sights(asking: _Asking) -> _Sights:
     return _Sights(pods, [*others, *serving.values()])
 
 
-def _take_facts(asking: _Asking, *, user_label: str) -> _Facts:
+def _take_facts(asked: _Pods, *, user_label: str) -> _Facts:
     """Read the facts once, those of pods at once and the rest later."""
     others: list[Fact] = []
 
     def of_pods() -> Iterator[Fact]:
-        for fact in asking.facts():
-            if fact.metric in (known.UP, known.NODE_LABELS):
+        for fact in asked.facts():
+            if fact.metric in (known.NODE_LABELS, known.BUSY_PERCENT):
                 others.append(fact)
             else:
                 yield fact
 
-    pods = read_facts(of_pods(), asking.names, user_label=user_label, within=asking.around)
+    pods = read_facts(of_pods(), asked.plan.names, user_label=user_label, within=asked.around)
     return _Facts(pods, others)
 
 
 def _read_pods(
-    asking: _Asking, target: ClusterTarget, sights: _Sights, facts: _Facts
+    asked: _Pods, target: ClusterTarget, sights: _Sights, facts: _Facts
 ) -> tuple[tuple[PodObservation, ...], NodeLabels]:
     """Return the pods and the labels of their nodes, asking for details where facts leave doubt."""
-    labels = label_sets(facts.others, asking.names)
+    labels = label_sets(facts.others, asked.plan.names)
     history = PodHistory()
     doubts = _doubts(sights.pods, facts.pods, labels)
     if doubts:
-        details = list(asking.details(doubts))
+        details = list(asked.details(doubts))
         history = read_history(details, user_label=target.user_label)
         if known.NODE_LABELS in doubts:
-            labels = timed_label_sets(details, asking.names)
+            beside = target.scrape_interval_seconds * 500
+            labels = timed_label_sets(details, asked.plan.names, beside=beside)
+    check_counts(asked.asking)
+    nodes = {node for uid in sights.pods if uid in facts.pods for node in facts.pods[uid].nodes}
+    if asked.afterwards.seconds and not all(map(labels.names_product, nodes)):
+        later = (one for one in asked.later_labels() if names_product(plain_labels(one.labels)))
+        labels = labels.completed(timed_label_sets(later, asked.plan.names))
     return compose_pods(sights.pods, facts.pods, history, labels), labels
 
 

@@ -31,6 +31,14 @@ def devices_seen(
     )
 
 
+def models_seen(exposition: ClusterExposition) -> dict[str, frozenset[str]]:
+    """Return the GPU models that each node's devices name."""
+    models: defaultdict[str, set[str]] = defaultdict(set)
+    for one in exposition.timelines:
+        models[one.node.name].add(one.gpu.model)
+    return {node: frozenset(named) for node, named in models.items()}
+
+
 MISSING_FIGURES: Final = tuple(sorted(set(Figure) - {Figure.ENERGY}))
 """A simulated history holds busy ratios and energy only; see `openmetrics`."""
 

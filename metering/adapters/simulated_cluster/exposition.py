@@ -4,15 +4,21 @@ Shapes: dcgm-exporter 4.5.3-4.8.3 (internal/pkg/rendermetrics) and kube-state-me
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import cached_property
 
 from metering.adapters.simulated_cluster.device_metrics import (
     DEVICE_METRICS,
     device_labels,
     read_device,
 )
-from metering.adapters.simulated_cluster.device_series import device_timelines, power_timelines
+from metering.adapters.simulated_cluster.device_series import (
+    DeviceTimeline,
+    PowerTimeline,
+    device_timelines,
+    power_timelines,
+)
 from metering.adapters.simulated_cluster.object_series import (
     FAMILIES,
     QuotaSight,
@@ -31,10 +37,18 @@ class ClusterExposition:
     """Both expositions of one cluster, at any moment; what does not change is prepared once."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
-        """Work out who held which device when."""
+        """Take the cluster; what only its devices need is worked out when it is asked for."""
         self.cluster = cluster
-        self.timelines = device_timelines(cluster)
-        self.powers = power_timelines(self.timelines)
+
+    @cached_property
+    def timelines(self) -> tuple[DeviceTimeline, ...]:
+        """Return who held which device when."""
+        return device_timelines(self.cluster)
+
+    @cached_property
+    def powers(self) -> Mapping[str, PowerTimeline]:
+        """Return what each device drew when, by UUID."""
+        return power_timelines(self.timelines)
 
     def dcgm_text(self, at: datetime) -> str:
         """Return what the cluster's dcgm-exporters answer, all nodes in one text."""

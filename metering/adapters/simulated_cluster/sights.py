@@ -11,12 +11,20 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from metering.adapters.simulated_cluster.prometheus_text import sanitize_name
-from metering.adapters.simulated_cluster.scenario import Container, Node, Pod, SimulatedCluster
+from metering.adapters.simulated_cluster.scenario import (
+    Container,
+    Node,
+    OutageKind,
+    Pod,
+    SimulatedCluster,
+)
+from metering.adapters.simulated_cluster.scraping import object_target
 from metering.protocols import (
     ContainerKind,
     ContainerRequest,
     NodeObservation,
     PodObservation,
+    ScrapeTarget,
 )
 
 _SECOND: Final = timedelta(seconds=1)
@@ -65,9 +73,31 @@ def nodes_seen(
             labels=sanitized(node.labels),
             allocatable=gpu_units(node.allocatable),
             covered_seconds=covered,
+            first_seen_at=ticks[0],
+            last_seen_at=ticks[-1],
+            targets=(target_name(cluster),),
         )
         for node in sorted(cluster.nodes, key=lambda node: node.name)
     )
+
+
+def targets_seen(
+    cluster: SimulatedCluster, ticks: Sequence[datetime], begin_at: datetime, end_at: datetime
+) -> tuple[ScrapeTarget, ...]:
+    """Return the one target of kube-state-metrics with its scrapes in [begin_at, end_at)."""
+    failures = sum(
+        any(one.covers(at) and one.kind is OutageKind.EXPORTERS for one in cluster.outages)
+        for at in cluster.scheduled_scrapes(begin_at, end_at)
+    )
+    if not ticks and not failures:
+        return ()
+    target = ScrapeTarget(target_name(cluster), tuple(ticks), failures, has_series=bool(ticks))
+    return (target,)
+
+
+def target_name(cluster: SimulatedCluster) -> str:
+    """Return the `instance` of kube-state-metrics."""
+    return dict(object_target(cluster.slug))["instance"]
 
 
 def covered_seconds(ticks: Sequence[datetime], window: Window) -> int:
@@ -126,6 +156,7 @@ def _pod_seen(
         owner=sanitized(pod.labels).get(user_label, "") if user_label else "",
         priority_class=pod.priority_class,
         node_labels=_labels(cluster.node_by_name[pod.node]) if is_bound else {},
+        targets=(target_name(cluster),),
     )
 
 

@@ -31,6 +31,8 @@ from metering.services.watching.loop import keep_watching, watch_cluster
 from metering.services.watching.pace import WatchPace
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import SourceUnavailableError
+from tenants.domain.refusals import ClockOffError
+from tenants.services.clock import require_clock
 
 logger = structlog.get_logger(__name__)
 
@@ -67,6 +69,10 @@ class Command(BaseCommand):
             _watch_until_stopped(slugs)
 
     def _read_once(self, clusters: Collection[WatchedCluster]) -> None:
+        try:
+            require_clock(timezone.now)
+        except ClockOffError as error:
+            raise CommandError(f"{error.message} {error.advice}") from error
         watcher, failed = make_watcher(cluster_watch(settings.CLUSTER_WATCH)), []
         for cluster in clusters:
             slug = cluster.target.slug
@@ -164,12 +170,21 @@ def _watch_until_stopped(slugs: Collection[str]) -> None:
         while True:
             # A database that is away is waited for; those who watch wait for it too.
             with suppress(DatabaseError):
-                crew.match(watched_clusters(slugs))
+                crew.match(clusters_to_watch(slugs))
             connections.close_all()
             if stop.wait(REFRESH_SECONDS):
                 break
     finally:
         crew.stop()
+
+
+def clusters_to_watch(slugs: Collection[str]) -> Collection[WatchedCluster]:
+    """Return the clusters that this process watches now: none while its clock is far off."""
+    try:
+        require_clock(timezone.now)
+    except ClockOffError:
+        return ()
+    return watched_clusters(slugs)
 
 
 def _keep_watching(cluster: WatchedCluster, watcher: Watcher) -> None:

@@ -17,7 +17,7 @@ from metering.services.watching.pods import write_pods
 from metering.services.watching.settling import settle_open_sizes
 from metering.services.watching.sights import sight_of
 from metering.services.watching.slices import write_slices
-from metering.services.watching.staging import settle_stage, stage_sights
+from metering.services.watching.staging import SightSpool
 from metering.services.watching.told import Told
 
 
@@ -40,8 +40,8 @@ class Batch:
     is_sure: bool = False
 
 
-def stage_pods(told: Sequence[Told], *, is_list: bool) -> None:
-    """Load what the states of some pods tell into the stage, one sight per pod."""
+def spool_pods(spool: SightSpool, told: Sequence[Told], *, is_list: bool) -> None:
+    """Keep what the states of some pods show, one observation per pod."""
     sights = (
         sight_of(
             item.state,
@@ -53,19 +53,21 @@ def stage_pods(told: Sequence[Told], *, is_list: bool) -> None:
         for item in told
         if isinstance(item.state, PodState)
     )
-    stage_sights(merge_sights(sight for sight in sights if sight is not None))
+    spool.add(merge_sights(sight for sight in sights if sight is not None))
 
 
-def write_batch(batch: Batch, *, kind: WatchedKind, told: Sequence[Told]) -> tuple[int, Changed]:
+def write_batch(
+    batch: Batch, *, kind: WatchedKind, told: Sequence[Told], pods: SightSpool
+) -> tuple[int, Changed]:
     """Write a batch within a transaction; return how many objects it told of, and what changed.
 
-    Pods are read from the stage; all other kinds from `told`.
+    Pods are read from `pods`; all other kinds from `told`.
 
     Raises:
         DoubtfulListError: It is a list that would end most of what is open.
     """
     if kind is WatchedKind.PODS:
-        return _pods(batch)
+        return _pods(batch, pods)
     uids = {item.state.uid for item in told}
     objects = len(uids)
     _doubt(batch, kind=kind, uids=uids)
@@ -94,8 +96,10 @@ def _doubt(batch: Batch, *, kind: WatchedKind, uids: Collection[str]) -> None:
         refuse_doubtful(batch.cluster_id, kind=kind, uids=uids, at=batch.at)
 
 
-def _pods(batch: Batch) -> tuple[int, Changed]:
-    pods = settle_stage()
+def _pods(batch: Batch, spool: SightSpool) -> tuple[int, Changed]:
+    if spool.is_empty and not batch.is_list:
+        return 0, Changed(closed=end_on_lost_nodes(batch.cluster_id, at=batch.at))
+    pods = spool.load()
     _doubt(batch, kind=WatchedKind.PODS, uids=())
     changed = write_pods(
         batch.cluster_id,

@@ -8,8 +8,6 @@ behind vouches for less than was seen, which is safe; replays of the past are no
 from datetime import datetime, timedelta
 from typing import Final
 
-from django.db import connection
-
 CLOCK_AHEAD_MAX: Final = timedelta(seconds=5)
 """Clocks that are kept by NTP differ by less than a second; five leave room for a slow statement.
 
@@ -19,14 +17,6 @@ It is less than a heartbeat, so no span reaches a heartbeat too far.
 
 class ClockAheadError(Exception):
     """Raised when the clock of a process is ahead of the database's; nothing was written."""
-
-
-def database_now() -> datetime:
-    """Return the present moment by the database's clock, inside a transaction too."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        now: datetime = cursor.fetchone()[0]
-        return now
 
 
 def refuse_future(moment: datetime, *, database_at: datetime) -> None:

@@ -10,10 +10,10 @@ from metering.domain.watch_coverage import HEALTHY_FOR
 from metering.protocols.watch import WatchedKind, WatchEvent
 from metering.selectors.watch import alive_at
 from metering.services.catalogue import ensure_catalogue
-from metering.services.watching.batches import Batch, stage_pods, write_batch
+from metering.services.watching.batches import Batch, spool_pods, write_batch
 from metering.services.watching.leases import Lease, require_lease
 from metering.services.watching.ledgered import Changed, Ledgered, keep_version
-from metering.services.watching.staging import clear_stage
+from metering.services.watching.staging import SightSpool
 from metering.services.watching.told import told_by_events
 from tenants.domain.actors import Actor
 
@@ -50,9 +50,6 @@ def ledger_events(
         )
         states, changed = 0, Changed()
         if told:
-            if kind is WatchedKind.PODS:
-                clear_stage()
-                stage_pods(told, is_list=False)
             batch = Batch(
                 cluster_id=lease.cluster_id,
                 catalogue=catalogue,
@@ -60,7 +57,10 @@ def ledger_events(
                 alive_at=known_alive,
                 is_list=False,
             )
-            states, changed = write_batch(batch, kind=kind, told=told)
+            with SightSpool() as pods:
+                if kind is WatchedKind.PODS:
+                    spool_pods(pods, told, is_list=False)
+                states, changed = write_batch(batch, kind=kind, told=told, pods=pods)
         keep_version(lease.cluster_id, kind=kind, resource_version=resource_version, at=at)
         crashpoint("watch.events.before_commit")
     crashpoint("watch.events.after_commit")

@@ -16,7 +16,7 @@ from metering.protocols.watch import (
     WatchEvent,
     WatchTarget,
 )
-from metering.services.watching.clocks import database_now, refuse_future
+from metering.services.watching.clocks import refuse_future
 from metering.services.watching.doubts import DoubtfulListError
 from metering.services.watching.events import ledger_events
 from metering.services.watching.heartbeats import beat
@@ -30,6 +30,7 @@ from metering.services.watching.pace import (
 )
 from metering.services.watching.troubles import note_trouble
 from tenants.domain.actors import Actor
+from tenants.selectors.clock import database_now
 
 
 class StoppedError(Exception):

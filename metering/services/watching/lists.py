@@ -14,10 +14,10 @@ from metering.domain.crashpoints import crashpoint
 from metering.protocols.watch import ListPage, WatchedKind
 from metering.selectors.watch import alive_at
 from metering.services.catalogue import ensure_catalogue
-from metering.services.watching.batches import Batch, stage_pods, write_batch
+from metering.services.watching.batches import Batch, spool_pods, write_batch
 from metering.services.watching.leases import Lease, require_lease
 from metering.services.watching.ledgered import Ledgered, keep_list
-from metering.services.watching.staging import clear_stage
+from metering.services.watching.staging import SightSpool
 from metering.services.watching.told import Told, told_by_page
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
@@ -80,26 +80,27 @@ def ledger_list(  # noqa: PLR0913 - A list is told by what it is of and by how i
     """
     read = _Pages(pages)
     catalogue = ensure_catalogue(actor=actor, at=at)
-    told = _read(read, kind=kind, at=at)
-    with transaction.atomic():
-        require_lease(lease)
-        batch = Batch(
-            cluster_id=lease.cluster_id,
-            catalogue=catalogue,
-            at=at,
-            alive_at=alive_at(lease.cluster_id, kind),
-            is_list=True,
-            is_sure=is_sure,
-        )
-        states, changed = write_batch(batch, kind=kind, told=told)
-        keep_list(
-            lease.cluster_id,
-            kind=kind,
-            resource_version=read.resource_version,
-            at=at,
-            is_afresh=is_afresh,
-        )
-        crashpoint("watch.list.before_commit")
+    with SightSpool() as pods:
+        told = _read(read, kind=kind, at=at, pods=pods)
+        with transaction.atomic():
+            require_lease(lease)
+            batch = Batch(
+                cluster_id=lease.cluster_id,
+                catalogue=catalogue,
+                at=at,
+                alive_at=alive_at(lease.cluster_id, kind),
+                is_list=True,
+                is_sure=is_sure,
+            )
+            states, changed = write_batch(batch, kind=kind, told=told, pods=pods)
+            keep_list(
+                lease.cluster_id,
+                kind=kind,
+                resource_version=read.resource_version,
+                at=at,
+                is_afresh=is_afresh,
+            )
+            crashpoint("watch.list.before_commit")
     crashpoint("watch.list.after_commit")
     logger.info(
         "metering.watch.listed",
@@ -112,11 +113,10 @@ def ledger_list(  # noqa: PLR0913 - A list is told by what it is of and by how i
     return Ledgered(kind, states, changed.opened, changed.closed, read.resource_version)
 
 
-def _read(pages: _Pages, *, kind: WatchedKind, at: datetime) -> Sequence[Told]:
-    """Read a list to its end; pods go to the stage page by page, because there are many."""
+def _read(pages: _Pages, *, kind: WatchedKind, at: datetime, pods: SightSpool) -> Sequence[Told]:
+    """Read a list to its end; pods go to their spool page by page, because there are many."""
     if kind is not WatchedKind.PODS:
         return [told for page in pages for told in told_by_page(page, kind=kind, at=at)]
-    clear_stage()
     for page in pages:
-        stage_pods(told_by_page(page, kind=kind, at=at), is_list=True)
+        spool_pods(pods, told_by_page(page, kind=kind, at=at), is_list=True)
     return ()

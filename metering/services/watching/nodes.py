@@ -13,42 +13,35 @@ from metering.services.watching.ledgered import Changed
 from metering.services.watching.sizing import sizing_labels
 from metering.services.watching.told import Told
 
-_TOLD = """
-CREATE TEMPORARY TABLE IF NOT EXISTS watch_node (
-  node text PRIMARY KEY, node_uid text NOT NULL, labels jsonb NOT NULL, allocatable jsonb NOT NULL,
-  is_ready boolean NOT NULL, is_schedulable boolean NOT NULL, is_gone boolean NOT NULL,
-  told_at timestamptz NOT NULL)
-"""
-_LOAD = """
-INSERT INTO watch_node
-SELECT * FROM jsonb_to_recordset(%s) AS n(node text, node_uid text, labels jsonb, allocatable jsonb,
-  is_ready boolean, is_schedulable boolean, is_gone boolean, told_at timestamptz)
-"""
+_TOLD = """WITH told AS MATERIALIZED (
+  SELECT * FROM jsonb_to_recordset(%(told)s) AS n(node text, node_uid text, labels jsonb,
+    allocatable jsonb, is_ready boolean, is_schedulable boolean, is_gone boolean,
+    told_at timestamptz))"""
 # A node that is absent from a list was there until the watch last was healthy.
-_CLOSE = """
+_CLOSE = f"""{_TOLD}
 UPDATE metering_noderecord r
    SET end_at = GREATEST(r.begin_at, COALESCE(t.told_at, LEAST(%(at)s, %(alive_at)s)))
   FROM metering_noderecord o
-  LEFT JOIN watch_node t ON t.node = o.node
+  LEFT JOIN told t ON t.node = o.node
  WHERE o.id = r.id AND o.cluster_id = %(cluster_id)s AND o.end_at IS NULL
    AND CASE WHEN t.node IS NULL THEN %(is_list)s ELSE t.is_gone
      OR (t.node_uid, t.labels, t.allocatable, t.is_ready, t.is_schedulable) IS DISTINCT FROM
         (o.node_uid, o.labels, o.allocatable, o.is_ready, o.is_schedulable) END
-"""
+"""  # noqa: S608 - The relation is a constant of ours.
 # A node that never offered a GPU is none of ours.
-_OPEN = """
+_OPEN = f"""{_TOLD}
 INSERT INTO metering_noderecord (cluster_id, node, node_uid, labels, allocatable, is_ready,
   is_schedulable, begin_at)
 SELECT %(cluster_id)s, t.node, t.node_uid, t.labels, t.allocatable, t.is_ready, t.is_schedulable,
        GREATEST(t.told_at, former.end_at)
-  FROM watch_node t
+  FROM told t
   LEFT JOIN LATERAL (
     SELECT max(r.end_at) AS end_at FROM metering_noderecord r
      WHERE r.cluster_id = %(cluster_id)s AND r.node = t.node) former ON true
  WHERE NOT t.is_gone
-   AND (t.labels <> '{}' OR t.allocatable <> '{}' OR former.end_at IS NOT NULL)
+   AND (t.labels <> '{{}}' OR t.allocatable <> '{{}}' OR former.end_at IS NOT NULL)
 ON CONFLICT (cluster_id, node) WHERE end_at IS NULL DO NOTHING
-"""
+"""  # noqa: S608 - As above.
 
 
 def write_nodes(
@@ -69,11 +62,9 @@ def write_nodes(
         "at": at,
         "alive_at": alive_at,
         "is_list": is_list,
+        "told": json.dumps(list(rows.values())),
     }
     with connection.cursor() as cursor:
-        cursor.execute(_TOLD)
-        cursor.execute("TRUNCATE watch_node")
-        cursor.execute(_LOAD, [json.dumps(list(rows.values()))])
         cursor.execute(_CLOSE, given)
         closed = cursor.rowcount
         cursor.execute(_OPEN, given)

@@ -20,6 +20,7 @@ from metering.services.watching.sizing import (
 )
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
+from tenants.services.turns import take_turns
 
 LABELS_LATE: Final = timedelta(hours=1)
 """How long after a pod's end its node's first labels still speak for it."""
@@ -79,12 +80,15 @@ def settle_sizes(*, cluster_id: UUID, actor: Actor, at: datetime) -> int:
 def settle_everywhere(*, actor: Actor, at: datetime) -> int:
     """Size what the catalogue has come to know, in every cluster that has something open.
 
-    One statement when there is nothing; each cluster is a transaction of its own.
+    One statement when there is nothing; each cluster is a transaction of its own, and one that
+    fails stops no other.
     """
     clusters = PodAllocation.objects.filter(size="").order_by("cluster_id")
-    return sum(
-        settle_sizes(cluster_id=cluster_id, actor=actor, at=at)
-        for cluster_id in clusters.values_list("cluster_id", flat=True).distinct()
+    return take_turns(
+        clusters.values_list("cluster_id", flat=True).distinct(),
+        lambda cluster_id: settle_sizes(cluster_id=cluster_id, actor=actor, at=at),
+        event="metering.sizes.failed",
+        at=at,
     )
 
 

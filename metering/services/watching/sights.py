@@ -27,6 +27,8 @@ def sight_of(
 ) -> PodSight | None:
     """Return what one state of a pod tells, or None when the pod asks for no device.
 
+    A pod that cannot be read is there all the same, so that it is not taken to have ended.
+
     Args:
         pod: The state.
         told_at: When a list was taken, or when an event came in.
@@ -37,7 +39,7 @@ def sight_of(
         is_list: Whether a list told it: that tells promptly who is there, not when one ended.
     """
     requests = requests_of(pod)
-    if not requests:
+    if not requests and not pod.defects:
         return None
     bound_at = whole_second(pod.scheduled_at) if pod.scheduled_at and pod.node else None
     is_gone = is_deleted or pod.phase in TERMINAL_PHASES

@@ -28,7 +28,7 @@ from metering.adapters.simulated_cluster.scenario import (
     Scenario,
     SimulatedCluster,
 )
-from metering.protocols import ClusterTarget, Observation, UsageSource
+from metering.protocols import ClusterTarget, DeviceFigures, Observation, UsageSource
 from tests.contract.usage_source import victoria_metrics as embedded
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -138,14 +138,24 @@ class Seen:
         self, cluster: str, hour: int, *, hours: int = 1, asked_after: timedelta | None = None
     ) -> Observation:
         """Return what the source saw of some hours, asked half an hour later at the latest."""
-        start_at = MONTH + timedelta(hours=hour)
-        end_at = start_at + timedelta(hours=hours)
-        return self.source.observe(
-            target_of(self.scenario.cluster(cluster), self.url),
-            start_at=start_at,
-            end_at=end_at,
-            as_of=end_at + (asked_after or timedelta(minutes=30)),
-        )
+        target = target_of(self.scenario.cluster(cluster), self.url)
+        return self.source.observe(target, **asked(hour, hours, asked_after))
+
+    def observe_devices(self, cluster: str, hour: int, *, hours: int = 1) -> DeviceFigures:
+        """Return what the source reports of devices over some hours."""
+        target = target_of(self.scenario.cluster(cluster), self.url)
+        return self.source.observe_devices(target, **asked(hour, hours))
+
+
+def asked(hour: int, hours: int, asked_after: timedelta | None = None) -> dict[str, datetime]:
+    """Return some hours of the month, and when they are asked about."""
+    start_at = MONTH + timedelta(hours=hour)
+    end_at = start_at + timedelta(hours=hours)
+    return {
+        "start_at": start_at,
+        "end_at": end_at,
+        "as_of": end_at + (asked_after or timedelta(minutes=30)),
+    }
 
 
 def target_of(cluster: SimulatedCluster, url: str) -> ClusterTarget:

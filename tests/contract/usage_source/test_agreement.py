@@ -21,6 +21,8 @@ def test_both_sources_see_the_same_pods_nodes_and_scrapes(
     assert real.pods == twin.pods
     assert real.nodes == twin.nodes
     assert real.ticks == twin.ticks
+    assert real.targets == twin.targets
+    assert real.device_models == twin.device_models != {}
     assert (real.as_of, real.expected_ticks) == (twin.as_of, twin.expected_ticks)
 
 
@@ -29,7 +31,7 @@ def test_both_sources_see_the_same_pods_nodes_and_scrapes(
 def test_both_sources_see_the_same_devices(
     prometheus: Seen, simulated: Seen, cluster: str, hour: int
 ) -> None:
-    real, twin = prometheus.observe(cluster, hour), simulated.observe(cluster, hour)
+    real, twin = prometheus.observe_devices(cluster, hour), simulated.observe_devices(cluster, hour)
 
     assert [without_energy(one) for one in real.devices] == [
         without_energy(one) for one in twin.devices
@@ -48,7 +50,7 @@ def without_energy(device: DeviceObservation) -> DeviceObservation:
 def test_both_sources_mark_the_same_energies_and_miss_the_same_figures(
     prometheus: Seen, simulated: Seen, cluster: str
 ) -> None:
-    real, twin = prometheus.observe(cluster, 0), simulated.observe(cluster, 0)
+    real, twin = prometheus.observe_devices(cluster, 0), simulated.observe_devices(cluster, 0)
 
     assert real.missing_figures == twin.missing_figures == tuple(sorted(set(Figure) - {"energy"}))
     assert [(one.uuid, one.node, one.marks) for one in real.energies] == [

@@ -58,6 +58,31 @@ def test_ticks_are_the_scrapes_that_took_place(seen: Seen, cluster: str, hour: i
 
 
 @pytest.mark.parametrize(("cluster", "hour"), EVERY_HOUR)
+def test_every_pod_and_node_names_the_target_that_carried_it(
+    seen: Seen, cluster: str, hour: int
+) -> None:
+    observation = seen.observe(cluster, hour)
+
+    [target] = observation.targets
+    assert (target.ticks, target.has_series) == (observation.ticks, True)
+    assert {one.targets for one in observation.pods} == {(target.name,)}
+    assert {one.targets for one in observation.nodes} == {(target.name,)}
+    reach = {(one.first_seen_at, one.last_seen_at) for one in observation.nodes}
+    assert reach == {(observation.ticks[0], observation.ticks[-1])}
+
+
+@pytest.mark.parametrize("hour", [4, 5])
+def test_failed_scrapes_of_a_target_are_counted(seen: Seen, hour: int) -> None:
+    begin_at = MONTH + timedelta(hours=hour) - 4 * SCRAPE
+    until = MONTH + timedelta(hours=hour + 1, minutes=10)
+
+    [target] = seen.observe("hopper", hour).targets
+
+    due = seen.scenario.cluster("hopper").scheduled_scrapes(begin_at, until)
+    assert target.failures == sum(FAILURE.covers(at) for at in due) > 0
+
+
+@pytest.mark.parametrize(("cluster", "hour"), EVERY_HOUR)
 def test_every_pod_at_a_scrape_is_observed_once_with_its_own_times(
     seen: Seen, cluster: str, hour: int
 ) -> None:
@@ -196,7 +221,7 @@ def test_nodes_offer_what_they_have_for_as_long_as_they_were_seen(seen: Seen) ->
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_devices_tile_the_hour_without_overlap(seen: Seen, cluster: str) -> None:
-    observation = seen.observe(cluster, 0)
+    observation = seen.observe_devices(cluster, 0)
 
     truth = {
         (gpu.uuid, instance)
@@ -214,8 +239,8 @@ def test_devices_tile_the_hour_without_overlap(seen: Seen, cluster: str) -> None
 
 
 def test_energy_of_the_hours_adds_up_to_that_of_the_day(seen: Seen) -> None:
-    hours = [seen.observe("hopper", hour) for hour in (0, 1)]
-    both = seen.observe("hopper", 0, hours=2)
+    hours = [seen.observe_devices("hopper", hour) for hour in (0, 1)]
+    both = seen.observe_devices("hopper", 0, hours=2)
 
     parts, whole = (
         {
@@ -241,14 +266,17 @@ def test_asking_again_later_tells_the_same(seen: Seen) -> None:
 
 
 def test_evidence_says_what_was_asked(seen: Seen) -> None:
-    observation = seen.observe("hopper", 0)
+    observation, figures = seen.observe("hopper", 0), seen.observe_devices("hopper", 0)
 
     assert observation.evidence
-    for one in observation.evidence:
+    assert figures.evidence
+    for one in (*observation.evidence, *figures.evidence):
         assert one.query
         assert len(one.sha256) == 64
         # The simulated history holds no figures beyond activity and energy, and healthy devices.
-        assert (one.samples > 0) is not any(name in one.query for name in (FIGURE, HEALTH))
+        is_count = one.query.startswith("count")
+        has_none = any(name in one.query for name in (FIGURE, HEALTH)) and not is_count
+        assert (one.samples > 0) is not has_none, one.query
         assert observation.start_at < one.at <= observation.as_of
 
 

@@ -16,6 +16,7 @@ from metering.adapters.simulated_cluster.incidents import (
 from metering.protocols import (
     ClusterTarget,
     ContainerKind,
+    DeviceFigures,
     Observation,
     PodObservation,
     UsageSource,
@@ -35,13 +36,27 @@ def source() -> UsageSource:
 def observe(
     source: UsageSource, hours: float, slug: str = "hopper", *, later: timedelta | None = None
 ) -> Observation:
-    start_at = MONTH + timedelta(hours=hours)
-    end_at = start_at + timedelta(hours=1)
-    target = ClusterTarget(
+    return source.observe(target_of(slug), **asked(hours, later))
+
+
+def observe_devices(
+    source: UsageSource, hours: float, slug: str = "hopper", *, later: timedelta | None = None
+) -> DeviceFigures:
+    return source.observe_devices(target_of(slug), **asked(hours, later))
+
+
+def target_of(slug: str) -> ClusterTarget:
+    return ClusterTarget(
         slug=slug, scrape_interval_seconds=120, user_label="billing_example_com_user"
     )
+
+
+def asked(hours: float, later: timedelta | None) -> dict[str, datetime]:
+    """Return an hour of the month, and when it is asked about."""
+    start_at = MONTH + timedelta(hours=hours)
+    end_at = start_at + timedelta(hours=1)
     as_of = end_at + (later or timedelta(minutes=15))
-    return source.observe(target, start_at=start_at, end_at=end_at, as_of=as_of)
+    return {"start_at": start_at, "end_at": end_at, "as_of": as_of}
 
 
 def named(observation: Observation, name: str) -> PodObservation | None:
@@ -69,7 +84,9 @@ def test_a_whole_hour_has_its_scrapes_and_some_on_both_sides(source: UsageSource
 def test_asking_again_much_later_tells_the_same(source: UsageSource) -> None:
     soon, late = observe(source, 30), observe(source, 30, later=timedelta(days=20))
 
-    assert (soon.pods, soon.nodes, soon.devices) == (late.pods, late.nodes, late.devices)
+    assert (soon.pods, soon.nodes) == (late.pods, late.nodes)
+    soon_devices = observe_devices(source, 30)
+    assert soon_devices == observe_devices(source, 30, later=timedelta(days=20))
 
 
 def test_pods_are_told_apart_by_uid_in_order(source: UsageSource) -> None:
@@ -182,7 +199,7 @@ def test_the_owner_is_the_clusters_label_or_nothing(source: UsageSource) -> None
 
 
 def test_devices_run_without_overlap_and_fill_the_hour(source: UsageSource) -> None:
-    seen = observe(source, 30)
+    seen = observe_devices(source, 30)
 
     spent: dict[tuple[str, str], timedelta] = {}
     for device in seen.devices:
@@ -193,12 +210,12 @@ def test_devices_run_without_overlap_and_fill_the_hour(source: UsageSource) -> N
 
 
 def test_instances_have_no_energy_and_whole_gpus_do(source: UsageSource) -> None:
-    for device in observe(source, 30).devices:
+    for device in observe_devices(source, 30).devices:
         assert (device.energy_millijoules is None) == bool(device.instance_id)
 
 
 def test_a_shared_device_names_nobody_when_its_resource_is_renamed(source: UsageSource) -> None:
-    devices = observe(source, 30, "ampere").devices
+    devices = observe_devices(source, 30, "ampere").devices
 
     assert {one.pod for one in devices if one.node == "ampere-slice-2"} == {""}
     assert all(one.pod for one in devices if one.node == "ampere-slice-1")

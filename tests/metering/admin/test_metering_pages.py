@@ -1,5 +1,6 @@
 """Admin pages of metering: who looks, and that buttons call services with a reason."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -13,6 +14,7 @@ from metering.models import (
     ReconciliationDecision,
     UsageRecord,
 )
+from metering.services.device_collection import collect_due_devices
 from metering.services.sweeping import meter_due
 from tenants.models import AuditEntry
 from tests.builders import bind, make_cluster
@@ -61,6 +63,7 @@ def cast() -> Cast:
         ),
     )
     meter_due(worker=metering, at=moment(2 * 3600 + LATER))
+    collect_due_devices(worker=metering, at=moment(2 * 3600 + LATER))
     return people
 
 
@@ -77,6 +80,14 @@ def press(client: Client, table: str, action: str, pk: int, note: str = "") -> s
         {"action": action, "_selected_action": str(pk), "note": note, "index": "0"},
         follow=True,
     )
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def confirm(client: Client, page: str, **fields: str) -> str:
+    """Press the button of a page that shows what a decision would do."""
+    names = dict(re.findall(r'name="([\w]+)"[^>]*? value="([^"]*)"', page[page.index("<form") :]))
+    answer = client.post("/admin/metering/meteringwindow/", {**names, **fields}, follow=True)
     assert answer.status_code == 200
     return answer.content.decode()
 
@@ -160,8 +171,11 @@ def test_a_window_that_waits_is_decided_on(
 ) -> None:
     window = MeteringWindow.objects.get(state="open")
     MeteringWindow.objects.filter(pk=window.pk).update(state=state_before)
+    client = enter(cast.frank)
 
-    press(enter(cast.frank), "meteringwindow", button, window.pk, "The outage of Monday.")
+    page = press(client, "meteringwindow", button, window.pk, "The outage of Monday.")
+    if button != "retry_windows":
+        confirm(client, page)
 
     window.refresh_from_db()
     assert window.state == state_after
@@ -174,7 +188,8 @@ def test_a_sealed_window_says_no(cast: Cast) -> None:
 
     page = press(enter(cast.frank), "meteringwindow", "waive_windows", window.pk, "x")
 
-    assert "The window is sealed." in page
+    assert "Left alone: sealed or about to be" in page
+    assert 'name="confirm"' not in page
     window.refresh_from_db()
     assert window.state == "sealed"
 
@@ -223,7 +238,42 @@ def test_a_gap_is_estimated_or_held_with_a_button(cast: Cast, action: str, polic
     window = MeteringWindow.objects.get(state="open")
     MeteringWindow.objects.filter(pk=window.pk).update(state="gap")
 
-    press(enter(cast.frank), "meteringwindow", action, window.pk, note="Outage.")
+    client = enter(cast.frank)
+
+    confirm(client, press(client, "meteringwindow", action, window.pk, note="Outage."))
 
     window.refresh_from_db()
     assert (window.state, window.gap_policy) == ("open", policy)
+
+
+def test_many_hours_are_decided_on_after_a_preview(cast: Cast) -> None:
+    shown = MeteringWindow.objects.get(state="open")
+    MeteringWindow.objects.filter(pk=shown.pk).update(state="gap", shown={"unit_seconds": 7200})
+    client = enter(cast.frank)
+    chosen = {"action": "waive_windows", "select_across": "1", "_selected_action": str(shown.pk)}
+
+    page = client.post("/admin/metering/meteringwindow/", {**chosen, "index": "0"}).content.decode()
+
+    assert not AuditEntry.objects.filter(action="metering:window:waive").exists()
+    for text in ("Chosen hours", "They are sealed with no usage", "7200 unit-seconds"):
+        assert text in page
+    assert "The decision has no reason." in confirm(client, page, note="")
+    told = confirm(client, page, note="The cluster is gone.")
+    assert "Hours decided: 1." in told
+    assert "Hours sealed or about to be: 1." in told
+    entry = AuditEntry.objects.get(action="metering:window:waive")
+    assert entry.facts["shown"] == {"unit_seconds": 7200}
+
+
+def test_a_decision_on_a_page_that_is_no_longer_true_is_refused(cast: Cast) -> None:
+    window = MeteringWindow.objects.get(state="open")
+    MeteringWindow.objects.filter(pk=window.pk).update(state="gap", shown={"digest": "a"})
+    client = enter(cast.frank)
+    page = press(client, "meteringwindow", "accept_windows", window.pk, "60 of 120.")
+    MeteringWindow.objects.filter(pk=window.pk).update(shown={"digest": "b"})
+
+    told = confirm(client, page)
+
+    assert "Something else is known of the hours now than was shown." in told
+    window.refresh_from_db()
+    assert window.state == "gap"

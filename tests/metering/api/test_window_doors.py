@@ -30,7 +30,10 @@ def test_a_window_tells_how_well_it_was_seen(cast: Cast, door: Door) -> None:
 
     assert (first["state"], first["coverage"], first["record_count"]) == ("sealed", "1.00000", 3)
     assert (second["state"], second["coverage"]) == ("open", "0.50000")
-    assert second["last_error"].startswith("60 of 120 scrapes")
+    assert second["last_error"].startswith("1777 s of this hour were not observed: 14:00:00 to")
+    fields = ("unobserved_seconds", "longest_hole_seconds", "hidden_unit_seconds_max")
+    assert [first[name] for name in fields] == [0, 0, {}]
+    assert [second[name] for name in fields] == [1777, 1777, None]
 
 
 def test_capacity_adds_up(cast: Cast, door: Door) -> None:

@@ -61,6 +61,7 @@ def test_only_doubt_about_the_whole_window_keeps_it_from_its_seal() -> None:
         ExceptionKind.LOW_COVERAGE,
         ExceptionKind.SOURCE_UNAVAILABLE,
         ExceptionKind.QUARANTINED,
+        ExceptionKind.OVERDUE,
     } == BLOCKING_KINDS
 
 

@@ -165,9 +165,14 @@ def test_a_window_is_told_with_every_query_behind_it() -> None:
             QueryFact(query="up[1h]", at="2026-10-05T14:15:00+00:00", sha256="cd", samples=9),
         ),
         reconciliation={"agreed": 3, "differs": [1]},
+        unobserved_seconds=90,
+        hidden_unit_seconds_max={"large": 630},
     )
 
     hour, evidence = window_steps(window)
+
+    assert hour.facts["unobserved_seconds"] == 90
+    assert hour.facts["hidden_unit_seconds_max.large"] == 630
 
     assert hour.sentence == (
         "hopper, 2026-10-05T13:00:00Z: sealed, metered from kubernetes and prometheus."

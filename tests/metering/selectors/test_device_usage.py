@@ -12,7 +12,7 @@ from metering.selectors.device_usage import KnownMean, ProjectDevices, project_d
 from metering.services.windows import open_due_windows
 from tenants.models import Project
 from tests.builders import bind, make_cluster, make_organization, make_project
-from tests.metering.collecting import DUE, collect
+from tests.metering.collecting import DUE, measure
 from tests.metering.seen import HOUR, SLICED_A100, device, moment, node, observation, pod
 
 END = HOUR + timedelta(hours=1)
@@ -30,7 +30,7 @@ def project(db: None) -> Project:  # noqa: ARG001 - It is the transaction.
 
 def test_means_are_weighted_by_seconds_over_what_is_known(project: Project) -> None:
     full = {"sm_active": 120, "dram_active": 120, "power": 120, "memory": 120}
-    collect(
+    measure(
         observation(
             pod("uid-1", units=2),
             devices=(
@@ -77,7 +77,7 @@ def test_means_are_weighted_by_seconds_over_what_is_known(project: Project) -> N
 
 
 def test_a_project_on_shared_devices_only_has_use_and_no_activity(project: Project) -> None:
-    collect(
+    measure(
         observation(
             pod("a", labels=SLICED_A100),
             nodes=(node(allocatable={"nvidia_com_gpu": 4}, labels=SLICED_A100),),
@@ -91,7 +91,7 @@ def test_a_project_on_shared_devices_only_has_use_and_no_activity(project: Proje
 
 
 def test_only_the_range_and_the_cluster_asked_for_are_told(project: Project) -> None:
-    collect(observation(pod("uid-1"), devices=(device(),)))
+    measure(observation(pod("uid-1"), devices=(device(),)))
     cluster = MeteringWindow.objects.get().cluster
     other = make_cluster("ampere")
 
@@ -102,7 +102,7 @@ def test_only_the_range_and_the_cluster_asked_for_are_told(project: Project) -> 
 
 
 def test_it_costs_two_statements(project: Project) -> None:
-    collect(observation(pod("uid-1"), devices=(device(), device("GPU-2"))))
+    measure(observation(pod("uid-1"), devices=(device(), device("GPU-2"))))
     assert (UsageRecord.objects.count(), DeviceUsage.objects.count()) == (1, 2)
     assert project is not None
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -11,12 +12,13 @@ from django.test.utils import CaptureQueriesContext
 from metering.models import MeteringWindow
 from metering.selectors.capacity import capacity_totals
 from metering.selectors.catalogue import catalogue_in_force
-from metering.selectors.due import due_window_ids, sealable_window_ids
+from metering.selectors.due import sealable_window_ids
 from metering.selectors.exceptions import ExceptionTotal, open_exception_totals
 from metering.selectors.usage import UsageGroup, UsageTotal, usage_totals
 from metering.selectors.windows import cluster_progress
+from metering.services.device_collection import collect_due_devices
 from metering.services.sweeping import meter_due
-from metering.services.windows import claim_windows, open_due_windows
+from metering.services.windows import open_due_windows
 from tenants.models import Cluster, Organization, Project
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.seen import (
@@ -36,6 +38,11 @@ pytestmark = pytest.mark.django_db
 
 NEXT_DAY = HOUR + timedelta(days=1)
 AT = moment(2 * 3600 + LATER)
+ENDED_WITH_THE_HOUR: dict[str, Any] = {
+    "finished_at": moment(3600),
+    "terminal_seen_at": moment(3600),
+    "last_seen_at": moment(3600),
+}
 
 
 @pytest.fixture
@@ -55,8 +62,14 @@ def llm(cluster: Cluster) -> Project:
     metering = worker(
         observation(
             pod("uid-1", units=2, owner="carol"),
-            pod("uid-2", "nvidia_com_mig_1g_10gb", labels=MIXED_H100, namespace="team-cv"),
-            pod("uid-3", namespace="stray"),
+            pod(
+                "uid-2",
+                "nvidia_com_mig_1g_10gb",
+                labels=MIXED_H100,
+                namespace="team-cv",
+                **ENDED_WITH_THE_HOUR,
+            ),
+            pod("uid-3", namespace="stray", **ENDED_WITH_THE_HOUR),
             devices=(device(), device("GPU-2", busy_ratio=Decimal("0.2"))),
             nodes=(node(allocatable=offered),),
         ),
@@ -69,6 +82,7 @@ def llm(cluster: Cluster) -> Project:
         ),
     )
     meter_due(worker=metering, at=AT)
+    collect_due_devices(worker=metering, at=AT)
     return llm
 
 
@@ -191,7 +205,7 @@ def test_each_total_is_one_statement(ask: Callable[[], tuple[object, ...]]) -> N
 
 
 @pytest.mark.usefixtures("cluster")
-def test_due_windows_are_the_open_the_abandoned_and_the_unsealed() -> None:
+def test_sealable_are_the_collected_and_the_reconciled() -> None:
     open_due_windows(at=AT + timedelta(hours=5))
     states = ["open", "collecting", "collected", "reconciled", "gap", "quarantined", "open"]
     rows = list(MeteringWindow.objects.order_by("start_at"))
@@ -202,18 +216,7 @@ def test_due_windows_are_the_open_the_abandoned_and_the_unsealed() -> None:
         )
     MeteringWindow.objects.filter(pk=rows[-1].pk).update(not_before=AT + timedelta(seconds=1))
 
-    assert due_window_ids(at=AT) == [row.pk for row in rows[:4]]
-    assert due_window_ids(at=AT, limit=1) == [rows[0].pk]
     assert sealable_window_ids() == [rows[2].pk, rows[3].pk]
-    assert sealable_window_ids(window_ids=[rows[3].pk]) == [rows[3].pk]
-
-
-def test_a_window_held_by_a_worker_is_not_due() -> None:
-    make_cluster(metered_from=HOUR)
-    open_due_windows(at=moment(3600 + LATER))
-    claim_windows(worker="w", limit=1, at=moment(3600 + LATER))
-
-    assert due_window_ids(at=AT) == []
 
 
 def test_without_a_stored_catalogue_there_is_none() -> None:

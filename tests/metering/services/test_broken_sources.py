@@ -3,20 +3,25 @@
 The corpus is that of the adapter's own tests; here it meets the database.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 import pytest
 from django.db import connection
 
 from metering.adapters.prometheus import PrometheusUsageSource
-from metering.models import MeteringException, MeteringWindow
+from metering.domain.policy import DEFAULT_POLICY
+from metering.models import MeteringException, MeteringWindow, UsageRecord
 from metering.services.collection import Collection, collect_window
+from metering.services.device_collection import DeviceSweep, collect_due_devices
+from metering.services.sweeping import Sweep, Worker, meter_due
 from metering.services.windows import claim_windows, open_due_windows
 from tenants.models import Cluster, NamespaceBinding
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.adapters.prometheus import canned
-from tests.metering.adapters.prometheus.canned import World, serving, sound_world
+from tests.metering.adapters.prometheus.canned import Reply, World, serving, sound_world
 from tests.metering.adapters.prometheus.test_broken_answers import BROKEN
 from tests.metering.seen import ACTOR
 
@@ -96,7 +101,7 @@ def test_a_broken_answer_is_asked_for_again_and_leaves_only_its_reason(
 
 def test_the_corpus_has_more_than_thirty_ways_to_be_broken() -> None:
     assert len(BROKEN) >= 30
-    assert len({reason for _, reason in BROKEN.values()}) >= 15
+    assert len({reason for _, reason in BROKEN.values()}) >= 14
 
 
 def test_the_same_window_is_written_once_the_answer_is_whole(world: World) -> None:
@@ -112,3 +117,48 @@ def test_the_same_window_is_written_once_the_answer_is_whole(world: World) -> No
         3600,
     )
     assert MeteringException.objects.get().state == "resolved"
+
+
+@pytest.mark.parametrize("query", ["exporters", "devices", "figures", "health"])
+def test_an_hour_whose_device_queries_are_refused_is_billed_and_its_devices_follow(
+    world: World, query: str
+) -> None:
+    become(world, sound_world())
+    setattr(world, query, Reply(b"query processing would load too many samples", 422))
+    worker = Worker(name="w", source=PrometheusUsageSource(), actor=ACTOR)
+
+    assert meter_due(worker=worker, at=DUE) == Sweep(opened=1, sealed=1)
+    assert collect_due_devices(worker=worker, at=DUE) == DeviceSweep(retried=1)
+
+    window = MeteringWindow.objects.select_related("devices").get()
+    assert (window.state, window.devices.state, window.devices.failures) == ("sealed", "due", 1)
+    assert UsageRecord.objects.get().unit_seconds == 3600
+    assert not MeteringException.objects.exists()
+
+    become(world, sound_world())
+    later = window.devices.not_before
+    assert collect_due_devices(worker=worker, at=later) == DeviceSweep(sealed=1)
+
+    record = UsageRecord.objects.select_related("activity").get()
+    assert record.activity is not None
+    assert record.activity.busy_ratio == Decimal("0.98")
+
+
+def test_a_source_that_stays_too_slow_is_never_quarantined(world: World) -> None:
+    become(world, sound_world())
+    world.facts = Reply(b"", silence_seconds=2)
+    source = PrometheusUsageSource(seconds_max=1.2)
+    attempts = DEFAULT_POLICY.attempts_max + 2
+
+    for attempt in range(attempts):
+        at = DUE + attempt * timedelta(minutes=20)
+        open_due_windows(at=at)
+        MeteringWindow.objects.filter(start_at=canned.HOUR).update(not_before=at)
+        began = time.monotonic()
+        (claimed,) = claim_windows(worker="w", limit=1, at=at)
+        collect_window(claimed=claimed, source=source, actor=ACTOR, at=at)
+        assert time.monotonic() - began < DEFAULT_POLICY.lease_seconds / 10
+
+    window = MeteringWindow.objects.get(start_at=canned.HOUR)
+    assert (window.state, window.attempt, window.failures) == ("open", 0, attempts)
+    assert "too long" in window.last_error or "in time" in window.last_error

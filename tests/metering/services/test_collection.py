@@ -17,7 +17,6 @@ from tests.metering.seen import (
     SINGLE_H100,
     SLICED_A100,
     WHOLE_H100,
-    device,
     ended_pod,
     moment,
     node,
@@ -163,24 +162,6 @@ def test_a_pod_that_vanished_in_a_hole_is_billed_to_its_last_sight_and_told() ->
     assert record.slack_seconds == 150
     assert exceptions() == [("uncertain_end", "a nvidia_com_gpu", 0)]
     assert MeteringWindow.objects.get().observed_ticks == 116
-
-
-# ---------------------------------------------------------------- devices
-
-
-def test_busy_ratio_and_energy_stand_beside_a_whole_gpus_usage() -> None:
-    collect(observation(pod("uid-1"), devices=(device(),)))
-
-    record = UsageRecord.objects.get()
-    assert (record.busy_ratio, record.busy_coverage) == (Decimal("0.500000"), Decimal("1.00000"))
-    assert record.energy_millijoules == 1_000_000
-
-
-def test_shared_devices_tell_nothing_about_a_pod() -> None:
-    collect(observation(pod("uid-1", labels=SLICED_A100), devices=(device(),)))
-
-    record = UsageRecord.objects.get()
-    assert (record.busy_ratio, record.busy_coverage, record.energy_millijoules) == (None,) * 3
 
 
 # ---------------------------------------------------------------- capacity

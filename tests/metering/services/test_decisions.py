@@ -1,12 +1,13 @@
 """What metering gave up on waits for a person, and the person's reason is kept."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from metering.domain.errors import (
     NoteMissingError,
     WindowNotFoundError,
+    WindowNotOverdueError,
     WindowSealedError,
     WindowStateError,
 )
@@ -19,16 +20,18 @@ from metering.models import (
     UsageRecord,
 )
 from metering.services.collection import collect_window
-from metering.services.decisions import release_gap, retry_window
+from metering.services.decisions import decide_window, retry_window
 from metering.services.sweeping import Worker, meter_due
 from metering.services.windows import claim_windows, open_due_windows
 from tenants.domain.actors import Actor, ActorKind
+from tenants.domain.errors import DomainError
 from tenants.models import AuditEntry
 from tests.builders import bind, make_cluster, make_organization, make_project, make_user
 from tests.metering.seen import HOUR, LATER, observation, pod, ticks, worker
 
 pytestmark = pytest.mark.django_db
 
+EARLY = HOUR + timedelta(hours=24, minutes=59)
 OLD = HOUR + timedelta(days=3)
 
 
@@ -61,7 +64,7 @@ def test_an_old_hour_half_seen_waits_for_a_person(blinking: Worker) -> None:
 
 
 def test_an_accepted_gap_is_metered_from_what_was_seen(blinking: Worker, frank: Actor) -> None:
-    release_gap(
+    decide_window(
         window_id=window().id,
         decision=GapPolicy.ACCEPT,
         note="The pods ran on.",
@@ -81,7 +84,7 @@ def test_an_accepted_gap_is_metered_from_what_was_seen(blinking: Worker, frank: 
 
 
 def test_a_waived_gap_is_sealed_without_usage(blinking: Worker, frank: Actor) -> None:
-    release_gap(
+    decide_window(
         window_id=window().id, decision=GapPolicy.WAIVE, note="Outage.", actor=frank, at=OLD
     )
     meter_due(worker=blinking, at=OLD)
@@ -96,12 +99,12 @@ def test_waiving_drops_what_an_earlier_attempt_recorded(frank: Actor) -> None:
     accepted = observation(pod("a"))
     whole = worker(accepted)
     MeteringWindow.objects.filter(start_at=HOUR).update(state="open", not_before=OLD)
-    [claimed] = claim_windows(worker="w", limit=1, window_ids=[window().id], at=OLD)
+    [claimed] = claim_windows(worker="w", limit=1, at=OLD)
     collect_window(claimed=claimed, source=whole.source, actor=whole.actor, at=OLD)
     assert UsageRecord.objects.exists()
     MeteringWindow.objects.filter(start_at=HOUR).update(state="gap")
 
-    release_gap(
+    decide_window(
         window_id=window().id, decision=GapPolicy.WAIVE, note="Outage.", actor=frank, at=OLD
     )
 
@@ -115,7 +118,7 @@ def test_a_quarantined_window_that_was_never_asked_about_can_be_waived(frank: Ac
         cluster=make_cluster(), start_at=HOUR, not_before=OLD, state="quarantined"
     )
 
-    release_gap(window_id=made.id, decision=GapPolicy.WAIVE, note="Broken.", actor=frank, at=OLD)
+    decide_window(window_id=made.id, decision=GapPolicy.WAIVE, note="Broken.", actor=frank, at=OLD)
     meter_due(worker=worker(), at=HOUR)
 
     assert (window().state, window().as_of) == ("sealed", OLD)
@@ -141,7 +144,7 @@ def test_a_quarantine_is_an_exception_until_it_is_decided_on_or_metered(
         retry_window(window_id=window().id, actor=frank, at=OLD)
         assert MeteringException.objects.get().state == ExceptionState.OPEN
     else:
-        release_gap(window_id=window().id, decision=decision, note="Why.", actor=frank, at=OLD)
+        decide_window(window_id=window().id, decision=decision, note="Why.", actor=frank, at=OLD)
         assert MeteringException.objects.get().resolution == "Why."
     assert not window().accepts_low_coverage
     meter_due(worker=worker(), at=OLD)
@@ -156,11 +159,13 @@ def test_a_window_quarantined_again_is_an_open_exception_again(frank: Actor) -> 
         quarantine()
         found = MeteringException.objects.get()
         assert (found.state, found.resolved_by_id, found.resolution) == ("open", None, "")
-        release_gap(window_id=window().id, decision=GapPolicy.ACCEPT, note="x", actor=frank, at=OLD)
+        decide_window(
+            window_id=window().id, decision=GapPolicy.ACCEPT, note="x", actor=frank, at=OLD
+        )
 
 
 def test_metering_again_takes_an_acceptance_back(blinking: Worker, frank: Actor) -> None:
-    release_gap(window_id=window().id, decision=GapPolicy.ACCEPT, note="x", actor=frank, at=OLD)
+    decide_window(window_id=window().id, decision=GapPolicy.ACCEPT, note="x", actor=frank, at=OLD)
 
     retry_window(window_id=window().id, actor=frank, at=OLD)
     meter_due(worker=blinking, at=OLD)
@@ -171,26 +176,60 @@ def test_metering_again_takes_an_acceptance_back(blinking: Worker, frank: Actor)
 @pytest.mark.usefixtures("blinking")
 def test_a_decision_needs_a_reason(frank: Actor) -> None:
     with pytest.raises(NoteMissingError) as refusal:
-        release_gap(window_id=window().id, decision=GapPolicy.WAIVE, note=" ", actor=frank, at=OLD)
+        decide_window(
+            window_id=window().id, decision=GapPolicy.WAIVE, note=" ", actor=frank, at=OLD
+        )
 
     assert (refusal.value.code, refusal.value.field) == ("metering_note_missing", "note")
     assert window().state == "gap"
 
 
-@pytest.mark.parametrize("state", ["open", "collected", "reconciled"])
-def test_only_what_waits_is_decided_on(state: str, frank: Actor) -> None:
+@pytest.mark.parametrize(
+    ("state", "at", "refused"),
+    [
+        ("open", EARLY, WindowNotOverdueError),
+        ("collected", EARLY, WindowNotOverdueError),
+        ("reconciled", EARLY, WindowStateError),
+        ("reconciled", OLD, WindowStateError),
+    ],
+)
+def test_an_hour_is_decided_on_only_once_it_is_over_its_patience(
+    state: str, at: datetime, refused: type[DomainError], frank: Actor
+) -> None:
     made = MeteringWindow.objects.create(
         cluster=make_cluster(), start_at=HOUR, not_before=OLD, state=state
     )
 
-    with pytest.raises(WindowStateError) as refusal:
-        release_gap(
-            window_id=made.id, decision=GapPolicy.ACCEPT, note="Why not.", actor=frank, at=OLD
+    with pytest.raises(refused) as refusal:
+        decide_window(
+            window_id=made.id, decision=GapPolicy.ACCEPT, note="Why not.", actor=frank, at=at
         )
 
-    assert refusal.value.facts == {"state": state}
+    assert refusal.value.facts["state"] == state
     assert window().state == state
     assert not AuditEntry.objects.exists()
+
+
+@pytest.mark.parametrize("state", ["open", "collecting", "collected"])
+@pytest.mark.parametrize("decision", ["accept", "waive"])
+def test_an_hour_over_its_patience_is_decided_on_in_any_state_before_it_adds_up(
+    state: str, decision: str, frank: Actor
+) -> None:
+    made = MeteringWindow.objects.create(
+        cluster=make_cluster(),
+        start_at=HOUR,
+        not_before=OLD,
+        state=state,
+        lease_until=OLD if state == "collecting" else None,
+    )
+
+    decide_window(
+        window_id=made.id, decision=GapPolicy(decision), note="Gone.", actor=frank, at=OLD
+    )
+
+    after = "reconciled" if decision == "waive" else "open"
+    assert (window().state, window().gap_policy, window().lease_until) == (after, decision, None)
+    assert not window().accepts_low_coverage
 
 
 @pytest.mark.parametrize("state", ["open", "collected", "reconciled", "gap", "quarantined"])
@@ -230,7 +269,9 @@ def test_a_sealed_window_is_metered_and_decided_no_more(frank: Actor) -> None:
     with pytest.raises(WindowSealedError):
         retry_window(window_id=window().id, actor=frank, at=OLD)
     with pytest.raises(WindowSealedError):
-        release_gap(window_id=window().id, decision=GapPolicy.WAIVE, note="x", actor=frank, at=OLD)
+        decide_window(
+            window_id=window().id, decision=GapPolicy.WAIVE, note="x", actor=frank, at=OLD
+        )
 
     assert window().state == "sealed"
 

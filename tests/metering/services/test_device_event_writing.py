@@ -1,4 +1,4 @@
-"""Writing device events with their window: once, continued over hours, ended by people."""
+"""Writing device events with their hour's figures: once, over several hours, ended by people."""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -11,6 +11,7 @@ from metering.domain.device_tables import HEALTH_STATUS, XID_ERRORS
 from metering.domain.errors import DeviceEventEndedError, NoteMissingError
 from metering.models import DeviceEvent
 from metering.protocols.health import HealthObservation, HealthRun, HealthSignal
+from metering.services.device_collection import collect_due_devices
 from metering.services.device_events import end_device_event
 from metering.services.sweeping import meter_due
 from tests.builders import bind, make_cluster, make_organization, make_project, make_user
@@ -65,7 +66,9 @@ def meter(*hours: HealthObservation) -> None:
         )
         for number, health in enumerate(hours)
     ]
-    meter_due(worker=worker(*seen), at=moment(len(hours) * 3600 + LATER))
+    metering, at = worker(*seen), moment(len(hours) * 3600 + LATER)
+    meter_due(worker=metering, at=at)
+    collect_due_devices(worker=metering, at=at)
 
 
 def test_an_xid_is_written_with_its_window_and_its_evidence() -> None:

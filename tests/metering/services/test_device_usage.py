@@ -1,18 +1,19 @@
-"""Device usage: written with its window, replaced with it, frozen by its seal."""
+"""Device usage: written after its window is sealed, frozen by a seal of its own."""
 
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
 from django.db.utils import DatabaseError
-from django.test.utils import CaptureQueriesContext
 
-from metering.models import DeviceUsage, MeteringWindow, UsageRecord
+from metering.models import DeviceUsage, DeviceWindow, MeteringWindow, UsageActivity, UsageRecord
 from metering.protocols import DeviceObservation, EnergyObservation, Observation
+from metering.services.device_collection import DeviceSweep, collect_due_devices
 from metering.services.sealing import seal_window
 from tenants.models import Project
-from tests.metering.collecting import DUE, claim, collect
+from tests.metering.collecting import DUE, claim, collect, measure
 from tests.metering.seen import (
     ACTOR,
     MIXED_H100,
@@ -22,6 +23,7 @@ from tests.metering.seen import (
     node,
     observation,
     pod,
+    worker,
 )
 
 pytestmark = pytest.mark.usefixtures("project")
@@ -33,6 +35,10 @@ SMUGGLED = (
     " SELECT window_id, window_start, cluster_id, node, 'smuggled', model, instance_id,"
     " instance_profile, 'idle', '', '', '', '', '', '', '', '', begin_at, end_at, seconds,"
     " false FROM metering_deviceusage"
+)
+SMUGGLED_ACTIVITY = (
+    "INSERT INTO metering_usageactivity (window_id, window_start, pod_uid, resource)"
+    " SELECT window_id, window_start, 'smuggled', resource FROM metering_usageactivity"
 )
 
 
@@ -104,7 +110,7 @@ def test_a_whole_gpu_is_told_with_its_pod_and_project(project: Project) -> None:
         figure_samples={"sm_active": 120, "dram_active": 60, "memory": 30, "power": 240},
     )
 
-    collect(observation(pod("uid-1"), devices=(seen,)))
+    measure(observation(pod("uid-1"), devices=(seen,)))
 
     row = DeviceUsage.objects.get()
     assert (row.attribution, row.pod_uid, row.pod_name) == ("exclusive", "uid-1", "pod-uid-1")
@@ -120,13 +126,13 @@ def test_a_whole_gpu_is_told_with_its_pod_and_project(project: Project) -> None:
 
 
 def test_a_gpu_is_not_idle_while_a_pod_beside_it_waits_in_an_exception() -> None:
-    collect(observation(pod("a", namespace="stray"), devices=(device(namespace="", pod=""),)))
+    measure(observation(pod("a", namespace="stray"), devices=(device(namespace="", pod=""),)))
 
     assert rows() == [("GPU-1", "", "unattributed", "", 3600, 1_000_000)]
 
 
 def test_what_is_not_sampled_is_null_and_covered_by_nothing() -> None:
-    collect(observation(pod("uid-1"), devices=(device(busy_ratio=None, samples=0),)))
+    measure(observation(pod("uid-1"), devices=(device(busy_ratio=None, samples=0),)))
 
     row = DeviceUsage.objects.get()
     assert (row.busy_ratio, row.busy_coverage) == (None, Decimal(0))
@@ -136,23 +142,24 @@ def test_what_is_not_sampled_is_null_and_covered_by_nothing() -> None:
 
 
 def test_a_window_names_the_figures_that_nobody_exports() -> None:
-    collect(observation(pod("uid-1"), devices=(device(),), missing_figures=("sm_active",)))
+    measure(observation(pod("uid-1"), devices=(device(),), missing_figures=("sm_active",)))
 
-    assert MeteringWindow.objects.get().reconciliation == {"missing_figures": ["sm_active"]}
+    assert DeviceWindow.objects.get().missing_figures == ["sm_active"]
 
 
 def test_activity_in_doubt_is_told_as_such_and_nobody_is_accused() -> None:
     doubtful = device(busy_ratio=Decimal(0), is_busy_doubtful=True)
 
-    collect(observation(pod("uid-1"), devices=(doubtful,)))
+    measure(observation(pod("uid-1"), devices=(doubtful,)))
 
     row = DeviceUsage.objects.get()
     assert (row.is_busy_doubtful, row.busy_ratio) == (True, None)
-    assert UsageRecord.objects.get().busy_ratio is None
+    activity = UsageActivity.objects.get()
+    assert (activity.busy_ratio, activity.energy_millijoules) == (None, 1_000_000)
 
 
 def test_instances_share_out_what_their_gpu_took() -> None:
-    collect(partitioned())
+    measure(partitioned())
 
     assert rows() == [
         ("GPU-1", "", "overhead", "", 3600, 36_000_000),
@@ -162,7 +169,7 @@ def test_instances_share_out_what_their_gpu_took() -> None:
     ]
     assert sum(int(str(row[-1])) for row in rows()) == 700_000_000
     records = UsageRecord.objects.order_by("pod_uid").values_list(
-        "busy_ratio", "energy_millijoules"
+        "activity__busy_ratio", "activity__energy_millijoules"
     )
     assert list(records) == [
         (Decimal("0.800000"), 444_000_000),
@@ -173,7 +180,7 @@ def test_instances_share_out_what_their_gpu_took() -> None:
 def test_energy_of_a_gpu_that_showed_nothing_else_is_passed_over() -> None:
     energy = EnergyObservation("GPU-9", "node-1", (moment(0), moment(3600)), (0, 100))
 
-    collect(observation(pod("uid-1"), devices=(device(),), energies=(energy,)))
+    measure(observation(pod("uid-1"), devices=(device(),), energies=(energy,)))
 
     assert rows() == [("GPU-1", "", "exclusive", "uid-1", 3600, 1_000_000)]
 
@@ -182,7 +189,7 @@ def test_energy_between_two_pods_is_overhead_beside_their_rows() -> None:
     marks = (moment(0), moment(600), moment(1200), moment(3600))
     energy = EnergyObservation("GPU-1", "node-1", marks, (0, 100, 150, 400))
 
-    collect(
+    measure(
         observation(
             pod("a"),
             pod("b"),
@@ -204,18 +211,18 @@ def test_energy_between_two_pods_is_overhead_beside_their_rows() -> None:
 def test_labels_too_long_for_the_table_do_not_stop_the_hour() -> None:
     odd = device("GPU-2", model="H" * 200, namespace="n" * 70, pod="p" * 300)
 
-    collected = collect(
+    swept = measure(
         observation(pod("uid-1"), devices=(device(), odd, device("G" * 65), device("GPU-3")))
     )
 
-    assert collected.state == "reconciled"
+    assert swept == DeviceSweep(sealed=1)
     assert [row[0] for row in rows()] == ["GPU-1", "GPU-2", "GPU-3"]
     kept = DeviceUsage.objects.get(uuid="GPU-2")
     assert (kept.model, kept.namespace, kept.pod_name) == ("H" * 128, "n" * 63, "p" * 253)
 
 
 def test_a_shared_gpu_is_told_as_a_whole_and_its_energy_goes_by_share_and_time() -> None:
-    collect(sliced(device(pod="pod-a", energy_millijoules=4_000_000)))
+    measure(sliced(device(pod="pod-a", energy_millijoules=4_000_000)))
 
     assert rows() == [("GPU-1", "", "shared", "", 3600, 4_000_000)]
     row = DeviceUsage.objects.get()
@@ -226,13 +233,13 @@ def test_a_shared_gpu_is_told_as_a_whole_and_its_energy_goes_by_share_and_time()
     )
     # A quarter of an hour's GPU and a quarter of half an hour's; the rest was nobody's.
     records = UsageRecord.objects.order_by("pod_uid").values_list(
-        "busy_ratio", "energy_millijoules"
+        "activity__busy_ratio", "activity__energy_millijoules"
     )
     assert list(records) == [(None, 1_000_000), (None, 500_000)]
 
 
 def test_the_shared_gpus_of_a_node_are_taken_together() -> None:
-    collect(
+    measure(
         sliced(
             device(pod="", namespace="", energy_millijoules=3_000_000),
             device("GPU-2", pod="", namespace="", energy_millijoules=1_000_000),
@@ -240,46 +247,28 @@ def test_the_shared_gpus_of_a_node_are_taken_together() -> None:
     )
 
     assert [row[2] for row in rows()] == ["shared", "shared"]
-    energies = UsageRecord.objects.order_by("pod_uid").values_list("energy_millijoules", flat=True)
+    energies = UsageRecord.objects.order_by("pod_uid").values_list(
+        "activity__energy_millijoules", flat=True
+    )
     assert list(energies) == [500_000, 250_000]
 
 
 def test_one_shared_gpu_of_unknown_energy_leaves_everybodys_unknown() -> None:
-    collect(sliced(device(), device("GPU-2", energy_millijoules=None)))
+    measure(sliced(device(), device("GPU-2", energy_millijoules=None)))
 
-    energies = UsageRecord.objects.values_list("energy_millijoules", flat=True)
+    energies = UsageRecord.objects.values_list("activity__energy_millijoules", flat=True)
     assert list(energies) == [None, None]
 
 
-def test_an_unsealed_windows_rows_are_replaced_whole() -> None:
-    collect(observation(pod("uid-1"), devices=(device(), device("GPU-2", pod="", namespace=""))))
+def test_an_attempt_that_starts_anew_replaces_what_was_written() -> None:
+    window_id = collect(observation(pod("uid-1"))).window_id
+    window = MeteringWindow.objects.get(pk=window_id)
+    DeviceUsage.objects.create(**row_of(window, uuid="GPU-left", end_at=moment(3600)))
+    seal_window(window_id=window_id, actor=ACTOR, at=DUE)
 
-    collect(observation(pod("uid-1"), devices=(device("GPU-3"),)))
+    collect_due_devices(worker=worker(observation(devices=(device("GPU-3"),))), at=DUE)
 
     assert [row[0] for row in rows()] == ["GPU-3"]
-
-
-def test_statements_do_not_grow_with_devices() -> None:
-    collect(observation(pod("uid-1")))
-    few = statements(observation(pod("uid-1"), devices=(device(),)))
-
-    many = statements(
-        observation(
-            pod("uid-1"),
-            devices=tuple(device(f"GPU-{n}", pod="", namespace="") for n in range(50)),
-        )
-    )
-
-    assert DeviceUsage.objects.count() == 50
-    assert many == few
-
-
-def statements(seen: Observation) -> int:
-    with CaptureQueriesContext(
-        connection,
-    ) as captured:
-        collect(seen)
-    return len(captured)
 
 
 @pytest.mark.parametrize(
@@ -289,36 +278,46 @@ def statements(seen: Observation) -> int:
         "DELETE FROM metering_deviceusage",
         "TRUNCATE metering_deviceusage",
         SMUGGLED,
+        "UPDATE metering_usageactivity SET busy_ratio = 1",
+        "DELETE FROM metering_usageactivity",
+        "TRUNCATE metering_usageactivity",
+        SMUGGLED_ACTIVITY,
+        "UPDATE metering_devicewindow SET state = 'due', sealed_at = NULL",
+        "UPDATE metering_devicewindow SET row_digest = ''",
+        "DELETE FROM metering_devicewindow",
+        "TRUNCATE metering_devicewindow",
     ],
-    ids=["update", "delete", "truncate", "insert"],
 )
-def test_a_sealed_windows_rows_are_frozen(change: str) -> None:
-    collect(observation(pod("uid-1"), devices=(device(),)))
-    window = MeteringWindow.objects.get()
-    seal_window(window_id=window.pk, actor=ACTOR, at=DUE)
-    before = rows()
+def test_sealed_device_figures_are_frozen(change: str) -> None:
+    measure(observation(pod("uid-1"), devices=(device(),)))
+    before = rows(), list(UsageActivity.objects.values()), list(DeviceWindow.objects.values())
 
     with pytest.raises(DatabaseError), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(change)
 
-    assert rows() == before
+    after = rows(), list(UsageActivity.objects.values()), list(DeviceWindow.objects.values())
+    assert after == before
 
 
 def test_a_row_must_lie_inside_its_window() -> None:
-    window_id = claim().id
-    window = MeteringWindow.objects.get(pk=window_id)
+    window = MeteringWindow.objects.get(pk=claim().id)
 
-    with pytest.raises(DatabaseError, match="does not take GPU-9"), transaction.atomic():
-        DeviceUsage.objects.create(
-            window=window,
-            window_start=window.start_at,
-            cluster=window.cluster,
-            node="node-1",
-            uuid="GPU-9",
-            attribution="idle",
-            begin_at=moment(0),
-            end_at=moment(3601),
-            seconds=3601,
-        )
+    with pytest.raises(DatabaseError, match="do not take GPU-9"), transaction.atomic():
+        DeviceUsage.objects.create(**row_of(window, uuid="GPU-9", end_at=moment(3601)))
 
     assert rows() == []
+
+
+def row_of(window: MeteringWindow, *, uuid: str, end_at: datetime) -> dict[str, Any]:
+    """Return an idle device from the start of a window."""
+    return {
+        "window": window,
+        "window_start": window.start_at,
+        "cluster": window.cluster,
+        "node": "node-1",
+        "uuid": uuid,
+        "attribution": "idle",
+        "begin_at": moment(0),
+        "end_at": end_at,
+        "seconds": (end_at - moment(0)) // timedelta(seconds=1),
+    }

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from decimal import Decimal
+from hashlib import sha256
 
 import pytest
 from django.db import connection
@@ -70,14 +70,6 @@ def test_a_source_that_does_not_answer_makes_the_window_due_later_and_tells_so()
         observation(expected_ticks=0),
         observation(ticks=tuple(reversed(ticks()))),
         observation(pod("a"), pod("a")),
-        observation(pod("")),
-        observation(pod("a", name="n" * 254)),
-        observation(nodes=(node(covered_seconds=-1),)),
-        observation(nodes=(node(allocatable={"nvidia_com_gpu": -1}),)),
-        observation(devices=(device(busy_ratio=Decimal("NaN")),)),
-        observation(devices=(device(busy_ratio=Decimal("1.1")),)),
-        observation(devices=(device(energy_millijoules=-1),)),
-        observation(devices=(device(samples=-1),)),
     ],
 )
 def test_an_answer_that_cannot_be_believed_is_a_failed_attempt(broken: Observation) -> None:
@@ -86,6 +78,28 @@ def test_an_answer_that_cannot_be_believed_is_a_failed_attempt(broken: Observati
     [found] = MeteringException.objects.all()
     assert (found.kind, found.details) == ("source_unavailable", {"reason": "bad_sample"})
     assert usage() == []
+
+
+@pytest.mark.parametrize(
+    ("broken", "subject", "held"),
+    [
+        (observation(pod(""), pod("a")), f"{sha256(b'').hexdigest()} nvidia_com_gpu", 3600),
+        (observation(pod("b", name="n" * 254), pod("a")), "b nvidia_com_gpu", 3600),
+        (observation(pod("a"), nodes=(node(), node("bad", covered_seconds=-1))), "bad", 0),
+        (
+            observation(pod("a"), nodes=(node(), node("bad", allocatable={"nvidia_com_gpu": -1}))),
+            "bad",
+            0,
+        ),
+    ],
+)
+def test_a_pod_or_node_that_cannot_be_stored_is_an_exception_of_its_own(
+    broken: Observation, subject: str, held: int
+) -> None:
+    assert collect(broken).state is WindowState.RECONCILED
+
+    assert exceptions() == [("inconsistent_metrics", subject, held)]
+    assert [row[0] for row in usage()] == ["a"]
 
 
 def test_an_answer_about_another_hour_is_a_mistake_of_the_source() -> None:
@@ -105,7 +119,13 @@ def test_low_coverage_is_retried_then_becomes_a_gap() -> None:
     assert usage() == []
     [found] = MeteringException.objects.all()
     assert (found.kind, found.state) == (ExceptionKind.LOW_COVERAGE, ExceptionState.OPEN)
-    assert found.details == {"expected": 120, "observed": 60, "coverage": "0.50000"}
+    assert found.details == {
+        "expected": 120,
+        "observed": 60,
+        "coverage": "0.50000",
+        "unobserved_seconds": 1777,
+        "unobserved_targets": "",
+    }
 
 
 def test_an_old_window_with_low_coverage_is_a_gap_at_once() -> None:
@@ -123,7 +143,7 @@ def test_a_window_whose_end_nobody_saw_is_never_posted() -> None:
 
     assert collect(observation(pod("a"), ticks=ticks(end=3590))).state is WindowState.OPEN
 
-    assert "none after it" in MeteringException.objects.get().summary
+    assert "No scrape took place after the hour." in MeteringException.objects.get().summary
     assert usage() == []
 
 
@@ -185,7 +205,7 @@ def test_an_overtaken_worker_cannot_report_a_failure_either() -> None:
 def test_the_number_of_statements_does_not_grow_with_the_pods() -> None:
     def seen(pods: int) -> Observation:
         return observation(
-            *(pod(f"{pods}-{index}") for index in range(pods)),
+            *(pod(f"uid-{index}") for index in range(pods)),
             pod("stray", namespace="stray"),
             nodes=(node(allocatable={"nvidia_com_gpu": 2000}),),
         )
@@ -201,5 +221,5 @@ def test_the_number_of_statements_does_not_grow_with_the_pods() -> None:
             collect_window(claimed=claimed, source=source, actor=ACTOR, at=DUE)
         counts.append(len(queries))
 
-    assert counts[0] == counts[1] == 17
+    assert counts[0] == counts[1] == 18
     assert UsageRecord.objects.count() == 1000

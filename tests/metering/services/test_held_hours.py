@@ -7,7 +7,7 @@ from metering.domain.exceptions import REMEDIES, ExceptionKind
 from metering.domain.policy import GapPolicy
 from metering.models import MeteringException, MeteringWindow, WindowRecheck
 from metering.services.catalogue import ensure_catalogue
-from metering.services.decisions import release_gap, retry_window
+from metering.services.decisions import decide_window, retry_window
 from metering.services.exceptions import resolve_exception
 from metering.services.rechecks import ask_recheck
 from metering.services.sweeping import Worker, meter_due
@@ -31,7 +31,7 @@ def held() -> Worker:
     """Return the worker of a sealed hour that a person held, since hardly any of it was seen."""
     metering = worker(observation(pod("a"), ticks=(moment(3607), moment(3637))))
     MeteringWindow.objects.update(state="gap")
-    release_gap(
+    decide_window(
         window_id=the_hour().pk,
         decision=GapPolicy.HOLD,
         note="Unclear.",

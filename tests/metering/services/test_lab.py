@@ -21,7 +21,7 @@ from metering.domain.window_state import WindowState
 from metering.models import MeteringException, MeteringWindow, UsageRecord
 from metering.protocols.watch import WatchedKind, WatchTarget
 from metering.services.collection import Collection, collect_window
-from metering.services.decisions import release_gap
+from metering.services.decisions import decide_window
 from metering.services.watching.events import ledger_events
 from metering.services.watching.heartbeats import beat
 from metering.services.watching.leases import Lease, take_lease
@@ -175,18 +175,10 @@ def test_what_the_watch_missed_comes_from_prometheus_with_a_flag(watching: Watch
     watching.relist()
     watching.follow(DUE)
 
-    for _ in range(6):
-        meter()
-    assert MeteringWindow.objects.get().state == "gap"
-    release_gap(
-        window_id=MeteringWindow.objects.get().pk,
-        decision=GapPolicy.ACCEPT,
-        note="The outage is known.",
-        actor=ACTOR,
-        at=DUE,
-    )
     assert meter().state is WindowState.RECONCILED
 
+    assert MeteringWindow.objects.get().unobserved_seconds == 0
+    assert kinds()[""] == ["single_source"]
     found = errors()
     assert set(found) <= {"u2a", "u3"}
     assert abs(found.get("u2a", 0)) <= 15
@@ -205,7 +197,9 @@ def test_what_nobody_saw_makes_the_hour_wait_and_is_bounded(watching: Watching) 
     assert window.state == "gap"
     assert kinds() == {"": ["low_coverage"]}
 
-    release_gap(window_id=window.pk, decision=GapPolicy.ACCEPT, note="Known.", actor=ACTOR, at=DUE)
+    decide_window(
+        window_id=window.pk, decision=GapPolicy.ACCEPT, note="Known.", actor=ACTOR, at=DUE
+    )
     meter()
 
     # Who lived in the hole alone left no trace; who died in it is billed to the last sight.

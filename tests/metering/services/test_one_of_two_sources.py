@@ -10,9 +10,9 @@ from metering.models import CapacityRecord, MeteringException, MeteringWindow, P
 from metering.protocols import Observation
 from metering.services.catalogue import ensure_catalogue
 from metering.services.collection import Collection, collect_window
-from metering.services.decisions import release_gap, retry_window
+from metering.services.decisions import decide_window, retry_window
 from tenants.models import Cluster, Project
-from tests.metering.collecting import DUE, claim, collect, exceptions, usage
+from tests.metering.collecting import DUE, claim, collect, decide_last_known, exceptions, usage
 from tests.metering.seen import (
     ACTOR,
     HOUR,
@@ -95,9 +95,9 @@ def test_a_silent_watch_is_waited_for_and_an_old_hour_becomes_a_gap(cluster: Clu
 
     assert states == [WindowState.OPEN] * 8
     assert exceptions() == [("low_coverage", "", 0)]
-    assert (
-        window().last_error
-        == "The watch saw 83.3\N{NO-BREAK SPACE}% of the hour, and nothing after it."
+    assert window().last_error == (
+        "600 s of this hour were not observed: 13:50:00 to 14:00:00 UTC. "
+        "The watch observed 83.3\N{NO-BREAK SPACE}% of the hour, and nothing after it."
     )
 
     late = collect_down(at=DUE + timedelta(days=2))
@@ -259,6 +259,8 @@ def test_an_hour_nobody_saw_waits_for_a_person(cluster: Cluster) -> None:
         "expected": 120,
         "observed": 60,
         "coverage": "0.50000",
+        "unobserved_seconds": 1177,
+        "unobserved_targets": "",
         "watch_coverage": "0.33333",
     }
     assert str(window().watch_coverage) == "0.33333"
@@ -276,7 +278,7 @@ def hole() -> Observation:
 def decide(decision: GapPolicy) -> None:
     for _ in range(6):
         collect(hole())
-    release_gap(window_id=window().id, decision=decision, note="Outage.", actor=ACTOR, at=DUE)
+    decide_window(window_id=window().id, decision=decision, note="Outage.", actor=ACTOR, at=DUE)
     claimed = claim()
     assert claimed.gap_policy is decision
     metering = worker(hole())
@@ -290,14 +292,14 @@ def test_accepted_it_bills_what_was_seen() -> None:
     assert exceptions() == [("uncertain_end", "died nvidia_com_gpu", 0)]
 
 
-def test_as_last_known_it_bills_until_the_first_evidence_after_the_hole() -> None:
+def test_as_last_known_it_bills_until_half_a_scrape_after_the_last_sample() -> None:
     decide(GapPolicy.LAST_KNOWN)
 
-    assert [(row[0], row[6]) for row in usage()] == [("born", 1600), ("died", 2407), ("kept", 3600)]
-    assert exceptions() == [("uncertain_end", "died nvidia_com_gpu", 0)]
-    found = MeteringException.objects.get(kind="uncertain_end")
-    assert found.details == {"pod": "pod-died", "slack_seconds": 1830}
-    assert found.summary.endswith("may have ended up to 1830 s before.")
+    assert [(row[0], row[6]) for row in usage()] == [("born", 1600), ("died", 592), ("kept", 3600)]
+    found = MeteringException.objects.get(state="open")
+    assert (found.kind, found.subject) == ("uncertain_end", "died nvidia_com_gpu")
+    assert found.details == {"pod": "pod-died", "slack_seconds": 1815}
+    assert found.summary.endswith("may have ended up to 1815 s later.")
     assert window().reconciliation == {"gap_policy": "last_known"}
 
 
@@ -307,11 +309,11 @@ def test_held_it_bills_nothing_and_keeps_every_unit_second() -> None:
     assert usage() == []
     assert exceptions() == [
         ("held_hour", "born nvidia_com_gpu", 1600),
-        ("held_hour", "died nvidia_com_gpu", 2407),
+        ("held_hour", "died nvidia_com_gpu", 592),
         ("held_hour", "kept nvidia_com_gpu", 3600),
     ]
     capacity = CapacityRecord.objects.get()
-    assert (capacity.billed_unit_seconds, capacity.held_unit_seconds) == (0, 7607)
+    assert (capacity.billed_unit_seconds, capacity.held_unit_seconds) == (0, 5792)
     assert (window().state, window().gap_policy) == ("reconciled", "hold")
 
 
@@ -323,41 +325,43 @@ def test_metering_again_forgets_the_decision() -> None:
     assert (window().gap_policy, window().accepts_low_coverage) == ("", False)
 
 
-def test_as_last_known_counts_what_the_ledger_had_open_before_the_hole(cluster: Cluster) -> None:
-    ledgered(cluster, "old", -600, source="prometheus", last_seen_at=moment(-23))
+def test_as_last_known_counts_what_the_ledger_knows_from_after_the_hole(cluster: Cluster) -> None:
+    ledgered(cluster, "gone", -600, source="prometheus", last_seen_at=moment(-23))
+    ledgered(cluster, "back", -600, source="prometheus", last_seen_at=moment(7200))
+    ledgered(cluster, "ended", -600, 1200, source="prometheus", last_seen_at=moment(7200))
     nothing = observation(ticks=(), nodes=())
-    for _ in range(6):
-        collect(nothing)
-    release_gap(window_id=window().id, decision=GapPolicy.LAST_KNOWN, note="x", actor=ACTOR, at=DUE)
+    assert {collect(nothing).state for _ in range(6)} == {WindowState.OPEN}
+    assert collect(nothing, at=DUE + timedelta(days=1)).state is WindowState.GAP
+    decide_last_known()
 
     assert collect(nothing).state is WindowState.RECONCILED
 
-    assert [(row[0], row[6]) for row in usage()] == [("old", 3600)]
+    assert [(row[0], row[6]) for row in usage()] == [("back", 3600), ("ended", 1200)]
+    assert PodAllocation.objects.get(pod_uid="gone").end_at is None
 
 
-def test_as_last_known_ends_with_the_first_scrape_that_did_not_see_it(cluster: Cluster) -> None:
-    ledgered(cluster, "old", -600, source="prometheus", last_seen_at=moment(-23))
+def test_as_last_known_ends_long_before_the_next_scrape(cluster: Cluster) -> None:
+    ledgered(cluster, "old", -600, source="prometheus", last_seen_at=moment(-8))
     late = observation(ticks=ticks(begin=1800))
-    for _ in range(6):
-        collect(late)
-    release_gap(window_id=window().id, decision=GapPolicy.LAST_KNOWN, note="x", actor=ACTOR, at=DUE)
-
+    decide_last_known(gap=late)
     collect(late)
-
-    assert [(row[0], row[6]) for row in usage()] == [("old", 1807)]
+    assert [(row[0], row[6]) for row in usage()] == [("old", 7)]
+    assert exceptions() == [("uncertain_end", "old nvidia_com_gpu", 0)]
+    assert PodAllocation.objects.get().end_at == moment(-8)
 
 
 def test_as_last_known_a_watched_hour_is_metered_without_any_source(cluster: Cluster) -> None:
     watched(cluster, until=600)
     ledgered(cluster, "a")
     ledgered(cluster, "b", -600, 600, end_kind="vanished_in_gap", end_slack_seconds=900)
-    for _ in range(6):
-        collect(observation(ticks=HALF))
-    release_gap(window_id=window().id, decision=GapPolicy.LAST_KNOWN, note="x", actor=ACTOR, at=DUE)
+    decide_last_known(gap=observation(ticks=HALF))
 
+    # It was decided on 60 scrapes; now there are none, and that is shown first.
+    assert collect_down().state is WindowState.GAP
+    decide_last_known()
     assert collect_down().state is WindowState.RECONCILED
 
-    assert [(row[0], row[6]) for row in usage()] == [("a", 3600), ("b", 1500)]
+    assert [(row[0], row[6]) for row in usage()] == [("a", 615), ("b", 615)]
 
 
 # ---------------------------------------------------------------- by the settings

@@ -1,5 +1,7 @@
 """What two sources dispute stays off a sealed hour's bill until both agree or a person decides."""
 
+from datetime import timedelta
+
 import pytest
 
 from metering.domain.reconciliation import Side
@@ -29,7 +31,16 @@ from tests.metering.rechecking import (
     seal_hour,
     sums,
 )
-from tests.metering.seen import ACTOR, HOUR, ended_pod, moment, pod, source_down, ticks
+from tests.metering.seen import (
+    ACTOR,
+    HOUR,
+    ReplayedSource,
+    ended_pod,
+    moment,
+    pod,
+    source_down,
+    ticks,
+)
 from tests.metering.watched import ledgered, offered, watched
 
 OPEN_DISPUTE = [("differs", "a nvidia_com_gpu", 1800, "open")]
@@ -93,9 +104,11 @@ def test_a_dispute_is_not_billed_because_prometheus_lost_the_pod(disputed: Worke
 
 
 def test_a_source_that_stays_away_is_waited_for_until_nobody_can_tell(disputed: Worker) -> None:
+    assert isinstance(disputed.source, ReplayedSource)
+    disputed.source.remembers = timedelta(days=15)
     with source_down(disputed):
         recheck(disputed)
-        swept = recheck(disputed, hours_later(15 * 24))
+        swept = recheck(disputed, hours_later(16 * 24))
 
     assert swept.done == 1
     assert WindowRecheck.objects.get(state="lapsed").last_error == LAPSED_SENTENCE

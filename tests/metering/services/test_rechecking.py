@@ -1,6 +1,7 @@
 """What sources tell late of a sealed hour is added as signed records; what they forget is not."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -14,6 +15,7 @@ from metering.models import (
     UsageRecord,
     WindowRecheck,
 )
+from metering.protocols import Observation
 from metering.services.recheck_sweeping import RecheckSweep
 from tenants.models import AuditEntry, Project
 from tenants.selectors.crashes import crashes_by_event
@@ -30,8 +32,8 @@ from tests.metering.rechecking import (
     sums,
 )
 from tests.metering.seen import (
+    HOUR,
     ReplayedSource,
-    device,
     ended_pod,
     moment,
     node,
@@ -119,7 +121,7 @@ def test_a_pod_that_lasted_longer_than_billed_gets_the_rest() -> None:
 
     assert revisions() == [("a", 0, 600), ("a", 1, 900)]
     newest = UsageRecord.objects.get(revision=1)
-    assert (newest.seconds, newest.end_at, newest.energy_millijoules) == (1500, moment(1500), None)
+    assert (newest.seconds, newest.end_at) == (1500, moment(1500))
 
 
 def test_every_recheck_adds_only_what_is_new() -> None:
@@ -145,8 +147,9 @@ def test_a_pod_or_all_of_them_disappearing_takes_nothing_away() -> None:
 
     assert sums() == {"a": 3600, "b": 3600}
     assert corrections() == []
+    # Both were shown after the hour, so they are known to have lasted through it.
     found = [done.found["unseen"] for done in WindowRecheck.objects.order_by("pk")]
-    assert found == [1, 2]
+    assert found == [0, 0]
 
 
 def test_less_of_a_pod_without_a_proof_takes_nothing_away() -> None:
@@ -191,13 +194,28 @@ def test_a_source_that_does_not_answer_is_asked_again_later() -> None:
     assert sums() == {"a": 3600}
 
 
-def test_a_recheck_that_comes_too_late_for_the_sources_lapses() -> None:
+@pytest.mark.parametrize(
+    ("longest", "remembers", "left"),
+    [
+        (timedelta(days=15), None, observation(pod("a"), pod("late"))),
+        (timedelta(days=365), timedelta(days=15), observation(pod("a"), pod("late"))),
+        (timedelta(days=365), None, observation(ticks=())),
+    ],
+    ids=["by policy", "older than the retention", "nothing is left"],
+)
+def test_a_recheck_that_comes_too_late_for_the_sources_lapses(
+    longest: timedelta, remembers: timedelta | None, left: Observation
+) -> None:
     metering = seal_hour(pod("a"))
     with source_down(metering):
         recheck(metering)
-    learn(metering, pod("a"), pod("late"))
+    source = metering.source
+    assert isinstance(source, ReplayedSource)
+    source.remembers = remembers
+    source.seen[HOUR] = left
 
-    swept = recheck(metering, moment(15 * 86_400))
+    policy = replace(DEFAULT_POLICY, recheck_retention_seconds=int(longest.total_seconds()))
+    swept = recheck(metering, moment(16 * 86_400), policy=policy)
 
     assert swept == RecheckSweep(done=1)
     lapsed = WindowRecheck.objects.get()
@@ -206,6 +224,24 @@ def test_a_recheck_that_comes_too_late_for_the_sources_lapses() -> None:
         "The sources no longer tell of the hour.",
     )
     assert sums() == {"a": 3600}
+
+
+@pytest.mark.parametrize("remembers", [None, timedelta(days=90)])
+def test_an_hour_is_looked_at_again_as_far_back_as_its_source_remembers(
+    remembers: timedelta | None,
+) -> None:
+    metering = seal_hour(pod("a"))
+    with source_down(metering):
+        recheck(metering)
+    learn(metering, pod("a"), pod("late"))
+    source = metering.source
+    assert isinstance(source, ReplayedSource)
+    source.remembers = remembers
+
+    swept = recheck(metering, moment(60 * 86_400))
+
+    assert swept.corrections == 1
+    assert sums() == {"a": 3600, "late": 3600}
 
 
 def test_where_the_site_says_so_late_usage_waits_for_a_person() -> None:
@@ -277,16 +313,6 @@ def test_use_on_a_node_that_was_never_seen_raises_its_capacity() -> None:
         3600,
         3600,
     )
-
-
-def test_a_late_pod_brings_the_activity_of_its_devices() -> None:
-    metering = seal_hour(pod("a"))
-    learn(metering, pod("a"), pod("uid-1"), devices=(device(),))
-
-    recheck(metering)
-
-    late = UsageRecord.objects.get(pod_uid="uid-1")
-    assert (str(late.busy_ratio), late.energy_millijoules) == ("0.500000", 1_000_000)
 
 
 def test_a_window_collected_late_is_not_rechecked_for_times_it_has_seen() -> None:

@@ -27,7 +27,7 @@ from metering.services.accepting import accept_side
 from metering.services.catalogue import ensure_catalogue
 from metering.services.corrections import approve_correction
 from metering.services.exceptions import resolve_exception
-from metering.services.recheck_sweeping import RecheckSweep, recheck_one
+from metering.services.recheck_sweeping import RecheckSweep, recheck_next
 from metering.services.rechecks import ask_recheck, make_due_rechecks
 from metering.services.sweeping import meter_due
 from tenants.domain.actors import Actor, ActorKind
@@ -187,10 +187,10 @@ class TestAsking:
         )
         entry = AuditEntry.objects.get(action="metering:window:ask_recheck")
         assert (entry.object_id, entry.facts["reason"]) == (str(window.pk), "person")
-        swept = recheck_one(recheck_id=asked.pk, worker=metering, at=SOON)
+        swept = recheck_next(worker=metering, at=SOON)
         assert swept == RecheckSweep(done=1, corrections=1)
         assert sums() == {"a": 3600, "b": 3600}
-        assert recheck_one(recheck_id=asked.pk, worker=metering, at=SOON) == RecheckSweep()
+        assert recheck_next(worker=metering, at=SOON) is None
 
     def test_asked_twice_at_one_moment_is_asked_once(self) -> None:
         seal_hour(pod("a"))
@@ -239,7 +239,7 @@ class TestAsking:
                 window_id=window.pk,
                 reason=RecheckReason.PERSON,
                 actor=FRANK,
-                at=HOUR + timedelta(days=14),
+                at=HOUR + timedelta(days=365),
             )
 
         assert not WindowRecheck.objects.exists()

@@ -5,12 +5,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from metering.domain.policy import DEFAULT_POLICY
 from metering.models import CapacityRecord, MeteringWindow, PodAllocation, UsageRecord
 from metering.protocols import ClusterTarget, Observation
 from metering.selectors.due import sealable_window_ids
 from metering.services import sweeping
 from metering.services.sealing import seal_window
-from metering.services.sweeping import Sweep, Worker, meter_due, meter_one, seal_settled
+from metering.services.sweeping import Sweep, Worker, meter_due, meter_next, seal_settled
 from metering.services.windows import open_due_windows
 from tenants.selectors.crashes import crashes_by_event
 from tests.builders import bind, make_cluster, make_organization, make_project
@@ -100,8 +101,7 @@ def test_an_overtaken_worker_leaves_the_window_to_the_other() -> None:
     assert not UsageRecord.objects.exists()
 
 
-def test_progress_is_told_after_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeping, "BATCH", 2)
+def test_progress_is_reported_after_every_window() -> None:
     make_cluster(metered_from=HOUR)
     told: list[int] = []
 
@@ -111,24 +111,38 @@ def test_progress_is_told_after_every_batch(monkeypatch: pytest.MonkeyPatch) -> 
         progress=lambda sweep: told.append(sweep.sealed),
     )
 
-    assert told == [2, 4, 5]
+    assert told == [1, 2, 3, 4, 5]
 
 
 def test_a_sweep_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeping, "BATCH", 1)
-    monkeypatch.setattr(sweeping, "BATCHES_MAX", 2)
+    monkeypatch.setattr(sweeping, "WINDOWS_MAX", 2)
     make_cluster(metered_from=HOUR)
 
     assert meter_due(worker=worker(), at=DUE + timedelta(hours=4)).sealed == 2
 
 
-def test_one_window_is_metered_on_its_own() -> None:
+def test_the_oldest_due_window_is_metered_next_and_none_that_is_not_due() -> None:
     make_cluster(metered_from=HOUR)
     open_due_windows(at=DUE + timedelta(hours=1))
-    first, second = MeteringWindow.objects.order_by("start_at")
 
-    assert meter_one(window_id=second.id, worker=worker(), at=DUE) == Sweep()
-    assert meter_one(window_id=first.id, worker=worker(), at=DUE) == Sweep(sealed=1)
+    assert meter_next(worker=worker(), at=DUE) == Sweep(sealed=1)
+    assert meter_next(worker=worker(), at=DUE) is None
+
+    states = MeteringWindow.objects.order_by("start_at").values_list("state", flat=True)
+    assert list(states) == ["sealed", "open"]
+
+
+def test_windows_that_are_quarantined_keep_none_behind_them_waiting() -> None:
+    make_cluster(metered_from=HOUR)
+    open_due_windows(at=DUE + timedelta(hours=2))
+    deadly = MeteringWindow.objects.order_by("start_at").values_list("id", flat=True)[:2]
+    attempts = DEFAULT_POLICY.attempts_max
+    MeteringWindow.objects.filter(id__in=list(deadly)).update(attempt=attempts)
+
+    assert meter_next(worker=worker(), at=DUE + timedelta(hours=2)) == Sweep(sealed=1)
+
+    states = MeteringWindow.objects.order_by("start_at").values_list("state", flat=True)
+    assert list(states) == ["quarantined", "quarantined", "sealed"]
 
 
 def test_a_window_somebody_else_sealed_meanwhile_is_passed_over(

@@ -396,4 +396,4 @@ def test_ticks_of_a_hole_explain_what_was_not_scraped(cluster: Cluster) -> None:
     collect(observation(ticks=holed))
 
     assert [(row[0], row[5]) for row in usage()] == [("a", 100)]
-    assert [kind for kind, _, _ in exceptions()] == ["single_source"]
+    assert exceptions() == []

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from metering.protocols import Observation
+from metering.protocols import DeviceFigures, Observation
 from metering.services.collection import collect_window
 from metering.services.undisturbed import undisturbed
 from tenants.domain.errors import SourceUnavailableError
@@ -31,6 +31,13 @@ class Watching:
     def observe(self, *_: object, **__: object) -> Observation:
         """See nothing."""
         self.searched.append(gc.isenabled())
+        raise SourceUnavailableError("There is nothing to see.", reason="unreachable")
+
+    def memory(self, *_: object) -> None:
+        """Say nothing of what is kept."""
+
+    def observe_devices(self, *_: object, **__: object) -> DeviceFigures:
+        """See nothing of devices either."""
         raise SourceUnavailableError("There is nothing to see.", reason="unreachable")
 
 

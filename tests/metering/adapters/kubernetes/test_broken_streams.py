@@ -18,6 +18,7 @@ from metering.protocols.watch import (
     WatchEvent,
     WatchExpiredError,
 )
+from metering.services.watching.sights import sight_of
 from tenants.domain.errors import SourceUnavailableError
 from tests.metering.adapters.kubernetes.canned import (
     GPU,
@@ -132,12 +133,6 @@ BROKEN = {
         Answer((FIRST, json.dumps({"object": pod()}).encode() + b"\n")), "bad_answer"
     ),
     "an unknown type": Broken(Answer((FIRST, event("RENAMED"))), "bad_answer"),
-    "containers that are no list": Broken(
-        Answer((FIRST, event("ADDED", pod(containers="main")))), "bad_answer"
-    ),
-    "a container that is no object": Broken(
-        Answer((FIRST, event("ADDED", pod(containers=["main"])))), "bad_answer"
-    ),
     "a bookmark without a version": Broken(
         Answer((FIRST, event("BOOKMARK", {"kind": "Pod", "metadata": {}}))), "bad_answer"
     ),
@@ -192,6 +187,30 @@ def test_a_broken_stream_is_refused_after_what_came_before_the_fault(told: Told,
     assert [one.state and one.state.uid for one in found] == ["uid-1"] * broken.events_before
     assert "sesame" not in str(refusal)
     assert "Sign in" not in str(refusal)
+
+
+@pytest.mark.parametrize(
+    ("containers", "why"),
+    [("main", "spec.containers is not a list."), (["main"], "spec.containers is not an object.")],
+)
+def test_a_pod_that_cannot_be_read_does_not_stop_the_stream(
+    told: Told, containers: object, why: str
+) -> None:
+    unreadable = event("MODIFIED", pod("uid-2", version="12", containers=containers))
+    told.answers = [Answer((FIRST, unreadable, event("MODIFIED", pod("uid-3", version="13"))))]
+
+    found, refusal = read(told)
+
+    assert refusal is None
+    states = [one.state for one in found if isinstance(one.state, PodState)]
+    assert [(one.uid, one.defects) for one in states] == [
+        ("uid-1", ()),
+        ("uid-2", (f"Its object cannot be read: {why}",)),
+        ("uid-3", ()),
+    ]
+    sight = sight_of(states[1], told_at=NOW, is_list=True)
+    assert sight is not None
+    assert (sight.uid, sight.gone_at, sight.alive_at) == ("uid-2", None, NOW)
 
 
 @pytest.mark.parametrize(("name", "seconds"), [("429", 9), ("an error of 429", 7), ("500", 0)])

@@ -1,7 +1,7 @@
 """A server on 127.0.0.1 that answers as a Prometheus might, well or badly; and rows to answer with.
 
-It understands no PromQL: it tells the six queries of the source apart by their shape, and keeps
-what it was asked.
+It understands no PromQL: it tells the queries of the source apart by their shape, and keeps what it
+was asked.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from metering.adapters.prometheus import PrometheusUsageSource
-from metering.protocols import ClusterTarget, Observation
+from metering.protocols import ClusterTarget, DeviceFigures, Observation
 
 HOUR = datetime(2026, 10, 1, 10, tzinfo=UTC)
 START = int(HOUR.timestamp())
@@ -34,6 +34,12 @@ DCGM = {
     "pod": "nvidia-dcgm-exporter-7hx2p",
     "container": "nvidia-dcgm-exporter",
 }
+ASKED_AFTER: dict[str, datetime] = {
+    "start_at": HOUR,
+    "end_at": HOUR + timedelta(hours=1),
+    "as_of": HOUR + timedelta(hours=2),
+}
+"""The hour as it is asked about, an hour after its end."""
 Row = dict[str, Any]
 
 
@@ -80,14 +86,22 @@ class Reply:
 
 @dataclass
 class World:
-    """What the six queries answer: rows, or a Reply in the place of the whole answer."""
+    """What the queries answer: rows, or a Reply in the place of the whole answer."""
 
     sights: list[Row] | Reply = field(default_factory=list)
     facts: list[Row] | Reply = field(default_factory=list)
+    exporters: list[Row] | Reply = field(default_factory=list)
     devices: list[Row] | Reply = field(default_factory=list)
     figures: list[Row] | Reply = field(default_factory=list)
     details: list[Row] | Reply = field(default_factory=list)
     health: list[Row] | Reply = field(default_factory=list)
+    counts: list[Row] | Reply | None = None
+    """None counts the rows of the others."""
+    targets: list[Row] | Reply = field(default_factory=list)
+    """Of the last day; a row that counts them is added."""
+    handovers: list[Row] | Reply = field(default_factory=list)
+    device_series: int = 0
+    """What Prometheus counts of devices' series."""
     asked: list[dict[str, str]] = field(default_factory=list)
     heard: list[dict[str, str]] = field(default_factory=list)
     """Headers of each query."""
@@ -95,14 +109,15 @@ class World:
     def reply(self, parameters: dict[str, str]) -> Reply:
         """Answer one query and remember it."""
         self.asked.append(parameters)
-        found, kind = self._find(parameters["query"])
+        query = parameters["query"]
+        found, kind = self._prove(query) if "count" in query else self._find(query)
         if isinstance(found, Reply):
             return found
         return Reply(json.dumps(answer(found, kind)).encode())
 
     def _find(self, query: str) -> tuple[list[Row] | Reply, str]:
         if "last_over_time" in query:
-            return self.facts, "vector"
+            return self.exporters if "on (job,instance)" in query else self.facts, "vector"
         if "> 0" in query:
             return self.health, "matrix"
         if "DCGM_FI_DEV_FB_USED" in query:
@@ -110,8 +125,46 @@ class World:
         if "DCGM" in query:
             return self.devices, "matrix"
         if "phase=" in query:
-            return self.details, "matrix"
+            return _rows_named_in(query, self.details), "matrix"
         return self.sights, "matrix"
+
+    def _prove(self, query: str) -> tuple[list[Row] | Reply, str]:
+        """Answer one of the queries that show whether all of it was there."""
+        if " offset " in query:
+            return self.handovers, "vector"
+        if "timestamp(" in query:
+            found = self.targets
+            rows = _rows_in(found)
+            counted = {"metric": {"answer": "targets"}, "value": [ASKED, str(rows)]}
+            return [*found, counted] if isinstance(found, list) else found, "vector"
+        return self._count(query), "vector"
+
+    def _count(self, query: str) -> list[Row] | Reply:
+        answers = {"sights": self.sights, "facts": self.facts, "details": self.details}
+        if query.startswith("count("):
+            return [last("", {}, str(self.device_series))]
+        rows = [
+            {"metric": {"answer": name}, "value": [ASKED, str(_rows_in(found))]}
+            for name, found in answers.items()
+            if f'"{name}"' in query
+        ]
+        return rows if self.counts is None else self.counts
+
+
+def _rows_named_in(query: str, found: list[Row] | Reply) -> list[Row] | Reply:
+    """Return the rows of the metrics that a query names."""
+    if isinstance(found, Reply):
+        return found
+    return [row for row in found if row["metric"]["__name__"] in query]
+
+
+def _rows_in(found: list[Row] | Reply) -> int:
+    if isinstance(found, list):
+        return len(found)
+    try:
+        return len(json.loads(found.body)["data"]["result"])
+    except (ValueError, KeyError, TypeError):
+        return 0
 
 
 @contextmanager
@@ -159,12 +212,13 @@ def serving(world: World) -> Iterator[str]:
 def observe(world: World, **target: Any) -> Observation:  # noqa: ANN401 - Any field.
     """Return what the source makes of a world, for one hour at a scrape of 60 s."""
     with serving(world) as url:
-        return PrometheusUsageSource().observe(
-            target_of(url, **target),
-            start_at=HOUR,
-            end_at=HOUR + timedelta(hours=1),
-            as_of=HOUR + timedelta(hours=2),
-        )
+        return PrometheusUsageSource().observe(target_of(url, **target), **ASKED_AFTER)
+
+
+def observe_devices(world: World, **target: Any) -> DeviceFigures:  # noqa: ANN401 - As above.
+    """Return what the source makes of a world's devices, for the same hour."""
+    with serving(world) as url:
+        return PrometheusUsageSource().observe_devices(target_of(url, **target), **ASKED_AFTER)
 
 
 def target_of(url: str, **target: Any) -> ClusterTarget:  # noqa: ANN401 - Any field.

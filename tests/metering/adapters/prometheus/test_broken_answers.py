@@ -1,4 +1,7 @@
-"""A corpus of broken answers: each is refused with a stable reason, and nothing is concluded."""
+"""A corpus of broken answers: each is refused with a stable reason, and nothing is concluded.
+
+What is wrong with a single pod refuses that pod alone, beside them.
+"""
 
 import json
 from collections.abc import Callable
@@ -156,40 +159,8 @@ BROKEN: dict[str, tuple[Callable[[], World], str]] = {
         "bad_sample",
     ),
     "time twice": (lambda: sights(request(POD, times=[START, START])), "bad_sample"),
-    "units NaN": (lambda: valued("NaN"), "bad_sample"),
-    "units infinite": (lambda: valued("+Inf"), "bad_sample"),
-    "units negative": (lambda: valued("-1"), "bad_sample"),
-    "units a fraction": (lambda: valued("0.5"), "bad_sample"),
-    "units absurd": (lambda: valued("1e+18"), "bad_sample"),
-    "units beyond all numbers": (lambda: valued("1e999999999"), "bad_sample"),
-    "units no number": (lambda: valued("one"), "bad_sample"),
-    "units empty": (lambda: valued(""), "bad_sample"),
     "up is two": (lambda: sights(up(value="2")), "bad_sample"),
     "up is NaN": (lambda: sights(up(value="NaN")), "bad_sample"),
-    "copies disagree about a request": (
-        lambda: sights(request(POD, "1"), request({**POD, "replica": "b"}, "2")),
-        "conflicting_series",
-    ),
-    "a request changes": (
-        lambda: sights(request(POD, "1", times=[START]), request(POD, "2", times=[START + 60])),
-        "conflicting_series",
-    ),
-    "one uid has two names": (
-        lambda: sights(request(POD), request(identity("other-0"))),
-        "conflicting_series",
-    ),
-    "one pod on two nodes": (
-        lambda: facts(last("kube_pod_info", {**POD, "node": "gpu-h100-02"})),
-        "conflicting_series",
-    ),
-    "bound at two times": (
-        lambda: facts(last("kube_pod_status_scheduled_time", POD, str(START))),
-        "conflicting_series",
-    ),
-    "bound before 2000": (lambda: scheduled("0"), "bad_sample"),
-    "bound in the future": (lambda: scheduled(str(ASKED + 301)), "bad_sample"),
-    "bound in milliseconds": (lambda: scheduled(str(START * 1000)), "bad_sample"),
-    "bound at NaN": (lambda: scheduled("NaN"), "bad_sample"),
     "requests but no up": (lambda: World(sights=[request(POD)]), "no_coverage_clock"),
     "requests but nothing of the pod": (
         lambda: World(sights=[up(), request(POD)]),
@@ -199,18 +170,54 @@ BROKEN: dict[str, tuple[Callable[[], World], str]] = {
         lambda: World(sights=[up(), request(POD)], facts=facts_of(POD, scheduled=None)),
         "incomplete_answer",
     ),
+}
+
+DEFECTIVE: dict[str, tuple[Callable[[], World], str]] = {
+    "units NaN": (lambda: valued("NaN"), "cannot be 'NaN'"),
+    "units infinite": (lambda: valued("+Inf"), "cannot be '+Inf'"),
+    "units negative": (lambda: valued("-1"), "cannot be '-1'"),
+    "units a fraction": (lambda: valued("0.5"), "cannot be '0.5'"),
+    "units absurd": (lambda: valued("1e+18"), "cannot be '1e+18'"),
+    "units beyond all numbers": (lambda: valued("1e999999999"), "cannot be '1e999999999'"),
+    "units no number": (lambda: valued("one"), "cannot be 'one'"),
+    "units empty": (lambda: valued(""), "cannot be ''"),
+    "copies disagree about a request": (
+        lambda: sights(request(POD, "1"), request({**POD, "replica": "b"}, "2")),
+        "disagree about its request",
+    ),
+    "a request changes": (
+        lambda: sights(request(POD, "1", times=[START]), request(POD, "2", times=[START + 60])),
+        "disagree about its request",
+    ),
+    "one uid has two names": (
+        lambda: sights(request(POD), request(identity("other-0"))),
+        "disagree about its name",
+    ),
+    "one pod on two nodes": (
+        lambda: facts(last("kube_pod_info", {**POD, "node": "gpu-h100-02"})),
+        "disagree about its node",
+    ),
+    "bound at two times": (
+        lambda: facts(last("kube_pod_status_scheduled_time", POD, str(START))),
+        "disagree about its time of bind",
+    ),
+    "bound before 2000": (lambda: scheduled("0"), "time of bind cannot be '0'"),
+    "bound in the future": (lambda: scheduled(str(ASKED + 301)), "time of bind cannot be"),
+    "bound in milliseconds": (lambda: scheduled(str(START * 1000)), "time of bind cannot be"),
+    "bound at NaN": (lambda: scheduled("NaN"), "time of bind cannot be 'NaN'"),
     "terminal, and no sight of it": (
         lambda: facts(last("kube_pod_status_phase", {**POD, "phase": "Failed"})),
-        "incomplete_answer",
+        "no sample shows since when",
     ),
     "two owners, and no sight of either": (
         lambda: facts(
             last("kube_pod_labels", {**POD, "label_user": "alice"}),
             last("kube_pod_labels", {**POD, "label_user": "bob"}),
         ),
-        "incomplete_answer",
+        "disagree about its owner",
     ),
 }
+"""One pod contradicts itself or reports what cannot be; the answer is sound."""
 
 
 @pytest.mark.parametrize(("broken", "reason"), BROKEN.values(), ids=BROKEN)
@@ -220,6 +227,22 @@ def test_a_broken_answer_is_refused(broken: Callable[[], World], reason: str) ->
 
     assert refusal.value.reason == reason
     assert "secret" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(("defective", "sentence"), DEFECTIVE.values(), ids=DEFECTIVE)
+def test_one_pod_that_cannot_be_believed_is_told_apart_from_the_others(
+    defective: Callable[[], World], sentence: str
+) -> None:
+    world, good = defective(), identity("good", "good")
+    assert isinstance(world.sights, list)
+    assert isinstance(world.facts, list)
+    world.sights.append(request(good))
+    world.facts += facts_of(good)
+
+    bad, sound = observe(world, user_label="user").pods
+
+    assert (sound.uid, sound.defects, sound.is_end_known) == ("good", (), True)
+    assert sentence in " ".join(bad.defects)
 
 
 def test_samples_at_the_edges_are_inside() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.adapters.prometheus.clock import read_ticks
+from metering.adapters.prometheus.clock import Clock, read_clock
 from metering.adapters.prometheus.names import Names, names_of
 from metering.adapters.prometheus.samples import Series
 from metering.protocols import ClusterTarget
@@ -32,8 +32,11 @@ def pod(instance: str) -> Series:
 
 
 def ticks(*sights: Series) -> list[int]:
-    found = read_ticks(sights, NAMES, scrape_seconds=60)
-    return [int(one.timestamp()) for one in found]
+    return [int(one.timestamp()) for one in clock(*sights).ticks]
+
+
+def clock(*sights: Series) -> Clock:
+    return read_clock(sights, NAMES, scrape_seconds=60)
 
 
 def test_each_successful_scrape_is_a_tick() -> None:
@@ -60,14 +63,33 @@ def test_one_copy_of_prometheus_covers_for_the_other() -> None:
     assert ticks(*copies, pod(MAIN)) == [60, 120, 180]
 
 
-def test_one_shard_does_not_cover_for_the_other() -> None:
+def test_a_target_that_never_answered_takes_no_scrape_of_another_back() -> None:
+    assert ticks(up(MAIN, [60, 120]), up(TWIN, [60, 120], "0"), pod(MAIN)) == [60, 120]
+    assert ticks(up(MAIN, [60, 120]), up(TWIN, [60, 120], "0")) == [60, 120]
+
+
+def test_of_series_that_lost_their_instance_each_target_is_needed() -> None:
     shards = (up(MAIN, [60, 120, 180]), up(TWIN, [60, 180]), up(TWIN, [120], "0"))
 
-    assert ticks(*shards, pod(MAIN), pod(TWIN)) == [60, 180]
+    assert ticks(*shards, up(PORT, [60, 120, 180], "0"), pod("")) == [60, 180]
 
 
-def test_a_shard_that_never_answered_blinds_every_tick() -> None:
-    assert ticks(up(MAIN, [60, 120]), up(TWIN, [60, 120], "0"), pod(MAIN)) == []
+def test_each_target_has_its_own_scrapes_and_failures() -> None:
+    up_and_down = (up(MAIN, [60, 120, 180]), up(TWIN, [60, 180]), up(TWIN, [120], "0"))
+
+    main, port, twin = clock(*up_and_down, up(PORT, [60, 120], "0"), pod(MAIN), pod(TWIN)).targets
+
+    assert (main.name, len(main.ticks), main.failures, main.has_series) == (MAIN, 3, 0, True)
+    assert (port.name, len(port.ticks), port.failures, port.has_series) == (PORT, 0, 2, False)
+    assert (twin.name, len(twin.ticks), twin.failures, twin.has_series) == (TWIN, 2, 1, True)
+
+
+def test_a_failure_that_another_copy_of_prometheus_did_not_have_is_none() -> None:
+    copies = (up(MAIN, [120], "0", replica="a"), up(MAIN, [60, 125], replica="b"))
+
+    [target] = clock(*copies, pod(MAIN)).targets
+
+    assert target.failures == 0
 
 
 def test_another_port_of_the_exporter_proves_nothing() -> None:
@@ -110,16 +132,14 @@ def test_pods_without_a_clock_are_refused() -> None:
 def test_milliseconds_are_kept() -> None:
     sight = Series("up", {"instance": MAIN}, [1_790_848_800_123], ["1"])
 
-    assert read_ticks([sight], NAMES, scrape_seconds=60) == (
-        datetime(2026, 10, 1, 10, 0, 0, 123000, tzinfo=UTC),
-    )
+    assert clock(sight).ticks == (datetime(2026, 10, 1, 10, 0, 0, 123000, tzinfo=UTC),)
 
 
-@given(st.sets(st.integers(0, 600), max_size=40), st.sets(st.integers(0, 600), max_size=40))
+@given(st.sets(st.integers(0, 600), min_size=1), st.sets(st.integers(0, 600), max_size=40))
 def test_ticks_are_scrapes_in_order_apart_and_never_beside_a_failure(
     good: set[int], bad: set[int]
 ) -> None:
-    found = ticks(up(MAIN, sorted(good)), up(MAIN, sorted(bad - good), "0"), pod(MAIN))
+    found = ticks(up(MAIN, sorted(good)), up(MAIN, sorted(bad - good), "0"), pod(""))
 
     assert set(found) <= good
     assert all(later - earlier >= 45 for earlier, later in pairwise(found))

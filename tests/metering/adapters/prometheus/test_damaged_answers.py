@@ -3,7 +3,6 @@
 import copy
 import json
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,9 +12,9 @@ from hypothesis import strategies as st
 from metering.adapters.prometheus import PrometheusUsageSource
 from tenants.domain.errors import SourceUnavailableError
 from tests.metering.adapters.prometheus.canned import (
+    ASKED_AFTER,
     END,
     FIRST,
-    HOUR,
     Reply,
     World,
     answer,
@@ -42,7 +41,6 @@ SOURCE = PrometheusUsageSource()
 REASONS = {
     "bad_answer",
     "bad_sample",
-    "conflicting_series",
     "incomplete_answer",
     "no_coverage_clock",
     "partial_response",
@@ -61,6 +59,8 @@ def full_world() -> World:
         *facts_of(pod),
         last("kube_pod_labels", {**pod, "label_user": "alice"}),
         last("kube_pod_status_phase", phase),
+    ]
+    world.exporters = [
         last("up", {"pod": "exporter", "namespace": "gpu-operator", "job": "d", "instance": "e"}),
     ]
     world.details = [raw("kube_pod_status_phase", phase)]
@@ -108,22 +108,19 @@ def test_a_damaged_answer_is_refused_or_read(
 ) -> None:
     world, url = served
     sound = full_world()
-    kind = data.draw(st.sampled_from(["sights", "facts", "devices", "details"]))
-    whole = answer(getattr(sound, kind), "vector" if kind == "facts" else "matrix")
+    kind = data.draw(st.sampled_from(["sights", "facts", "exporters", "devices", "details"]))
+    whole = answer(getattr(sound, kind), "vector" if kind in {"facts", "exporters"} else "matrix")
     path = data.draw(st.sampled_from(list(places(whole))))
     broken = damaged(whole, path, data.draw(JUNK))
     vars(world).update(vars(sound))
     setattr(world, kind, Reply(json.dumps(broken).encode()))
 
     try:
-        observation = SOURCE.observe(
-            target_of(url, user_label="user"),
-            start_at=HOUR,
-            end_at=HOUR + timedelta(hours=1),
-            as_of=HOUR + timedelta(hours=2),
-        )
+        observation = SOURCE.observe(target_of(url, user_label="user"), **ASKED_AFTER)
+        figures = SOURCE.observe_devices(target_of(url), **ASKED_AFTER)
     except SourceUnavailableError as refusal:
         assert refusal.reason in REASONS  # noqa: PT017 - Either outcome is right.
     else:
         assert observation.evidence
-        assert all(one.units > 0 for pod in observation.pods for one in pod.requests)
+        assert figures.evidence
+        assert all(one.units > 0 or pod.defects for pod in observation.pods for one in pod.requests)

@@ -24,7 +24,7 @@ from tests.metering.adapters.prometheus.canned import (
     HOUR,
     START,
     World,
-    observe,
+    observe_devices,
     raw,
 )
 
@@ -146,7 +146,7 @@ def test_a_window_carries_health_with_its_evidence() -> None:
         health=[raw(XID_ERRORS, SICK, "95", [START + 600, START + 660])],
     )
 
-    seen = observe(world)
+    seen = observe_devices(world)
 
     assert seen.health.signals == (
         HealthSignal(

@@ -17,7 +17,6 @@ from metering.adapters.prometheus.nodes import (
 )
 from metering.adapters.prometheus.samples import Fact, Series
 from metering.protocols import ClusterTarget
-from tenants.domain.errors import SourceUnavailableError
 
 NAMES = names_of(ClusterTarget(slug="hopper"))
 HOUR = Hours(start=3_600_000, end=7_200_000, scrape=60_000)
@@ -42,12 +41,38 @@ def as_fact(series: Series) -> Fact:
     return Fact(series.metric, series.labels, "1")
 
 
-def test_a_node_offers_what_was_last_seen_inside_the_window() -> None:
-    before, inside, after = offer([3540], "4"), offer([3600, 7140], "8"), offer([7200], "2")
+def test_a_node_offers_the_most_that_was_seen_inside_the_window() -> None:
+    before, inside, after = offer([3540], "9"), offer([3600, 7140], "8"), offer([7200], "9")
 
     (node,) = read_nodes([after, before, inside], NO_LABELS, NAMES, HOUR)
 
     assert node.allocatable == {"nvidia_com_gpu": 8}
+
+
+def test_an_offer_that_changes_is_counted_for_as_long_as_it_held() -> None:
+    whole = offer(range(3540, 5400, 60), "8")
+    less = offer(range(5400, 7300, 60), "7")
+    one = whole._replace(times=[*whole.times, *less.times], values=[*whole.values, *less.values])
+
+    (node,) = read_nodes([one], NO_LABELS, NAMES, HOUR)
+
+    assert (node.allocatable, node.covered_seconds) == ({"nvidia_com_gpu": 8}, 3600)
+    assert node.offered_unit_seconds == {"nvidia_com_gpu": 8 * 1800 + 7 * 1800}
+
+
+@pytest.mark.parametrize(
+    ("step", "phase", "seconds"),
+    [(300, 0, 3600), (300, 299, 3600), (900, 0, 3600), (900, 899, 3600), (1200, 0, 3 * 60)],
+)
+def test_a_sample_holds_until_the_next_one_of_its_series(
+    step: int, phase: int, seconds: int
+) -> None:
+    times = range(3600 - 240 + phase, 7200 + 601, step)
+
+    (node,) = read_nodes([offer(times)], NO_LABELS, NAMES, HOUR)
+
+    assert node.covered_seconds == seconds
+    assert node.offered_unit_seconds == {}
 
 
 def test_copies_that_disagree_count_by_the_larger_one() -> None:
@@ -78,11 +103,13 @@ def test_a_node_that_offered_nothing_inside_is_left_out(series: Series) -> None:
     assert read_nodes([series], NO_LABELS, NAMES, HOUR) == ()
 
 
-def test_an_offer_that_cannot_be_believed_is_refused() -> None:
-    with pytest.raises(SourceUnavailableError) as refusal:
-        read_nodes([offer([3600], "NaN")], NO_LABELS, NAMES, HOUR)
+def test_an_offer_that_cannot_be_believed_is_a_defect_of_its_node() -> None:
+    series = [offer([3600], "NaN"), offer([3600], "8", node="b")]
 
-    assert refusal.value.reason == "bad_sample"
+    bad, good = read_nodes(series, NO_LABELS, NAMES, HOUR)
+
+    assert (bad.allocatable, bad.defects) == ({}, ("Its offer of nvidia_com_gpu cannot be 'NaN'.",))
+    assert (good.allocatable, good.defects) == ({"nvidia_com_gpu": 8}, ())
 
 
 def test_series_of_other_metrics_are_passed_over() -> None:

@@ -274,13 +274,28 @@ def test_an_older_exporter_without_priority_classes_disagrees_with_nobody() -> N
     assert pod.priority_class == "gpu-standard"
 
 
-def test_two_priority_classes_are_refused() -> None:
+def test_two_priority_classes_are_a_defect_of_their_pod() -> None:
     other = fact("kube_pod_info", node="n1", priority_class="gpu-low")
 
-    with pytest.raises(SourceUnavailableError) as refusal:
-        read([sight([-60])], [*bound(), other])
+    (pod,) = read([sight([-60])], [*bound(), other])
 
-    assert refusal.value.reason == "conflicting_series"
+    assert pod.defects == ("Its series disagree about its priority class: gpu-low, gpu-standard.",)
+
+
+@pytest.mark.parametrize(("missing", "is_refused"), [(1, False), (2, False), (3, True)])
+def test_an_answer_that_says_nothing_of_most_pods_is_refused(
+    missing: int, *, is_refused: bool
+) -> None:
+    pods = [who(f"u{number}") for number in range(4)]
+    facts = [row for pod in pods[missing:] for row in bound(pod)]
+
+    if is_refused:
+        with pytest.raises(SourceUnavailableError) as refusal:
+            read([sight([-60], pod=pod) for pod in pods], facts)
+        assert refusal.value.reason == "incomplete_answer"
+    else:
+        found = read([sight([-60], pod=pod) for pod in pods], facts)
+        assert [pod.is_end_known for pod in found] == [False] * missing + [True] * (4 - missing)
 
 
 def test_one_bound_pod_whose_time_is_not_told_does_not_stop_the_others() -> None:

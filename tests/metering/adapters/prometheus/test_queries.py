@@ -1,5 +1,6 @@
 """The queries, word for word: a change here is a change of what is billed."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from metering.adapters.prometheus.queries import (
     COVERAGE_JOBS,
     GPU_RESOURCES,
     QueryPlan,
+    counts,
     plan_queries,
     quoted,
 )
@@ -17,7 +19,7 @@ from metering.protocols import ClusterTarget
 ROOT = Path(__file__).resolve().parents[4]
 
 
-def plan(**target: str) -> QueryPlan:
+def plan(**target: object) -> QueryPlan:
     told = ClusterTarget(slug="hopper", **target)  # type: ignore[arg-type]
     return plan_queries(told, names_of(told), resources=GPU_RESOURCES, jobs=COVERAGE_JOBS)
 
@@ -26,6 +28,7 @@ def test_sights_are_raw_samples() -> None:
     assert plan().sights(4440) == (
         '{__name__=~"kube_pod_container_resource_requests'
         "|kube_pod_init_container_resource_requests|kube_node_status_allocatable|up"
+        "|kube_state_metrics_total_shards|kube_state_metrics_shard_ordinal"
         '",resource=~"|nvidia_com_(gpu|mig_).*",job=~".*kube-state-metrics.*"}[4440s]'
     )
 
@@ -33,7 +36,7 @@ def test_sights_are_raw_samples() -> None:
 def test_facts_are_last_values_of_what_concerns_GPUs() -> None:  # noqa: N802 - Names.
     assert plan().facts(4440) == (
         '((last_over_time({__name__=~"kube_pod_info|kube_pod_labels'
-        "|kube_pod_status_scheduled_time|kube_pod_completion_time|kube_pod_init_container_info"
+        "|kube_pod_created|kube_pod_status_scheduled_time|kube_pod_completion_time|kube_pod_init_container_info"
         '",restart_policy=~"|Always"}[4440s])'
         ' or (last_over_time({__name__=~"kube_pod_status_phase"'
         ',phase=~"Succeeded|Failed"}[4440s]) == 1))'
@@ -42,15 +45,35 @@ def test_facts_are_last_values_of_what_concerns_GPUs() -> None:  # noqa: N802 - 
         ' or (last_over_time({__name__=~"kube_node_labels"}[4440s])'
         ' and on (node) last_over_time({__name__=~"kube_node_status_allocatable"'
         ',resource=~"nvidia_com_(gpu|mig_).*"}[4440s]))'
-        ' or (last_over_time({__name__=~"up",pod!=""}[4440s])'
+        " or label_replace(group by (hostname,Hostname,exported_hostname,exported_Hostname"
+        ",exported_node,node,kubernetes_node,modelName,model_name)"
+        ' ({__name__=~"DCGM_FI_DEV_GPU_UTIL|dcgm_gpu_utilization|DCGM_FI_PROF_GR_ENGINE_ACTIVE'
+        "|DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO|dcgm_fi_prof_gr_engine_active"
+        '|DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION|dcgm_total_energy_consumption"})'
+        ',"__name__","DCGM_FI_DEV_GPU_UTIL","","")'
+    )
+
+
+def test_exporters_are_the_targets_that_devices_come_from() -> None:
+    assert plan().exporters(3840) == (
+        'last_over_time({__name__=~"up",pod!=""}[3840s])'
         ' and on (job,instance) last_over_time({__name__=~"DCGM_FI_DEV_GPU_UTIL'
         "|dcgm_gpu_utilization|DCGM_FI_PROF_GR_ENGINE_ACTIVE|DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO"
-        '|dcgm_fi_prof_gr_engine_active"}[4440s]))'
+        '|dcgm_fi_prof_gr_engine_active"}[3840s])'
+    )
+
+
+def test_counts_are_of_the_very_queries_a_bill_is_made_from() -> None:
+    sights, facts = plan().sights(4440), plan().facts(4440)
+
+    assert counts({"sights": sights, "facts": facts}) == (
+        f'label_replace(count(last_over_time({sights})) or vector(0),"answer","sights","","")'
+        f' or label_replace(count({facts}) or vector(0),"answer","facts","","")'
     )
 
 
 def test_devices_are_raw_samples() -> None:
-    assert plan().devices(PRESENCE, 3840) == (
+    assert plan().devices(PRESENCE, "", 3840) == (
         '{__name__=~"DCGM_FI_DEV_GPU_UTIL|dcgm_gpu_utilization|DCGM_FI_PROF_GR_ENGINE_ACTIVE'
         "|DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO|dcgm_fi_prof_gr_engine_active"
         '|DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION|dcgm_total_energy_consumption"}[3840s]'
@@ -58,7 +81,7 @@ def test_devices_are_raw_samples() -> None:
 
 
 def test_figures_of_devices_are_raw_samples() -> None:
-    assert plan().devices(FIGURES, 3840) == (
+    assert plan().devices(FIGURES, "", 3840) == (
         '{__name__=~"DCGM_FI_DEV_POWER_USAGE|DCGM_FI_DEV_BOARD_POWER_WATTS|dcgm_power_usage'
         "|DCGM_FI_DEV_SM_CLOCK|dcgm_sm_clock|DCGM_FI_DEV_FB_USED|dcgm_fb_used"
         "|DCGM_FI_DEV_FB_FREE|dcgm_fb_free|DCGM_FI_DEV_FB_RESERVED|dcgm_fb_reserved"
@@ -69,13 +92,31 @@ def test_figures_of_devices_are_raw_samples() -> None:
     )
 
 
+def test_parts_of_devices_share_out_every_uuid() -> None:
+    parts = plan().device_parts(2)
+
+    assert len(parts) == 257
+    uuids = ["GPU-4a7b", "GPU-00", "GPU-ff-1", "GPU-4", "gpu-4a", "MIG-4a", ""]
+    patterns = [re.fullmatch(r',UUID(=~|!~)"(.*)"', part) for part in parts]
+    for uuid in uuids:
+        matched = [
+            one
+            for one in patterns
+            if one and (re.fullmatch(one[2], uuid) is not None) == (one[1] == "=~")
+        ]
+        assert len(matched) == 1
+    assert plan().device_parts(0) == ("",)
+    assert plan(label_aliases={"uuid": ("gpu-id",)}).device_parts(1) == ("",)
+
+
 def test_a_shared_prometheus_is_narrowed_in_every_selector() -> None:
     chosen = plan(selector_label="cluster", selector_value="hopper/a:1")
     details = chosen.details(("kube_pod_status_phase",), 60)
 
     assert chosen.sights(60).count(',cluster="hopper/a:1"}') == 1
-    assert chosen.facts(60).count(',cluster="hopper/a:1"}') == 7
-    assert chosen.devices(PRESENCE, 60).count(',cluster="hopper/a:1"}') == 1
+    assert chosen.facts(60).count(',cluster="hopper/a:1"}') == 6
+    assert chosen.exporters(60).count(',cluster="hopper/a:1"}') == 2
+    assert chosen.devices(PRESENCE, "", 60).count(',cluster="hopper/a:1"}') == 1
     assert details == (
         '{__name__=~"kube_pod_status_phase",phase=~"|Succeeded|Failed",cluster="hopper/a:1"}[60s]'
     )
@@ -87,8 +128,10 @@ def test_the_reference_page_shows_the_queries_word_for_word() -> None:
     for query in (
         plan().sights(4440),
         plan().facts(4440),
-        plan().devices(PRESENCE, 3840),
-        plan().devices(FIGURES, 3840),
+        plan().exporters(3840),
+        plan().device_series(),
+        plan().devices(PRESENCE, "", 3840),
+        plan().devices(FIGURES, "", 3840),
         plan().details(("kube_pod_status_phase",), 4440),
     ):
         assert "".join(query.split()) in page

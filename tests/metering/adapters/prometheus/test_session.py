@@ -1,16 +1,24 @@
 """The session: who is asked, how long, how often, and through whom."""
 
 import json
+import re
 import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
+from threading import Thread
 
 import pytest
 
 from metering.adapters.prometheus import PrometheusUsageSource, session
+from metering.adapters.prometheus.session import read_retention
 from tenants.domain.errors import SourceUnavailableError
 from tests.metering.adapters.prometheus.canned import (
-    HOUR,
+    ASKED_AFTER,
     Reply,
+    Row,
     World,
     answer,
     observe,
@@ -62,7 +70,7 @@ def test_an_answer_larger_than_allowed_is_given_up(monkeypatch: pytest.MonkeyPat
 def test_an_answer_that_does_not_come_is_given_up(
     monkeypatch: pytest.MonkeyPatch, reply: Reply
 ) -> None:
-    monkeypatch.setattr(session, "READ_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(session, "QUERY_SECONDS_MAX", 0.05)
 
     with pytest.raises(SourceUnavailableError) as refusal:
         observe(whole(reply))
@@ -71,12 +79,89 @@ def test_an_answer_that_does_not_come_is_given_up(
 
 
 def test_an_answer_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "ANSWER_SECONDS_MAX", -1)
+    monkeypatch.setattr(session, "QUERY_SECONDS_MAX", 0.3)
+    began = time.monotonic()
 
-    with pytest.raises(SourceUnavailableError) as refusal:
-        observe(whole(Reply(OK)))
+    with dripping() as url, pytest.raises(SourceUnavailableError) as refusal:
+        _observe(url)
 
     assert refusal.value.reason == "timeout"
+    assert time.monotonic() - began < DRIP_SECONDS / 2
+
+
+DRIP_SECONDS = 10
+
+
+@contextmanager
+def dripping() -> Iterator[str]:
+    """Serve one answer, a byte every 20 ms, on a connection that is always alive."""
+
+    def serve() -> None:
+        with suppress(OSError):
+            connection, _ = server.accept()
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+            for _ in range(DRIP_SECONDS * 50):
+                time.sleep(0.02)
+                connection.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        Thread(target=serve, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_all_queries_share_one_budget_and_each_is_given_what_is_left() -> None:
+    world = sound_world()
+    whole_answer = Reply(json.dumps(answer(sound_rows(world.sights), "matrix")).encode())
+    world.sights = replace(whole_answer, silence_seconds=1.5)
+
+    with serving(world) as url, pytest.raises(SourceUnavailableError) as refusal:
+        _observe(url, seconds_max=2.2)
+
+    assert refusal.value.reason == "timeout"
+    assert [one["timeout"] for one in world.asked] == ["3s"]
+
+
+def sound_rows(rows: list[Row] | Reply) -> list[Row]:
+    assert isinstance(rows, list)
+    return rows
+
+
+class Overloaded(World):
+    """A Prometheus that gives up the first query of all over its whole range."""
+
+    def reply(self, parameters: dict[str, str]) -> Reply:
+        """Answer as Prometheus 2.42 does after its own timeout."""
+        if parameters["query"].endswith("[4440s]"):
+            self.asked.append(parameters)
+            text = b'{"status":"error","errorType":"timeout","error":"query timed out"}'
+            return Reply(text, 503)
+        if parameters["query"].endswith("[2220s]"):
+            self.asked.append(parameters)
+            asked, rows = int(parameters["time"]), sound_rows(self.sights)
+            part = [
+                {**row, "values": [one for one in row["values"] if asked - 2220 < one[0] <= asked]}
+                for row in rows
+            ]
+            return Reply(json.dumps(answer(part, "matrix")).encode())
+        return super().reply(parameters)
+
+
+def test_a_query_that_prometheus_gave_up_is_asked_in_halves() -> None:
+    world = sound_world()
+    busy = Overloaded(sights=world.sights, facts=world.facts)
+
+    with serving(busy) as url:
+        divided = PrometheusUsageSource().observe(target_of(url), **ASKED_AFTER)
+
+    whole_one = observe(world)
+    assert (divided.pods, divided.nodes, divided.ticks) == (
+        whole_one.pods,
+        whole_one.nodes,
+        whole_one.ticks,
+    )
+    ranges = [re.findall(r"\[(\d+)s\]$", one["query"]) for one in busy.asked[:3]]
+    assert ranges == [["4440"], ["2220"], ["2220"]]
 
 
 def test_nobody_listening_is_unreachable() -> None:
@@ -103,10 +188,23 @@ def test_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None
     assert observe(sound_world()).pods != ()
 
 
-def _observe(url: str) -> None:
-    PrometheusUsageSource().observe(
-        target_of(url),
-        start_at=HOUR,
-        end_at=HOUR + timedelta(hours=1),
-        as_of=HOUR + timedelta(hours=2),
-    )
+def _observe(url: str, **options: float) -> None:
+    PrometheusUsageSource(**options).observe(target_of(url), **ASKED_AFTER)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [
+        ("15d", 15 * 86_400),
+        ("1y or 50GB", 365 * 86_400),
+        ("2w3d12h", 17 * 86_400 + 12 * 3_600),
+        ("50GB", None),
+        ("0s", None),
+        ("", None),
+        ("for ever", None),
+    ],
+)
+def test_a_retention_is_read_as_prometheus_spells_it(told: str, seconds: int | None) -> None:
+    found = read_retention(told)
+
+    assert found == (None if seconds is None else timedelta(seconds=seconds))

@@ -30,6 +30,7 @@ from tests.metering.adapters.prometheus.canned import (
     identity,
     last,
     observe,
+    observe_devices,
     raw,
     request,
     serving,
@@ -61,12 +62,21 @@ def test_a_running_pod_is_observed_with_everything_known_of_it() -> None:
             last_seen_at=at(ASKED),
             priority_class="gpu-standard",
             node_labels=labels,
+            targets=(KSM["instance"],),
         ),
     )
     assert observation.nodes == (
-        NodeObservation("gpu-h100-01", labels, {"nvidia_com_gpu": 8}, covered_seconds=3600),
+        NodeObservation(
+            "gpu-h100-01",
+            labels,
+            {"nvidia_com_gpu": 8},
+            covered_seconds=3600,
+            first_seen_at=at(FIRST + SCRAPE),
+            last_seen_at=at(ASKED),
+            targets=(KSM["instance"],),
+        ),
     )
-    assert observation.devices == (
+    assert observe_devices(sound_world()).devices == (
         DeviceObservation(
             uuid="GPU-4a7b",
             node="gpu-h100-01",
@@ -95,19 +105,15 @@ def test_the_clock_and_the_frame_of_an_observation() -> None:
     assert observation.expected_ticks == 60
 
 
-def test_a_window_costs_five_queries_at_fixed_times() -> None:
+def test_a_window_costs_four_queries_and_five_for_devices_at_fixed_times() -> None:
     world = sound_world()
 
     observe(world)
 
-    assert [one["time"] for one in world.asked] == [
-        str(ASKED),
-        str(ASKED),
-        str(END + 2 * SCRAPE),
-        str(END + 2 * SCRAPE),
-        str(END + 2 * SCRAPE),
-    ]
-    assert all(one["timeout"] == "30s" for one in world.asked)
+    assert [one["time"] for one in world.asked] == 4 * [str(ASKED)]
+    observe_devices(world)
+    assert [one["time"] for one in world.asked[4:]] == 5 * [str(END + 2 * SCRAPE)]
+    assert all(one["timeout"] == "45s" for one in world.asked)
     assert all(one["partial_response"] == "false" for one in world.asked)
 
 
@@ -153,20 +159,15 @@ def test_a_window_that_cannot_be_judged_is_a_programming_mistake(
 def test_every_query_leaves_evidence_of_its_answer() -> None:
     world = sound_world()
 
-    observation = observe(world)
+    observation, figures = observe(world), observe_devices(world)
 
-    assert [one.query for one in observation.evidence] == [one["query"] for one in world.asked]
-    assert [one.samples for one in observation.evidence] == [3 * 74, 3, 64, 0, 0]
+    evidence = [*observation.evidence, *figures.evidence]
+    assert [one.query for one in evidence] == [one["query"] for one in world.asked]
+    assert [one.samples for one in evidence] == [3 * 74, 3, 2, 0, 0, 1, 64, 0, 0]
     assert isinstance(world.sights, list)
     body = json.dumps(answer(world.sights, "matrix")).encode()
     assert observation.evidence[0].sha256 == hashlib.sha256(body).hexdigest()
-    assert [one.at for one in observation.evidence] == [
-        at(ASKED),
-        at(ASKED),
-        at(END + 120),
-        at(END + 120),
-        at(END + 120),
-    ]
+    assert [one.at for one in evidence] == [*4 * [at(ASKED)], *5 * [at(END + 120)]]
 
 
 def test_a_closed_and_a_left_open_range_give_the_same_observation() -> None:
@@ -183,18 +184,19 @@ def test_a_closed_and_a_left_open_range_give_the_same_observation() -> None:
     assert observe(closed).pods == observe(left_open).pods
     assert observe(closed).ticks == observe(left_open).ticks
     assert observe(closed).nodes == observe(left_open).nodes
-    assert observe(closed).devices == observe(left_open).devices
+    assert observe_devices(closed).devices == observe_devices(left_open).devices
 
 
 def test_nothing_seen_at_all_is_an_observation_without_ticks() -> None:
     observation = observe(World())
 
     assert observation.ticks == ()
-    assert (observation.pods, observation.nodes, observation.devices) == ((), (), ())
+    assert (observation.pods, observation.nodes) == ((), ())
+    assert observe_devices(World()).devices == ()
     assert observation.expected_ticks == 60
 
 
-def test_a_terminal_pod_without_a_told_end_costs_a_sixth_query() -> None:
+def test_a_terminal_pod_without_a_told_end_costs_a_query_more() -> None:
     world = sound_world()
     pod = identity("refused-0", "9d2e")
     phase = {**pod, "phase": "Failed"}
@@ -211,7 +213,7 @@ def test_a_terminal_pod_without_a_told_end_costs_a_sixth_query() -> None:
 
     refused = observation.pods[1]
     assert (refused.finished_at, refused.terminal_seen_at) == (None, at(START + 120))
-    assert len(world.asked) == 6
+    assert len(world.asked) == 5
     assert world.asked[2]["query"] == (
         '{__name__=~"kube_pod_status_phase",phase=~"|Succeeded|Failed"}[4440s]'
     )
@@ -220,7 +222,8 @@ def test_a_terminal_pod_without_a_told_end_costs_a_sixth_query() -> None:
 def test_labels_that_changed_are_settled_by_when_they_were_seen() -> None:
     world = sound_world()
     node = {"node": "gpu-h100-01", **KSM}
-    before, after = {**node, "label_a": "1"}, {**node, "label_a": "2"}
+    product = "label_nvidia_com_gpu_product"
+    before, after = {**node, product: "A100"}, {**node, product: "H100"}
     world.facts = [
         *facts_of(identity(), scheduled=START + 600),
         last("kube_node_labels", before),
@@ -233,8 +236,8 @@ def test_labels_that_changed_are_settled_by_when_they_were_seen() -> None:
 
     observation = observe(world)
 
-    assert observation.pods[0].node_labels == {"a": "1"}
-    assert observation.nodes[0].labels == {"a": "2"}
+    assert observation.pods[0].node_labels == {"nvidia_com_gpu_product": "A100"}
+    assert observation.nodes[0].labels == {"nvidia_com_gpu_product": "H100"}
     assert "kube_node_labels" in world.asked[2]["query"]
 
 
@@ -251,7 +254,7 @@ def test_the_connection_is_kept_between_windows() -> None:
                 as_of=HOUR + timedelta(hours=2),
             )
 
-    assert len(world.asked) == 10
+    assert len(world.asked) == 8
 
 
 def test_site_names_are_read_as_ours() -> None:
@@ -261,12 +264,12 @@ def test_site_names_are_read_as_ours() -> None:
     labels["__name__"] = "site_gpu_busy_percent"
     labels["Host"] = labels.pop("hostname")
 
-    observation = observe(
+    figures = observe_devices(
         world,
         metric_aliases={"DCGM_FI_DEV_GPU_UTIL": ["site_gpu_busy_percent"]},
         label_aliases={"hostname": ["Host"]},
     )
 
     assert "site_gpu_busy_percent|" in world.asked[2]["query"]
-    assert observation.devices[0].node == "gpu-h100-01"
-    assert observation.devices[0].busy_ratio == Decimal("0.980000")
+    assert figures.devices[0].node == "gpu-h100-01"
+    assert figures.devices[0].busy_ratio == Decimal("0.980000")

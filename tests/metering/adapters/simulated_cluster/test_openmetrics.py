@@ -194,6 +194,43 @@ def test_no_time_is_no_slice() -> None:
     assert history_slices(MONTH, MONTH) == ()
 
 
+def series_of(lines: list[Line]) -> dict[tuple[str, frozenset[tuple[str, str]], str], list[int]]:
+    """Return the seconds of each series and value, in order."""
+    found: defaultdict[tuple[str, frozenset[tuple[str, str]], str], list[int]] = defaultdict(list)
+    for line in lines:
+        found[line.name, frozenset(line.labels), line.value].append(line.second or 0)
+    return dict(found)
+
+
+def test_a_sparse_history_has_every_sample_that_a_meter_reads(
+    world: Scenario, lines: list[Line]
+) -> None:
+    out = io.BytesIO()
+    HistoryWriter(world, is_sparse=True).write(PART, out)
+    sparse = series_of(list(read_lines(out.getvalue().decode())))
+    whole = series_of(lines)
+    counted = {"up", BUSY, ENERGY, "kube_node_status_allocatable"}
+
+    assert sum(map(len, sparse.values())) < 0.6 * len(lines)
+    for key, seconds_of in whole.items():
+        name, _, value = key
+        if name == "kube_pod_status_phase" and value == "0":
+            assert key not in sparse
+        elif name in counted or name.endswith("resource_requests"):
+            assert sparse[key] == seconds_of
+        else:
+            # The last value of any range is the same, and an instant query finds the series.
+            assert (sparse[key][0], sparse[key][-1]) == (seconds_of[0], seconds_of[-1])
+            left_out = [at for at in seconds_of if at not in sparse[key]]
+            assert not any(is_next(seconds_of, pair) for pair in pairwise(left_out))
+    assert sparse.keys() <= whole.keys()
+
+
+def is_next(seconds_of: list[int], pair: tuple[int, int]) -> bool:
+    """Whether two samples of a series are of neighbouring scrapes."""
+    return seconds_of.index(pair[1]) == seconds_of.index(pair[0]) + 1
+
+
 def test_energy_never_falls(lines: list[Line]) -> None:
     by_device: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for line in lines:

@@ -9,11 +9,11 @@ from metering.models import ClusterWatch, PodAllocation, WatchCursor, WatchSpan
 from metering.services.watching.clocks import (
     CLOCK_AHEAD_MAX,
     ClockAheadError,
-    database_now,
     refuse_future,
 )
 from metering.services.watching.loop import keep_watching, watch_cluster
 from tenants.models import Cluster
+from tenants.selectors.clock import database_now
 from tests.metering.services.watching.stage import START, TARGET, Stage, turn_until
 from tests.metering.services.watching.test_keeping import Impatient
 

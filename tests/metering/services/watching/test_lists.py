@@ -1,6 +1,7 @@
 """A complete list settles who is there; who is not has ended within a bound that is told."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from django.db import connection
@@ -49,6 +50,18 @@ def test_a_pod_that_is_gone_ended_after_the_last_heartbeat(watching: Watching) -
     assert ends() == [("uid-1", 0, 20, "vanished_in_gap", 3580)]
     assert done.closed == 1
     assert second_of(QueuedPod.objects.get().gone_at) == 20
+
+
+def test_a_pod_that_cannot_be_read_in_a_list_is_still_there(watching: Watching) -> None:
+    unreadable = replace(
+        told_pod(), node="", phase="", requests=(), scheduled_at=None, defects=("No.",)
+    )
+    watching.list(300, told_pod(), told_pod("b"))
+
+    watching.list(900, unreadable, told_pod("b"))
+
+    assert ends() == [("b", 0, None, "open", 0), ("uid-1", 0, None, "open", 0)]
+    assert QueuedPod.objects.get(pod_uid="uid-1").defects == ["No."]
 
 
 def test_a_pod_bound_after_the_last_heartbeat_is_bounded_by_its_bind(watching: Watching) -> None:
@@ -212,7 +225,7 @@ def test_an_empty_list_is_a_list(watching: Watching) -> None:
     assert watching.list(100).closed == 1
 
 
-def broken(*parts: ListPage, error: Exception | None = None) -> Iterator[ListPage]:
+def breaking_off(parts: tuple[ListPage, ...], error: Exception | None) -> Iterator[ListPage]:
     yield from parts
     if error is not None:
         raise error
@@ -220,25 +233,35 @@ def broken(*parts: ListPage, error: Exception | None = None) -> Iterator[ListPag
 
 EXPIRED = WatchExpiredError("continue token")
 BROKEN = [
-    (broken(), SourceUnavailableError),
-    (broken(*pages([told_pod("b")]), error=EXPIRED), WatchExpiredError),
-    (broken(ListPage((told_pod("b"),), "1"), ListPage((), "2")), SourceUnavailableError),
-    (broken(ListPage((told_pod("b"),), "")), SourceUnavailableError),
-    (broken(ListPage((told_node(),), "1")), TypeError),
+    ((), None, SourceUnavailableError),
+    (tuple(pages([told_pod("b")])), EXPIRED, WatchExpiredError),
+    ((ListPage((told_pod("b"),), "1"), ListPage((), "2")), None, SourceUnavailableError),
+    ((ListPage((told_pod("b"),), ""),), None, SourceUnavailableError),
+    ((ListPage((told_node(),), "1"),), None, TypeError),
 ]
 
 
 @pytest.mark.parametrize(
-    ("told", "error"), BROKEN, ids=["no page", "410", "two versions", "no version", "kind"]
+    ("parts", "error", "refusal"),
+    BROKEN,
+    ids=["no page", "410", "two versions", "no version", "kind"],
 )
 def test_a_list_that_breaks_off_is_no_list(
-    cluster: Cluster, watching: Watching, told: Iterator[ListPage], error: type[Exception]
+    cluster: Cluster,
+    watching: Watching,
+    parts: tuple[ListPage, ...],
+    error: Exception | None,
+    refusal: type[Exception],
 ) -> None:
     watching.tell(event(told_pod(), 5))
 
-    with pytest.raises(error):
+    with pytest.raises(refusal):
         ledger_list(
-            lease=watching.lease, kind=WatchedKind.PODS, pages=told, at=moment(600), actor=ACTOR
+            lease=watching.lease,
+            kind=WatchedKind.PODS,
+            pages=breaking_off(parts, error),
+            at=moment(600),
+            actor=ACTOR,
         )
 
     assert ends() == [("uid-1", 0, None, "open", 0)]

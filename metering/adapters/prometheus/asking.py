@@ -1,0 +1,139 @@
+"""Asking: the queries of one observation, divided where they are refused, and their evidence.
+
+A server that would have to load more samples than `--query.max-samples` refuses with 422. The same
+query over each half of its time loads half of them, and no reader minds a series in two pieces. All
+queries of an observation share one budget of time, so that a slow server is a failed attempt.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from metering.adapters.prometheus.body import Answer
+from metering.adapters.prometheus.names import Names
+from metering.adapters.prometheus.samples import (
+    Fact,
+    Range,
+    Series,
+    read_vector,
+    stream_matrix,
+    to_time,
+)
+from metering.adapters.prometheus.session import Conversation
+from metering.protocols import Evidence
+from tenants.domain.errors import SourceUnavailableError
+
+SLICE_SECONDS_MIN: Final = 120
+"""A query over less time than this is not divided further: 32 slices of an hour by then, so that
+`--query.max-samples` would have to be below one thirtieth of its default for what one query of
+ours needs."""
+DIVISIBLE: Final = frozenset({"query_refused", "query_timeout"})
+"""Reasons for which the same query over less time may be answered."""
+Template = Callable[[int], str]
+"""From the length of a range in seconds to the query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """How many series one answer had.
+
+    Attributes:
+        name: Which answer it was; "" where nobody counts.
+        series: All of them.
+        inside: Those with a sample after the left edge. VictoriaMetrics shows others in a raw range
+            and leaves them out of a function over one.
+    """
+
+    name: str
+    query: str
+    within: Range
+    series: int
+    inside: int
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A conversation about one window, in one cluster's spelling."""
+
+    conversation: Conversation
+    names: Names
+    give_up_at: float = math.inf
+    """When the time for all queries is used up, by the monotonic clock."""
+    evidence: list[Evidence] = field(default_factory=list)
+    arrived: list[Arrived] = field(default_factory=list)
+
+    def matrix(self, template: Template, within: Range, *, name: str = "") -> Iterator[Series]:
+        """Yield the series of a range; those of a divided one come in pieces, oldest first.
+
+        Args:
+            template: The query.
+            within: What it covers.
+            name: What its series are counted as; see `completeness`.
+
+        Raises:
+            SourceUnavailableError: No answer, or one that cannot be believed.
+        """
+        for answer, part in self._divided(template, within):
+            samples = series = 0
+            for one in stream_matrix(answer, self.names, part):
+                samples += len(one.times)
+                series += 1
+                yield one
+            self.note(template(part.seconds), part, answer, samples)
+            self._arrive(name, template, part, answer, inside=series)
+
+    def vector(self, template: Template, within: Range, *, name: str = "") -> Iterator[Fact]:
+        """Yield the last values in a range; of a divided one, the last of each part.
+
+        Args:
+            template: The query.
+            within: What it covers.
+            name: What its rows are counted as; see `completeness`.
+
+        Raises:
+            SourceUnavailableError: No answer, or one that cannot be believed.
+        """
+        for answer, part in self._divided(template, within):
+            rows = 0
+            for one in read_vector(answer, self.names):
+                rows += 1
+                yield one
+            self.note(template(part.seconds), part, answer, rows)
+            self._arrive(name, template, part, answer, inside=rows)
+
+    def _divided(self, template: Template, within: Range) -> Iterator[tuple[Answer, Range]]:
+        """Yield the answers over the whole range or, while that is refused, over its halves."""
+        try:
+            answer = self.ask(template(within.seconds), within)
+        except SourceUnavailableError as error:
+            if error.reason not in DIVISIBLE or within.seconds < 2 * SLICE_SECONDS_MIN:
+                raise
+        else:
+            yield answer, within
+            return
+        middle = within.first_seconds + within.seconds // 2
+        yield from self._divided(template, Range(within.first_seconds, middle))
+        yield from self._divided(template, Range(middle, within.asked_seconds))
+
+    def ask(self, query: str, within: Range) -> Answer:
+        """Return the answer to one query at the end of a range, while there is time left.
+
+        Raises:
+            SourceUnavailableError: No answer, or one that cannot be believed.
+        """
+        return self.conversation.ask(
+            query, at_seconds=within.asked_seconds, give_up_at=self.give_up_at
+        )
+
+    def note(self, query: str, within: Range, answer: Answer, samples: int) -> None:
+        """Keep the evidence of an answer that was read to its end."""
+        at = to_time(within.asked_seconds * 1000)
+        self.evidence.append(Evidence(query=query, at=at, sha256=answer.sha256, samples=samples))
+
+    def _arrive(
+        self, name: str, template: Template, within: Range, answer: Answer, *, inside: int
+    ) -> None:
+        if name:
+            query = template(within.seconds)
+            self.arrived.append(Arrived(name, query, within, answer.row_count, inside))

@@ -1,0 +1,159 @@
+"""Completeness of answers: what a server says it holds is compared with what arrived.
+
+A proxy or a store that is away may leave out series without a warning. Such an answer looks whole
+and would be billed low, so it has to be proved whole before anything is concluded from it. Nor may
+it hold more than one cluster.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Final, NoReturn
+
+from metering.adapters.prometheus.asking import Arrived, Asking
+from metering.adapters.prometheus.body import Answer
+from metering.adapters.prometheus.names import ALLOCATABLE, Names
+from metering.adapters.prometheus.pod_sights import NO_UID, SeenPod
+from metering.adapters.prometheus.queries import ANSWER_LABEL, DETAILS, FACTS, SIGHTS, counts
+from metering.adapters.prometheus.samples import Range, Series, read_count, read_rows
+from tenants.domain.errors import SourceUnavailableError
+
+_TITLES: Final[Mapping[str, str]] = {
+    SIGHTS: "requests of pods, offers of nodes and scrapes",
+    FACTS: "facts of pods and nodes",
+    DETAILS: "details of pods and nodes",
+}
+HANDOVER_SECONDS_MAX: Final = 900
+"""How long an old and a new exporter of one cluster may both be scraped while one replaces the
+other and they share the pods anew."""
+
+
+def check_counts(asking: Asking) -> None:
+    """Compare what arrived with the server's own counts, once all of it was read.
+
+    One query, and as many as there are parts of a range that had to be divided. The counts are an
+    answer too, which may have been cut: each has to be there.
+
+    Raises:
+        SourceUnavailableError: `count_differs` when an answer has other than all its series, or a
+            count is missing, `bad_answer` when it is none, or no answer.
+    """
+    parts: dict[Range, list[Arrived]] = defaultdict(list)
+    for one in asking.arrived:
+        parts[one.within].append(one)
+    for within, answers in parts.items():
+        query = counts({one.name: one.query for one in answers})
+        answer = asking.ask(query, within)
+        _compare(_read_counts(answer), answers)
+        asking.note(query, within, answer, len(answers))
+
+
+def _compare(held: Mapping[str, int], answers: Sequence[Arrived]) -> None:
+    missing = [_TITLES[one.name] for one in answers if one.name not in held]
+    if missing or len(held) != len(answers):
+        raise SourceUnavailableError(
+            f"The counts are not whole: none of {', '.join(missing) or 'what was asked'}.",
+            reason="count_differs",
+        )
+    for one in answers:
+        if held[one.name] not in {one.series, one.inside}:
+            _refuse_difference(one, held=held[one.name])
+
+
+def _read_counts(answer: Answer) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for labels, value in read_rows(answer):
+        name = labels.get(ANSWER_LABEL, "")
+        if name in found:
+            raise SourceUnavailableError("Series are counted twice.", reason="bad_answer")
+        found[name] = read_count(value)
+    return found
+
+
+def _refuse_difference(arrived: Arrived, *, held: int) -> NoReturn:
+    raise SourceUnavailableError(
+        f"Prometheus holds {held} series of {_TITLES[arrived.name]}, but its answer has"
+        f" {arrived.series}.",
+        reason="count_differs",
+    )
+
+
+def check_one_cluster(
+    seen: Mapping[str, SeenPod], offers: Iterable[Series], names: Names, *, scrape_seconds: int
+) -> None:
+    """Refuse what only two clusters behind one selector can show.
+
+    Raises:
+        SourceUnavailableError: `two_clusters` when two pods of one name exist at once, or two
+            targets that have no pod in common show one node and pods of one namespace on it.
+    """
+    name = _name_of_two_pods(seen, apart=scrape_seconds * 1000 * 5 // 2)
+    if name is not None:
+        _refuse_two(f"pod {name} exists twice at once, with two uids")
+    shared = _node_of_two_clusters(seen, offers, names)
+    if shared is not None:
+        node, first, second = shared
+        _refuse_two(f"node {node} is shown by {first} and {second}, and never with the same pods")
+
+
+def _name_of_two_pods(seen: Mapping[str, SeenPod], *, apart: int) -> str | None:
+    """Return a name of which a later pod was there long before an earlier one was gone."""
+    lasts: dict[tuple[str, str], int] = {}
+    for pod in sorted(seen.values(), key=lambda one: one.first):
+        named = (pod.namespace, pod.name)
+        if NO_UID not in pod.defects:
+            if lasts.get(named, 0) - pod.first > apart:
+                return "/".join(named)
+            lasts[named] = max(pod.last, lasts.get(named, 0))
+    return None
+
+
+def _node_of_two_clusters(
+    seen: Mapping[str, SeenPod], offers: Iterable[Series], names: Names
+) -> tuple[str, str, str] | None:
+    """Return a node and two targets that cannot be of one cluster.
+
+    Copies of an exporter show the same pods, of two shards one shows the node, and exporters of
+    some namespaces each show pods of their own ones.
+    """
+    spans: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+    for one in offers:
+        if one.metric == ALLOCATABLE:
+            found = spans[names.label(one.labels, "node")]
+            target = names.label(one.labels, "instance")
+            begin, end = found.get(target, (one.times[0], one.times[-1]))
+            found[target] = min(begin, one.times[0]), max(end, one.times[-1])
+    pods = _pods_by_target(seen)
+    for node, targets in spans.items():
+        for first, second in combinations(sorted(targets), 2):
+            last_begin = max(targets[first][0], targets[second][0])
+            together = min(targets[first][1], targets[second][1]) - last_begin
+            if together > HANDOVER_SECONDS_MAX * 1000 and _are_strangers(
+                pods[first], pods[second], node=node
+            ):
+                return node, first, second
+    return None
+
+
+def _pods_by_target(seen: Mapping[str, SeenPod]) -> dict[str, dict[str, SeenPod]]:
+    pods: dict[str, dict[str, SeenPod]] = defaultdict(dict)
+    for uid, pod in seen.items():
+        for target in pod.targets:
+            pods[target][uid] = pod
+    return pods
+
+
+def _are_strangers(
+    first: Mapping[str, SeenPod], second: Mapping[str, SeenPod], *, node: str
+) -> bool:
+    """Whether two targets show pods of one namespace on a node, and none of both."""
+    namespaces = [
+        {pod.namespace for pod in pods.values() if node in pod.nodes} for pods in (first, second)
+    ]
+    return bool(namespaces[0] & namespaces[1]) and not first.keys() & second.keys()
+
+
+def _refuse_two(what: str) -> NoReturn:
+    raise SourceUnavailableError(
+        f"Two clusters seem to be behind one selector: {what}.", reason="two_clusters"
+    )

@@ -1,0 +1,135 @@
+"""Decisions on whole hours: which hours a person may decide on, and what a decision holds for."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, Final
+
+from metering.domain.policy import GapPolicy
+from metering.domain.window_state import WindowState
+
+NEEDS_REVIEW: Final = frozenset({WindowState.GAP, WindowState.QUARANTINED})
+"""States in which an hour waits for a decision, however old it is."""
+UNFINISHED: Final = frozenset({WindowState.OPEN, WindowState.COLLECTING, WindowState.COLLECTED})
+"""States that are decided on once the hour is over its patience."""
+
+
+class HourResult(StrEnum):
+    """What a decision does to one hour."""
+
+    DECIDED = "decided"
+    ALREADY_DECIDED = "already_decided"
+    SETTLED = "settled"
+    """It is sealed, or adds up and is about to be."""
+    NOT_OVERDUE = "not_overdue"
+
+
+EFFECTS: Final[Mapping[GapPolicy, str]] = {
+    GapPolicy.ACCEPT: (
+        "They are metered again and billed by what was observed. An hour of which less is observed "
+        "then, or nothing was observed so far and too little is then, returns for a new decision."
+    ),
+    GapPolicy.WAIVE: "They are sealed with no usage and stay so; nothing is ever billed for them.",
+    GapPolicy.LAST_KNOWN: (
+        "They are metered again, and billed in their holes by what was known before and after. "
+        "An hour of which less is observed then returns for a new decision."
+    ),
+    GapPolicy.HOLD: (
+        "They are metered again and sealed; all their usage is kept off the bill, in exceptions."
+    ),
+}
+"""What a decision does to the hours that it applies to."""
+
+
+def result_of(
+    state: WindowState, *, in_force: str, decision: GapPolicy, is_overdue: bool
+) -> HourResult:
+    """Return what a decision does to an hour.
+
+    Args:
+        state: How far its metering has come.
+        in_force: The decision that holds already; "" for none.
+        decision: The new one.
+        is_overdue: Whether the hour is over its patience.
+    """
+    if in_force == decision.value and state not in NEEDS_REVIEW:
+        return HourResult.ALREADY_DECIDED
+    if state in NEEDS_REVIEW or (state in UNFINISHED and is_overdue):
+        return HourResult.DECIDED
+    if state in UNFINISHED:
+        return HourResult.NOT_OVERDUE
+    return HourResult.SETTLED
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What was known of an hour when a person decided on it.
+
+    Attributes:
+        observed_ticks: Scrapes that took place; None without a source of scrapes.
+        unobserved_seconds: How long nothing was observed; None where that is not known.
+        watch_coverage: Share of the hour that the watch observed, 0 to 1; None without a watch.
+        pods: Pods with usage by what was observed; None where that is not known.
+        unit_seconds: Their usage, billed or kept in exceptions, likewise.
+    """
+
+    observed_ticks: int | None = None
+    unobserved_seconds: int | None = None
+    watch_coverage: Decimal | None = None
+    pods: int | None = None
+    unit_seconds: int | None = None
+
+    def losses(self, now: "Shown") -> tuple[str, ...]:
+        """Return a sentence for each figure that is lower now."""
+        figures: tuple[tuple[str, int | Decimal | None, int | Decimal | None], ...] = (
+            ("Scrapes observed", self.observed_ticks, now.observed_ticks),
+            ("Share of the hour watched", self.watch_coverage, now.watch_coverage),
+            ("Pods", self.pods, now.pods),
+            ("Unit-seconds", self.unit_seconds, now.unit_seconds),
+        )
+        lower = [
+            f"{name}: {before} when it was decided, {after or 0} now."
+            for name, before, after in figures
+            if before is not None and (after or 0) < before
+        ]
+        before, after = self.unobserved_seconds, now.unobserved_seconds
+        if before is not None and after is not None and after > before:
+            lower.append(f"Seconds not observed: {before} when it was decided, {after} now.")
+        return tuple(lower)
+
+    def to_json(self) -> dict[str, int | str | None]:
+        """Return the figures as they are stored."""
+        return {
+            "observed_ticks": self.observed_ticks,
+            "unobserved_seconds": self.unobserved_seconds,
+            "watch_coverage": None if self.watch_coverage is None else str(self.watch_coverage),
+            "pods": self.pods,
+            "unit_seconds": self.unit_seconds,
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> "Shown":
+        """Return stored figures; what is not stored is not known."""
+        watched = stored.get("watch_coverage")
+        return cls(
+            observed_ticks=stored.get("observed_ticks"),
+            unobserved_seconds=stored.get("unobserved_seconds"),
+            watch_coverage=None if watched is None else Decimal(watched),
+            pods=stored.get("pods"),
+            unit_seconds=stored.get("unit_seconds"),
+        )
+
+
+def shown_values(shown: Shown, *, evidence: Iterable[str]) -> dict[str, Any]:
+    """Return figures as a window stores them, with a digest of them and of their evidence.
+
+    Args:
+        shown: The figures.
+        evidence: SHA-256 of each answer that they were read from.
+    """
+    values = shown.to_json()
+    text = json.dumps([values, sorted(evidence)], sort_keys=True, separators=(",", ":"))
+    return {**values, "digest": hashlib.sha256(text.encode()).hexdigest()}

@@ -1,0 +1,115 @@
+"""What a decision on chosen hours would do, before it is made."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db.models import Count, QuerySet
+
+from metering.domain.decisions import EFFECTS, HourResult, result_of
+from metering.domain.exceptions import BLOCKING_KINDS
+from metering.domain.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy
+from metering.domain.window import WINDOW
+from metering.domain.window_state import WindowState
+from metering.models import ExceptionState, MeteringException, MeteringWindow
+from tenants.selectors.clock import database_now
+
+
+@dataclass(frozen=True)
+class DecisionPreview:
+    """What a decision would do.
+
+    Attributes:
+        hours: Chosen hours.
+        results: How many of them by what the decision would do to them.
+        causes: How many of those it applies to by the cause that is open against them.
+        first_at: The oldest hour that it applies to; None when there is none.
+        last_at: The youngest one.
+        shown_unit_seconds: What was observed of these hours so far, where that is known.
+        effect: What becomes of them.
+        digest: Names all of this; a decision that carries it is refused once that has changed.
+    """
+
+    hours: int
+    results: Mapping[HourResult, int]
+    causes: Mapping[str, int]
+    first_at: datetime | None
+    last_at: datetime | None
+    shown_unit_seconds: int
+    effect: str
+    digest: str
+
+    @property
+    def decided(self) -> int:
+        """Return how many hours the decision applies to."""
+        return self.results.get(HourResult.DECIDED, 0)
+
+
+def hours_between(
+    cluster_id: UUID, *, begin_at: datetime, end_at: datetime
+) -> QuerySet[MeteringWindow]:
+    """Return a cluster's windows that begin in [begin_at, end_at), oldest first."""
+    return MeteringWindow.objects.filter(
+        cluster_id=cluster_id, start_at__gte=begin_at, start_at__lt=end_at
+    ).order_by("start_at")
+
+
+def preview_decision(
+    windows: QuerySet[MeteringWindow],
+    *,
+    decision: GapPolicy,
+    at: datetime,
+    policy: MeteringPolicy = DEFAULT_POLICY,
+) -> DecisionPreview:
+    """Return what a decision would do to hours, in three statements."""
+    overdue_before = (
+        min(at, database_now()) - WINDOW - timedelta(seconds=policy.gap_patience_seconds)
+    )
+    rows = windows.order_by("start_at", "id").values_list(
+        "id", "start_at", "state", "gap_policy", "shown"
+    )
+    results: Counter[HourResult] = Counter()
+    chosen: list[tuple[int, datetime]] = []
+    known: list[tuple[int, str, str]] = []
+    unit_seconds = 0
+    for window_id, start_at, state, in_force, shown in rows:
+        result = result_of(
+            WindowState(state),
+            in_force=in_force,
+            decision=decision,
+            is_overdue=start_at <= overdue_before,
+        )
+        results[result] += 1
+        known.append((window_id, result.value, shown.get("digest", "")))
+        if result is HourResult.DECIDED:
+            chosen.append((window_id, start_at))
+            unit_seconds += shown.get("unit_seconds") or 0
+    text = json.dumps([decision.value, known], separators=(",", ":"))
+    return DecisionPreview(
+        hours=len(known),
+        results=results,
+        causes=_causes([window_id for window_id, _ in chosen]),
+        first_at=chosen[0][1] if chosen else None,
+        last_at=chosen[-1][1] if chosen else None,
+        shown_unit_seconds=unit_seconds,
+        effect=EFFECTS[decision],
+        digest=hashlib.sha256(text.encode()).hexdigest(),
+    )
+
+
+def _causes(window_ids: list[int]) -> dict[str, int]:
+    rows = (
+        MeteringException.objects.filter(
+            window_id__in=window_ids,
+            state=ExceptionState.OPEN,
+            kind__in=[kind.value for kind in BLOCKING_KINDS],
+        )
+        .order_by("kind")
+        .values_list("kind")
+        .annotate(hours=Count("window_id", distinct=True))
+    )
+    return dict(rows)

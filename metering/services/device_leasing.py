@@ -1,0 +1,198 @@
+"""Leasing device figures: which sealed hour's are due, who asks for them, and how that ends.
+
+The bill of the hour is sealed already and nothing here touches it. A lease lasts by the database's
+clock; a worker that was overtaken writes nothing, because its fence no longer holds.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from metering.domain.errors import ClaimLostError
+from metering.domain.policy import DEFAULT_POLICY, MeteringPolicy, backoff_seconds
+from metering.protocols import ClusterTarget, Evidence
+from metering.services.hours import Hour, target_of
+from tenants.models import Cluster
+
+ERROR_LENGTH_MAX: Final = 1_000
+
+# With the seal of the window, so that no sealed window is without.
+_DUE = """
+INSERT INTO metering_devicewindow (window_id, window_start, cluster_id, state, fence, attempt,
+  failures, lease_owner, not_before, missing_figures, evidence, row_count, row_digest, last_error)
+SELECT id, start_at, cluster_id, 'due', 0, 0, 0, '', %(at)s, '[]', '[]', 0, '', ''
+  FROM metering_meteringwindow WHERE id = %(window_id)s
+"""
+_LEASE = """
+WITH due AS (
+  SELECT window_id FROM metering_devicewindow
+   WHERE state IN ('due', 'collecting') AND not_before <= COALESCE(%(at)s, clock_timestamp())
+     AND (state = 'due' OR lease_until <= clock_timestamp())
+   ORDER BY not_before, window_start, window_id
+   LIMIT 1
+   FOR NO KEY UPDATE SKIP LOCKED)
+UPDATE metering_devicewindow d
+   SET state = 'collecting', fence = d.fence + 1, attempt = d.attempt + 1,
+       lease_owner = %(worker)s,
+       lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
+  FROM due WHERE d.window_id = due.window_id
+RETURNING d.window_id, d.cluster_id, d.window_start, d.fence, d.attempt, d.failures
+"""
+_HOLDS = """
+SELECT fence = %(fence)s AND state = 'collecting' AND lease_until > clock_timestamp()
+  FROM metering_devicewindow WHERE window_id = %(window_id)s FOR NO KEY UPDATE
+"""
+_RETRY = """
+UPDATE metering_devicewindow
+   SET state = 'due', lease_owner = '', lease_until = NULL, attempt = 0, failures = failures + 1,
+       not_before = %(not_before)s, last_error = %(error)s
+ WHERE window_id = %(window_id)s
+"""
+# Times as whole seconds and texts as JSON, so that the digest depends on no session setting.
+_SEAL = """
+WITH lines AS (
+  SELECT jsonb_build_array('device', d.uuid, d.instance_id, d.instance_profile,
+           extract(epoch FROM d.begin_at), extract(epoch FROM d.end_at), d.attribution, d.node,
+           d.pod_uid, d.resource, d.project_id, d.busy_ratio, d.busy_coverage, d.is_busy_doubtful,
+           d.sm_active_ratio, d.tensor_active_ratio, d.dram_active_ratio,
+           d.memory_used_peak_mebibytes, d.memory_total_mebibytes, d.power_mean_milliwatts,
+           d.energy_millijoules)::text AS line
+    FROM metering_deviceusage d WHERE d.window_id = %(window_id)s
+   UNION ALL
+  SELECT jsonb_build_array('usage', a.pod_uid, a.resource, a.busy_ratio, a.busy_coverage,
+           a.energy_millijoules)::text
+    FROM metering_usageactivity a WHERE a.window_id = %(window_id)s)
+UPDATE metering_devicewindow w
+   SET state = %(state)s, lease_owner = '', lease_until = NULL, attempt = 0,
+       failures = CASE WHEN %(state)s = 'sealed' THEN 0 ELSE w.failures END,
+       last_error = %(error)s, sealed_at = %(at)s, evidence = %(evidence)s,
+       missing_figures = %(missing)s, row_count = s.rows, row_digest = s.digest
+  FROM (SELECT count(*) AS rows, encode(sha256(convert_to(COALESCE(
+                 string_agg(line, E'\\n' ORDER BY line COLLATE "C"), ''), 'UTF8')), 'hex') AS digest
+          FROM lines) s
+ WHERE w.window_id = %(window_id)s
+RETURNING w.row_count, w.row_digest
+"""
+
+
+@dataclass(frozen=True)
+class LeasedDevices:
+    """The device figures of one hour, which a worker may write while `fence` and lease hold."""
+
+    id: int
+    hour: Hour
+    fence: int
+    attempt: int
+    failures: int
+
+    @property
+    def cluster_id(self) -> UUID:
+        """Return whose hour it is."""
+        return self.hour.cluster_id
+
+    @property
+    def start_at(self) -> datetime:
+        """Return the begin of the hour, included."""
+        return self.hour.start_at
+
+    @property
+    def end_at(self) -> datetime:
+        """Return the end of the hour, excluded."""
+        return self.hour.end_at
+
+    @property
+    def target(self) -> ClusterTarget:
+        """Return the cluster as a source needs to know it."""
+        return self.hour.target
+
+
+def make_devices_due(*, window_id: int, at: datetime) -> None:
+    """Make the device figures of a window due; called in the transaction that seals it."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DUE, {"window_id": window_id, "at": at})
+
+
+def lease_devices(
+    *, worker: str, at: datetime | None = None, policy: MeteringPolicy = DEFAULT_POLICY
+) -> LeasedDevices | None:
+    """Lease the device figures that are longest due; None when none are, or others lease them.
+
+    Args:
+        worker: Name of the worker, for people.
+        at: Which retries are due; None takes the database's clock.
+        policy: How long a lease lasts.
+    """
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(
+            _LEASE,
+            {
+                "at": at,
+                "worker": worker[:64],
+                "lease": policy.lease_seconds,
+            },
+        )
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    window_id, cluster_id, start_at, fence, attempt, failures = row
+    cluster = Cluster.objects.get(pk=cluster_id)
+    hour = Hour(cluster.pk, start_at, target_of(cluster), is_watched=cluster.is_watched)
+    return LeasedDevices(window_id, hour, fence, attempt, failures)
+
+
+def check_lease(leased: LeasedDevices) -> None:
+    """Lock leased device figures for this transaction.
+
+    Raises:
+        ClaimLostError: Another worker took them over.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_HOLDS, {"window_id": leased.id, "fence": leased.fence})
+        row = cursor.fetchone()
+    if not (row and row[0]):
+        raise ClaimLostError("Another worker took the device figures over.")
+
+
+def put_off(leased: LeasedDevices, *, error: str, at: datetime) -> int:
+    """Release a lease whose source gave no figures; return the seconds until they are due again."""
+    seed = f"devices/{leased.cluster_id}/{leased.start_at.isoformat()}"
+    wait = backoff_seconds(failures=leased.failures + 1, seed=seed)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _RETRY,
+            {
+                "window_id": leased.id,
+                "not_before": at + timedelta(seconds=wait),
+                "error": error[:ERROR_LENGTH_MAX],
+            },
+        )
+    return wait
+
+
+def seal_devices(
+    leased: LeasedDevices,
+    *,
+    state: str,
+    at: datetime,
+    evidence: Sequence[Evidence] = (),
+    missing: Sequence[str] = (),
+    error: str = "",
+) -> tuple[int, str]:
+    """Bring device figures into a final state; return how many rows they have and their digest."""
+    parameters: dict[str, Any] = {
+        "window_id": leased.id,
+        "state": state,
+        "at": at,
+        "evidence": json.dumps([{**asdict(one), "at": one.at.isoformat()} for one in evidence]),
+        "missing": json.dumps(list(missing)),
+        "error": error[:ERROR_LENGTH_MAX],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_SEAL, parameters)
+        rows, digest = cursor.fetchone()
+    return int(rows), str(digest)
