@@ -42,7 +42,7 @@ check: ## Lint, types, architecture, migrations, OpenAPI: each with its seconds.
 	@$(PYTHON_VENV) bin/check.py
 
 .PHONY: bench
-bench: ## Figures against their limits (BENCH=name for one).
+bench: ## Figures against their limits (BENCH=name for one, BENCH=smoke for all, small).
 	@bin/prepare development
 	@$(PYTHON_VENV) -m bench $(BENCH)
 

@@ -4,7 +4,9 @@
 the migrated database, for what must really commit: locks, workers, triggers at commit.
 """
 
+import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,11 +17,22 @@ import psycopg
 import pytest
 from django.conf import settings
 from django.db import connections
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from config.embedded.postgres import APP, OWNER, EmbeddedPostgres
 from config.embedded.postgres_data import SUPERUSER
 
+# How long an example takes depends on what else the machine does; it proves nothing.
+hypothesis_settings.register_profile(
+    "any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("any-machine")
+
 ROOT = Path(__file__).resolve().parent.parent
+MIGRATED = ROOT / ".tools" / "migrated"
+"""Data of migrated servers, by what made them: migrating takes longer than most tests."""
+MIGRATED_KEPT = 4
 TEMPLATE = "gpu_ledger_template"
 TEST_DATABASE = "gpu_ledger_test"
 
@@ -35,11 +48,13 @@ def postgres() -> Iterator[EmbeddedPostgres]:
         folder = Path(name)
         folder.chmod(0o755)
         server = EmbeddedPostgres(folder / "state", is_durable=False)
+        migrated = MIGRATED / _schema_digest()
+        if not migrated.exists():
+            _make_migrated(server, migrated)
+        else:
+            _copy(migrated, server.folder)
         server.start()
         try:
-            with psycopg.connect(_superuser_url(server), autocommit=True) as connection:
-                server.create_database(connection, TEMPLATE)
-            _migrate(server)
             with psycopg.connect(_superuser_url(server), autocommit=True) as connection:
                 server.create_database(connection, TEST_DATABASE, template=TEMPLATE)
             yield server
@@ -47,12 +62,51 @@ def postgres() -> Iterator[EmbeddedPostgres]:
             server.stop()
 
 
+def _schema_digest() -> str:
+    """Return what tells one schema from another: all that makes the data a server starts with."""
+    patterns = ("*/migrations/*.py", "*/sql/*.sql", "config/embedded/*.py", "requirements/*.txt")
+    digest = hashlib.sha256()
+    for path in sorted(path for pattern in patterns for path in ROOT.glob(pattern)):
+        digest.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _make_migrated(server: EmbeddedPostgres, migrated: Path) -> None:
+    """Migrate a template in a new server, end it, and keep a copy of its data for later sessions.
+
+    Two sessions at once both migrate, and the first one's copy stays.
+    """
+    server.start()
+    try:
+        with psycopg.connect(_superuser_url(server), autocommit=True) as connection:
+            server.create_database(connection, TEMPLATE)
+        migrate(server, TEMPLATE)
+    finally:
+        server.stop()
+    MIGRATED.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(dir=MIGRATED))
+    _copy(server.folder, partial)
+    try:
+        partial.rename(migrated)
+    except OSError:
+        shutil.rmtree(partial)
+    kept = sorted(MIGRATED.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for old in kept[MIGRATED_KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a stopped server's folder; owners and modes too, which PostgreSQL insists on."""
+    target.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cp", "-a", f"{source}/.", f"{target}/"], check=True)
+
+
 def _superuser_url(server: EmbeddedPostgres) -> str:
     return server.url(role=SUPERUSER, database="postgres")
 
 
-def _migrate(server: EmbeddedPostgres) -> None:
-    """Migrate in a process of its own, as a deployment does: as the owner."""
+def migrate(server: EmbeddedPostgres, name: str) -> None:
+    """Migrate a database in a process of its own, as a deployment does: as the owner."""
     subprocess.run(
         [sys.executable, "-W", "ignore", "manage.py", "migrate", "--database", "owner", "-v", "0"],
         cwd=ROOT,
@@ -60,8 +114,8 @@ def _migrate(server: EmbeddedPostgres) -> None:
         env={
             **os.environ,
             "DJANGO_SETTINGS_MODULE": "config.settings.test",
-            "DATABASE_URL": server.url(database=TEMPLATE),
-            "DATABASE_OWNER_URL": server.url(role=OWNER, database=TEMPLATE),
+            "DATABASE_URL": server.url(database=name),
+            "DATABASE_OWNER_URL": server.url(role=OWNER, database=name),
         },
     )
 
@@ -91,11 +145,11 @@ def django_db_setup(postgres: EmbeddedPostgres) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def quiet_end() -> Iterator[None]:
-    """End the thread of hints with the session, as a process does, while there still is a log."""
+    """End the thread of wake-ups with the session, as a process does, while there is a log."""
     yield
-    from quotas.services.hints import BELL  # noqa: PLC0415 - Settings are ready by now.
+    from tenants.services.wakeups import PUBLISHER  # noqa: PLC0415 - Settings are ready by now.
 
-    BELL.close()
+    PUBLISHER.close()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.architecture.source import APPS, Function, Module, modules, product, 
 
 IMPLEMENTATIONS_MIN = 2
 WITHOUT_ACTOR = {
-    "metering.services.checking.check_observation": "Judges what was seen; writes nothing.",
+    "metering.services.checking.checked": "Judges what was seen; writes nothing.",
     "metering.services.composition.compose_window": "Computes rows; writes nothing.",
     "metering.services.partitions.ensure_partitions": "Makes tables, not facts.",
     "metering.services.partitions.ensure_partitions_between": "As above.",
@@ -163,3 +163,50 @@ def test_every_migration_is_named_for_what_it_does_and_can_go_back() -> None:
             migration = import_module(f"{app}.migrations.{found.name}").Migration
             for operation in migration.operations:
                 assert operation.reversible, f"{app}.{found.name}"
+
+
+PUBLISHER = "tenants/services/wakeups.py"
+
+
+def is_task(node: ast.AST) -> bool:
+    """Whether a decorator makes a Celery task."""
+    called = node.func if isinstance(node, ast.Call) else node
+    return getattr(called, "id", getattr(called, "attr", "")) in {"shared_task", "task"}
+
+
+def test_no_message_stands_for_a_row() -> None:
+    found = [
+        (module.path, node, decorator)
+        for module in product()
+        for node in module.functions()
+        for decorator in node.decorator_list
+        if is_task(decorator)
+    ]
+    wrong = [
+        f"{path}:{node.lineno} {node.name}"
+        for path, node, decorator in found
+        if ast.unparse(node.args)
+        or not isinstance(decorator, ast.Call)
+        or {word.arg: ast.unparse(word.value) for word in decorator.keywords}["base"] != "WakeUp"
+    ]
+
+    assert len(found) > 10
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+def test_messages_are_published_in_one_module() -> None:
+    wrong = [
+        f"{module.path}:{node.lineno} {ast.unparse(node)}"
+        for module in product()
+        if module.path != PUBLISHER
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and (
+            node.func.attr in {"send_task", "apply_async", "delay"}
+            # A wake-up without arguments is deduplicated by its task's base class.
+            and not (node.func.attr == "apply_async" and not node.args)
+        )
+    ]
+
+    assert not wrong, "\n" + "\n".join(wrong)

@@ -7,8 +7,7 @@ import sys
 from tests.architecture.source import ROOT, Function, modules, product, rooms, tracked_files
 
 FUNCTION_LINES_MAX = 60
-FILE_LINES_MAX = 300
-TEST_FILE_LINES_MAX = 400
+FILE_LINES_MAX = 400
 TEST_TO_CODE_MIN = 1.2
 DOORS = ("api", "admin", "tasks", "management", "webhook")
 # Each pattern is written so that it does not match itself.
@@ -61,8 +60,7 @@ def test_files_are_short() -> None:
     too_long = [
         f"{module.path} {module.lines}"
         for module in modules()
-        if "/migrations/" not in module.path
-        and module.lines > (TEST_FILE_LINES_MAX if module.app == "tests" else FILE_LINES_MAX)
+        if "/migrations/" not in module.path and module.lines > FILE_LINES_MAX
     ]
 
     assert_none(too_long)

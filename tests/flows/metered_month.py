@@ -29,7 +29,7 @@ from metering.adapters.simulated_cluster.demo_scenario import demo_scenario
 from metering.adapters.simulated_cluster.scenario import Outage, Scenario
 from metering.domain.policy import GapPolicy
 from metering.models import MeteringWindow
-from metering.services.decisions import release_gap
+from metering.services.decisions import decide_window
 from metering.services.sweeping import Sweep, Worker, meter_due
 from tenants.domain.actors import Actor, system_actor
 from tenants.selectors.actors import actor_of_user
@@ -141,7 +141,7 @@ def _worker(scenario: Scenario) -> Worker:
 def _accept_gaps() -> tuple[datetime, ...]:
     gaps = list(MeteringWindow.objects.filter(state="gap").order_by("start_at"))
     for window in gaps:
-        release_gap(
+        decide_window(
             window_id=window.pk,
             decision=GapPolicy.ACCEPT,
             note="Prometheus was down.",

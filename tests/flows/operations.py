@@ -69,6 +69,11 @@ FILTERS: Final = {
 }
 """How a list is narrowed to one place, where it can be."""
 HOUR_TEXT: Final = "2027-01-01T00:00:00Z"
+HOURS: Final = {
+    "cluster": "{clusters}",
+    "start_from": "2026-10-01T00:00:00Z",
+    "start_before": "2026-10-02T00:00:00Z",
+}
 BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST organizations/": {"slug": "new", "name": "New", "billing_currency": "EUR"},
     "PATCH organizations/pk/": {"name": "Renamed"},
@@ -107,6 +112,8 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST usage-corrections/pk/reject/": {"note": "It was not."},
     "POST metering-windows/pk/retry/": {"note": "Again."},
     "POST metering-windows/pk/decide/": {"decision": "waive", "note": "Lost."},
+    "POST metering-windows/preview-decision/": {**HOURS, "decision": "waive"},
+    "POST metering-windows/decide-range/": {**HOURS, "decision": "waive", "note": "Lost."},
     "POST metering-exceptions/pk/accept-evidence/": {"side": "kubernetes", "note": "Looked at."},
     "POST waste-findings/pk/dismiss/": {"reason": "Meant so."},
     "POST credit-proposals/pk/accept/": {"reason": "Broken."},

@@ -16,6 +16,7 @@ from tests.flows.estate import make_estate
 
 NOT_DEEDS = {
     "tenants.audit.record",
+    "tenants.audit.record_each",
     "tenants.changing.add_row",
     "tenants.changing.change_row",
     "tenants.idempotency.answer_once",
@@ -44,7 +45,7 @@ NOT_DEEDS = {
     "quotas.settling.settle_overtaken",
     "metering.catalogue_editing.preview_catalogue",
     "metering.correcting.write_drafts",
-    "metering.exceptions.resolve_of_window",
+    "metering.exceptions.resolve_of_windows",
     "metering.failures.record_incomplete",
 }
 """Parts of services, which write in the transaction of what calls them, or no entry at all."""
@@ -81,16 +82,20 @@ SWEEPS = {
     "quotas.target_plans.refresh_targets",
     "metering.catalogue.ensure_catalogue",
     "metering.collection.collect_window",
+    "metering.device_collection.collect_devices",
     "metering.deriving.derive_corrections",
+    "metering.deriving.derive_each",
     "metering.deriving.derive_window",
     "metering.deriving.derive_windows",
+    "metering.decisions.waive_unmetered",
     "metering.sealing.reconcile_windows",
     "metering.sealing.seal_window",
 }
 """What the service does by itself; the tests of each say what it leaves."""
 ELSEWHERE = {
     "metering.accepting.accept_side",
-    "metering.decisions.release_gap",
+    "metering.decisions.decide_window",
+    "metering.decisions.decide_windows",
     "quotas.preemption_resuming.resume_jobs",
 }
 """Needs a window that waits for a person, two sources, or a Job that was suspended; the tests of
