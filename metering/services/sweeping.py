@@ -85,7 +85,7 @@ def meter_due(*, worker: Worker, at: datetime, progress: Progress | None = None)
 
 
 def meter_next(*, worker: Worker, at: datetime) -> Sweep | None:
-    """Lease the oldest due window, collect and seal it; return None when none is due.
+    """Lease the window that is longest due, collect and seal it; return None when none is due.
 
     After a fault its lease keeps it behind the others.
     """

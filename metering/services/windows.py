@@ -144,7 +144,7 @@ WITH due AS (
      AND not_before <= LEAST(%(at)s, clock_timestamp())
      AND (state = 'open' OR (state = 'collecting' AND lease_until <= clock_timestamp()))
      AND (%(cluster_id)s::uuid IS NULL OR cluster_id = %(cluster_id)s)
-   ORDER BY start_at, cluster_id
+   ORDER BY not_before, start_at, cluster_id
    LIMIT %(limit)s
    FOR UPDATE SKIP LOCKED),
 claimed AS (
@@ -182,8 +182,11 @@ def claim_windows(
     at: datetime | None = None,
     policy: MeteringPolicy = DEFAULT_POLICY,
 ) -> list[ClaimedWindow]:
-    """Claim due windows for a worker, oldest first, passing over what others hold.
+    """Claim due windows for a worker, longest due first, passing over what others hold.
 
+    An hour is due from its end on, so a backlog is metered oldest first; one whose source did not
+    answer is due again after a pause, behind the hours that came due meanwhile. So a cluster that
+    is silent keeps no hour of another waiting for longer than one attempt at each of its own.
     A claim lasts `policy.lease_seconds` by the database's clock. A window whose claims never
     report back is quarantined instead of claimed once more, and an exception tells so; the next
     ones are claimed in its place, so that nothing is returned only when nothing is due.

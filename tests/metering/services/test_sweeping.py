@@ -1,6 +1,6 @@
 """Sweeping: what is due is metered and sealed, one bad window stops no other."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import pytest
@@ -13,6 +13,7 @@ from metering.services import sweeping
 from metering.services.sealing import seal_window
 from metering.services.sweeping import Sweep, Worker, meter_due, meter_next, seal_settled
 from metering.services.windows import open_due_windows
+from tenants.domain.errors import SourceUnavailableError
 from tenants.selectors.crashes import crashes_by_event
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.seen import (
@@ -55,6 +56,30 @@ class OvertakenSource(ReplayedSource):
     ) -> Observation:
         """Raise the fence, as another worker's claim does; see protocols.UsageSource."""
         MeteringWindow.objects.update(fence=99)
+        return super().observe(target, start_at=start_at, end_at=end_at, as_of=as_of)
+
+
+@dataclass
+class SilentSource(ReplayedSource):
+    """A source whose cluster `silent` does not answer, which takes simulated time.
+
+    Attributes:
+        now: The simulated time.
+        timeout_seconds: For how long an answer is waited for.
+    """
+
+    now: datetime = HOUR
+    timeout_seconds: int = 45
+    answered: list[tuple[datetime, datetime]] = field(default_factory=list)
+
+    def observe(
+        self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
+    ) -> Observation:
+        """Wait in vain, or answer at once; see protocols.UsageSource."""
+        if target.slug == "silent":
+            self.now += timedelta(seconds=self.timeout_seconds)
+            raise SourceUnavailableError("Prometheus did not answer in time.", reason="timeout")
+        self.answered.append((start_at, self.now))
         return super().observe(target, start_at=start_at, end_at=end_at, as_of=as_of)
 
 
@@ -130,6 +155,28 @@ def test_the_oldest_due_window_is_metered_next_and_none_that_is_not_due() -> Non
 
     states = MeteringWindow.objects.order_by("start_at").values_list("state", flat=True)
     assert list(states) == ["sealed", "open"]
+
+
+def test_a_silent_cluster_with_a_backlog_keeps_no_hour_of_another_waiting() -> None:
+    """One process, a backlog of 30 hours, and 12 hours during which every attempt takes 45 s."""
+    make_cluster("silent", metered_from=HOUR - timedelta(hours=30))
+    make_cluster("healthy", metered_from=HOUR)
+    source = SilentSource(now=DUE)
+    metering = Worker(name="w", source=source, actor=ACTOR)
+    end_at, opened_until = DUE + timedelta(hours=12), DUE - timedelta(hours=1)
+
+    while source.now < end_at:
+        if opened_until + timedelta(hours=1) <= source.now:
+            opened_until += timedelta(hours=1)
+            open_due_windows(at=source.now)
+        if meter_next(worker=metering, at=source.now) is None:
+            source.now += timedelta(seconds=15)
+
+    states = MeteringWindow.objects.filter(cluster__slug="healthy").values_list("state", flat=True)
+    assert list(states) == ["sealed"] * 12
+    waits = [at - start_at - (DUE - HOUR) for start_at, at in source.answered]
+    # At most one attempt at each of the silent cluster's hours, 31 to 42 of them.
+    assert max(waits) <= timedelta(seconds=42 * source.timeout_seconds)
 
 
 def test_windows_that_are_quarantined_keep_none_behind_them_waiting() -> None:
