@@ -43,11 +43,13 @@ BATCH: Final = 500
 UNMETERED_NOTE: Final = "The cluster is no longer metered at this hour."
 
 # A lease is taken away with the state it belongs to: its worker finds that out when it posts. How
-# little was observed is only known of a gap, so nowhere else less than all of it is accepted.
+# little was observed is only known of a gap, so nowhere else less than all of it is accepted. What
+# was accepted of a gap stays the least that a later decision holds for.
 _METER_AGAIN = """
 UPDATE metering_meteringwindow
    SET decided_on = CASE WHEN state = 'gap' THEN shown || jsonb_build_object(
-         'observed_ticks', observed_ticks, 'watch_coverage', watch_coverage::text) ELSE '{}' END,
+         'observed_ticks', observed_ticks, 'watch_coverage', watch_coverage::text)
+         ELSE decided_on END,
        accepts_low_coverage = state = 'gap' OR accepts_low_coverage,
        state = 'open', lease_owner = '', lease_until = NULL, gap_policy = %(decision)s,
        not_before = %(at)s, attempt = 0, failures = %(failures)s

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
-from metering.domain.policy import DEFAULT_POLICY, GapPolicy
+from metering.domain.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy
 from metering.models import ExceptionState, MeteringException, MeteringWindow, UsageRecord
 from metering.protocols import Observation
 from metering.services.exceptions import report_waiting_windows
@@ -350,6 +350,41 @@ def test_a_decision_waits_for_a_source_that_is_away_and_holds_when_it_is_back(
     meter(blinking)
 
     assert gap().state == "gap"
+
+
+def test_a_decision_changed_while_the_source_is_away_holds_for_what_was_shown(
+    frank: APIClient, blinking: Worker
+) -> None:
+    accept(frank)
+    source(blinking).down = "timeout"
+    meter(blinking)
+    post(frank, f"{gap().pk}/decide", {"decision": "hold", "note": "Or rather not."})
+    accept(frank)
+    source(blinking).down = ""
+    source(blinking).seen[HOUR] = observation(ticks=ticks(begin=3570))
+
+    meter(blinking)
+
+    assert (gap().state, gap().record_count, gap().sealed_at) == ("gap", 0, None)
+    found = MeteringException.objects.get(window=gap(), kind="low_coverage")
+    assert (found.state, "60 when it was decided, 1 now" in found.summary) == ("open", True)
+
+
+def test_a_decision_made_again_after_workers_died_holds_for_what_was_shown(
+    frank: APIClient, blinking: Worker
+) -> None:
+    accept(frank)
+    expired = MeteringPolicy(lease_seconds=-1)
+    MeteringWindow.objects.filter(start_at=HOUR).update(not_before=HOUR)
+    for _ in range(expired.attempts_max + 1):
+        claim_windows(worker="dead", limit=1, at=LATE, policy=expired)
+    assert gap().state == "quarantined"
+    accept(frank)
+    source(blinking).seen[HOUR] = observation(ticks=ticks(begin=3570))
+
+    meter(blinking)
+
+    assert (gap().state, gap().record_count, gap().sealed_at) == ("gap", 0, None)
 
 
 def test_the_audit_entry_says_what_was_shown(frank: APIClient, blinking: Worker) -> None:
