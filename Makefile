@@ -28,7 +28,7 @@ demo: ## A month of two clusters, metered and invoiced (DEMO_FLAGS="--exit --jso
 test: ## Every test (TEST=tests/quotas, TEST_FLAGS="--cov", CI=true refuses skipped tests).
 	@bin/prepare development
 	@$(PYTHON_VENV) bin/left_out.py
-	@$(PYTHON_VENV) -m pytest -n $(TEST_PROCESSES) $(TEST_FLAGS) $(TEST)
+	@$(PYTHON_VENV) -m pytest -n $(TEST_PROCESSES) --dist worksteal $(TEST_FLAGS) $(TEST)
 
 .PHONY: contract
 contract: ## The Kubernetes contract, simulated or a cluster's (KUBECONFIG=path).

@@ -27,6 +27,7 @@ from metering.services.device_collection import (
     collect_due_devices,
     collect_next,
 )
+from metering.services.device_leasing import make_missing_due
 from metering.services.exceptions import report_waiting_windows
 from metering.services.partitions import MONTHS_AHEAD, ensure_partitions
 from metering.services.recheck_sweeping import RecheckSweep, recheck_due, recheck_next
@@ -98,7 +99,8 @@ def recheck_windows() -> Iterator[RecheckSweep]:
 
 @shared_task(base=WakeUp, name="metering.tick_devices")
 def tick_devices() -> None:
-    """Wake the workers that collect device figures."""
+    """Wake the workers that collect device figures; none of a sealed hour are missing."""
+    make_missing_due(at=database_now())
     wake(collect_devices.name)
 
 
@@ -143,6 +145,7 @@ def recheck(*, at: datetime, actor: Actor) -> RecheckSweep:
 
 def measure_devices(*, at: datetime, actor: Actor) -> DeviceSweep:
     """Collect all device figures that are due in this process, for `manage.py tick`."""
+    make_missing_due(at=at)
     return collect_due_devices(worker=worker_from_settings(actor=actor), at=at)
 
 

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 from tenants.migrations._ledger import RUNTIME_ROLE, always, drop_refusals, drop_triggers, refuse
 
-USAGE, ACTIVITY = "metering_deviceusage", "metering_usageactivity"
+ACTIVITY = "metering_usageactivity"
 WINDOW, DEVICES = "metering_meteringwindow", "metering_devicewindow"
 FINAL = "('sealed', 'unavailable')"
 KINDS = (
@@ -29,25 +29,6 @@ KINDS = (
     "held_hour",
     "devices_unavailable",
 )
-
-# What was sealed before was sealed with its device rows, and without a digest of them.
-COPY_STATES = f"""
-INSERT INTO {DEVICES} (window_id, window_start, cluster_id, state, fence, attempt, failures,
-  lease_owner, not_before, missing_figures, evidence, row_count, row_digest, last_error, sealed_at)
-SELECT w.id, w.start_at, w.cluster_id, 'sealed', 0, 0, 0, '', w.not_before,
-       COALESCE(w.reconciliation -> 'missing_figures', '[]'), '[]', COALESCE(d.rows, 0), '', '',
-       w.sealed_at
-  FROM {WINDOW} w
-  LEFT JOIN (SELECT window_id, count(*) AS rows FROM {USAGE} GROUP BY 1) d ON d.window_id = w.id
- WHERE w.state = 'sealed';
-INSERT INTO {ACTIVITY} (window_id, window_start, pod_uid, resource, busy_ratio, busy_coverage,
-  energy_millijoules)
-SELECT DISTINCT ON (u.window_id, u.pod_uid, u.resource) u.window_id, u.window_start, u.pod_uid,
-       u.resource, u.busy_ratio, u.busy_coverage, u.energy_millijoules
-  FROM metering_usagerecord u JOIN {WINDOW} w ON w.id = u.window_id AND w.state = 'sealed'
- WHERE u.busy_ratio IS NOT NULL OR u.busy_coverage IS NOT NULL OR u.energy_millijoules IS NOT NULL
- ORDER BY u.window_id, u.pod_uid, u.resource, u.revision;
-"""
 
 # One statement for all new rows: the windows exist, agree with them, and still take figures.
 CHECK_USAGE = f"""
@@ -288,7 +269,6 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
-        migrations.RunSQL(COPY_STATES, migrations.RunSQL.noop),
         migrations.RunSQL(CHECK_USAGE, CHECK_USAGE_BEFORE),
         migrations.RunSQL(CHECK_ACTIVITY, "DROP FUNCTION metering_check_usage_activity();"),
         migrations.RunSQL(

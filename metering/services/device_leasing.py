@@ -20,13 +20,23 @@ from metering.services.hours import Hour, target_of
 from tenants.models import Cluster
 
 ERROR_LENGTH_MAX: Final = 1_000
+UPGRADE_DURATION_MAX: Final = timedelta(days=3)
+"""For so long workers of two versions may run beside each other."""
 
-# With the seal of the window, so that no sealed window is without.
-_DUE = """
+_INSERT_DUE = """
 INSERT INTO metering_devicewindow (window_id, window_start, cluster_id, state, fence, attempt,
   failures, lease_owner, not_before, missing_figures, evidence, row_count, row_digest, last_error)
-SELECT id, start_at, cluster_id, 'due', 0, 0, 0, '', %(at)s, '[]', '[]', 0, '', ''
-  FROM metering_meteringwindow WHERE id = %(window_id)s
+SELECT w.id, w.start_at, w.cluster_id, 'due', 0, 0, 0, '', %(at)s, '[]', '[]', 0, '', ''
+"""
+# With the seal of the window, so that no sealed window is without.
+_DUE = f"""{_INSERT_DUE}  FROM metering_meteringwindow w WHERE w.id = %(window_id)s
+"""
+# A worker of an older version seals without it while an upgrade is under way.
+_MISSING_DUE = f"""{_INSERT_DUE}  FROM tenants_cluster c
+  JOIN metering_meteringwindow w ON w.cluster_id = c.id AND w.start_at >= %(since)s
+ WHERE w.state = 'sealed'
+   AND NOT EXISTS (SELECT FROM metering_devicewindow d WHERE d.window_id = w.id)
+ON CONFLICT DO NOTHING
 """
 _LEASE = """
 WITH due AS (
@@ -115,6 +125,13 @@ def make_devices_due(*, window_id: int, at: datetime) -> None:
     """Make the device figures of a window due; called in the transaction that seals it."""
     with connection.cursor() as cursor:
         cursor.execute(_DUE, {"window_id": window_id, "at": at})
+
+
+def make_missing_due(*, at: datetime) -> int:
+    """Make the device figures due of recent sealed hours that lack them; return how many."""
+    with connection.cursor() as cursor:
+        cursor.execute(_MISSING_DUE, {"at": at, "since": at - UPGRADE_DURATION_MAX})
+        return cursor.rowcount
 
 
 def lease_devices(

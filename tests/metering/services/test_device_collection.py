@@ -21,7 +21,7 @@ from metering.models import (
 from metering.protocols import ClusterTarget, DeviceFigures, DeviceObservation
 from metering.selectors.derived import underived_windows
 from metering.services.device_collection import DeviceSweep, collect_due_devices, collect_next
-from metering.services.device_leasing import lease_devices
+from metering.services.device_leasing import lease_devices, make_missing_due
 from metering.services.sweeping import Worker, meter_due
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import AuditEntry, Cluster
@@ -296,3 +296,21 @@ def test_a_figure_that_cannot_be_believed_is_asked_for_again_and_the_bill_is_sea
     assert UsageRecord.objects.count() == 1
     found = DeviceWindow.objects.get()
     assert (found.state, found.failures, DeviceUsage.objects.count()) == ("due", 1, 0)
+
+
+def test_an_hour_that_a_worker_of_an_older_version_sealed_gets_its_device_figures(
+    cluster: Cluster,
+) -> None:
+    _, worker = refusing()
+    older = {"state": "sealed", "not_before": AT, "as_of": AT, "sealed_at": AT}
+    sealed = MeteringWindow.objects.create(
+        cluster=cluster, start_at=HOUR + timedelta(hours=1), **older
+    )
+    MeteringWindow.objects.create(cluster=cluster, start_at=HOUR - timedelta(days=4), **older)
+    assert collect_due_devices(worker=worker, at=AT) == DeviceSweep()
+
+    assert make_missing_due(at=AT) == 1
+    assert make_missing_due(at=AT) == 0
+
+    assert DeviceWindow.objects.values_list("window_id", "state").get() == (sealed.pk, "due")
+    assert collect_due_devices(worker=worker, at=AT) == DeviceSweep(retried=1)
