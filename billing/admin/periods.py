@@ -49,9 +49,9 @@ PAGES: Final[Mapping[str, tuple[str, str, Mapping[str, str]]]] = {
         {"state__in": UNSEALED, **_HOURS},
     ),
     "windows_not_accrued": (
-        "Windows with a charge missing",
-        "admin:billing_accruedwindow_changelist",
-        {"is_complete__exact": "0"},
+        "Sealed windows",
+        "admin:metering_meteringwindow_changelist",
+        {"state__in": "sealed", **_HOURS},
     ),
     "corrections_not_accrued": (
         "Corrections of usage",

@@ -11,6 +11,7 @@ from datetime import date, datetime
 from typing import Any, Final, NamedTuple
 
 from django.core.exceptions import FieldDoesNotExist, ValidationError
+from django.db import DataError
 from django.db.models import Model, Q, QuerySet
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
@@ -82,7 +83,12 @@ class CursorPages(CursorPagination):
         rows = queryset.order_by(*order)
         if values:
             rows = rows.filter(_beyond(queryset, order=order, values=values))
-        found = list(rows[: size + 1])
+        try:
+            found = list(rows[: size + 1])
+        except DataError as error:
+            if not values:
+                raise
+            raise _unusable() from error
         has_more = len(found) > size
         self.page = found[:size][::-1] if is_backwards else found[:size]
         self.has_next = bool(values) if is_backwards else has_more
@@ -198,8 +204,14 @@ def _text_of(value: object) -> str | None:
 
 
 def _is_clean_text(value: object) -> bool:
-    """Whether a value may be compared with a column; PostgreSQL's text holds no NUL."""
-    return isinstance(value, str) and "\x00" not in value
+    """Whether a value may be compared with a column: UTF-8 without NUL."""
+    if not isinstance(value, str) or "\x00" in value:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _reversed(order: Sequence[str]) -> tuple[str, ...]:

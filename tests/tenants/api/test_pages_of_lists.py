@@ -1,5 +1,7 @@
 """Cursor pages: what was there at the start is told exactly once, whatever comes in between."""
 
+import json
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +18,7 @@ from tests.tenants.api.doors import open_door, problem
 
 SEED = system_actor("seed")
 ROWS = 7
+UUID_TEXT = "01a2039e-0b83-79ed-972d-5f5f2e7a5ee4"
 Maker = Callable[[Cast, int], object]
 
 
@@ -109,6 +112,26 @@ def test_a_cursor_of_nowhere_is_refused_or_a_page_and_never_a_crash(
     if answer.status_code != 200:
         assert problem(answer) == (422, "invalid_input")
         assert answer.json()["field"] == "cursor"
+
+
+@pytest.mark.parametrize(
+    ("noun", "values"),
+    [
+        ("clusters", ["\ud800", UUID_TEXT]),
+        ("quota-limits", ["2026-01-01T00:00:00+23:59", UUID_TEXT]),
+        ("waste-savings", ["1E+400000", "1"]),
+    ],
+)
+@pytest.mark.parametrize("is_backwards", [0, 1])
+def test_a_changed_cursor_whose_values_no_column_holds_is_refused(
+    cast: Cast, noun: str, values: list[str], is_backwards: int
+) -> None:
+    cursor = urlsafe_b64encode(json.dumps([is_backwards, *values]).encode()).decode()
+
+    answer = open_door(cast.frank).get(f"/api/v1/{noun}/", {"cursor": cursor})
+
+    assert problem(answer) == (422, "invalid_input")
+    assert answer.json()["field"] == "cursor"
 
 
 @pytest.mark.parametrize(
