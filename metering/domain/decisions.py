@@ -35,10 +35,13 @@ EFFECTS: Final[Mapping[GapPolicy, str]] = {
     GapPolicy.WAIVE: "They are sealed with no usage and stay so; nothing is ever billed for them.",
     GapPolicy.LAST_KNOWN: (
         "They are metered again, and billed in their holes by what was known before and after. "
-        "An hour of which less is observed then returns for a new decision."
+        "An hour of which less is observed then, or nothing was observed so far and too little is "
+        "then, returns for a new decision."
     ),
     GapPolicy.HOLD: (
-        "They are metered again and sealed; all their usage is kept off the bill, in exceptions."
+        "They are metered again and sealed; all their usage is kept off the bill, in exceptions. "
+        "An hour of which less is observed then, or nothing was observed so far and too little is "
+        "then, returns for a new decision."
     ),
 }
 """What a decision does to the hours that it applies to."""

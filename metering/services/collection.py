@@ -103,7 +103,7 @@ def collect_window(
     silent watch is waited for likewise where there are device claims, of which only it can tell.
 
     A decision holds for what was shown: an hour of which less is observed than that returns to a
-    person.
+    person, and so does one of which nothing was shown and too little is observed.
 
     Raises:
         ClaimLostError: Another worker took the window over; nothing was written.
@@ -126,7 +126,8 @@ def collect_window(
         basis = basis if sight.failure is None else basis_of(sight, policy=policy)
     if _suffices(sight, basis=basis, claimed=claimed, at=at, policy=policy):
         return _post(claimed, sight=sight, basis=basis, actor=actor, at=at)
-    if sight.failure is not None:
+    is_estimate_due = claimed.gap_policy in _ESTIMATING and sight.is_estimable
+    if sight.failure is not None and not is_estimate_due:
         state = record_failure(claimed=claimed, error=sight.failure, at=at, policy=policy)
     else:
         state = record_incomplete(claimed=claimed, sight=sight, actor=actor, at=at, policy=policy)
@@ -136,8 +137,13 @@ def collect_window(
 def _suffices(
     sight: Sight, *, basis: Basis, claimed: ClaimedWindow, at: datetime, policy: MeteringPolicy
 ) -> bool:
-    """Whether the hour is metered now rather than looked at again later."""
-    if claimed.gap_policy in _ESTIMATING and (sight.failure is None or claimed.hour.is_watched):
+    """Whether the hour is metered now rather than observed again later.
+
+    An estimate that was decided on before anything was known of the hour is not made: what is known
+    now is shown first.
+    """
+    is_shown = claimed.decided_on != Shown()
+    if claimed.gap_policy in _ESTIMATING and is_shown and sight.is_estimable:
         return True
     failures = claimed.failures + 1
     gives_up = is_gap(policy, start_at=claimed.start_at, at=at, failures=failures)

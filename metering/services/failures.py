@@ -203,13 +203,15 @@ def _is_hopeless(
 
 def _incomplete_sentence(sight: Sight) -> str:
     """Return how much of an hour was not observed, and by what."""
-    holes, coverage = sight.holes, sight.coverage
+    holes, coverage, failure = sight.holes, sight.coverage, sight.failure
     names = target_names(holes)
     by_names = f" by {names}" if names else ""
     told = ["All of this hour was observed."]
     if holes:
         seconds = united_seconds(holes)
         told = [f"{seconds} s of this hour were not observed{by_names}: {_times(holes)}."]
+    if failure is not None:
+        told.append(f"The source gave no usable answer: {str(failure)[:ERROR_LENGTH_MAX]}")
     if coverage is not None and coverage.is_blind_at_end:
         told.append("No scrape took place after the hour.")
     elif any(not hole.is_bounded for hole in holes):

@@ -83,6 +83,11 @@ class Sight:
         return uncovered(scrapes, spans=self.watch.spans)
 
     @property
+    def is_estimable(self) -> bool:
+        """Whether waiting for the source is not what an estimate of the hour needs."""
+        return self.failure is None or self.hour.is_watched
+
+    @property
     def _whole(self) -> Hole:
         begin_at, end_at = self.hour.start_at, self.hour.end_at
         seconds = seconds_between(begin_at, end_at)

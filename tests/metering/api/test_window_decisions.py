@@ -18,7 +18,7 @@ from tenants.models import AuditEntry, Cluster
 from tests.builders import bind, make_cluster
 from tests.cast import Cast, make_cast
 from tests.metering.api.doors import API, Door, results
-from tests.metering.seen import HOUR, ReplayedSource, observation, pod, ticks, worker
+from tests.metering.seen import HOUR, ReplayedSource, moment, observation, pod, ticks, worker
 
 pytestmark = pytest.mark.django_db
 
@@ -385,6 +385,38 @@ def test_a_decision_made_again_after_workers_died_holds_for_what_was_shown(
     meter(blinking)
 
     assert (gap().state, gap().record_count, gap().sealed_at) == ("gap", 0, None)
+
+
+@pytest.mark.parametrize(
+    ("decision", "emptied"), [("hold", ()), ("last_known", (moment(3607), moment(3637)))]
+)
+def test_an_estimate_decided_on_blindly_is_shown_what_a_returned_source_lost(
+    frank: APIClient, gone: Worker, decision: str, emptied: tuple[datetime, ...]
+) -> None:
+    post(frank, f"{gap().pk}/decide", {"decision": decision, "note": "It is gone."})
+    source(gone).down = ""
+    source(gone).seen[HOUR] = observation(ticks=emptied)
+
+    meter(gone)
+
+    assert (gap().state, gap().gap_policy, gap().decided_on) == ("gap", "", {})
+    found = MeteringException.objects.get(window=gap(), state="open")
+    assert (found.kind, gap().shown["observed_ticks"]) == ("low_coverage", 0)
+    post(frank, f"{gap().pk}/decide", {"decision": decision, "note": "It lost the hour."})
+    meter(gone)
+    assert (gap().state, gap().record_count) == ("sealed", 0)
+
+
+def test_an_estimate_decided_on_blindly_holds_for_an_hour_that_is_observed_whole(
+    frank: APIClient, gone: Worker
+) -> None:
+    post(frank, f"{gap().pk}/decide", {"decision": "last_known", "note": "It is gone."})
+    source(gone).down = ""
+    source(gone).seen[HOUR] = observation(pod("a"))
+
+    meter(gone)
+
+    assert (gap().state, gap().record_count) == ("sealed", 1)
 
 
 def test_the_audit_entry_says_what_was_shown(frank: APIClient, blinking: Worker) -> None:

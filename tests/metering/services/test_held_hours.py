@@ -30,7 +30,7 @@ def stage(project: Project, cluster: Cluster) -> None:  # noqa: ARG001 - The ope
 def held() -> Worker:
     """Return the worker of a sealed hour that a person held, since hardly any of it was seen."""
     metering = worker(observation(pod("a"), ticks=(moment(3607), moment(3637))))
-    MeteringWindow.objects.update(state="gap")
+    MeteringWindow.objects.update(state="gap", observed_ticks=0)
     decide_window(
         window_id=the_hour().pk,
         decision=GapPolicy.HOLD,
