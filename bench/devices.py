@@ -22,6 +22,7 @@ from bench.harness import (
     ratio,
     scaled,
 )
+from bench.plain import ask_plainly
 from config.embedded.prometheus import EmbeddedPrometheus
 
 START: Final = datetime(2026, 10, 5, tzinfo=UTC)
@@ -34,6 +35,7 @@ POD_HOURS: Final = 2
 """Each GPU serves three pods one after another, so 1,200 pods for at most 1,000 tenants."""
 TENANTS: Final = (50, 1_000)
 RATIO_MAX: Final = "1.3"
+TO_PROMETHEUS_MAX: Final = 6
 EDGE_SECONDS: Final = 900
 
 METRICS: Final = {
@@ -114,6 +116,13 @@ def _measure(folder: Path) -> Iterator[Figure]:
             with measured() as watch:
                 _meter(AT)
             seconds[tenants] = watch.seconds
+            plain = _ask_plainly(tenants, server.url())
+            yield ratio(
+                f"devices.to_prometheus_{tenants}_tenants",
+                watch.seconds / plain,
+                Bound.AT_MOST,
+                TO_PROMETHEUS_MAX,
+            )
             yield measurement(
                 f"devices.dcgm_samples_per_second_{tenants}_tenants",
                 Decimal(samples) * (HOURS - 1) / HOURS / watch.seconds,
@@ -145,6 +154,22 @@ def _meter(at: datetime) -> None:
     worker = Worker(name="bench", source=source, actor=system_actor("bench"))
     meter_due(worker=worker, at=at)
     collect_due_devices(worker=worker, at=at)
+
+
+def _ask_plainly(tenants: int, url: str) -> Decimal:
+    """Return the seconds Prometheus takes for all queries about the hours metered last."""
+    from metering.models import DeviceWindow, MeteringWindow  # noqa: PLC0415 - Django is set up.
+
+    since = START + timedelta(hours=1)
+    windows = MeteringWindow.objects.filter(cluster__slug=_slug(tenants), start_at__gte=since)
+    figures = DeviceWindow.objects.filter(window__in=windows)
+    evidence = [
+        *windows.values_list("evidence", flat=True),
+        *figures.values_list("evidence", flat=True),
+    ]
+    queries = [(one["query"], one["at"]) for hour in evidence for one in hour]
+    assert len(queries) > len(evidence), queries
+    return ask_plainly(url, queries)
 
 
 def _only(tenants: int) -> None:

@@ -41,6 +41,7 @@ AT: Final = HOUR + timedelta(hours=1, minutes=20)
 PODS: Final = {CROWD: scaled(10_000), VILLAGE: 100}
 MEMORY_MIB_MAX: Final = 300
 OWN_TO_PROMETHEUS_MAX: Final = 1
+QUERIES_MAX: Final = 6
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ def _measure(url: str, *, pid: int) -> Iterator[Figure]:
     prometheus = min(ask_plainly(url, first.queries) for _ in range(2))
     prometheus_cpu = (_cpu_seconds(pid) - cpu) / 2
     copied = _copy_plainly()
+    yield invariant("window.queries", len(first.queries), "queries", QUERIES_MAX, Bound.AT_MOST)
     yield measurement("window.prometheus", prometheus, "s")
     yield measurement("window.prometheus_cpu", prometheus_cpu, "s")
     yield measurement("window.plain_copy", copied, "s")

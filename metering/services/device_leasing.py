@@ -131,7 +131,7 @@ def make_missing_due(*, at: datetime) -> int:
     """Make the device figures due of recent sealed hours that lack them; return how many."""
     with connection.cursor() as cursor:
         cursor.execute(_MISSING_DUE, {"at": at, "since": at - UPGRADE_DURATION_MAX})
-        return cursor.rowcount
+        return int(cursor.rowcount)
 
 
 def lease_devices(
