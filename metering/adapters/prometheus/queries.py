@@ -6,10 +6,10 @@ reach a query: what belongs together is joined here, by label, in our own code.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Final
+from typing import Final, NamedTuple
 
 from metering.adapters.prometheus import names as known
 from metering.adapters.prometheus.names import Names
@@ -35,6 +35,13 @@ SINCE_SECONDS: Final = 4 * 3600
 HEX: Final = "0123456789abcdef"
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}", re.ASCII)
 _VALUE: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9 ._:/@-]{0,127}", re.ASCII)
+
+
+class Moment(NamedTuple):
+    """When targets left: how long before the query's time, and how much earlier some of them."""
+
+    age_seconds: int
+    spread_seconds: int = 0
 
 
 @dataclass(frozen=True)
@@ -124,38 +131,53 @@ class QueryPlan:
         )
         return f"{answered} or {counts({TARGETS: answered})}"
 
-    def handovers(self, ages_seconds: Sequence[int], *, scrape_seconds: int) -> str:
+    def handovers(self, moments: Sequence[Moment], *, scrape_seconds: int) -> str:
         """Return what each target carried at some moments, and what of it was seen later.
 
         Args:
-            ages_seconds: How long before the query's time each moment is.
+            moments: When targets left.
             scrape_seconds: How far scrapes are apart.
         """
         by = ",".join(label for label in self.names.labels["instance"] if _LABEL.fullmatch(label))
-        terms: list[str] = []
-        for position, age in enumerate(ages_seconds):
-            known_until = age - TARGET_STEP_SECONDS - scrape_seconds
-            reach = min(SINCE_SECONDS, known_until - 1)  # An offset of 0 is no offset.
-            pods, nodes = (
-                self._carried(metrics, 2 * scrape_seconds, age)
-                for metrics in ((known.REQUESTS, known.INIT_REQUESTS), (known.ALLOCATABLE,))
-            )
-            later_pods, later_nodes = (
-                self._carried(metrics, reach, known_until - reach)
-                for metrics in ((known.REQUESTS, known.INIT_REQUESTS), (known.ALLOCATABLE,))
-            )
-            for name, carried in (
-                ("pods", pods),
-                ("pods_kept", f"{pods} and on (uid) {later_pods}"),
-                ("pods_placed", f"{pods} and on (node) {later_nodes}"),
-                ("nodes", nodes),
-                ("nodes_kept", f"{nodes} and on (node) {later_nodes}"),
-            ):
-                counted = f"count by ({by}) ({carried})"
-                terms.append(
-                    f'label_replace({counted},"{ANSWER_LABEL}","{position:d} {name}","","")'
-                )
-        return " or ".join(terms)
+        return " or ".join(
+            f"label_replace(count by ({by}) ({carried}),"
+            f'"{ANSWER_LABEL}","{position:d} {name}","","")'
+            for position, moment in enumerate(moments)
+            for name, carried in self._handover(moment, by, scrape_seconds=scrape_seconds)
+        )
+
+    def _handover(
+        self, moment: Moment, by: str, *, scrape_seconds: int
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the parts of one handover.
+
+        What another target shows up to a scrape after the moment is shown by both.
+        """
+        age, spread = moment.age_seconds, moment.spread_seconds + 2 * scrape_seconds
+        known_until = age - TARGET_STEP_SECONDS - scrape_seconds
+        reach = min(SINCE_SECONDS, known_until - 1)  # An offset of 0 is no offset.
+        requests, offers = (known.REQUESTS, known.INIT_REQUESTS), (known.ALLOCATABLE,)
+        pods, nodes = (self._carried(one, spread, age) for one in (requests, offers))
+        around_pods, around_nodes = (
+            self._carried(one, spread + scrape_seconds, age - scrape_seconds)
+            for one in (requests, offers)
+        )
+        later_pods, later_nodes = (
+            self._carried(one, reach, known_until - reach) for one in (requests, offers)
+        )
+        alone = f"{pods} unless on (uid) ({_shared(around_pods, 'uid', by)})"
+        nodes_alone = f"{nodes} unless on (node) ({_shared(around_nodes, 'node', by)})"
+        last_info = self._last_info(2 * scrape_seconds, known_until - reach)
+        yield "pods", pods
+        yield "pods_kept", f"{pods} and on (uid) {later_pods}"
+        yield "pods_placed", f"{pods} and on (node) {later_nodes}"
+        yield "alone", alone
+        yield "alone_kept", f"({alone}) and on (uid) {later_pods}"
+        yield "alone_placed", f"({alone}) and on (node) {later_nodes}"
+        yield "nodes", nodes
+        yield "nodes_alone", nodes_alone
+        yield "nodes_kept", f"({nodes_alone}) and on (node) {later_nodes}"
+        yield "nodes_in_use", f"({nodes_alone}) and on (node) {last_info}"
 
     def _carried(self, metrics: tuple[str, ...], range_seconds: int, age_seconds: int) -> str:
         matchers = f"{_named(self.names, *metrics)},resource=~{quoted(self.resources)}"
@@ -163,6 +185,11 @@ class QueryPlan:
             f"last_over_time({{{matchers}{self.selector}}}[{range_seconds:d}s]"
             f" offset {age_seconds:d}s)"
         )
+
+    def _last_info(self, range_seconds: int, age_seconds: int) -> str:
+        """Return the pods of any kind, GPU or not, that some target showed last."""
+        matchers = f"{_named(self.names, known.POD_INFO)}{self.selector}"
+        return f"last_over_time({{{matchers}}}[{range_seconds:d}s] offset {age_seconds:d}s)"
 
     def _models(self) -> str:
         """Return one row for each node and model of a GPU, under the name of its first metric.
@@ -269,6 +296,11 @@ def quoted(text: str) -> str:
 
 def _named(names: Names, *metrics: str) -> str:
     return f"__name__=~{quoted('|'.join(names.spelled(*metrics)))}"
+
+
+def _shared(carried: str, what: str, by: str) -> str:
+    """Return what more than one target carried."""
+    return f"count by ({what}) (count by ({what},{by}) ({carried})) > 1"
 
 
 def _as_vector(query: str) -> str:

@@ -11,12 +11,17 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final
 
 from metering.adapters.prometheus.asking import Asking
 from metering.adapters.prometheus.names import SHARD_ORDINAL, SHARDS_TOTAL, Names
-from metering.adapters.prometheus.queries import ANSWER_LABEL, TARGETS, QueryPlan
+from metering.adapters.prometheus.queries import (
+    ANSWER_LABEL,
+    TARGET_STEP_SECONDS,
+    TARGETS,
+    Moment,
+    QueryPlan,
+)
 from metering.adapters.prometheus.samples import (
     Range,
     Series,
@@ -29,8 +34,10 @@ from metering.protocols import ScrapeTarget
 from tenants.domain.errors import SourceUnavailableError
 
 MOMENTS_MAX: Final = 4
-"""At so many moments targets may have left: an upgrade, a second one, and some nodes of a
-DaemonSet. Those that left earlier were judged in the hours that came next."""
+"""So many moments at which targets left are judged by one query."""
+QUERIES_MAX: Final = 12
+"""So many queries judge all that left in a day. Moments nearer to each other than a few minutes are
+one; where that is not enough, as on a large DaemonSet, those of up to 40 minutes."""
 KEPT_PARTS_MIN: Final = 10
 """A target has a successor if one tenth of what it carried was seen later. A restart keeps its
 nodes and most pods; of a shard that is away nothing is seen."""
@@ -58,7 +65,11 @@ def check_targets(
     }
     if not left:
         return tuple(scraped)
-    missed = _missed(asking, plan, within, left=left, scrape_seconds=scrape_seconds)
+    missed: set[str] = set()
+    groups = _groups(left)
+    for position in range(0, len(groups), MOMENTS_MAX):
+        some = groups[position : position + MOMENTS_MAX]
+        missed |= _missed(asking, plan, within, left=some, scrape_seconds=scrape_seconds)
     return (
         *(replace(one, is_missed=True) if one.name in missed else one for one in scraped),
         *(
@@ -90,29 +101,63 @@ def _targets_of_day(asking: Asking, plan: QueryPlan, within: Range) -> dict[str,
     return found
 
 
+def _groups(left: Mapping[str, int]) -> list[dict[str, int]]:
+    """Return the targets that left at about one moment, latest first, in as few groups as needed.
+
+    The width doubles until the groups are few enough; at 40 minutes a day has 36 at most.
+    """
+    width = TARGET_STEP_SECONDS
+    while True:
+        groups: list[dict[str, int]] = []
+        latest = 0
+        for name, at in sorted(left.items(), key=lambda item: (-item[1], item[0])):
+            if not groups or latest - at > width:
+                groups.append({})
+                latest = at
+            groups[-1][name] = at
+        if len(groups) <= MOMENTS_MAX * QUERIES_MAX:
+            return groups
+        width *= 2
+
+
 @dataclass
 class _Handover:
     """What one target carried when it was last seen, and what of it was seen later.
 
     Attributes:
         pods_placed: Pods on nodes that were seen later.
+        alone: Pods that no other target carried at that time.
+        nodes_alone: Nodes likewise: a node that another target was showing all along says nothing
+            about a successor.
+        nodes_kept: Of those, the ones that were seen later.
+        nodes_in_use: Of those, the ones that pods of any kind were shown on at last.
     """
 
     pods: int = 0
     pods_kept: int = 0
     pods_placed: int = 0
+    alone: int = 0
+    alone_kept: int = 0
+    alone_placed: int = 0
     nodes: int = 0
+    nodes_alone: int = 0
     nodes_kept: int = 0
+    nodes_in_use: int = 0
 
     @property
     def has_no_successor(self) -> bool:
-        """Whether pods that it carried have been shown by none since.
+        """Whether what it carried has been shown by none since.
 
-        A target that carries pods alone is a node's own; when the node is gone, so are its pods.
+        A target that carries pods alone is a node's own; when the node is gone, so are its pods. Of
+        one that carried idle nodes, only a pod that is shown on them proves that they are there.
         """
-        pods = self.pods if self.nodes else self.pods_placed
-        kept = self.pods_kept + self.nodes_kept
-        return pods > 0 and kept * KEPT_PARTS_MIN < pods + self.nodes
+        if not self.pods:
+            return self.nodes_in_use > 0 and not self.nodes_kept
+        pods, placed, kept = self.pods, self.pods_placed, self.pods_kept
+        if self.alone * KEPT_PARTS_MIN >= pods:
+            pods, placed, kept = self.alone, self.alone_placed, self.alone_kept
+        pods = pods if self.nodes else placed
+        return pods > 0 and (kept + self.nodes_kept) * KEPT_PARTS_MIN < pods + self.nodes_alone
 
 
 def _missed(
@@ -120,13 +165,17 @@ def _missed(
     plan: QueryPlan,
     within: Range,
     *,
-    left: Mapping[str, int],
+    left: Sequence[Mapping[str, int]],
     scrape_seconds: int,
 ) -> set[str]:
     """Return the targets that left without a successor."""
-    moments = sorted(set(left.values()), reverse=True)[:MOMENTS_MAX]
-    ages = [within.asked_seconds - at for at in moments]
-    query = partial(plan.handovers, scrape_seconds=scrape_seconds)(ages)
+    moments = [
+        Moment(
+            within.asked_seconds - max(group.values()), max(group.values()) - min(group.values())
+        )
+        for group in left
+    ]
+    query = plan.handovers(moments, scrape_seconds=scrape_seconds)
     answer = asking.ask(query, within)
     handovers: dict[tuple[str, int], _Handover] = defaultdict(_Handover)
     rows = 0
@@ -140,8 +189,9 @@ def _missed(
     asking.note(query, within, answer, rows)
     return {
         name
-        for name, at in left.items()
-        if at in moments and handovers[name, moments.index(at)].has_no_successor
+        for position, group in enumerate(left)
+        for name in group
+        if handovers[name, position].has_no_successor
     }
 
 

@@ -37,7 +37,7 @@ def moment(seconds: int) -> datetime:
 
 @dataclass(frozen=True)
 class Pod:
-    """One pod of one whole GPU; `gone_at` is when its object was deleted while it ran."""
+    """One pod of whole GPUs or, of 0, of none; `gone_at` is when its object was deleted."""
 
     uid: str
     bound_at: int = 0
@@ -145,11 +145,12 @@ def _shown(
     for pod in setup.pods:
         if pod.bound_at <= at < pod.gone_at and exporter.shows(pod, at):
             asked = (("container", "main"), ("node", pod.node), ("resource", "nvidia_com_gpu"))
-            yield (
-                "kube_pod_container_resource_requests",
-                (*pod.identity, *asked, ("unit", "integer")),
-                pod.units,
-            )
+            if pod.units:
+                yield (
+                    "kube_pod_container_resource_requests",
+                    (*pod.identity, *asked, ("unit", "integer")),
+                    pod.units,
+                )
             yield "kube_pod_info", (*pod.identity, ("node", pod.node)), 1
             yield "kube_pod_created", pod.identity, begin + pod.bound_at
             yield "kube_pod_status_scheduled_time", pod.identity, begin + pod.bound_at
