@@ -2,7 +2,8 @@
 
 PostgreSQL says what is due; a message carries no row. Its publisher deduplicates it, so that it
 needs no expiry: however slow the workers are, as many messages wait as there are kinds of work,
-and each of them makes a worker do what it can in its time. See ADR 0030.
+and each of them makes a worker do what it can in its time. A worker leases the slot for as long as
+it works, so that no kind occupies more workers than it has slots. See ADR 0030.
 """
 
 import atexit
@@ -23,6 +24,7 @@ from kombu.messaging import Producer
 from redis import Redis
 from redis.exceptions import RedisError
 
+from tenants.domain.refusals import ClockOffError
 from tenants.services.clock import require_clock
 
 SLICE_SECONDS: Final = 10
@@ -31,10 +33,32 @@ KEY_SECONDS: Final = 60
 """A wake-up that was lost with its key set, such as by a power cut of Valkey, is late by this."""
 INSPECTED_MAX: Final = 1_000
 """Far more than there are kinds of work; beyond are only messages that are not ours."""
+REST_SECONDS: Final = 30
+"""For so long a process whose clock is far off takes no other wake-up: others are there for it."""
 CLOSING_SECONDS_MAX: Final = 2
 """A broker that answers takes a wake-up within milliseconds; no ending process waits longer."""
 
 log = structlog.get_logger(__name__)
+
+# Each script is one step in Valkey: nothing happens between what it reads and what it writes.
+_ENTER: Final = """
+redis.call('SET', KEYS[3], redis.call('TIME')[1])
+local owner = redis.call('GET', KEYS[1])
+if owner and owner ~= ARGV[1] then
+  redis.call('SET', KEYS[2], 1, 'EX', ARGV[2])
+  return 0
+end
+redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
+redis.call('DEL', KEYS[2])
+return 1
+"""
+_LEAVE: Final = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return 0
+end
+redis.call('DEL', KEYS[1])
+return redis.call('DEL', KEYS[2])
+"""
 
 
 class WakeUp(Task):  # type: ignore[misc] # Celery has no types.
@@ -51,25 +75,58 @@ class WakeUp(Task):  # type: ignore[misc] # Celery has no types.
     def __call__(self, slot: int = 0) -> None:
         """Do what is due until nothing is left or the time is up; called directly, do all of it.
 
-        The key goes before the tables are read: what becomes due from then on is published anew.
+        The key goes before the tables are read: what becomes due from then on is published anew. A
+        wake-up that meets a worker in its slot is dropped; that worker queues another when it ends.
 
         Raises:
             ClockOffError: The clock of this process is far off the database's.
         """
-        is_message = not (self.request.called_directly or self.request.is_eager)
-        if is_message:
-            _take(self.name, slot=slot)
-        require_clock(timezone.now)  # noqa: TID251 - Here every task is entered.
+        if self.request.called_directly or self.request.is_eager:
+            require_clock(timezone.now)  # noqa: TID251 - Here every task is entered.
+            self._do_due(slot=None)
+            return
+        _clear(self.name, slot=slot)
+        self._require_clock(slot=slot)
+        # A message that comes again, because its worker died, has the same id.
+        owner = self.request.id or str(uuid4())
+        if not _enter(self.name, slot=slot, owner=owner):
+            return
+        is_left = False
+        try:
+            is_left = self._do_due(slot=slot)
+        finally:
+            is_awaited = _leave(self.name, slot=slot, owner=owner)
+            if is_left or is_awaited:
+                wake(self.name, slot=slot)
+
+    def _require_clock(self, *, slot: int) -> None:
+        """Leave a wake-up to another process, and rest, while the clock of this one is far off.
+
+        A process that works on nothing is always free, and would take most of all wake-ups.
+        """
+        try:
+            require_clock(timezone.now)  # noqa: TID251 - Here every message is entered.
+        except ClockOffError:
+            wake(self.name, slot=slot)
+            time.sleep(REST_SECONDS)
+            raise
+
+    def _do_due(self, *, slot: int | None) -> bool:
+        """Do row after row; return whether the time was up before the last.
+
+        Args:
+            slot: Of which message; None for all that is due, however long it takes.
+        """
         until = time.monotonic() + SLICE_SECONDS
         with _rows(self.run()) as rows:
             for number, _ in enumerate(rows):
-                if not is_message:
+                if slot is None:
                     continue
                 if time.monotonic() >= until:
-                    wake(self.name, slot=slot)
-                    return
+                    return True
                 if number == 0 and slot + 1 < self.slots:
                     wake(self.name, slot=slot + 1)
+        return False
 
     def apply_async(
         self,
@@ -138,15 +195,42 @@ def wake_ages(client: Redis, queues: Iterable[str]) -> dict[str, int | None]:
     return {queue: None if at is None else max(0, now - int(at)) for queue, at in taken.items()}
 
 
-def _take(kind: str, *, slot: int) -> None:
-    """Clear the key of a wake-up, and note when its queue was last served, by Valkey's clock."""
+def _clear(kind: str, *, slot: int) -> None:
+    """Clear the key of a wake-up: from now on another may be queued."""
+    try:
+        with current_app.producer_or_acquire() as publisher:
+            publisher.channel.client.delete(_key(kind, slot))
+    except (OperationalError, RedisError) as error:
+        log.warning("wakeup.not_cleared", kind=kind, reason=type(error).__name__)
+
+
+def _enter(kind: str, *, slot: int, owner: str) -> bool:
+    """Lease a slot, and note that its queue is served; return whether it was free.
+
+    Where another worker has it, that worker is to queue one more wake-up when it ends. A lease ends
+    with Celery's time limit, when no task is at it any more. Without Valkey the slot counts as
+    free: no further message comes, and rows are leased in PostgreSQL.
+    """
+    keys = (_busy_key(kind, slot), _again_key(kind, slot), _taken_key(queue_of(kind)))
+    seconds = int(current_app.conf.task_time_limit)
     try:
         with current_app.producer_or_acquire() as publisher:
             client = publisher.channel.client
-            client.delete(_key(kind, slot))
-            client.set(_taken_key(queue_of(kind)), client.time()[0])
+            return bool(client.eval(_ENTER, len(keys), *keys, owner, seconds))
     except (OperationalError, RedisError) as error:
-        log.warning("wakeup.not_cleared", kind=kind, reason=type(error).__name__)
+        log.warning("wakeup.not_leased", kind=kind, reason=type(error).__name__)
+        return True
+
+
+def _leave(kind: str, *, slot: int, owner: str) -> bool:
+    """Release a slot unless another worker has it now; return whether a wake-up met this one."""
+    keys = (_busy_key(kind, slot), _again_key(kind, slot))
+    try:
+        with current_app.producer_or_acquire() as publisher:
+            return bool(publisher.channel.client.eval(_LEAVE, len(keys), *keys, owner))
+    except (OperationalError, RedisError) as error:
+        log.warning("wakeup.not_released", kind=kind, reason=type(error).__name__)
+        return False
 
 
 def _waits(client: Redis, queue: str, *, key: str) -> bool:
@@ -157,6 +241,14 @@ def _waits(client: Redis, queue: str, *, key: str) -> bool:
 
 def _key(kind: str, slot: int) -> str:
     return f"wake:{kind}:{slot}"
+
+
+def _busy_key(kind: str, slot: int) -> str:
+    return f"busy:{kind}:{slot}"
+
+
+def _again_key(kind: str, slot: int) -> str:
+    return f"again:{kind}:{slot}"
 
 
 def _taken_key(queue: str) -> str:

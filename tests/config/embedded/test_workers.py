@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -21,13 +22,13 @@ from metering.adapters.simulated_cluster.demo_tenancy import namespaces_of
 from metering.domain.window import window_containing
 from metering.models import MeteringWindow, UsageRecord
 from metering.services.windows import open_due_windows
-from quotas.models import QuotaCounter
+from quotas.models import EnforcementTarget, QuotaCounter
 from quotas.services.counters import open_counter
 from tenants.models import Cluster
 from tenants.selectors.crashes import crashes_by_event
 from tests.builders import bind, make_cluster
 from tests.cast import make_cast
-from tests.quotas.builders import hold, make_limit
+from tests.quotas.builders import hold, make_limit, write_kubeconfig
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("committed_db")]
 WORKING = "tests.config.embedded.working"
@@ -35,6 +36,8 @@ CLUSTER = "hopper"
 PATIENCE_SECONDS = 300
 STARVED_SHARE = 0.1
 PULSE_SECONDS = 0.5
+SILENT_SECONDS = 60
+"""Longer than a batch of namespaces in a silent cluster, which is 40 s."""
 
 
 class Site:
@@ -58,9 +61,9 @@ class Site:
         """Start a worker that meters."""
         self.celery(name, "worker", "-Q", "celery,metering", "-c", str(processes), **environment)
 
-    def short_worker(self, name: str = "short-worker") -> None:
+    def short_worker(self, name: str = "short-worker", **environment: str) -> None:
         """Start a worker for the short kinds."""
-        self.celery(name, "worker", "-Q", "short", "-c", "3")
+        self.celery(name, "worker", "-Q", "short", "-c", "3", **environment)
 
     def beat(self, name: str = "beat") -> None:
         """Start a beat."""
@@ -169,6 +172,33 @@ def test_live_use_runs_while_metering_is_saturated(site: Site) -> None:
         until(lambda units=number: QuotaCounter.objects.get().held_units == units, seconds=15)
 
     assert MeteringWindow.objects.filter(state="open").exists(), "Metering is no longer saturated."
+
+
+def test_live_use_runs_beside_a_cluster_that_accepts_connections_and_never_answers(
+    site: Site, state: Path
+) -> None:
+    cast = make_cast()
+    cluster = make_cluster(CLUSTER)
+    bind(cluster, "llm", cast.llm)
+    with transaction.atomic():
+        open_counter(limit=make_limit(cast.acme), at=datetime.now(UTC))
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as silent:
+        path = write_kubeconfig(state, f"http://127.0.0.1:{silent.getsockname()[1]}")
+        away = make_cluster("silent", credential_reference=f"kubeconfig:{path}")
+        for number in range(300):
+            bind(away, f"team-{number}", cast.llm)
+        site.short_worker(QUOTA_ENFORCER="kubernetes")
+        site.beat()
+        until(lambda: EnforcementTarget.objects.filter(attempt__gt=0).exists())
+
+        ends_at = time.monotonic() + SILENT_SECONDS
+        number = 0
+        while time.monotonic() < ends_at:
+            hold(cluster, "llm")
+            number += 1
+            until(lambda units=number: QuotaCounter.objects.get().held_units == units, seconds=15)
+
+        assert 50 <= EnforcementTarget.objects.filter(attempt__gt=0).count() <= 150
 
 
 def test_two_sets_of_workers_and_beats_do_everything_once(site: Site) -> None:

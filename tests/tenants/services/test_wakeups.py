@@ -1,55 +1,23 @@
 """Wake-ups over a real Valkey: one a kind and slot, whatever publishes, however long they wait."""
 
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import redis
 from celery import current_app
 from celery.beat import Scheduler
-from kombu.connection import Connection
 from kombu.exceptions import OperationalError
 from kombu.messaging import Producer
 from structlog.testing import capture_logs
 
 from config.celery import app
-from config.embedded.valkey import EmbeddedValkey
 from metering.tasks import meter_windows, tick_windows
 from quotas.tasks import tick_live_use
 from tenants.services import wakeups
 from tenants.services.wakeups import WakeUp, queue_of, wake, wake_ages
 
 KIND = "metering.meter_windows"
-
-
-@pytest.fixture(scope="module")
-def valkey() -> Iterator[EmbeddedValkey]:
-    """Give a server of our own."""
-    with tempfile.TemporaryDirectory(prefix="gpu-ledger-test-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        server = EmbeddedValkey(folder / "valkey")
-        server.start()
-        yield server
-        server.stop()
-
-
-@pytest.fixture
-def client(valkey: EmbeddedValkey) -> Iterator[redis.Redis]:
-    """Give a client of an empty server."""
-    with redis.Redis.from_url(valkey.url()) as found:
-        found.flushall()
-        yield found
-
-
-@pytest.fixture
-def producer(valkey: EmbeddedValkey, client: object) -> Iterator[Producer]:  # noqa: ARG001 - Empty.
-    """Give a connection for publishing."""
-    connection = Connection(valkey.url())  # type: ignore[no-untyped-call]
-    with connection, connection.Producer() as found:  # type: ignore[no-untyped-call]
-        yield found
 
 
 def test_a_wake_up_is_queued_once_for_each_slot(client: redis.Redis, producer: Producer) -> None:
@@ -203,11 +171,13 @@ class Counting(WakeUp):
 
 @pytest.fixture
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Let a task be called as by a message, and return what it takes and wakes."""
+    """Let a task be called as by a message, and return what it clears and wakes."""
     found: list[tuple[str, int]] = []
     monkeypatch.setattr(wakeups, "wake", lambda _, *, slot: found.append(("wake", slot)))
     monkeypatch.setattr(wakeups, "require_clock", lambda _: None)
-    monkeypatch.setattr(wakeups, "_take", lambda _, *, slot: found.append(("take", slot)))
+    monkeypatch.setattr(wakeups, "_clear", lambda _, *, slot: found.append(("clear", slot)))
+    monkeypatch.setattr(wakeups, "_enter", lambda *_, **__: True)
+    monkeypatch.setattr(wakeups, "_leave", lambda *_, **__: False)
     return found
 
 
@@ -229,19 +199,19 @@ def test_a_worker_clears_the_key_before_the_first_row_and_ends_when_none_is_left
     deliver(task)
 
     assert task.done == [0, 1, 2]
-    assert woken == [("take", 0), ("wake", 1)]
+    assert woken == [("clear", 0), ("wake", 1)]
 
 
 def test_the_last_slot_wakes_no_other(woken: list[tuple[str, int]]) -> None:
     deliver(Counting(rows=2), slot=1)
 
-    assert woken == [("take", 1)]
+    assert woken == [("clear", 1)]
 
 
 def test_nothing_due_wakes_no_other(woken: list[tuple[str, int]]) -> None:
     deliver(Counting(rows=0))
 
-    assert woken == [("take", 0)]
+    assert woken == [("clear", 0)]
 
 
 def test_a_worker_whose_time_is_up_queues_itself_behind_the_others(
@@ -254,7 +224,7 @@ def test_a_worker_whose_time_is_up_queues_itself_behind_the_others(
     deliver(task)
 
     assert task.done == [0, 1, 2]
-    assert woken == [("take", 0), ("wake", 1), ("wake", 0)]
+    assert woken == [("clear", 0), ("wake", 1), ("wake", 0)]
 
 
 def test_one_row_that_takes_longer_than_a_slice_is_done_and_counts(
@@ -267,7 +237,7 @@ def test_one_row_that_takes_longer_than_a_slice_is_done_and_counts(
     deliver(task)
 
     assert task.done == [0]
-    assert woken == [("take", 0), ("wake", 0)]
+    assert woken == [("clear", 0), ("wake", 0)]
 
 
 def test_called_directly_a_kind_of_work_is_done_whole_without_a_broker(
