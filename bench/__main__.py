@@ -8,6 +8,7 @@ import os
 import pkgutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ SMOKE: Final = "smoke"
 WITHOUT_SMOKE: Final = {
     "lab": "its story lasts four minutes of real time at any size",
     "losses": "each loss lasts long enough for the slowest repair at any size",
+    "starved": "tests/config/embedded/test_workers.py starves a worker at this size",
 }
 
 
@@ -49,7 +51,9 @@ def run_all(names: list[str]) -> int:
             print(f"# {name} is left out: {WITHOUT_SMOKE[name]}", flush=True)
             continue
         print(f"# {name}", flush=True)
+        begin = time.monotonic()
         done = subprocess.run([sys.executable, "-m", "bench", name], check=False)
+        print(f"# {name} took {time.monotonic() - begin:.0f} s", flush=True)
         failed += [name] if done.returncode else []
     print(f"# short: {', '.join(failed)}" if failed else "# every figure holds", flush=True)
     return len(failed)
