@@ -28,6 +28,8 @@ from tenants.selectors.directory import namespace_directory
 
 BEGUN_SCRAPES = 2
 """A pod that begins within so many scrapes of the hour's end may be seen first after it."""
+REFUSED_REASONS = frozenset({"bad_sample", "clock_skew", "two_clusters"})
+"""The source has samples of the hour that cannot be used, and waiting mends none of them."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,9 @@ class Sight:
 
     @property
     def is_estimable(self) -> bool:
-        """Whether waiting for the source is not what an estimate of the hour needs."""
-        return self.failure is None or self.hour.is_watched
+        """Whether an estimate of the hour need not wait for the source to answer."""
+        is_refused = self.failure is not None and self.failure.reason in REFUSED_REASONS
+        return self.failure is None or self.hour.is_watched or is_refused
 
     @property
     def _whole(self) -> Hole:
