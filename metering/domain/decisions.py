@@ -25,6 +25,23 @@ class HourResult(StrEnum):
     SETTLED = "settled"
     """It is sealed, or adds up and is about to be."""
     NOT_OVERDUE = "not_overdue"
+    CHANGED = "changed"
+    """Something else is known of it than was shown; it was left alone."""
+
+
+@dataclass(frozen=True)
+class PreviewedHour:
+    """What a preview shows of one hour: a decision made on it holds for nothing else.
+
+    Attributes:
+        result: What the decision would do to it.
+        digest: Of what is shown of the hour; "" for nothing.
+        is_metered: Whether it is metered and waits for an open exception alone.
+    """
+
+    result: HourResult
+    digest: str
+    is_metered: bool
 
 
 EFFECTS: Final[Mapping[GapPolicy, str]] = {
@@ -65,6 +82,30 @@ def result_of(
     if state in UNFINISHED:
         return HourResult.NOT_OVERDUE
     return HourResult.SETTLED
+
+
+def preview_hour(
+    state: WindowState,
+    *,
+    in_force: str,
+    decision: GapPolicy,
+    is_overdue: bool,
+    shown: Mapping[str, Any],
+) -> PreviewedHour:
+    """Return what a preview shows of an hour; see `result_of`.
+
+    Args:
+        state: How far its metering has come.
+        in_force: The decision that holds already; "" for none.
+        decision: The new one.
+        is_overdue: Whether the hour is over its patience.
+        shown: What its last incomplete observation had, as the window stores it.
+    """
+    return PreviewedHour(
+        result=result_of(state, in_force=in_force, decision=decision, is_overdue=is_overdue),
+        digest=shown.get("digest", ""),
+        is_metered=state is WindowState.COLLECTED,
+    )
 
 
 @dataclass(frozen=True)

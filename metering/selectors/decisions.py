@@ -4,13 +4,13 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db.models import Count, QuerySet
 
-from metering.domain.decisions import EFFECTS, HourResult, result_of
+from metering.domain.decisions import EFFECTS, HourResult, PreviewedHour, preview_hour
 from metering.domain.exceptions import BLOCKING_KINDS
 from metering.domain.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy
 from metering.domain.window import WINDOW
@@ -24,7 +24,7 @@ class DecisionPreview:
     """What a decision would do.
 
     Attributes:
-        hours: Chosen hours.
+        known: What is shown of each chosen hour, by its id, oldest first.
         results: How many of them by what the decision would do to them.
         causes: How many of those it applies to by the cause that is open against them.
         first_at: The oldest hour that it applies to; None when there is none.
@@ -34,7 +34,7 @@ class DecisionPreview:
         digest: Names all of this; a decision that carries it is refused once that has changed.
     """
 
-    hours: int
+    known: Mapping[int, PreviewedHour]
     results: Mapping[HourResult, int]
     causes: Mapping[str, int]
     first_at: datetime | None
@@ -42,6 +42,11 @@ class DecisionPreview:
     shown_unit_seconds: int
     effect: str
     digest: str
+
+    @property
+    def hours(self) -> int:
+        """Return how many hours were chosen."""
+        return len(self.known)
 
     @property
     def decided(self) -> int:
@@ -74,23 +79,25 @@ def preview_decision(
     )
     results: Counter[HourResult] = Counter()
     chosen: list[tuple[int, datetime]] = []
-    known: list[tuple[int, str, str]] = []
+    known: dict[int, PreviewedHour] = {}
     unit_seconds = 0
     for window_id, start_at, state, in_force, shown in rows:
-        result = result_of(
+        hour = preview_hour(
             WindowState(state),
             in_force=in_force,
             decision=decision,
             is_overdue=start_at <= overdue_before,
+            shown=shown,
         )
-        results[result] += 1
-        known.append((window_id, result.value, shown.get("digest", "")))
-        if result is HourResult.DECIDED:
+        results[hour.result] += 1
+        known[window_id] = hour
+        if hour.result is HourResult.DECIDED:
             chosen.append((window_id, start_at))
             unit_seconds += shown.get("unit_seconds") or 0
-    text = json.dumps([decision.value, known], separators=(",", ":"))
+    values = [(window_id, *astuple(hour)) for window_id, hour in known.items()]
+    text = json.dumps([decision.value, values], separators=(",", ":"))
     return DecisionPreview(
-        hours=len(known),
+        known=known,
         results=results,
         causes=_causes([window_id for window_id, _ in chosen]),
         first_at=chosen[0][1] if chosen else None,

@@ -4,7 +4,7 @@ One hour or many: the same statements, a constant number for each batch, with an
 every hour. A decision holds for what was known when it was made; see `collection`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -12,7 +12,13 @@ from typing import Any, Final
 from django.db import connection, transaction
 from django.db.models import F
 
-from metering.domain.decisions import NEEDS_REVIEW, UNFINISHED, HourResult, result_of
+from metering.domain.decisions import (
+    NEEDS_REVIEW,
+    UNFINISHED,
+    HourResult,
+    PreviewedHour,
+    preview_hour,
+)
 from metering.domain.errors import (
     NoteMissingError,
     WindowChangedError,
@@ -183,7 +189,7 @@ def decide_windows(  # noqa: PLR0913 - As above.
 
     One transaction for each batch of hours. What is sealed or not yet over its patience is left
     alone and says so, and hours decided alike before stay as they are, so that the same call may
-    be made again.
+    be made again. With a digest, so is an hour of which something else is known once it is locked.
 
     Args:
         window_ids: The hours.
@@ -199,6 +205,7 @@ def decide_windows(  # noqa: PLR0913 - As above.
         WindowChangedError: The preview would show something else now; nothing was decided.
     """
     _require_note(note)
+    known: Mapping[int, PreviewedHour] | None = None
     if shown_digest:
         preview = preview_decision(
             MeteringWindow.objects.filter(id__in=window_ids),
@@ -208,12 +215,19 @@ def decide_windows(  # noqa: PLR0913 - As above.
         )
         if preview.digest != shown_digest:
             raise WindowChangedError("Something else is known of the hours now than was shown.")
+        known = preview.known
     decided: list[DecidedHour] = []
     for batch in _batches(window_ids):
         with transaction.atomic():
             windows = lock_rows(MeteringWindow.objects.filter(id__in=batch))
             decided += _decide(
-                windows, decision=decision, note=note, actor=actor, at=at, policy=policy
+                windows,
+                decision=decision,
+                note=note,
+                actor=actor,
+                at=at,
+                policy=policy,
+                known=known,
             )
     return sorted(decided, key=lambda hour: (hour.start_at, hour.window_id))
 
@@ -242,7 +256,7 @@ def _batches(window_ids: Sequence[int]) -> Iterator[Sequence[int]]:
         yield window_ids[first : first + BATCH]
 
 
-def _decide(
+def _decide(  # noqa: PLR0913 - As above.
     windows: Sequence[MeteringWindow],
     *,
     decision: GapPolicy,
@@ -250,23 +264,27 @@ def _decide(
     actor: Actor,
     at: datetime,
     policy: MeteringPolicy,
+    known: Mapping[int, PreviewedHour] | None = None,
 ) -> list[DecidedHour]:
-    """Decide on locked windows, in a constant number of statements."""
+    """Decide on locked windows, in a constant number of statements.
+
+    Where it is known what was shown of them, an hour that would show something else is left alone.
+    """
     now = min(at, database_now())
     overdue_before = now - WINDOW - timedelta(seconds=policy.gap_patience_seconds)
-    decided = [
-        DecidedHour(
-            window_id=window.id,
-            start_at=window.start_at,
-            result=result_of(
-                WindowState(window.state),
-                in_force=window.gap_policy,
-                decision=decision,
-                is_overdue=window.start_at <= overdue_before,
-            ),
+    decided = []
+    for window in windows:
+        hour = preview_hour(
+            WindowState(window.state),
+            in_force=window.gap_policy,
+            decision=decision,
+            is_overdue=window.start_at <= overdue_before,
+            shown=window.shown,
         )
-        for window in windows
-    ]
+        is_changed = known is not None and known.get(window.id) != hour
+        is_left = is_changed and hour.result is HourResult.DECIDED
+        result = HourResult.CHANGED if is_left else hour.result
+        decided.append(DecidedHour(window.id, window.start_at, result))
     chosen = {hour.window_id for hour in decided if hour.result is HourResult.DECIDED}
     if chosen:
         rows = [window for window in windows if window.id in chosen]

@@ -1,5 +1,6 @@
 """Decisions over REST: any hour over its patience, ranges of hours, and what they hold for."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
@@ -19,6 +20,8 @@ from tests.metering.api.doors import Door, results
 from tests.metering.seen import HOUR, worker
 
 pytestmark = pytest.mark.django_db
+
+METERED: dict[str, object] = {"state": "collected"}
 
 
 @pytest.fixture
@@ -161,6 +164,33 @@ def test_a_preview_that_has_changed_is_refused(frank: APIClient, cluster: Cluste
 
     assert (answer.status_code, answer.json()["code"]) == (412, "metering_window_changed")
     assert not AuditEntry.objects.filter(action="metering:window:waive").exists()
+
+
+@pytest.mark.usefixtures("gone")
+@pytest.mark.parametrize("change", [{"state": "gap", "shown": {"digest": "new"}}, METERED])
+def test_an_hour_that_changes_while_others_are_decided_on_is_left_alone(
+    frank: APIClient, cluster: Cluster, change: dict[str, object]
+) -> None:
+    told = post(frank, "preview-decision", ranged(cluster, 48, decision="waive")).json()
+    late = MeteringWindow.objects.filter(start_at=HOUR + timedelta(hours=40))
+
+    def change_before_the_lock(execute: Callable[..., object], sql: str, *rest: object) -> object:
+        if "FOR NO KEY UPDATE" in sql:
+            late.update(**change)
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(change_before_the_lock):
+        answer = post(
+            frank,
+            "decide-range",
+            ranged(cluster, 48, decision="waive", note="Gone.", shown_digest=told["digest"]),
+        )
+
+    assert answer.status_code == 200, answer.content
+    results = [hour["result"] for hour in answer.json()["hours"]]
+    assert (results[40], results.count("decided")) == ("changed", 47)
+    assert (late.get().state, late.get().gap_policy) == (change["state"], "")
+    assert AuditEntry.objects.filter(action="metering:window:waive").count() == 47
 
 
 @pytest.mark.usefixtures("gone")
