@@ -49,6 +49,7 @@ RESULT_LABELS: Final[Mapping[HourResult, str]] = {
     HourResult.ALREADY_DECIDED: "decided alike before",
     HourResult.SETTLED: "sealed or about to be",
     HourResult.NOT_OVERDUE: "not yet a day old, tried again by themselves",
+    HourResult.METERED: "metered, and nothing to be estimated: accept, hold or waive them",
     HourResult.CHANGED: "changed since they were shown, and left alone",
 }
 

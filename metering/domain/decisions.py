@@ -25,6 +25,8 @@ class HourResult(StrEnum):
     SETTLED = "settled"
     """It is sealed, or adds up and is about to be."""
     NOT_OVERDUE = "not_overdue"
+    METERED = "metered"
+    """It is metered and waits for an open exception alone, so that nothing is to be estimated."""
     CHANGED = "changed"
     """Something else is known of it than was shown; it was left alone."""
 
@@ -47,7 +49,8 @@ class PreviewedHour:
 EFFECTS: Final[Mapping[GapPolicy, str]] = {
     GapPolicy.ACCEPT: (
         "They are metered again and billed by what was observed. An hour of which less is observed "
-        "then, or nothing was observed so far and too little is then, returns for a new decision."
+        "then, or nothing was observed so far and too little is then, returns for a new decision. "
+        "An hour that is metered, but over its nodes' capacity, is billed as it is."
     ),
     GapPolicy.WAIVE: "They are sealed with no usage and stay so; nothing is ever billed for them.",
     GapPolicy.LAST_KNOWN: (
@@ -75,6 +78,9 @@ def result_of(
         decision: The new one.
         is_overdue: Whether the hour is over its patience.
     """
+    if state is WindowState.COLLECTED and is_overdue:
+        is_estimate = decision is GapPolicy.LAST_KNOWN
+        return HourResult.METERED if is_estimate else HourResult.DECIDED
     if in_force == decision.value and state not in NEEDS_REVIEW:
         return HourResult.ALREADY_DECIDED
     if state in NEEDS_REVIEW or (state in UNFINISHED and is_overdue):

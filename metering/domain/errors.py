@@ -43,6 +43,13 @@ class WindowNotOverdueError(ConflictError):
     remedy = "Wait until the hour is a day old, or meter it again now."
 
 
+class WindowMeteredError(ConflictError):
+    """The hour is metered; there is nothing in it to be estimated."""
+
+    code = "metering_window_metered"
+    remedy = "Accept the hour as it is metered, hold it or waive it."
+
+
 class WindowChangedError(ConflictError):
     """What is known of an hour has changed since it was shown."""
 

@@ -12,7 +12,7 @@ from metering.domain.accounts import Account
 from metering.domain.attribution import tenant_at
 from metering.domain.catalogue import Sized, Unsized
 from metering.domain.claim_names import offered_resource
-from metering.domain.exceptions import Finding
+from metering.domain.exceptions import ExceptionKind, Finding
 from metering.domain.measurement import is_believable, unit_seconds
 from metering.domain.policy import GapPolicy
 from metering.domain.reconciliation import Share, Verdict
@@ -69,7 +69,11 @@ def compose_window(given: WindowInput) -> Composed:
         sizer=sizer,
         scrape_interval_seconds=given.scrape_interval_seconds,
     )
-    composed.findings += findings
+    # Of an hour that is held as a whole nothing is billed, so nothing of it is billed too much.
+    is_held = given.gap_policy is GapPolicy.HOLD
+    composed.findings += [
+        one for one in findings if not (is_held and one.kind is ExceptionKind.OVER_CAPACITY)
+    ]
     composed.findings += [unbelievable(pod) for pod in given.ledger.refused]
     return composed
 

@@ -22,6 +22,7 @@ from metering.domain.decisions import (
 from metering.domain.errors import (
     NoteMissingError,
     WindowChangedError,
+    WindowMeteredError,
     WindowNotFoundError,
     WindowNotOverdueError,
     WindowSealedError,
@@ -59,6 +60,12 @@ UPDATE metering_meteringwindow
        accepts_low_coverage = state = 'gap' OR accepts_low_coverage,
        state = 'open', lease_owner = '', lease_until = NULL, gap_policy = %(decision)s,
        not_before = %(at)s, attempt = 0, failures = %(failures)s
+ WHERE id = ANY(%(ids)s)
+"""
+# What is metered waits for an open exception alone, so that to accept it needs no source.
+_ACCEPT_METERED = """
+UPDATE metering_meteringwindow
+   SET state = 'reconciled', gap_policy = %(decision)s, not_before = %(at)s
  WHERE id = ANY(%(ids)s)
 """
 _WAIVE = """
@@ -132,10 +139,11 @@ def decide_window(  # noqa: PLR0913 - A decision has these parts; all are keywor
     """Decide on an hour that needs review, or that is over its patience, whatever the cause.
 
     A waived hour loses what an earlier attempt may have recorded, and the next sweep seals it
-    empty. Any other decision meters it again, querying far enough ahead to observe what outlived
-    the outage: accepted, it bills what was observed; as last known, what was bound before the hole
-    until half a scrape after its last sample, and on if it was observed again; held, it keeps all
-    of that in exceptions. Decided twice alike is decided once.
+    empty. One that is metered, but over capacity, is accepted as it is. Any other decision meters
+    it again, querying far enough ahead to observe what outlived the outage: accepted, it bills what
+    was observed; as last known, what was bound before the hole until half a scrape after its last
+    sample, and on if it was observed again; held, it keeps all of that in exceptions. Decided twice
+    alike is decided once.
 
     Args:
         window_id: The hour.
@@ -152,6 +160,7 @@ def decide_window(  # noqa: PLR0913 - A decision has these parts; all are keywor
         WindowSealedError: It is sealed.
         WindowStateError: It adds up and is about to be sealed.
         WindowNotOverdueError: It is tried again by itself, and not yet over its patience.
+        WindowMeteredError: It is metered, so that there is nothing to estimate.
         WindowChangedError: Something else is known of it now than was shown.
     """
     _require_note(note)
@@ -167,6 +176,8 @@ def decide_window(  # noqa: PLR0913 - A decision has these parts; all are keywor
                 "The hour is tried again by itself; it is not over its patience.",
                 facts={"state": window.state, "patience_seconds": policy.gap_patience_seconds},
             )
+        if decided.result is HourResult.METERED:
+            raise WindowMeteredError("The hour is metered, and waits for an open exception alone.")
         if decided.result is HourResult.SETTLED:
             raise WindowStateError(
                 "The hour adds up and is about to be sealed.", facts={"state": window.state}
@@ -286,9 +297,12 @@ def _decide(  # noqa: PLR0913 - As above.
         result = HourResult.CHANGED if is_left else hour.result
         decided.append(DecidedHour(window.id, window.start_at, result))
     chosen = {hour.window_id for hour in decided if hour.result is HourResult.DECIDED}
-    if chosen:
-        rows = [window for window in windows if window.id in chosen]
-        _apply(rows, decision=decision, note=note, actor=actor, at=now)
+    rows = [window for window in windows if window.id in chosen]
+    is_accepted = decision is GapPolicy.ACCEPT
+    metered = [row for row in rows if is_accepted and row.state == WindowState.COLLECTED]
+    for part in (metered, [row for row in rows if row not in metered]):
+        if part:
+            _apply(part, decision=decision, note=note, actor=actor, at=now)
     return decided
 
 
@@ -300,8 +314,11 @@ def _apply(
     actor: Actor,
     at: datetime,
 ) -> None:
+    """Apply a decision to locked windows: all metered and accepted, or none of them."""
     ids = [window.id for window in windows]
+    is_accepted = decision is GapPolicy.ACCEPT and windows[0].state == WindowState.COLLECTED
     is_waived = decision is GapPolicy.WAIVE
+    is_settled = is_waived or is_accepted
     if is_waived:
         starts = [window.start_at for window in windows]
         UsageRecord.objects.filter(
@@ -310,7 +327,7 @@ def _apply(
         CapacityRecord.objects.filter(window_id__in=ids).delete()
     with connection.cursor() as cursor:
         cursor.execute(
-            _WAIVE if is_waived else _METER_AGAIN,
+            _WAIVE if is_waived else _ACCEPT_METERED if is_accepted else _METER_AGAIN,
             {
                 "ids": ids,
                 "decision": decision.value,
@@ -321,13 +338,13 @@ def _apply(
     resolve_of_windows(
         ids,
         kinds=BLOCKING_KINDS
-        if is_waived
+        if is_settled
         else (ExceptionKind.LOW_COVERAGE, ExceptionKind.QUARANTINED),
         note=note,
         actor=actor,
         at=at,
     )
-    after = WindowState.RECONCILED if is_waived else WindowState.OPEN
+    after = WindowState.RECONCILED if is_settled else WindowState.OPEN
     record_each(
         actor=actor,
         at=at,

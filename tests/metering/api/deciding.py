@@ -1,5 +1,6 @@
 """Deciding on HOUR over REST: what its source answers, and calls of the API."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,8 +24,8 @@ def source(metering: Worker) -> ReplayedSource:
     return metering.source
 
 
-def post(client: APIClient, path: str, body: dict[str, object]) -> Answer:
-    return client.post(f"{API}/metering-windows/{path}/", body, format="json")
+def post(client: APIClient, path: str, body: Mapping[str, object]) -> Answer:
+    return client.post(f"{API}/metering-windows/{path}/", dict(body), format="json")
 
 
 def half(*, begin: int = 1800) -> Observation:
