@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from metering.adapters.prometheus.pod_sights import SeenPod
 from metering.adapters.prometheus.pods import PodFacts
@@ -26,8 +26,20 @@ SKEW_SECONDS_MAX: Final = 300
 SCRAPES_BEFORE_MIN: Final = 3
 """A target that was just started may not have listed all pods at its first scrapes."""
 PODS_MIN: Final = 3
-"""New pods of which the first samples agree, before a clock is believed to be ahead. A stalled
-exporter shows one pod late; nothing but a clock shows a pod before it exists."""
+"""New pods of which the first samples agree, and more than half of them all, before a clock is
+believed to be wrong. A stalled exporter shows pods late, and one time of creation may be wrong."""
+
+
+class Skew(NamedTuple):
+    """By how much Prometheus' clock is ahead of the API's, and which pods contradict it.
+
+    Attributes:
+        seconds: Below 0 it is behind; 0 where the clocks may be one, and without a new pod.
+        defects: By uid, a sentence on each pod whose first sample is too early for it.
+    """
+
+    seconds: int
+    defects: Mapping[str, str]
 
 
 def measure_skew(
@@ -36,34 +48,47 @@ def measure_skew(
     targets: Iterable[ScrapeTarget],
     *,
     scrape_seconds: int,
-) -> int:
-    """Return by how many seconds Prometheus' clock is ahead of the API's; below 0 it is behind.
-
-    0 where the clocks may be one, and where no new pod tells.
+) -> Skew:
+    """Return the skew that most new pods agree on; a pod that is alone with another contradicts it.
 
     Raises:
         SourceUnavailableError: `clock_skew` when they are too far apart to be put right.
     """
     ticks = {one.name: [to_seconds(at) for at in one.ticks] for one in targets}
-    ages = sorted(_first_ages(seen, facts, ticks, scrape_seconds=scrape_seconds))
-    if not ages:
-        return 0
-    least = ages[0]
-    agreeing = [age for age in ages if age <= least + scrape_seconds + TOLERATED_SECONDS]
-    is_behind = least < -TOLERATED_SECONDS
-    is_ahead = least > scrape_seconds + TOLERATED_SECONDS and len(agreeing) >= PODS_MIN
-    if not (is_behind or is_ahead):
-        return 0
+    aged = sorted(_first_ages(seen, facts, ticks, scrape_seconds=scrape_seconds))
+    ages = [age for age, _ in aged]
+    start = 0
+    while start < len(ages) and ages[start] < -TOLERATED_SECONDS:
+        if _agreeing(ages, start, scrape_seconds):
+            break
+        start += 1
+    defects = {
+        uid: f"Its first sample is {-age} s before the time of its creation."
+        for age, uid in aged[:start]
+    }
+    least = ages[start] if start < len(ages) else 0
+    agreeing = _agreeing(ages, start, scrape_seconds)
+    if -TOLERATED_SECONDS <= least <= scrape_seconds + TOLERATED_SECONDS or not agreeing:
+        return Skew(0, defects)
     # Of n pods that come at any time between two scrapes, the first is seen after 1/(n + 1) of it.
-    skew = least - scrape_seconds // (len(agreeing) + 1)
+    skew = least - scrape_seconds // (agreeing + 1)
     if abs(skew) > SKEW_SECONDS_MAX:
         raise SourceUnavailableError(
             f"Prometheus' clock is {abs(skew)} s {'ahead of' if skew > 0 else 'behind'} that of"
-            f" the Kubernetes API: {len(agreeing)} new pods have their first samples {least} s"
+            f" the Kubernetes API: {agreeing} new pods have their first samples {least} s"
             " after they were created, or later.",
             reason="clock_skew",
         )
-    return skew
+    return Skew(skew, defects)
+
+
+def _agreeing(ages: Sequence[int], start: int, scrape_seconds: int) -> int:
+    """Return how many ages lie within one scrape from one on; 0 if too few to be believed."""
+    if start == len(ages):
+        return 0
+    until = ages[start] + scrape_seconds + TOLERATED_SECONDS
+    agreeing = sum(1 for age in ages[start:] if age <= until)
+    return agreeing if agreeing >= PODS_MIN and 2 * agreeing > len(ages) else 0
 
 
 def _first_ages(
@@ -72,8 +97,8 @@ def _first_ages(
     ticks: Mapping[str, Sequence[int]],
     *,
     scrape_seconds: int,
-) -> Iterator[int]:
-    """Yield how old each new pod was at its first sample, in seconds of two clocks."""
+) -> Iterator[tuple[int, str]]:
+    """Yield how old each new pod was at its first sample, in seconds of two clocks, and its uid."""
     for uid, pod in seen.items():
         created = facts[uid].created if uid in facts else frozenset()
         first = pod.first // 1000
@@ -81,7 +106,7 @@ def _first_ages(
             _was_awaited(ticks.get(name, ()), first, scrape_seconds=scrape_seconds)
             for name in pod.targets
         ):
-            yield first - to_seconds(min(created))
+            yield first - to_seconds(min(created)), uid
 
 
 def _was_awaited(ticks: Sequence[int], first: int, *, scrape_seconds: int) -> bool:

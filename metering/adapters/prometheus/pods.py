@@ -7,7 +7,7 @@ contradicts itself is a defect of its pod; only what most pods lack is the fault
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Final
@@ -154,6 +154,18 @@ def compose_pods(
     return tuple(
         _Composing(uid, pod, facts.get(uid), history).compose(nodes)
         for uid, pod in sorted(seen.items())
+    )
+
+
+def with_defects(
+    pods: Sequence[PodObservation], defects: Mapping[str, str]
+) -> tuple[PodObservation, ...]:
+    """Return the pods, with a sentence more for some of them, by uid."""
+    return tuple(
+        replace(pod, defects=tuple(sorted({*pod.defects, defects[pod.uid]})))
+        if pod.uid in defects
+        else pod
+        for pod in pods
     )
 
 

@@ -43,6 +43,7 @@ from metering.adapters.prometheus.pods import (
     questions,
     read_facts,
     read_history,
+    with_defects,
 )
 from metering.adapters.prometheus.queries import (
     COVERAGE_JOBS,
@@ -233,7 +234,10 @@ def _read(asked: _Pods, target: ClusterTarget, *, start: int, end: int) -> Obser
     facts = _take_facts(asked, user_label=target.user_label)
     pods, labels = _read_pods(asked, target, sights, facts)
     check_one_cluster(sights.pods, sights.others, names, scrape_seconds=scrape)
-    skew = measure_skew(sights.pods, facts.pods, clock.targets, scrape_seconds=scrape)
+    skew, contradicting = measure_skew(
+        sights.pods, facts.pods, clock.targets, scrape_seconds=scrape
+    )
+    pods = with_defects(pods, contradicting)
     hours = Hours((start + skew) * 1000, (end + skew) * 1000, scrape * 1000)
     nodes = read_nodes(sights.others, labels, names, hours)
     targets = check_targets(

@@ -46,6 +46,8 @@ class Pod:
     namespace: str = "team-nlp"
     node: str = "node-1"
     units: int = 1
+    created_late: int = 0
+    """How many seconds after its bind it is said to have been created."""
 
     @property
     def identity(self) -> tuple[tuple[str, str], ...]:
@@ -152,7 +154,7 @@ def _shown(
                     pod.units,
                 )
             yield "kube_pod_info", (*pod.identity, ("node", pod.node)), 1
-            yield "kube_pod_created", pod.identity, begin + pod.bound_at
+            yield "kube_pod_created", pod.identity, begin + pod.bound_at + pod.created_late
             yield "kube_pod_status_scheduled_time", pod.identity, begin + pod.bound_at
     for node in exporter.nodes:
         labels = tuple((f"label_{key}", value) for key, value in WHOLE_H100.items())
