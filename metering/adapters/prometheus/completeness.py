@@ -7,8 +7,9 @@ it hold more than one cluster.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 from itertools import combinations
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from metering.adapters.prometheus.asking import Arrived, Asking
 from metering.adapters.prometheus.body import Answer
@@ -80,32 +81,104 @@ def _refuse_difference(arrived: Arrived, *, held: int) -> NoReturn:
 
 def check_one_cluster(
     seen: Mapping[str, SeenPod], offers: Iterable[Series], names: Names, *, scrape_seconds: int
-) -> None:
+) -> Mapping[str, str]:
     """Refuse what only two clusters behind one selector can show.
 
+    Returns:
+        A sentence on each pod, by uid, that shares its name with another one at the same time in
+        one cluster: an exporter that is late shows a pod which was replaced.
+
     Raises:
-        SourceUnavailableError: `two_clusters` when two pods of one name exist at once, or two
-            targets that have no pod in common show one node and pods of one namespace on it.
+        SourceUnavailableError: `two_clusters` when pods of one name exist at once and their targets
+            are strangers, or two targets that have no pod in common show one node and pods of one
+            namespace on it.
     """
-    name = _name_of_two_pods(seen, apart=scrape_seconds * 1000 * 5 // 2)
-    if name is not None:
-        _refuse_two(f"pod {name} exists twice at once, with two uids")
+    twins = _twins(seen, apart=scrape_seconds * 1000 * 5 // 2)
+    _refuse_strangers(seen, twins)
     shared = _node_of_two_clusters(seen, offers, names)
     if shared is not None:
         node, first, second = shared
         _refuse_two(f"node {node} is shown by {first} and {second}, and never with the same pods")
+    return {
+        uid: f"Pod {other} of the same name is shown at the same time."
+        for twin in twins
+        for uid, other in ((twin.earlier, twin.later), (twin.later, twin.earlier))
+    }
 
 
-def _name_of_two_pods(seen: Mapping[str, SeenPod], *, apart: int) -> str | None:
-    """Return a name of which a later pod was there long before an earlier one was gone."""
-    lasts: dict[tuple[str, str], int] = {}
-    for pod in sorted(seen.values(), key=lambda one: one.first):
+class _Twins(NamedTuple):
+    """Uids of two pods of one name, and for how many milliseconds both were shown."""
+
+    earlier: str
+    later: str
+    overlap: int
+
+
+def _twins(seen: Mapping[str, SeenPod], *, apart: int) -> list[_Twins]:
+    """Return the pods that were there long before an earlier one of their name was gone."""
+    lasts: dict[tuple[str, str], str] = {}
+    twins: list[_Twins] = []
+    for uid, pod in sorted(seen.items(), key=lambda item: item[1].first):
+        if NO_UID in pod.defects:
+            continue
         named = (pod.namespace, pod.name)
-        if NO_UID not in pod.defects:
-            if lasts.get(named, 0) - pod.first > apart:
-                return "/".join(named)
-            lasts[named] = max(pod.last, lasts.get(named, 0))
-    return None
+        earlier = lasts.get(named)
+        overlap = min(seen[earlier].last, pod.last) - pod.first if earlier is not None else 0
+        if earlier is not None and overlap > apart:
+            twins.append(_Twins(earlier, uid, overlap))
+        if earlier is None or pod.last > seen[earlier].last:
+            lasts[named] = uid
+    return twins
+
+
+def _refuse_strangers(seen: Mapping[str, SeenPod], twins: Sequence[_Twins]) -> None:
+    """Refuse pods of one name whose targets show nothing that only one cluster has.
+
+    Targets that share a pod are of one cluster. Shards never do, but show pods on one node; then a
+    name, or several for the time of a handover, is one shard that is late.
+    """
+    if not twins:
+        return
+    longer = [twin for twin in twins if twin.overlap > HANDOVER_SECONDS_MAX * 1000]
+    pods = _pods_by_target(seen)
+    relations: dict[tuple[tuple[str, ...], tuple[str, ...]], _Relation] = {}
+    for twin in twins:
+        between = seen[twin.earlier].targets, seen[twin.later].targets
+        if between not in relations:
+            relations[between] = _relation(*between, pods)
+        is_late = len(longer) <= 1 or twin not in longer
+        if relations[between] is _Relation.NONE or (
+            relations[between] is _Relation.NODE and not is_late
+        ):
+            later = seen[twin.later]
+            _refuse_two(f"pod {later.namespace}/{later.name} exists twice at once, with two uids")
+
+
+class _Relation(Enum):
+    """What two groups of targets have in common."""
+
+    NONE = "none"
+    NODE = "node"
+    """A node that both show pods on, or the name of a target, which two clusters may share."""
+    POD = "pod"
+
+
+def _relation(
+    first: Sequence[str], second: Sequence[str], pods: Mapping[str, Mapping[str, SeenPod]]
+) -> _Relation:
+    if set(first) & set(second):
+        return _Relation.NODE
+    firsts, seconds = (_merged(targets, pods) for targets in (first, second))
+    if firsts.keys() & seconds.keys():
+        return _Relation.POD
+    nodes = [{node for pod in some.values() for node in pod.nodes} for some in (firsts, seconds)]
+    return _Relation.NODE if nodes[0] & nodes[1] else _Relation.NONE
+
+
+def _merged(
+    targets: Sequence[str], pods: Mapping[str, Mapping[str, SeenPod]]
+) -> Mapping[str, SeenPod]:
+    return {uid: pod for target in targets for uid, pod in pods[target].items()}
 
 
 def _node_of_two_clusters(

@@ -233,11 +233,11 @@ def _read(asked: _Pods, target: ClusterTarget, *, start: int, end: int) -> Obser
     clock = read_clock(sights.others, names, scrape_seconds=scrape)
     facts = _take_facts(asked, user_label=target.user_label)
     pods, labels = _read_pods(asked, target, sights, facts)
-    check_one_cluster(sights.pods, sights.others, names, scrape_seconds=scrape)
+    twins = check_one_cluster(sights.pods, sights.others, names, scrape_seconds=scrape)
     skew, contradicting = measure_skew(
         sights.pods, facts.pods, clock.targets, scrape_seconds=scrape
     )
-    pods = with_defects(pods, contradicting)
+    pods = with_defects(with_defects(pods, contradicting), twins)
     hours = Hours((start + skew) * 1000, (end + skew) * 1000, scrape * 1000)
     nodes = read_nodes(sights.others, labels, names, hours)
     targets = check_targets(
