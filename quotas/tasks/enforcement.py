@@ -10,14 +10,15 @@ from typing import Final
 
 from celery import shared_task
 from django.conf import settings
-from django.utils import timezone
 
 from quotas.adapters import quota_enforcer
+from quotas.protocols import QuotaEnforcer
 from quotas.selectors.enforcement import due_target_ids, unread_target_ids
 from quotas.services import enforcement, target_plans
 from quotas.services.wakeups import ENFORCEMENT
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
+from tenants.selectors.clock import database_now
 from tenants.services.wakeups import WakeUp
 
 TARGETS_PER_TICK: Final = 1_000
@@ -57,22 +58,33 @@ def refresh_targets(*, at: datetime, actor: Actor) -> int:
 def tick_enforcement() -> Iterator[int]:
     """Plan, apply what is due, and read again what was not read for a while, batch by batch.
 
-    A share that waits until another was observed lowered is raised in the next round.
+    After each batch that is applied one is read again: a slice that a silent cluster ends after its
+    first batch still finds drift in the others. A share that waits until another was observed
+    lowered is raised in the next round.
     """
     enforcer = quota_enforcer(settings.QUOTA_ENFORCER)
+    unread = _batches(unread_target_ids(at=database_now(), limit=TARGETS_PER_TICK))
     for _ in range(ROUNDS_MAX):
-        refresh_targets(at=timezone.now(), actor=ACTOR)
-        due = due_target_ids(at=timezone.now(), limit=TARGETS_PER_TICK)
+        refresh_targets(at=database_now(), actor=ACTOR)
+        due = due_target_ids(at=database_now(), limit=TARGETS_PER_TICK)
         for batch in _batches(due):
-            yield enforcement.apply_targets(
-                target_ids=batch, enforcer=enforcer, actor=ACTOR, at=timezone.now()
+            applied = enforcement.apply_targets(
+                target_ids=batch, enforcer=enforcer, actor=ACTOR, at=database_now()
             )
+            yield applied + _check(next(unread, []), enforcer=enforcer)
         if not due:
             break
-    for batch in _batches(unread_target_ids(at=timezone.now(), limit=TARGETS_PER_TICK)):
-        yield enforcement.check_targets(
-            target_ids=batch, enforcer=enforcer, actor=ACTOR, at=timezone.now()
-        )
+    for batch in unread:
+        yield _check(batch, enforcer=enforcer)
+
+
+def _check(target_ids: list[int], *, enforcer: QuotaEnforcer) -> int:
+    """Read a batch of namespaces again; return how many had drifted."""
+    if not target_ids:
+        return 0
+    return enforcement.check_targets(
+        target_ids=target_ids, enforcer=enforcer, actor=ACTOR, at=database_now()
+    )
 
 
 def _batches(target_ids: list[int]) -> Iterator[list[int]]:

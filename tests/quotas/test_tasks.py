@@ -17,6 +17,8 @@ from quotas.selectors.gauges import unapplied_targets
 from quotas.services import enforcement as services
 from quotas.services import loans, preemption_stepping
 from quotas.tasks import enforcement, fair_use, preemption
+from tenants.domain.errors import SourceUnavailableError
+from tenants.models import Cluster
 from tenants.selectors.crashes import crashes_by_event
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
@@ -136,6 +138,34 @@ def test_a_target_whose_reading_crashes_waits_behind_the_others(
 
     assert unread_target_ids(at=later, limit=9) == []
     assert crashes_by_event() == {"quotas.enforcement.crashed": 1}
+
+
+def test_a_slice_full_of_a_silent_cluster_still_repairs_drift_in_another(
+    monkeypatch: pytest.MonkeyPatch, cast: Cast
+) -> None:
+    """A batch in a silent cluster takes longer than a slice, which ends after its first step."""
+
+    class Silent(SimulatedQuotaEnforcer):
+        def apply(self, endpoint, desired):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+            if endpoint.slug == "ampere":
+                raise SourceUnavailableError("It did not answer in time.", reason="timeout")
+            return super().apply(endpoint, desired)
+
+    tasks.tick(AT)
+    hopper = SimulatedQuotaEnforcer.cluster("hopper")
+    hopper.delete_by_hand("llm")
+    ampere = Cluster.objects.get(slug="ampere")
+    make_limit(cast.umbrella, cast.virus, units=8)
+    for number in range(enforcement.TARGETS_PER_BATCH + 1):
+        bind(ampere, f"team-{number}", cast.virus)
+    monkeypatch.setattr(enforcement, "quota_enforcer", lambda _: Silent())
+
+    next(tasks.tick_enforcement.run())
+
+    tried = EnforcementTarget.objects.filter(namespace__startswith="team-", attempt__gt=0)
+    assert tried.count() == enforcement.TARGETS_PER_BATCH
+    assert hopper.quotas["llm"].hard[GPU] == 8
+    assert EnforcementTarget.objects.get(namespace="llm").drifts_repaired == 1
 
 
 def test_a_wake_up_raises_what_waited_for_a_lowered_share_at_once(cast: Cast) -> None:
