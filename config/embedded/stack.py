@@ -36,6 +36,8 @@ WORKER_STOP_SECONDS = 40
 """Longer than the worker's soft shutdown, so that a running tick may end by itself."""
 WEB_STOP_SECONDS = 10
 COMMAND_POLL_SECONDS = 60
+SHORT_PROCESSES = 3
+"""One for each of the short kinds of work, so that none of them waits for another; see ADR 0030."""
 LINE_CHARACTERS_MAX = 80
 NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 
@@ -175,11 +177,18 @@ class Stack:
         return RunningCommand(program, start_program(program))
 
     def start_workers(self, *, processes: int = 2) -> None:
-        """Start a worker that meters, one for the short kinds of work, and one beat."""
+        """Start a worker that meters, one for the short kinds of work, and one beat.
+
+        Args:
+            processes: Of the worker that meters.
+        """
         celery = ("-m", "celery", "-A", "config")
         quiet = ("--loglevel", "INFO", "--without-gossip", "--without-mingle")
-        for name, queues in (("worker", "celery,metering"), ("short-worker", "short")):
-            own = ("worker", "-n", f"{name}@%h", "-Q", queues, "-c", str(processes))
+        for name, queues, count in (
+            ("worker", "celery,metering", processes),
+            ("short-worker", "short", SHORT_PROCESSES),
+        ):
+            own = ("worker", "-n", f"{name}@%h", "-Q", queues, "-c", str(count))
             self.start(self.python_program(name, *celery, *own, *quiet))
         schedule = ("beat", "-s", str(self.state / "beat-schedule"), "--pidfile=")
         self.start(self.python_program("beat", *celery, *schedule))

@@ -15,15 +15,44 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from config.celery import app
 from config.embedded.handover import read_handover
 from config.embedded.ports import free_port
-from config.embedded.programs import EmbeddedServerError, marked_processes, wait_until
+from config.embedded.programs import EmbeddedServerError, Program, marked_processes, wait_until
 from config.embedded.stack import Stack
+from config.embedded.supervisor import Service
 
 DRIVER = "tests.config.embedded.drive_stack"
 CHILDREN = ["postgres", "valkey", "worker", "short-worker", "beat", "web"]
 START_SECONDS = 120
 BACK_SECONDS = 60
+
+
+class Listed(Stack):
+    """A stack that lists what it would start."""
+
+    def __init__(self, state: Path) -> None:
+        """Nothing is listed yet."""
+        super().__init__(state, outside={})
+        self.programs: list[Program] = []
+
+    def start(self, service: Service | Program) -> None:
+        """List a program."""
+        assert isinstance(service, Program)
+        self.programs.append(service)
+
+
+def test_the_short_worker_has_a_process_for_each_kind_of_work_that_may_block(
+    tmp_path: Path,
+) -> None:
+    stack = Listed(tmp_path)
+
+    stack.start_workers(processes=1)
+
+    short = [name for name, route in app.conf.task_routes.items() if route["queue"] == "short"]
+    (command,) = [one.command for one in stack.programs if one.name == "short-worker"]
+    assert command[command.index("-c") + 1] == str(len(short))
+    assert command[command.index("-Q") + 1] == "short"
 
 
 @dataclass
