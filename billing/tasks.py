@@ -15,7 +15,6 @@ from celery import shared_task
 from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.db import OperationalError
-from django.utils import timezone
 
 from billing.domain.document import InvoiceTerms
 from billing.domain.errors import PeriodNotReadyError
@@ -27,6 +26,7 @@ from billing.services.late_accrual import accrue_corrections
 from billing.services.periods import open_current_periods
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import DomainError
+from tenants.selectors.clock import database_now
 from tenants.services.turns import take_turn
 from tenants.services.wakeups import WakeUp
 
@@ -65,7 +65,7 @@ def tick(*, at: datetime, actor: Actor) -> TickResult:
 @shared_task(base=WakeUp, name="billing.tick_accrual")
 def tick_accrual() -> Iterator[AccrualResult]:
     """Accrue sealed windows, then corrections of them, batch by batch."""
-    at = timezone.now()
+    at = database_now()
     yield from _accrue_windows(at=at, actor=ACTOR)
     yield from _accrue_corrections(at=at, actor=ACTOR)
 
@@ -73,7 +73,7 @@ def tick_accrual() -> Iterator[AccrualResult]:
 @shared_task(base=WakeUp, name="billing.tick_periods")
 def tick_periods() -> None:
     """Open periods and draft those that are over."""
-    settle_periods(at=timezone.now(), actor=ACTOR)
+    settle_periods(at=database_now(), actor=ACTOR)
 
 
 def accrue_pending(*, at: datetime, actor: Actor) -> tuple[int, int, int]:

@@ -10,10 +10,10 @@ from typing import Final
 
 from celery import shared_task
 from django.conf import settings
-from django.utils import timezone
 
 from tenants.adapters import notification_senders
 from tenants.domain.actors import Actor, system_actor
+from tenants.selectors.clock import database_now
 from tenants.services import retention
 from tenants.services.deliveries import claim_deliveries, send_claimed
 from tenants.services.idempotency import forget_answers
@@ -62,7 +62,7 @@ def tick_notifications() -> Iterator[int]:
     is_last = False
     while not is_last:
         claimed, is_last = _send_batch(
-            has_time=lambda: time.monotonic() < until, actor=ACTOR, at=timezone.now()
+            has_time=lambda: time.monotonic() < until, actor=ACTOR, at=database_now()
         )
         yield claimed
 
@@ -99,4 +99,4 @@ def forget(
 @shared_task(base=WakeUp, name="tenants.tick_retention")
 def tick_retention() -> None:
     """Forget what was told long ago."""
-    forget(timezone.now())
+    forget(database_now())

@@ -6,13 +6,13 @@ from uuid import UUID
 
 from celery import shared_task
 from django.conf import settings
-from django.utils import timezone
 
 from metering.domain.waste_rules import thresholds_of
 from quotas.selectors.lending import LendingTerms, due_loan_ids, lending_organization_ids
 from quotas.services import lending, loans
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
+from tenants.selectors.clock import database_now
 from tenants.services.turns import take_turns
 from tenants.services.wakeups import WakeUp
 
@@ -48,4 +48,4 @@ def share_fairly(at: datetime, actor: Actor = ACTOR) -> int:
 @shared_task(base=WakeUp, name="quotas.tick_fair_use")
 def tick_fair_use() -> None:
     """Look after the loans between projects."""
-    share_fairly(timezone.now())
+    share_fairly(database_now())

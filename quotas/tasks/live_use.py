@@ -4,11 +4,11 @@ from datetime import datetime
 
 from celery import shared_task
 from django.conf import settings
-from django.utils import timezone
 
 from quotas.services import allowances, live_use
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
+from tenants.selectors.clock import database_now
 from tenants.services.wakeups import WakeUp
 
 
@@ -30,13 +30,13 @@ def look_after_live_use(at: datetime, actor: Actor = ACTOR) -> int:
 def tick_live_use() -> None:
     """Let reservations follow their pods."""
     live_use.sweep_live_use(
-        burst_classes=settings.BURST_PRIORITY_CLASSES, actor=ACTOR, at=timezone.now()
+        burst_classes=settings.BURST_PRIORITY_CLASSES, actor=ACTOR, at=database_now()
     )
 
 
 @shared_task(base=WakeUp, name="quotas.tick_repair")
 def tick_repair() -> None:
     """Compare counters with their reservations, and read what months have used."""
-    at = timezone.now()
+    at = database_now()
     live_use.repair_counters(actor=ACTOR, at=at)
     allowances.refresh_allowances(actor=ACTOR, at=at)

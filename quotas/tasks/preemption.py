@@ -9,13 +9,13 @@ from uuid import UUID
 
 from celery import shared_task
 from django.conf import settings
-from django.utils import timezone
 
 from quotas.adapters import workload_evictor
 from quotas.selectors.preemption import due_plan_ids
 from quotas.services import preemption_running, preemption_stepping, preemption_sweep
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
+from tenants.selectors.clock import database_now
 from tenants.services.turns import take_turns
 from tenants.services.wakeups import WakeUp
 
@@ -71,4 +71,4 @@ def preempt(
 @shared_task(base=WakeUp, name="quotas.tick_preemption")
 def tick_preemption() -> None:
     """Take the next step of every running plan, and see who is over."""
-    preempt(timezone.now())
+    preempt(database_now())

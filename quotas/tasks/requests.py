@@ -3,11 +3,11 @@
 from datetime import datetime
 
 from celery import shared_task
-from django.utils import timezone
 
 from quotas.services import request_clock
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
+from tenants.selectors.clock import database_now
 from tenants.services.wakeups import WakeUp
 
 
@@ -28,4 +28,4 @@ def look_after_requests(at: datetime, actor: Actor = ACTOR) -> int:
 @shared_task(base=WakeUp, name="quotas.tick_requests")
 def tick_requests() -> None:
     """Do what time does to requests."""
-    look_after_requests(timezone.now())
+    look_after_requests(database_now())

@@ -7,11 +7,11 @@ from typing import Final
 
 from celery import shared_task
 from django.conf import settings
-from django.utils import timezone
 
 from quotas.services import retention
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
+from tenants.selectors.clock import database_now
 from tenants.services.wakeups import WakeUp
 
 FORGETTING_SECONDS_MAX: Final = 60
@@ -37,4 +37,4 @@ def forget(
 @shared_task(base=WakeUp, name="quotas.tick_retention")
 def tick_retention() -> None:
     """Forget what is over for long."""
-    forget(timezone.now())
+    forget(database_now())

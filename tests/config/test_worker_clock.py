@@ -20,14 +20,17 @@ from metering.models import MeteringWindow, WatchCursor
 from metering.protocols import ClusterTarget, Observation
 from metering.services.sweeping import Worker, meter_due
 from metering.services.windows import claim_windows, open_due_windows
+from quotas.models import Reservation
 from quotas.tasks import tick_live_use
 from tenants.domain.actors import system_actor
 from tenants.domain.refusals import ClockOffError
 from tenants.models import ProcessClock
 from tenants.tasks import tick_notifications
-from tests.builders import make_cluster
+from tests.builders import bind, make_cluster
+from tests.cast import make_cast
 from tests.metering.seen import ReplayedSource
 from tests.metering.test_tasks import EmptySource
+from tests.quotas.builders import make_reservation
 
 pytestmark = pytest.mark.django_db
 
@@ -123,6 +126,19 @@ def test_a_worker_some_minutes_off_works_by_the_databases_clock_and_is_reported(
     tasks.tick_windows()
 
     assert not ProcessClock.objects.exists()
+
+
+def test_a_worker_some_minutes_ahead_expires_no_reservation_early(now: datetime) -> None:
+    cluster, llm = make_cluster(), make_cast().llm
+    bind(cluster, "llm", llm)
+    pod = make_reservation(cluster, llm)
+    Reservation.objects.update(admitted_at=now, expires_at=now + timedelta(seconds=200))
+
+    with time_machine.travel(now + timedelta(seconds=299)):
+        tick_live_use()
+
+    pod.refresh_from_db()
+    assert (pod.state, pod.released_at) == ("reserved", None)
 
 
 def test_a_clock_that_is_off_is_a_metric_and_stands_in_readiness() -> None:

@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
-from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from metering.access import access_usage_record
@@ -19,6 +18,7 @@ from metering.selectors.explaining import PodName, cluster_id_of
 from metering.selectors.explanations import explain_pod, explain_record
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import NotFoundError
+from tenants.selectors.clock import database_now
 
 ACTOR: Final = system_actor("manage.explain")
 HOURS: Final = 24
@@ -104,7 +104,7 @@ def _pod(options: dict[str, Any]) -> PodName:
 
 def _time(text: str) -> datetime:
     if not text:
-        return timezone.now()
+        return database_now()
     try:
         found = parse_datetime(text)
     except ValueError as error:

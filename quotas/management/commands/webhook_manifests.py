@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.utils import timezone
 
 from quotas.domain.webhook_configuration import (
     TIMEOUT_SECONDS,
@@ -16,6 +15,7 @@ from quotas.domain.webhook_configuration import (
 )
 from quotas.selectors.admission_facts import admission_facts
 from tenants.models.cluster import AdmissionMode, FailurePolicy
+from tenants.selectors.clock import database_now
 
 SERVICE = re.compile(r"[a-z0-9-]{1,63}/[a-z0-9-]{1,63}")
 URL = re.compile(r"https://[^/?#\s]+(/[^?#\s]*[^/?#\s])?")
@@ -46,7 +46,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's own signature.
         """Print YAML for `kubectl apply`."""
         _refuse_wrong(options)
-        facts = admission_facts(options["cluster"], timezone.now())
+        facts = admission_facts(options["cluster"], database_now())
         if facts is None:
             raise CommandError(f"No active cluster is called {options['cluster']}.")
         # Where nothing is enforced nothing may be stopped either.

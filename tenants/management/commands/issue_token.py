@@ -9,11 +9,11 @@ from datetime import timedelta
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
-from django.utils import timezone
 
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import DomainError, NotFoundError
 from tenants.domain.tokens import LIFETIME_MAX
+from tenants.selectors.clock import database_now
 from tenants.selectors.people import user_named
 from tenants.services.tokens import issue_token
 
@@ -46,7 +46,7 @@ class Command(BaseCommand):
         Raises:
             CommandError: There is no such person, or the token is refused.
         """
-        at = timezone.now()
+        at = database_now()
         try:
             person = user_named(options["username"])
         except NotFoundError as error:
