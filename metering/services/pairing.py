@@ -292,12 +292,13 @@ def _by_resource(pod: PodObservation) -> Mapping[str, Sequence[ContainerRequest]
 
 
 def _later(told: Account | None, *, row: LedgerRow) -> Account | None:
-    """Return what the ledger knows from other hours, where that is more than this one told.
+    """Return what the ledger knows from other hours, where it lasted longer by that.
 
-    A pod that only vanished and was shown again later had not ended.
+    A pod that only vanished and was shown again later had not ended. A pod that ended is shown
+    later too while its object stays, and that may say less of its end than this hour does.
     """
-    if told is not None and (
-        told.life.end_kind is EndKind.EXACT or told.known_until_at >= row.last_seen_at
-    ):
-        return told
-    return Account(life=row.life, units=row.fact.units, known_until_at=row.last_seen_at)
+    known = Account(life=row.life, units=row.fact.units, known_until_at=row.last_seen_at)
+    if told is None:
+        return known
+    lasted_longer = (row.life.end_at or row.last_seen_at) > told.end_not_before
+    return known if lasted_longer and told.life.end_kind is not EndKind.EXACT else told

@@ -41,13 +41,26 @@ ON CONFLICT (cluster_id, pod_uid, resource) DO NOTHING
 """
 # Only a later sight changes what is known of an end, so windows may be collected in any order; and
 # nothing changes an end that is known to the second, or what the API told while there is a watch.
+# An end in a gap is a lower bound: samples that begin after the end bound it by the begin alone. So
+# it is never put before the end that is known, or before the last sample of what was running.
 _SEEN_AGAIN = """
 UPDATE metering_podallocation a
-   SET end_at = s.end_at, end_kind = s.end_kind, end_slack_seconds = s.end_slack_seconds,
+   SET end_at = CASE WHEN s.is_lower THEN s.known_end_at ELSE s.end_at END,
+       end_kind = CASE WHEN s.is_lower AND a.end_kind <> 'open' THEN a.end_kind ELSE s.end_kind END,
+       end_slack_seconds = CASE WHEN NOT s.is_lower THEN s.end_slack_seconds
+         WHEN a.end_kind = 'vanished' THEN a.end_slack_seconds
+         ELSE GREATEST(0, s.end_slack_seconds - extract(epoch FROM s.known_end_at - s.end_at)) END,
        last_seen_at = s.last_seen_at
-  FROM jsonb_to_recordset(%s) AS s(pod_uid text, resource text, end_at timestamptz, end_kind text,
-    end_slack_seconds integer, last_seen_at timestamptz)
- WHERE a.cluster_id = %s AND a.pod_uid = s.pod_uid AND a.resource = s.resource
+  FROM (SELECT p.id, seen.end_at, seen.end_kind, seen.end_slack_seconds, seen.last_seen_at,
+               known.end_at AS known_end_at,
+               seen.end_kind = 'vanished_in_gap' AND seen.end_at < known.end_at AS is_lower
+          FROM jsonb_to_recordset(%s) AS seen(pod_uid text, resource text, end_at timestamptz,
+            end_kind text, end_slack_seconds integer, last_seen_at timestamptz)
+          JOIN metering_podallocation p
+            ON p.cluster_id = %s AND p.pod_uid = seen.pod_uid AND p.resource = seen.resource
+         CROSS JOIN LATERAL (
+           SELECT COALESCE(p.end_at, date_trunc('second', p.last_seen_at)) AS end_at) known) s
+ WHERE a.id = s.id
    AND (a.source = 'prometheus' OR NOT (
          SELECT c.is_watched FROM tenants_cluster c WHERE c.id = a.cluster_id))
    AND (a.end_kind <> 'exact' OR s.end_kind = 'exact')
