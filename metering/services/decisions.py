@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import connection, transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from metering.domain.decisions import (
     NEEDS_REVIEW,
@@ -44,6 +44,7 @@ from tenants.domain.actors import Actor
 from tenants.selectors.clock import database_now
 from tenants.selectors.locks import lock_rows
 from tenants.services.audit import record, record_each
+from tenants.services.turns import take_turns
 
 BATCH: Final = 500
 """Hours decided on in one transaction: three weeks of a cluster, locked for well under a second."""
@@ -246,12 +247,21 @@ def decide_windows(  # noqa: PLR0913 - As above.
 def waive_unmetered(*, actor: Actor, at: datetime) -> int:
     """Waive the hours from which on their cluster is no longer metered; return how many.
 
-    What is sealed, or adds up and is about to be, stays metered.
+    What is sealed, or adds up and is about to be, stays metered. One cluster stops no other.
     """
-    waived = 0
     unmetered = MeteringWindow.objects.filter(
         state__in=[*NEEDS_REVIEW, *UNFINISHED], start_at__gte=F("cluster__metered_until")
     )
+    return take_turns(
+        unmetered.order_by("cluster_id").values_list("cluster_id", flat=True).distinct(),
+        lambda one: _waive_all(unmetered.filter(cluster_id=one), actor=actor, at=at),
+        event="metering.waive.failed",
+        at=at,
+    )
+
+
+def _waive_all(unmetered: QuerySet[MeteringWindow], *, actor: Actor, at: datetime) -> int:
+    waived = 0
     while ids := list(unmetered.values_list("pk", flat=True)[:BATCH]):
         with transaction.atomic():
             windows = lock_rows(unmetered.filter(id__in=ids))

@@ -1,9 +1,11 @@
 """Sweeping: what is due is metered and sealed, one bad window stops no other."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import pytest
+from django.db import OperationalError, connection
 
 from metering.domain.policy import DEFAULT_POLICY
 from metering.models import CapacityRecord, MeteringWindow, PodAllocation, UsageRecord
@@ -14,6 +16,7 @@ from metering.services.sealing import seal_window
 from metering.services.sweeping import Sweep, Worker, meter_due, meter_next, seal_settled
 from metering.services.windows import open_due_windows
 from tenants.domain.errors import SourceUnavailableError
+from tenants.models import Cluster
 from tenants.selectors.crashes import crashes_by_event
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.seen import (
@@ -124,6 +127,33 @@ def test_an_overtaken_worker_leaves_the_window_to_the_other() -> None:
 
     assert MeteringWindow.objects.get().state == "collecting"
     assert not UsageRecord.objects.exists()
+
+
+def test_a_cluster_whose_waive_fails_stops_no_seal_and_no_other_waive() -> None:
+    broken = make_cluster("broken", metered_from=HOUR - timedelta(hours=1))
+    make_cluster("ended", metered_from=HOUR - timedelta(hours=1))
+    open_due_windows(at=DUE)
+    Cluster.objects.update(metered_until=HOUR)
+    make_cluster("whole", metered_from=HOUR)
+    open_due_windows(at=DUE)
+    MeteringWindow.objects.filter(cluster__slug="whole").update(state="reconciled", as_of=DUE)
+    failing = MeteringWindow.objects.get(cluster=broken, start_at=HOUR).pk
+
+    def fail_to_waive(
+        execute: Callable[..., object], sql: str, params: object, *rest: object
+    ) -> object:
+        if isinstance(params, dict) and failing in params.get("ids", ()):
+            raise OperationalError("canceling statement due to lock timeout")
+        return execute(sql, params, *rest)
+
+    with connection.execute_wrapper(fail_to_waive):
+        swept = seal_settled(worker=worker(), at=DUE)
+
+    assert swept == Sweep(sealed=2)
+    hours = MeteringWindow.objects.filter(start_at=HOUR)
+    states = dict(hours.values_list("cluster__slug", "state"))
+    assert states == {"broken": "open", "ended": "sealed", "whole": "sealed"}
+    assert crashes_by_event() == {"metering.waive.failed": 1}
 
 
 def test_progress_is_reported_after_every_window() -> None:
