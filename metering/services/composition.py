@@ -97,24 +97,27 @@ class _Composing:
                 self.into.findings.append(invalid_request(case))
             return
         share = self._share(case)
-        is_held = self._is_inconsistent(case, share=share)
-        if case.defects and not is_held and self._is_inside(case):
-            self.into.findings.append(inconsistent_pod(case, use=None))
-        if share is None or (share.interval is None and share.held_seconds == 0):
-            return
-        self._compare(case, share=share)
-        if share.interval is not None and is_held:
-            use = self._use(case, share=share, interval=share.interval)
+        if share is not None and (share.interval is not None or share.held_seconds):
+            self._compare(case, share=share)
+        interval = share.interval if share is not None else None
+        if share is not None and interval is not None and self._is_inconsistent(case, share=share):
+            use = self._use(case, share=share, interval=interval)
             self._hold(replace(use, is_disputed=True), inconsistent_pod(case, use=use))
-        elif share.interval is not None:
-            self._hold_or_bill(case, share=share, interval=share.interval)
+            return
+        is_billed = (
+            share is not None
+            and interval is not None
+            and self._hold_or_bill(case, share=share, interval=interval)
+        )
+        if case.defects and self._is_inside(case):
+            self.into.findings.append(inconsistent_pod(case, use=None, is_billed=is_billed))
 
-    def _is_inconsistent(self, case: Case, *, share: Share | None) -> bool:
+    def _is_inconsistent(self, case: Case, *, share: Share) -> bool:
         """Whether only metrics that contradict each other could say what a pod used.
 
         A snapshot of its bind, the API or a person's decision say it without them.
         """
-        if not case.defects or share is None or share.interval is None:
+        if not case.defects:
             return False
         is_snapshotted = case.row is not None and case.row.is_sized
         is_known = is_snapshotted and case.pod is not None and case.pod.is_end_known
@@ -193,7 +196,8 @@ class _Composing:
             slack_seconds=interval.slack_seconds,
         )
 
-    def _hold_or_bill(self, case: Case, *, share: Share, interval: Interval) -> None:
+    def _hold_or_bill(self, case: Case, *, share: Share, interval: Interval) -> bool:
+        """Add what is held or billed; return whether it is billed."""
         use, settled = self._use(case, share=share, interval=interval), self._settled(case)
         tenant = tenant_at(self.given.directory, namespace=case.namespace, moment=interval.begin_at)
         if isinstance(settled, Unsized):
@@ -206,6 +210,8 @@ class _Composing:
             fact = self._fact(case, settled=settled)
             fact = fact if fact.units == share.units else replace(fact, units=share.units)
             self._bill(case, row=UsageRow(fact=fact, tenant=tenant, interval=interval))
+            return True
+        return False
 
     def _hold(self, use: NodeUse, finding: Finding) -> None:
         self.into.held.append(use)

@@ -122,16 +122,17 @@ def invalid_request(case: Case) -> Finding:
     )
 
 
-def inconsistent_pod(case: Case, *, use: NodeUse | None) -> Finding:
+def inconsistent_pod(case: Case, *, use: NodeUse | None, is_billed: bool = False) -> Finding:
     """Return the finding of a pod whose series contradict each other or report what cannot be.
 
     Args:
         case: The pod's resource.
         use: What it may have used by them, which is not billed; None when it is known otherwise.
+        is_billed: Whether it is billed by what is known otherwise.
     """
-    known = (
-        "It may have used this much and is not billed." if use else "It is metered without them."
-    )
+    known = "It is metered without them." if is_billed else "Nothing of it is billed."
+    if use is not None:
+        known = "It may have used this much and is not billed."
     return Finding(
         kind=ExceptionKind.INCONSISTENT_METRICS,
         subject=pod_subject(uid=case.uid, resource=case.resource),

@@ -192,7 +192,8 @@ class _Composing:
         self.facts = facts or PodFacts()
         self.history = history
         self.defects = set(pod.defects)
-        self.is_end_known = facts is not None
+        self.is_request_alone = facts is None
+        self.is_end_known = not self.is_request_alone
         if facts is None and NO_UID not in pod.defects:
             self.defects.add("Nothing but its request is reported.")
 
@@ -227,7 +228,12 @@ class _Composing:
         )
 
     def _scheduled_at(self) -> datetime | None:
-        """Return the earliest time of bind; the first sight where none that is told can be."""
+        """Return the earliest time of bind; the first sample where none that is reported can be.
+
+        A pod of which only its request is reported may have been bound if that names a node.
+        """
+        if self.is_request_alone and self.pod.nodes:
+            return to_time(self.pod.first)
         told = self.facts.scheduled
         self._note_impossible("time of bind", told)
         self._note_disagreement("time of bind", {at.isoformat() for at in _times(told)})
@@ -236,7 +242,8 @@ class _Composing:
     def _node(self, bind: int) -> str:
         """Return the node; what only series from before the bind name is the scrape job's label."""
         left = {node for node, last in self.pod.nodes.items() if last < bind}
-        nodes = self.facts.nodes - left or self.facts.nodes
+        named = self.pod.nodes.keys() if self.is_request_alone else self.facts.nodes
+        nodes = named - left or named
         self._note_disagreement("node", nodes)
         return min(nodes, default="")
 

@@ -76,7 +76,12 @@ COPIES = {
 }
 
 REQUEST_ALONE = setup("request-alone")
-REQUEST_ALONE.add(REQUESTS, {**identity("bad"), "container": "main", "resource": "nvidia_com_gpu"})
+REQUEST_ALONE.up("ksm-1:8080")
+_asked = {**identity("bad"), "container": "main", "resource": "nvidia_com_gpu"}
+REQUEST_ALONE.add(REQUESTS, {**_asked, "node": NODE}, "2", grid(1200), "ksm-1:8080")
+
+NO_NODE = setup("request-without-node")
+NO_NODE.add(REQUESTS, _asked)
 
 NO_BINDS = setup("no-binds")
 NO_BINDS.rows = [row for row in NO_BINDS.rows if row[0] != "kube_pod_status_scheduled_time"]
@@ -201,7 +206,21 @@ def test_copies_that_disagree_hold_their_pod_alone(url: str, what: str) -> None:
 def test_a_pod_of_which_only_its_request_is_reported_is_held_alone(url: str) -> None:
     found = sealed(REQUEST_ALONE, url)
 
+    assert found.open() == [("inconsistent_metrics", "bad nvidia_com_gpu", 2 * 2400)]
+    assert found.billed() == {"good": 3600}
+    assert found.capacity()[NODE, "nvidia.com/gpu"] == (8 * 3600, 7 * 3600 - 2 * 2400)
+    assert found.summary() == (
+        "The metrics of bad contradict themselves. Nothing but its request is reported."
+        " It may have used this much and is not billed."
+    )
+
+
+def test_a_request_that_names_no_node_is_billed_nothing_and_says_so(url: str) -> None:
+    found = sealed(NO_NODE, url)
+
     assert found.open() == [("inconsistent_metrics", "bad nvidia_com_gpu", 0)]
+    assert found.billed() == {"good": 3600}
+    assert found.summary().endswith("Nothing of it is billed.")
 
 
 def test_an_answer_in_which_no_pod_has_a_time_of_bind_is_asked_for_again(url: str) -> None:
