@@ -119,7 +119,7 @@ class QueryPlan:
         return (
             f"(({pods} or ({ended} == 1)) and on (uid) {asked})"
             f" or ({nodes} and on (node) {offered})"
-            f" or {self._models()}"
+            f" or {self._models(range_seconds)}"
         )
 
     def targets(self) -> str:
@@ -191,10 +191,11 @@ class QueryPlan:
         matchers = f"{_named(self.names, known.POD_INFO)}{self.selector}"
         return f"last_over_time({{{matchers}}}[{range_seconds:d}s] offset {age_seconds:d}s)"
 
-    def _models(self) -> str:
+    def _models(self, range_seconds: int) -> str:
         """Return one row for each node and model of a GPU, under the name of its first metric.
 
-        One sample of each device at the query's time: what decides a size may cost no more.
+        Over the whole range: what decides a size may not rest on one moment, at which an exporter
+        can be away.
         """
         labels = ",".join(
             label
@@ -202,12 +203,13 @@ class QueryPlan:
             for label in self.names.labels[name]
             if _LABEL.fullmatch(label)
         )
-        metrics = _named(self.names, known.BUSY_PERCENT, known.BUSY_RATIO, known.ENERGY)
-        named = quoted(self.names.metrics[known.BUSY_PERCENT][0])
-        return (
-            f"label_replace(group by ({labels}) ({{{metrics}{self.selector}}}),"
-            f'"__name__",{named},"","")'
+        shown = _last(
+            _named(self.names, known.BUSY_PERCENT, known.BUSY_RATIO, known.ENERGY),
+            self.selector[1:],
+            range_seconds,
         )
+        named = quoted(self.names.metrics[known.BUSY_PERCENT][0])
+        return f'label_replace(group by ({labels}) ({shown}),"__name__",{named},"","")'
 
     def exporters(self, range_seconds: int) -> str:
         """Return the last `up` of the targets that DCGM's metrics come from."""

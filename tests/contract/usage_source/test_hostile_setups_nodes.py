@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from metering.models import PodAllocation
+from metering.models import MeteringException, PodAllocation
 from tests.contract.usage_source.hostile_pods import (
     A100,
     H100,
@@ -67,6 +67,25 @@ RELABELLED.pod("after", begin=2400, bound=2410)
 AFTER_THE_HOUR = setup("labels-after-the-hour", nodeless)
 AFTER_THE_HOUR.node(labels_times=grid(3600 + 2400))
 AFTER_THE_HOUR.pod("short", begin=600, bound=610, ended=1210, end=1800)
+
+MIXED = setup("mixed-models")
+for _model in ("NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"):
+    MIXED.rows.append(
+        (
+            "DCGM_FI_DEV_GPU_UTIL",
+            {
+                "cluster": MIXED.slug,
+                "job": "dcgm-exporter",
+                "instance": "10.0.0.7:9400",
+                "hostname": NODE,
+                "modelName": _model,
+                "UUID": f"GPU-{_model[-4:]}",
+            },
+            "98",
+            grid(end=3000),
+        )
+    )
+"""DCGM's exporter is away from ten minutes before the end of the hour on."""
 
 # -------------------------------------------------------------- capacity
 
@@ -195,3 +214,14 @@ def test_a_node_that_is_renamed_is_two_nodes_one_after_another(url: str) -> None
     assert found.open() == []
     assert found.capacity()["old-name", "nvidia.com/gpu"][0] == 2 * 1770
     assert found.capacity()["new-name", "nvidia.com/gpu"][0] == 2 * (3600 - 1890)
+
+
+def test_a_node_of_two_models_is_not_sized_while_their_exporter_is_away(url: str) -> None:
+    found = metered(MIXED, url)
+
+    found.meter()
+
+    assert found.states() == ["sealed"]
+    assert found.billed() == {}
+    assert found.open() == [("unknown_device", "good nvidia_com_gpu", 3600)]
+    assert MeteringException.objects.get().details["cause"] == "mixed_models"

@@ -47,9 +47,10 @@ def test_facts_are_last_values_of_what_concerns_GPUs() -> None:  # noqa: N802 - 
         ',resource=~"nvidia_com_(gpu|mig_).*"}[4440s]))'
         " or label_replace(group by (hostname,Hostname,exported_hostname,exported_Hostname"
         ",exported_node,node,kubernetes_node,modelName,model_name)"
-        ' ({__name__=~"DCGM_FI_DEV_GPU_UTIL|dcgm_gpu_utilization|DCGM_FI_PROF_GR_ENGINE_ACTIVE'
+        ' (last_over_time({__name__=~"DCGM_FI_DEV_GPU_UTIL|dcgm_gpu_utilization'
+        "|DCGM_FI_PROF_GR_ENGINE_ACTIVE"
         "|DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO|dcgm_fi_prof_gr_engine_active"
-        '|DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION|dcgm_total_energy_consumption"})'
+        '|DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION|dcgm_total_energy_consumption"}[4440s]))'
         ',"__name__","DCGM_FI_DEV_GPU_UTIL","","")'
     )
 
