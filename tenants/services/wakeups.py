@@ -7,6 +7,7 @@ it works, so that no kind occupies more workers than it has slots. See ADR 0030.
 """
 
 import atexit
+import json
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -234,9 +235,19 @@ def _leave(kind: str, *, slot: int, owner: str) -> bool:
 
 
 def _waits(client: Redis, queue: str, *, key: str) -> bool:
-    """Whether a wake-up with that key is in the queue; its id begins with the key."""
-    begin_of_id = f'"{key}:'.encode()
-    return any(begin_of_id in message for message in client.lrange(queue, 0, INSPECTED_MAX - 1))
+    """Whether a wake-up with that key is in the queue; its own id begins with the key."""
+    return any(
+        _id_of(message).startswith(f"{key}:")
+        for message in client.lrange(queue, 0, INSPECTED_MAX - 1)
+    )
+
+
+def _id_of(message: bytes | str) -> str:
+    """Return the id of a queued task, which also names those that published it; "" for others."""
+    try:
+        return str(json.loads(message)["properties"]["correlation_id"])
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def _key(kind: str, slot: int) -> str:

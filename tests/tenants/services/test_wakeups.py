@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 from celery import current_app
+from celery._state import _task_stack  # As a worker enters a task.
 from celery.beat import Scheduler
 from kombu.exceptions import OperationalError
 from kombu.messaging import Producer
@@ -46,6 +47,24 @@ def test_what_waits_longer_than_its_key_is_not_doubled(
 
     assert wake(KIND, producer=producer) is False
     assert client.llen("metering") == 1
+
+
+def test_a_slot_is_not_taken_for_the_one_whose_worker_woke_it(
+    client: redis.Redis, producer: Producer
+) -> None:
+    first = f"wake:{KIND}:0:first"
+    meter_windows.push_request(id=first, root_id=first, called_directly=False)
+    _task_stack.push(meter_windows)
+    try:
+        assert wake(KIND, slot=1, producer=producer) is True
+    finally:
+        _task_stack.pop()
+        meter_windows.pop_request()
+    (message,) = client.lrange("metering", 0, -1)
+    assert f'"parent_id": "{first}"'.encode() in message
+
+    assert wake(KIND, producer=producer) is True
+    assert client.llen("metering") == 2
 
 
 def test_a_lost_wake_up_costs_a_minute_at_most(client: redis.Redis, producer: Producer) -> None:
