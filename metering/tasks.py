@@ -8,14 +8,11 @@ import os
 import socket
 from collections.abc import Iterator
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
-import structlog
 from celery import shared_task
 from django.conf import settings
-from django.db import OperationalError
-from psycopg.errors import LockNotAvailable
 
 from metering.adapters import usage_source
 from metering.domain.policy import GapPolicy, MeteringPolicy
@@ -28,8 +25,7 @@ from metering.services.device_collection import (
     collect_next,
 )
 from metering.services.device_leasing import make_missing_due
-from metering.services.exceptions import report_waiting_windows
-from metering.services.partitions import MONTHS_AHEAD, ensure_partitions
+from metering.services.partitions import MONTHS_AHEAD, ensure_partitions, try_partitions
 from metering.services.recheck_sweeping import RecheckSweep, recheck_due, recheck_next
 from metering.services.rechecks import make_due_rechecks
 from metering.services.sweeping import (
@@ -38,20 +34,21 @@ from metering.services.sweeping import (
     Worker,
     meter_due,
     meter_next,
-    seal_settled,
+    open_due,
+    seal_due,
 )
 from metering.services.watching.settling import settle_everywhere
-from metering.services.windows import open_due_windows
 from tenants.domain.actors import Actor, system_actor
 from tenants.selectors.clock import database_now
+from tenants.services.turns import take_turn
 from tenants.services.wakeups import WakeUp, wake
-
-logger = structlog.get_logger(__name__)
 
 ACTOR: Final = system_actor("metering.tick")
 SLOTS: Final = 64
 """Far more workers than one Prometheus bears; a further one is woken only while it is free."""
 
+AHEAD: Final = MONTHS_AHEAD + 1
+"""Months whose partitions are made ahead, this one included."""
 DEVICE_SLOTS: Final = 8
 """Device figures wait for nobody's bill, and leave most of Prometheus and of the workers to it."""
 
@@ -60,11 +57,10 @@ DEVICE_SLOTS: Final = 8
 def tick_windows() -> None:
     """Open the hours that are due, wake the workers that meter, and seal what is settled."""
     at = database_now()
-    policy = policy_from_settings()
-    report_waiting_windows(at=at, policy=policy)
-    open_due_windows(at=at, policy=policy)
     wake(meter_windows.name)
-    seal_settled(worker=worker_from_settings(), at=at)
+    if open_due(at=at, policy=policy_from_settings()):
+        wake(meter_windows.name)
+    seal_due(worker=worker_from_settings(), at=at)
     settle_everywhere(actor=ACTOR, at=at)
 
 
@@ -79,7 +75,7 @@ def meter_windows() -> Iterator[Sweep]:
 @shared_task(base=WakeUp, name="metering.tick_partitions")
 def tick_partitions() -> None:
     """Make the partitions of this month and of the next three."""
-    ensure_partitions(from_month=database_now(), months=MONTHS_AHEAD + 1)
+    ensure_partitions(from_month=database_now(), months=AHEAD)
 
 
 @shared_task(base=WakeUp, name="metering.tick_rechecks")
@@ -120,22 +116,12 @@ def tick_waste() -> Iterator[Derived | None]:
 
 def tick(*, at: datetime, actor: Actor, progress: Progress | None = None) -> Sweep:
     """Do one round of everything in this process, for `manage.py tick`; return what was done."""
-    _make_partitions_ahead(at=at)
-    settle_everywhere(actor=actor, at=at)
-    return meter_due(worker=worker_from_settings(actor=actor), at=at, progress=progress)
-
-
-def _make_partitions_ahead(*, at: datetime) -> None:
-    """Make partitions before they are needed; whoever reads usage for long only puts it off.
-
-    A month that is needed now is made when its hours are opened.
-    """
-    try:
-        ensure_partitions(from_month=at, months=MONTHS_AHEAD + 1)
-    except OperationalError as error:
-        if not isinstance(error.__cause__, LockNotAvailable):
-            raise
-        logger.warning("metering.partitions.put_off", reason=str(error).partition("\n")[0])
+    settle = partial(settle_everywhere, actor=actor, at=at)
+    take_turn(settle, otherwise=0, event="metering.sizes.failed", key="", at=at)
+    done = meter_due(worker=worker_from_settings(actor=actor), at=at, progress=progress)
+    # Last, since its failure fails the round, and hours that are due make their own month.
+    try_partitions(from_month=at, months=AHEAD)
+    return done
 
 
 def recheck(*, at: datetime, actor: Actor) -> RecheckSweep:

@@ -1,11 +1,16 @@
 """Partitions of the usage table: one per month, made before anything is written into it."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from django.db import connection, transaction
+import structlog
+from django.db import OperationalError, connection, transaction
+from psycopg.errors import LockNotAvailable
 
 from metering.domain.errors import PartitionRangeError
+
+logger = structlog.get_logger(__name__)
 
 MONTHS_MAX = 120
 MONTHS_AHEAD = 3
@@ -36,16 +41,57 @@ def ensure_partitions(*, from_month: datetime, months: int) -> int:
         raise PartitionRangeError(
             f"{months} months of partitions cannot be made at once.", field="months"
         )
+    if not _is_missing(from_month=from_month, months=months):
+        return 0
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_IS_MISSING, {"from_month": from_month, "months": months})
-        if not cursor.fetchone()[0]:
-            return 0
         cursor.execute("SELECT metering_ensure_partitions(%s, %s)", [from_month, months])
         return int(cursor.fetchone()[0])
 
 
-def ensure_partitions_between(*, first: datetime, last: datetime) -> int:
-    """Make the partitions of every month from one moment to a later one; return how many."""
-    begin, end = first.astimezone(UTC), last.astimezone(UTC)
-    months = (end.year - begin.year) * 12 + end.month - begin.month + 1
-    return ensure_partitions(from_month=begin, months=min(months, MONTHS_MAX))
+def ensure_each_month(moments: Iterable[datetime]) -> frozenset[datetime]:
+    """Make the partition of each month that has none, newest first; return the months that have.
+
+    Once the lock is not free, the other months that have none are left for the next call as well.
+    """
+    ready = set()
+    is_free = True
+    for month in sorted({month_of(moment) for moment in moments}, reverse=True):
+        if _is_missing(from_month=month, months=1):
+            is_free = is_free and try_partitions(from_month=month, months=1)
+            if not is_free:
+                continue
+        ready.add(month)
+    return frozenset(ready)
+
+
+def try_partitions(*, from_month: datetime, months: int) -> bool:
+    """Make the months' partitions that are missing, unless the lock is not free in time.
+
+    A query or a backup that reads usage for long only puts it off.
+
+    Args:
+        from_month: Any moment of the first month.
+        months: How many months, the first included.
+
+    Raises:
+        PartitionRangeError: Fewer than 1 month or more than 120.
+    """
+    try:
+        ensure_partitions(from_month=from_month, months=months)
+    except OperationalError as error:
+        if not isinstance(error.__cause__, LockNotAvailable):
+            raise
+        logger.warning("metering.partitions.put_off", reason=str(error).partition("\n")[0])
+        return False
+    return True
+
+
+def month_of(moment: datetime) -> datetime:
+    """Return the begin of a moment's month, UTC."""
+    return moment.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def _is_missing(*, from_month: datetime, months: int) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(_IS_MISSING, {"from_month": from_month, "months": months})
+        return bool(cursor.fetchone()[0])

@@ -71,9 +71,8 @@ def meter_due(*, worker: Worker, at: datetime, progress: Progress | None = None)
         at: Now.
         progress: Called with the sweep so far after every window.
     """
-    report_waiting_windows(at=at, policy=worker.policy)
-    total = Sweep(opened=open_due_windows(at=at, policy=worker.policy))
-    total = _add(total, seal_settled(worker=worker, at=at))
+    total = Sweep(opened=open_due(at=at, policy=worker.policy))
+    total = _add(total, seal_due(worker=worker, at=at))
     for _ in range(WINDOWS_MAX):
         sweep = meter_next(worker=worker, at=at)
         if sweep is None:
@@ -82,6 +81,39 @@ def meter_due(*, worker: Worker, at: datetime, progress: Progress | None = None)
         if progress is not None:
             progress(total)
     return total
+
+
+def open_due(*, at: datetime, policy: MeteringPolicy) -> int:
+    """Report what waits and open what is due; a fault of either is counted and stops nothing else.
+
+    Returns:
+        How many windows were opened.
+    """
+    take_turn(
+        lambda: report_waiting_windows(at=at, policy=policy),
+        otherwise=0,
+        event="metering.waiting.failed",
+        key="",
+        at=at,
+    )
+    return take_turn(
+        lambda: open_due_windows(at=at, policy=policy),
+        otherwise=0,
+        event="metering.open.failed",
+        key="",
+        at=at,
+    )
+
+
+def seal_due(*, worker: Worker, at: datetime) -> Sweep:
+    """Seal what is settled; a fault is counted and stops nothing else."""
+    return take_turn(
+        lambda: seal_settled(worker=worker, at=at),
+        otherwise=Sweep(),
+        event="metering.seal.failed",
+        key="",
+        at=at,
+    )
 
 
 def meter_next(*, worker: Worker, at: datetime) -> Sweep | None:

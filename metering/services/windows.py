@@ -25,7 +25,7 @@ from metering.domain.window_state import WindowState
 from metering.protocols import ClusterTarget
 from metering.selectors.locks import try_tick_lock
 from metering.services.hours import Hour, target_of
-from metering.services.partitions import ensure_partitions_between
+from metering.services.partitions import ensure_each_month, month_of
 from tenants.models import Cluster
 
 TICK: Final = "metering.tick_windows"
@@ -77,51 +77,53 @@ class ClaimedWindow:
         return self.hour.target
 
 
-_OPEN = """
-INSERT INTO metering_meteringwindow (cluster_id, start_at, state, fence, attempt, failures,
-  accepts_low_coverage, lease_owner, not_before, sources, evidence, record_count, record_digest,
-  last_error)
-SELECT c.id, hour, 'open', 0, 0, 0, false, '', hour + interval '1 hour' + c.wait, '[]', '[]', 0,
-       '', ''
+# Newest first: an old hour that cannot be opened yet keeps none waiting that can.
+_MISSING = """
+SELECT c.id, hour, hour + interval '1 hour' + c.wait
   FROM (
     SELECT cluster.id, LEAST(cluster.closed_at, cluster.metered_until) AS ends_at,
            make_interval(secs => GREATEST(%(lateness)s,
              %(scrapes)s * cluster.scrape_interval_seconds)) AS wait,
            date_trunc('hour', cluster.metered_from + interval '1 hour' - interval '1 microsecond',
-             'UTC') AS first_hour,
-           (SELECT min(w.start_at) FROM metering_meteringwindow w
-             WHERE w.cluster_id = cluster.id) AS oldest,
-           (SELECT max(w.start_at) FROM metering_meteringwindow w
-             WHERE w.cluster_id = cluster.id) AS newest
+             'UTC') AS first_hour
       FROM tenants_cluster cluster
      WHERE cluster.state = 'active' OR cluster.closed_at IS NOT NULL) c
- CROSS JOIN LATERAL generate_series(
-   CASE WHEN c.oldest <= c.first_hour THEN c.newest + interval '1 hour' ELSE c.first_hour END,
+ CROSS JOIN LATERAL generate_series(c.first_hour,
    LEAST(LEAST(%(at)s, clock_timestamp()) - interval '1 hour' - c.wait,
      c.ends_at - interval '1 microsecond'),
    interval '1 hour') AS hour
- ORDER BY hour, c.id
+ WHERE NOT EXISTS (
+   SELECT FROM metering_meteringwindow w WHERE w.cluster_id = c.id AND w.start_at = hour)
+ ORDER BY hour DESC, c.id
  LIMIT %(limit)s
+"""
+_OPEN = """
+INSERT INTO metering_meteringwindow (cluster_id, start_at, state, fence, attempt, failures,
+  accepts_low_coverage, lease_owner, not_before, sources, evidence, record_count, record_digest,
+  last_error)
+SELECT m.cluster_id, m.hour, 'open', 0, 0, 0, false, '', m.due_at, '[]', '[]', 0, '', ''
+  FROM unnest(%(clusters)s::uuid[], %(hours)s::timestamptz[], %(due_at)s::timestamptz[])
+    AS m(cluster_id, hour, due_at)
+ ORDER BY m.hour, m.cluster_id
 ON CONFLICT (cluster_id, start_at) DO NOTHING
-RETURNING start_at
 """
 
 
 def open_due_windows(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) -> int:
     """Make the row of every hour that is due by now; return how many were new.
 
-    One statement over all clusters. No hour is opened that is not over by the database's clock,
-    whatever `at` is. A cluster goes on after its newest window until the hour from which it is no
-    longer metered, and a closed one until the hour in which it was closed; when it is to be metered
-    from an earlier hour, the older windows are filled in. While another opens windows there is
-    nothing to do.
+    Two statements over all clusters. No hour is opened that is not over by the database's clock,
+    whatever `at` is. Every hour from the one from which a cluster is metered until the one from
+    which it no longer is, or in which it was closed, is opened if it has no window, at most 20,000
+    at once. An hour of a month that has no partition yet is left for the next call. While another
+    opens windows there is nothing to do.
     """
     with transaction.atomic():
         if not try_tick_lock(TICK):
             return 0
         with connection.cursor() as cursor:
             cursor.execute(
-                _OPEN,
+                _MISSING,
                 {
                     "at": at,
                     "lateness": policy.lateness_seconds,
@@ -129,12 +131,18 @@ def open_due_windows(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) -
                     "limit": OPENED_MAX,
                 },
             )
-            opened = [start_at for (start_at,) in cursor.fetchall()]
-        if opened:
-            ensure_partitions_between(first=min(opened), last=max(opened))
+            missing = cursor.fetchall()
+            ready = ensure_each_month(hour for _, hour, _ in missing)
+            rows = [row for row in missing if month_of(row[1]) in ready]
+            clusters, hours, due_at = zip(*rows, strict=True) if rows else ((), (), ())
+            cursor.execute(
+                _OPEN,
+                {"clusters": list(clusters), "hours": list(hours), "due_at": list(due_at)},
+            )
+            opened = int(cursor.rowcount)
         crashpoint("open.before_commit")
     crashpoint("open.after_commit")
-    return len(opened)
+    return opened
 
 
 _CLAIM = """

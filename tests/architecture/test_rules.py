@@ -17,7 +17,6 @@ WITHOUT_ACTOR = {
     "metering.services.checking.checked": "Judges what was seen; writes nothing.",
     "metering.services.composition.compose_window": "Computes rows; writes nothing.",
     "metering.services.partitions.ensure_partitions": "Makes tables, not facts.",
-    "metering.services.partitions.ensure_partitions_between": "As above.",
     "metering.services.rechecks.make_due_rechecks": "As open_due_windows below.",
     "metering.services.windows.open_due_windows": "The clock opens hours; nobody decides it.",
     "tenants.services.retention.in_batches": "Who forgets is told by its callers, batch by batch.",

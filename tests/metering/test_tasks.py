@@ -1,11 +1,11 @@
 """Celery's kinds of work in metering: opening what is due, and metering it window by window."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import override_settings
 
 from metering import tasks
@@ -68,9 +68,36 @@ def test_a_tick_opens_what_is_due_and_wakes_one_kind_of_work(
 
     tasks.tick_windows()
 
-    assert woken == [tasks.meter_windows.name]
+    assert woken == [tasks.meter_windows.name] * 2
     assert set(MeteringWindow.objects.values_list("state", flat=True)) == {"open"}
     assert MeteringWindow.objects.count() in {8, 9}
+
+
+@pytest.mark.parametrize(
+    ("broken", "event"),
+    [
+        ("SELECT c.id, hour", "metering.open.failed"),
+        ("JOIN jsonb_to_recordset", "metering.waiting.failed"),
+    ],
+)
+def test_a_step_of_a_tick_that_fails_stops_no_other(
+    two_due: list[int], woken: list[str], broken: str, event: str
+) -> None:
+    MeteringWindow.objects.filter(id=two_due[0]).update(
+        state="reconciled", as_of=datetime.now(tz=UTC)
+    )
+
+    def fail(execute: Callable[..., object], sql: str, *rest: object) -> object:
+        if broken in sql:
+            raise OperationalError("canceling statement due to lock timeout")
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(fail):
+        tasks.tick_windows()
+
+    assert woken == [tasks.meter_windows.name]
+    assert MeteringWindow.objects.get(id=two_due[0]).state == "sealed"
+    assert crashes_by_event() == {event: 1}
 
 
 def test_a_tick_seals_what_a_dead_worker_left_reconciled(

@@ -17,7 +17,7 @@ from metering.domain.window import window_containing
 from metering.models import ClusterHealth, MeteringWindow, WindowRecheck
 from metering.selectors import locks
 from metering.services.deriving import Derived, derive_windows
-from metering.services.partitions import ensure_partitions, ensure_partitions_between
+from metering.services.partitions import ensure_each_month, ensure_partitions
 from metering.services.rechecks import make_due_rechecks
 from metering.services.sweeping import meter_due
 from metering.services.windows import open_due_windows
@@ -146,7 +146,7 @@ def test_a_round_beside_a_worker_that_reads_and_derives_fails_nowhere(superuser_
     now = datetime.now(tz=UTC)
     metered_from = window_containing(now - timedelta(hours=4))
     make_cluster(metered_from=metered_from)
-    ensure_partitions_between(first=metered_from, last=now)
+    ensure_each_month([metered_from, now])
     ahead = now.replace(day=28) + timedelta(days=60)
     told = StringIO()
 

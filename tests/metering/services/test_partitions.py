@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from metering.domain.errors import PartitionRangeError
-from metering.services.partitions import ensure_partitions, ensure_partitions_between
+from metering.services.partitions import ensure_partitions
 
 pytestmark = pytest.mark.django_db
 
@@ -42,14 +42,6 @@ def test_a_temporary_table_does_not_stand_in_for_a_partition() -> None:
         cursor.execute("DROP TABLE pg_temp.metering_usagerecord_2031_03")
     assert made == 1
     assert "metering_usagerecord_2031_03" in partitions()
-
-
-def test_every_month_between_two_moments_has_its_partition() -> None:
-    made = ensure_partitions_between(
-        first=datetime(2032, 11, 30, 23, tzinfo=UTC), last=datetime(2033, 2, 1, tzinfo=UTC)
-    )
-
-    assert made == 4
 
 
 @pytest.mark.parametrize("months", [0, -1, 121])

@@ -1,16 +1,21 @@
 """Windows come from the clock and the clusters, and each claim is one worker's."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
+from psycopg.errors import LockNotAvailable
 
 from metering.domain.exceptions import REMEDIES, ExceptionKind
 from metering.domain.policy import MeteringPolicy
 from metering.models import MeteringException, MeteringWindow
 from metering.protocols import ClusterTarget
+from metering.services import windows
+from metering.services.partitions import ensure_partitions
 from metering.services.windows import claim_windows, open_due_windows
+from tenants.models import Cluster
 from tenants.services.clusters import close_cluster
 from tests.builders import make_cluster
 from tests.metering.seen import ACTOR, HOUR, LATER, moment
@@ -26,6 +31,15 @@ def starts() -> list[tuple[str, int]]:
         (slug, int((start - HOUR) / timedelta(hours=1)))
         for slug, start in rows.values_list("cluster__slug", "start_at")
     ]
+
+
+def refuse_partitions(
+    execute: Callable[..., object], sql: str, params: object, *rest: object
+) -> object:
+    """Hold the lock that a month's partition takes, as a backup does."""
+    if "metering_ensure_partitions" in sql:
+        raise OperationalError("canceling statement due to lock timeout") from LockNotAvailable()
+    return execute(sql, params, *rest)
 
 
 # ---------------------------------------------------------------- opening
@@ -108,6 +122,33 @@ def test_opening_makes_the_months_partitions() -> None:
             " AND 'metering_usagerecord_2025_01'"
         )
         assert cursor.fetchone() == (3,)
+
+
+def test_what_one_call_does_not_open_the_next_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "OPENED_MAX", 4)
+    make_cluster(metered_from=HOUR)
+    assert open_due_windows(at=DUE) == 1
+    Cluster.objects.update(metered_from=HOUR - timedelta(hours=6))
+
+    assert [open_due_windows(at=DUE) for _ in range(3)] == [4, 2, 0]
+
+    assert starts() == [("hopper", hour) for hour in range(-6, 1)]
+
+
+def test_a_month_whose_partition_cannot_be_made_leaves_out_only_its_own_hours() -> None:
+    make_cluster("first", metered_from=HOUR.replace(year=2024, month=11))
+    make_cluster("second", metered_from=HOUR)
+    ensure_partitions(from_month=HOUR, months=1)
+
+    with connection.execute_wrapper(refuse_partitions):
+        opened = open_due_windows(at=DUE)
+
+    found = MeteringWindow.objects.order_by("start_at")
+    assert opened == found.count() > 0
+    assert found.filter(cluster__slug="second").count() == 1
+    assert found[0].start_at == HOUR.replace(day=1, hour=0)
+    assert open_due_windows(at=DUE) > 0
+    assert found[0].start_at == HOUR.replace(year=2024, month=11)
 
 
 def test_one_statement_opens_the_windows_of_any_number_of_clusters() -> None:
