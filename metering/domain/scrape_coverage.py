@@ -71,6 +71,8 @@ class Hole:
             bounded.
         is_bounded: Whether there was an observation before it and after it.
         targets: Of which targets; empty where the source cannot name them.
+        before_seconds: How much of it lies before the window.
+        after_seconds: How much of it lies after the window.
     """
 
     begin_at: datetime
@@ -78,6 +80,8 @@ class Hole:
     seconds: int
     is_bounded: bool
     targets: Names = frozenset()
+    before_seconds: int = 0
+    after_seconds: int = 0
 
     @property
     def inside_seconds(self) -> int:
@@ -267,7 +271,15 @@ def _holes_of(
         if seconds_between(first, last) > 0:
             seconds = seconds_between(begin or first, end or last)
             is_bounded = begin is not None and end is not None
-            yield Hole(first, last, seconds, is_bounded, line.targets)
+            yield Hole(
+                first,
+                last,
+                seconds,
+                is_bounded,
+                line.targets,
+                before_seconds=seconds_between(begin or first, first),
+                after_seconds=seconds_between(last, end or last),
+            )
 
 
 def _unobserved(
@@ -301,5 +313,14 @@ def _parts_beside(hole: Hole, *, spans: Sequence[Span]) -> Iterator[Hole]:
         if (first, last) == (hole.begin_at, hole.end_at):
             yield hole
         elif inside > 0:
-            is_bounded = hole.is_bounded or (first > hole.begin_at and last < hole.end_at)
-            yield replace(hole, begin_at=first, end_at=last, seconds=inside, is_bounded=is_bounded)
+            before = hole.before_seconds if first == hole.begin_at else 0
+            after = hole.after_seconds if last == hole.end_at else 0
+            yield replace(
+                hole,
+                begin_at=first,
+                end_at=last,
+                seconds=before + inside + after,
+                is_bounded=hole.is_bounded or (first > hole.begin_at and last < hole.end_at),
+                before_seconds=before,
+                after_seconds=after,
+            )

@@ -228,3 +228,25 @@ def test_lines_of_shards_together_are_never_denser_than_any_of_them(
         for earlier, later in zip(coverage.joint, coverage.joint[1:], strict=False):
             assert any(earlier < tick <= later for tick in one.ticks)
     assert united_seconds(holes(coverage)) <= 3600
+
+
+@pytest.mark.parametrize(
+    ("watched", "seconds"),
+    [((0, 3480), 120 + 1800), ((1920, 3600), 120), ((1860, 3540), 60 + 60 + 1800)],
+)
+def test_the_rest_of_a_hole_over_the_edge_counts_whole(
+    watched: tuple[int, int], seconds: int
+) -> None:
+    over = Hole(at(1800), at(3600), 3600, is_bounded=True, after_seconds=1800)
+    span = Span(at(watched[0]), at(watched[1]))
+
+    found = uncovered([over], spans=[span])
+
+    assert sum(hole.seconds for hole in found) == seconds
+
+
+def test_a_hole_knows_how_much_of_it_lies_outside_the_hour() -> None:
+    [hole] = holes(covered([target("a", (FROM, 1800), (3840, UNTIL))], thing("a")))
+
+    assert (hole.before_seconds, hole.after_seconds) == (0, 225)
+    assert hole.seconds == int((hole.end_at - hole.begin_at).total_seconds()) + 225
