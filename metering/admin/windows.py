@@ -16,13 +16,14 @@ from unfold.decorators import action, display
 from metering.access import windows_visible_to
 from metering.admin.calendar import calendar_context
 from metering.admin.notes import NoteActionForm, NoteForm, note_of
+from metering.domain.catalogue import UnsizedCause
 from metering.domain.correction import RecheckReason
 from metering.domain.decisions import HourResult
 from metering.domain.policy import GapPolicy, MeteringPolicy
 from metering.domain.window_state import WindowState
-from metering.domain.words import percent_words
+from metering.domain.words import percent_words, unit_hours_words
 from metering.models import MeteringWindow
-from metering.selectors.decisions import preview_decision
+from metering.selectors.decisions import DecisionPreview, preview_decision
 from metering.services.decisions import decide_windows, retry_window
 from metering.services.rechecks import ask_recheck
 from tenants.admin.base import LedgerAdmin, actor_of_request
@@ -210,6 +211,7 @@ class MeteringWindowAdmin(LedgerAdmin):
             **self.page_context(request, title=DECISION_LABELS[decision]),
             "preview": preview,
             "causes": [(kind.replace("_", " "), count) for kind, count in preview.causes.items()],
+            "figures": _figures(preview),
             "others": [
                 (RESULT_LABELS[result], count)
                 for result, count in sorted(preview.results.items())
@@ -219,6 +221,26 @@ class MeteringWindowAdmin(LedgerAdmin):
             "note": NoteForm(initial={"note": note_of(request)})["note"],
         }
         return TemplateResponse(request, "admin/metering/meteringwindow/decision.html", context)
+
+
+def _figures(preview: DecisionPreview) -> list[tuple[str, str]]:
+    """Return what accepting the hours bills of each size, and what it keeps in exceptions."""
+    if not preview.decided:
+        return []
+    rows = [
+        (f"Billed if accepted: {size}", f"{unit_hours_words(value)} unit-hours")
+        for size, value in preview.billed_unit_seconds.items()
+    ] or [("Billed if accepted", "nothing")]
+    for cause, value in preview.held_unit_seconds.items():
+        is_other_unit = cause == UnsizedCause.UNKNOWN_RESOURCE
+        unit = "in hours of its own units, not in GPUs" if is_other_unit else "unit-hours"
+        name = cause.replace("_", " ")
+        rows.append((f"Kept in exceptions: {name}", f"{unit_hours_words(value)} {unit}"))
+    if preview.unobserved:
+        rows.append(("Hours without a scrape", str(preview.unobserved)))
+    if preview.unknown:
+        rows.append(("Hours of which nothing is known yet", str(preview.unknown)))
+    return rows
 
 
 def _fields_of(request: HttpRequest, *, digest: str) -> list[tuple[str, str]]:

@@ -172,7 +172,14 @@ class DecisionPreviewSerializer(serializers.Serializer[DecisionPreview]):
     causes = serializers.DictField(child=serializers.IntegerField())
     first_at = serializers.DateTimeField(allow_null=True)
     last_at = serializers.DateTimeField(allow_null=True)
-    shown_unit_seconds = serializers.IntegerField()
+    billed_unit_seconds = serializers.DictField(
+        child=serializers.IntegerField(), help_text="By size, what accepting these hours bills."
+    )
+    held_unit_seconds = serializers.DictField(
+        child=serializers.IntegerField(), help_text="By cause, what it keeps in exceptions."
+    )
+    unknown = serializers.IntegerField(help_text="Of these hours, those nothing is known of.")
+    unobserved = serializers.IntegerField(help_text="Of these hours, those without a scrape.")
     effect = serializers.CharField()
     digest = serializers.CharField()
 

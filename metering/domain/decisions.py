@@ -124,6 +124,9 @@ class Shown:
         watch_coverage: Share of the hour that the watch observed, 0 to 1; None without a watch.
         pods: Pods with usage by what was observed; None where that is not known.
         unit_seconds: Their usage, billed or kept in exceptions, likewise.
+        billed_unit_seconds: By size, what of it accepting the hour bills, likewise.
+        held_unit_seconds: By cause, what of it stays in exceptions, likewise. That of
+            `unknown_resource` is in units of the resource's own.
     """
 
     observed_ticks: int | None = None
@@ -131,6 +134,8 @@ class Shown:
     watch_coverage: Decimal | None = None
     pods: int | None = None
     unit_seconds: int | None = None
+    billed_unit_seconds: Mapping[str, int] | None = None
+    held_unit_seconds: Mapping[str, int] | None = None
 
     def losses(self, now: "Shown") -> tuple[str, ...]:
         """Return a sentence for each figure that is lower now."""
@@ -150,7 +155,7 @@ class Shown:
             lower.append(f"Seconds not observed: {before} when it was decided, {after} now.")
         return tuple(lower)
 
-    def to_json(self) -> dict[str, int | str | None]:
+    def to_json(self) -> dict[str, Any]:
         """Return the figures as they are stored."""
         return {
             "observed_ticks": self.observed_ticks,
@@ -158,6 +163,8 @@ class Shown:
             "watch_coverage": None if self.watch_coverage is None else str(self.watch_coverage),
             "pods": self.pods,
             "unit_seconds": self.unit_seconds,
+            "billed_unit_seconds": self.billed_unit_seconds,
+            "held_unit_seconds": self.held_unit_seconds,
         }
 
     @classmethod
@@ -170,6 +177,8 @@ class Shown:
             watch_coverage=None if watched is None else Decimal(watched),
             pods=stored.get("pods"),
             unit_seconds=stored.get("unit_seconds"),
+            billed_unit_seconds=stored.get("billed_unit_seconds"),
+            held_unit_seconds=stored.get("held_unit_seconds"),
         )
 
 

@@ -3,14 +3,14 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db.models import Count, QuerySet
 
-from metering.domain.decisions import EFFECTS, HourResult, PreviewedHour, preview_hour
+from metering.domain.decisions import EFFECTS, HourResult, PreviewedHour, Shown, preview_hour
 from metering.domain.exceptions import BLOCKING_KINDS
 from metering.domain.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy
 from metering.domain.window import WINDOW
@@ -29,7 +29,10 @@ class DecisionPreview:
         causes: How many of those it applies to by the cause that is open against them.
         first_at: The oldest hour that it applies to; None when there is none.
         last_at: The youngest one.
-        shown_unit_seconds: What was observed of these hours so far, where that is known.
+        billed_unit_seconds: By size, what accepting these hours bills, where that is known.
+        held_unit_seconds: By cause, what it keeps in exceptions, likewise.
+        unknown: How many of these hours nothing is known of.
+        unobserved: How many of them no scrape observed.
         effect: What becomes of them.
         digest: Names all of this; a decision that carries it is refused once that has changed.
     """
@@ -39,7 +42,10 @@ class DecisionPreview:
     causes: Mapping[str, int]
     first_at: datetime | None
     last_at: datetime | None
-    shown_unit_seconds: int
+    billed_unit_seconds: Mapping[str, int]
+    held_unit_seconds: Mapping[str, int]
+    unknown: int
+    unobserved: int
     effect: str
     digest: str
 
@@ -80,7 +86,7 @@ def preview_decision(
     results: Counter[HourResult] = Counter()
     chosen: list[tuple[int, datetime]] = []
     known: dict[int, PreviewedHour] = {}
-    unit_seconds = 0
+    figures: list[Shown] = []
     for window_id, start_at, state, in_force, shown in rows:
         hour = preview_hour(
             WindowState(state),
@@ -93,7 +99,7 @@ def preview_decision(
         known[window_id] = hour
         if hour.result is HourResult.DECIDED:
             chosen.append((window_id, start_at))
-            unit_seconds += shown.get("unit_seconds") or 0
+            figures.append(Shown.from_json(shown))
     values = [(window_id, *astuple(hour)) for window_id, hour in known.items()]
     text = json.dumps([decision.value, values], separators=(",", ":"))
     return DecisionPreview(
@@ -102,10 +108,20 @@ def preview_decision(
         causes=_causes([window_id for window_id, _ in chosen]),
         first_at=chosen[0][1] if chosen else None,
         last_at=chosen[-1][1] if chosen else None,
-        shown_unit_seconds=unit_seconds,
+        billed_unit_seconds=_sum(one.billed_unit_seconds for one in figures),
+        held_unit_seconds=_sum(one.held_unit_seconds for one in figures),
+        unknown=sum(one.unit_seconds is None for one in figures),
+        unobserved=sum(one.observed_ticks == 0 for one in figures),
         effect=EFFECTS[decision],
         digest=hashlib.sha256(text.encode()).hexdigest(),
     )
+
+
+def _sum(parts: Iterable[Mapping[str, int] | None]) -> dict[str, int]:
+    totals: Counter[str] = Counter()
+    for part in parts:
+        totals.update(part or {})
+    return dict(sorted(totals.items()))
 
 
 def _causes(window_ids: list[int]) -> dict[str, int]:

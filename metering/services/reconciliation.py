@@ -1,11 +1,12 @@
 """What a window says about its sources: how they compare, and which of them was away."""
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from metering.domain.accounts import Span, overlap_seconds
+from metering.domain.catalogue import UnsizedCause
 from metering.domain.decisions import Shown
 from metering.domain.exceptions import MISSED_CLAIMS, ExceptionKind, Finding
 from metering.domain.policy import GapPolicy
@@ -137,13 +138,21 @@ def shown_of(composed: Composed, *, sight: Sight) -> Shown:
     """
     found = [row for row in composed.findings if row.held_unit_seconds]
     pods = {row.fact.pod_uid for row in composed.usage}
+    billed: Counter[str] = Counter()
+    for use in composed.usage:
+        billed[use.fact.size] += use.unit_seconds
+    held: Counter[str] = Counter()
+    for row in found:
+        is_other_unit = row.details.get("cause") == UnsizedCause.UNKNOWN_RESOURCE
+        held[UnsizedCause.UNKNOWN_RESOURCE if is_other_unit else row.kind] += row.held_unit_seconds
     return Shown(
         observed_ticks=sight.coverage.observed if sight.coverage else None,
         unobserved_seconds=united_seconds(sight.holes),
         watch_coverage=sight.watch.ratio if sight.hour.is_watched else None,
         pods=len(pods | {row.subject.partition(" ")[0] for row in found}),
-        unit_seconds=sum(row.unit_seconds for row in composed.usage)
-        + sum(row.held_unit_seconds for row in found),
+        unit_seconds=billed.total() + held.total(),
+        billed_unit_seconds=dict(sorted(billed.items())),
+        held_unit_seconds=dict(sorted(held.items())),
     )
 
 

@@ -42,6 +42,22 @@ TABLES = (
     "catalogueversion",
 )
 
+SHOWN_FIGURES: dict[str, object] = {
+    "observed_ticks": 0,
+    "unit_seconds": 19800,
+    "billed_unit_seconds": {"large": 7200},
+    "held_unit_seconds": {"unbound_namespace": 3600, "unknown_resource": 9000},
+}
+SHOWN_TEXTS = (
+    "Billed if accepted: large",
+    "2.00 unit-hours",
+    "Kept in exceptions: unbound namespace",
+    "1.00 unit-hours",
+    "Kept in exceptions: unknown resource",
+    "2.50 in hours of its own units, not in GPUs",
+    "Hours without a scrape",
+)
+
 
 @pytest.fixture
 def cast() -> Cast:
@@ -248,21 +264,21 @@ def test_a_gap_is_estimated_or_held_with_a_button(cast: Cast, action: str, polic
 
 def test_many_hours_are_decided_on_after_a_preview(cast: Cast) -> None:
     shown = MeteringWindow.objects.get(state="open")
-    MeteringWindow.objects.filter(pk=shown.pk).update(state="gap", shown={"unit_seconds": 7200})
+    MeteringWindow.objects.filter(pk=shown.pk).update(state="gap", shown=SHOWN_FIGURES)
     client = enter(cast.frank)
     chosen = {"action": "waive_windows", "select_across": "1", "_selected_action": str(shown.pk)}
 
     page = client.post("/admin/metering/meteringwindow/", {**chosen, "index": "0"}).content.decode()
 
     assert not AuditEntry.objects.filter(action="metering:window:waive").exists()
-    for text in ("Chosen hours", "They are sealed with no usage", "7200 unit-seconds"):
+    for text in ("Chosen hours", "They are sealed with no usage", *SHOWN_TEXTS):
         assert text in page
     assert "The decision has no reason." in confirm(client, page, note="")
     told = confirm(client, page, note="The cluster is gone.")
     assert "Hours decided: 1." in told
     assert "Hours sealed or about to be: 1." in told
     entry = AuditEntry.objects.get(action="metering:window:waive")
-    assert entry.facts["shown"] == {"unit_seconds": 7200}
+    assert entry.facts["shown"] == SHOWN_FIGURES
 
 
 def test_a_decision_on_a_page_that_is_no_longer_true_is_refused(cast: Cast) -> None:

@@ -15,7 +15,16 @@ from tests.builders import bind, make_cluster
 from tests.cast import Cast, make_cast
 from tests.metering.api.deciding import LATE, RefusedSource, accept, gap, half, meter, post, source
 from tests.metering.api.doors import API, Door
-from tests.metering.seen import ACTOR, HOUR, moment, observation, pod, ticks, worker
+from tests.metering.seen import (
+    ACTOR,
+    HOUR,
+    WHOLE_H100,
+    moment,
+    observation,
+    pod,
+    ticks,
+    worker,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -68,11 +77,41 @@ def test_what_accepting_a_gap_would_bill_is_shown(frank: APIClient, blinking: Wo
         "watch_coverage": None,
         "pods": 2,
         "unit_seconds": 7200,
+        "billed_unit_seconds": {"large": 7200},
+        "held_unit_seconds": {},
     }
     assert len(digest) == 64
     assert accept(frank, shown_digest="0" * 64).json()["code"] == "metering_window_changed"
     answer = accept(frank, shown_digest=digest)
     assert (answer.status_code, answer.json()["decided_on"]["digest"]) == (200, digest)
+
+
+def test_what_a_gap_bills_by_size_is_shown_apart_from_what_stays_in_exceptions(
+    frank: APIClient, cluster: Cluster
+) -> None:
+    strange = {**WHOLE_H100, "nvidia_com_gpu_product": "NVIDIA-H100-80GB-HBM3-MIG-INVALID"}
+    seen = observation(
+        pod("a"),
+        pod("b", namespace="stray"),
+        pod("c", node="strange", labels=strange),
+        ticks=ticks(begin=1800),
+    )
+    meter_due(worker=worker(seen), at=LATE)
+
+    shown = frank.get(f"{API}/metering-windows/{gap().pk}/").json()["shown"]
+    hours = {
+        "cluster": str(cluster.pk),
+        "start_from": HOUR.isoformat(),
+        "start_before": (HOUR + WINDOW).isoformat(),
+    }
+    preview = post(frank, "preview-decision", {**hours, "decision": "accept"}).json()
+
+    held = {"unbound_namespace": 3600, "unknown_device": 3600}
+    assert (shown["billed_unit_seconds"], shown["held_unit_seconds"]) == ({"large": 3600}, held)
+    assert shown["unit_seconds"] == 10800
+    assert preview["billed_unit_seconds"] == {"large": 3600}
+    assert preview["held_unit_seconds"] == held
+    assert (preview["unknown"], preview["unobserved"]) == (0, 0)
 
 
 @pytest.mark.parametrize("decision", ["accept", "last_known", "hold"])
