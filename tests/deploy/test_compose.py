@@ -58,7 +58,7 @@ def test_our_services_share_one_image_and_may_write_nothing(name: str) -> None:
     assert found["tmpfs"] == ["/tmp"]  # noqa: S108 - The container's own.
     assert found["cap_drop"] == ["ALL"]
     assert found["security_opt"] == ["no-new-privileges:true"]
-    assert "volumes" not in found
+    assert all(volume.endswith(":ro") for volume in found.get("volumes", []))
     assert "user" not in found, "The image says who."
 
 
@@ -70,6 +70,22 @@ def test_every_variable_is_one_the_service_reads(name: str) -> None:
         else:
             assert variable in Environment.model_fields
             assert variable not in SECRET_NAMES, "Secrets come as files."
+
+
+@pytest.mark.parametrize("name", [*OURS, "admission"])
+def test_every_variable_of_the_environment_file_reaches_every_service(name: str) -> None:
+    assert service(name)["env_file"] == [{"path": ".env", "required": False}]
+    # `environment` wins over the file: what it sets has to come from there as well.
+    for variable in set(service(name)["environment"]) & set(Environment.model_fields):
+        assert service(name)["environment"][variable].startswith(f"${{{variable}:-"), variable
+
+
+def test_credentials_of_clusters_reach_every_service_that_uses_them() -> None:
+    mounted = "./deploy/secrets/clusters:/run/clusters:ro"
+    holders = {name for name in OURS if mounted in service(name).get("volumes", [])}
+
+    # web: preview_metering queries Prometheus; the others meter, enforce, evict and watch.
+    assert holders == {"web", "worker", "short-worker", "watcher"}
 
 
 @pytest.mark.parametrize("name", OURS)

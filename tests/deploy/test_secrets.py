@@ -1,6 +1,7 @@
 """Secrets as files: made once, read by the service, and quoted by the database."""
 
 import shutil
+import stat
 import subprocess
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def run_make_secrets(folder: Path) -> None:
 
 
 def contents(folder: Path) -> dict[str, str]:
-    return {path.name: path.read_text() for path in sorted(folder.iterdir())}
+    return {path.name: path.read_text() for path in sorted(folder.iterdir()) if path.is_file()}
 
 
 def test_every_secret_of_the_deployment_is_made_and_described(secrets: Path) -> None:
@@ -33,6 +34,18 @@ def test_every_secret_of_the_deployment_is_made_and_described(secrets: Path) -> 
     assert set(contents(secrets)) == set(compose()["secrets"])
     for name in compose()["secrets"]:
         assert f"| `{name}` |" in readme
+
+
+def test_containers_can_read_them_and_other_people_of_the_machine_cannot(secrets: Path) -> None:
+    assert {stat.S_IMODE(path.stat().st_mode) for path in secrets.iterdir() if path.is_file()} == {
+        0o644
+    }
+    # A folder that is mounted has to be open itself; the one around it is closed.
+    assert stat.S_IMODE((secrets / "clusters").stat().st_mode) == 0o755
+    assert stat.S_IMODE(secrets.stat().st_mode) == 0o700
+    readme = (ROOT / "deploy" / "secrets" / "README.md").read_text("utf-8")
+    assert "mode 644" in readme
+    assert "mode 700" in readme
 
 
 def test_making_them_again_changes_none(secrets: Path) -> None:
