@@ -55,4 +55,7 @@ def logging_settings(*, level: str, form: str) -> dict[str, Any]:
         },
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
         "root": {"handlers": ["stderr"], "level": level},
+        # A failed request is an event of the caller, with its reason; the library's own lines
+        # about each retry repeat it, with addresses.
+        "loggers": {"urllib3": {"level": level if level == "DEBUG" else "ERROR"}},
     }

@@ -1,5 +1,10 @@
-"""Logs: whoever reads settings twice still has one way for every line."""
+"""Logs: one way for every line, and none about retries of a library."""
 
+import logging
+from collections.abc import Iterator
+from logging.config import dictConfig
+
+import pytest
 import structlog
 from structlog.testing import capture_logs
 
@@ -16,3 +21,23 @@ def test_a_logger_that_was_used_before_settings_are_read_again_is_still_captured
         logger.warning("after", key="acme")
 
     assert [(line["event"], line["key"]) for line in lines] == [("after", "acme")]
+
+
+@pytest.fixture
+def library() -> Iterator[logging.Logger]:
+    """Give urllib3's logger, and restore the levels afterwards."""
+    loggers = (logging.getLogger(), logging.getLogger("urllib3"))
+    levels = [logger.level for logger in loggers]
+    handlers = list(loggers[0].handlers)
+    yield logging.getLogger("urllib3.connectionpool")
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
+    loggers[0].handlers[:] = handlers
+
+
+def test_retries_of_a_library_are_written_at_debug_alone(library: logging.Logger) -> None:
+    dictConfig(logging_settings(level="INFO", form="json"))
+    assert not library.isEnabledFor(logging.WARNING)
+
+    dictConfig(logging_settings(level="DEBUG", form="json"))
+    assert library.isEnabledFor(logging.WARNING)

@@ -41,8 +41,7 @@ class Command(BaseCommand):
         until = cluster.metered_until
         if options["until"]:
             until = None if options["until"] == "none" else _hour(options["until"])
-        if begin > cluster.metered_from or (until is not None and until <= begin):
-            raise CommandError("The first hour may only become earlier, and the end lies after it.")
+        _check_hours(cluster, begin=begin, until=until)
         found = preview_metered_hours(
             cluster=cluster,
             metered_from=begin,
@@ -53,6 +52,19 @@ class Command(BaseCommand):
         closed = closed_hours(cluster.pk, hours=found.opened)
         for line in _lines(found, closed=closed):
             self.stdout.write(line)
+
+
+def _check_hours(cluster: Cluster, *, begin: datetime, until: datetime | None) -> None:
+    if begin > cluster.metered_from:
+        raise CommandError(
+            f"--from: {cluster.slug} is metered from {_text(cluster.metered_from)}, and that may "
+            "only become earlier. Name an earlier hour; to leave out later hours, waive them."
+        )
+    if until is not None and until <= begin:
+        raise CommandError(
+            f"--until: {_text(until)} is not after the first metered hour, {_text(begin)}. Name a "
+            "later hour, or `none` for no end."
+        )
 
 
 def _hour(text: str) -> datetime:
@@ -83,7 +95,11 @@ def _lines(found: MeteredHours, *, closed: list[ClosedHours]) -> Iterator[str]:
 
 def _memory_line(found: MeteredHours) -> str:
     if found.source_error:
-        return f"Prometheus: {found.source_error}"
+        return (
+            "Prometheus: not known how many of these hours it has samples of, up to "
+            f"{len(found.opened)} will need a decision. {found.source_error} Try again when it "
+            "answers."
+        )
     if found.remembered_from is None:
         return "Prometheus: no samples of these hours. Each of them will need a decision."
     first = found.remembered_from

@@ -192,8 +192,23 @@ def test_a_wrong_end_is_refused(frank: APIClient, cluster: Cluster) -> None:
         assert change(frank, cluster, metered_until=until.isoformat()) == 422
     with pytest.raises(CommandError, match="not the start of a UTC hour"):
         preview("--until", "2026-10-01T00:30Z")
-    with pytest.raises(CommandError, match="lies after it"):
-        preview("--until", f"{BEGIN:%Y-%m-%dT%H:%MZ}")
+    first, end = (f"{BEGIN + timedelta(hours=n):%Y-%m-%dT%H:%MZ}" for n in (20, 0))
+    with pytest.raises(CommandError) as refused:
+        preview("--until", end)
+    assert str(refused.value) == (
+        f"--until: {end} is not after the first metered hour, {first}. Name a later hour, or "
+        "`none` for no end."
+    )
+
+
+def test_a_later_first_hour_is_refused(cluster: Cluster) -> None:
+    with pytest.raises(CommandError) as refused:
+        preview("--from", f"{cluster.metered_from + timedelta(hours=1):%Y-%m-%dT%H:%MZ}")
+
+    assert str(refused.value) == (
+        f"--from: hopper is metered from {cluster.metered_from:%Y-%m-%dT%H:%MZ}, and that may only "
+        "become earlier. Name an earlier hour; to leave out later hours, waive them."
+    )
 
 
 def test_a_source_that_is_away_is_named(cluster: Cluster) -> None:
@@ -201,4 +216,9 @@ def test_a_source_that_is_away_is_named(cluster: Cluster) -> None:
         told = preview("--from", f"{BEGIN:%Y-%m-%dT%H:%MZ}")
 
     assert cluster.slug
-    assert told[1] == "Prometheus: Prometheus did not answer."
+    opened = int(told[0].split()[1])
+    assert opened >= 20
+    assert told[1] == (
+        f"Prometheus: not known how many of these hours it has samples of, up to {opened} will "
+        "need a decision. Prometheus did not answer. Try again when it answers."
+    )
