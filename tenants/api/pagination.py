@@ -23,6 +23,9 @@ from tenants.domain.errors import InvalidInputError
 CURSOR_LENGTH_MAX: Final = 2_000
 """No order of ours is longer; what is longer was not made here."""
 
+PAGE_SIZE_DIGITS_MAX: Final = 9
+"""Longer text is too large in any case, and is not read as a number."""
+
 
 class Position(NamedTuple):
     """Where a page begins: beside the row with these values, itself left out.
@@ -60,6 +63,37 @@ class CursorPages(CursorPagination):
         fields = (wanted,) if isinstance(wanted, str) else tuple(wanted)
         return fields if {"pk", "-pk"} & set(fields) else (*fields, "pk")
 
+    def get_page_size(self, request: Request) -> int:
+        """Return how many rows a page has.
+
+        Raises:
+            InvalidInputError: The size is no whole number from 1 to the most.
+        """
+        text = request.query_params.get(self.page_size_query_param)
+        if text is None:
+            return self.page_size
+        is_number = text.isascii() and text.isdigit() and len(text) <= PAGE_SIZE_DIGITS_MAX
+        size = int(text) if is_number else 0
+        if not 1 <= size <= self.max_page_size:
+            raise InvalidInputError(
+                f"A page has 1 to {self.max_page_size} rows.",
+                field=self.page_size_query_param,
+                remedy=f"Use a whole number from 1 to {self.max_page_size}, and follow `next`.",
+            )
+        return size
+
+    def get_schema_operation_parameters(self, view: APIView) -> list[dict[str, Any]]:
+        """Return the parameters of a page, with the limits and the default of its size."""
+        parameters: list[dict[str, Any]] = super().get_schema_operation_parameters(view)
+        for parameter in parameters:
+            if parameter["name"] == self.page_size_query_param:
+                parameter["schema"] |= {
+                    "minimum": 1,
+                    "maximum": self.max_page_size,
+                    "default": self.page_size,
+                }
+        return parameters
+
     def paginate_queryset(
         self,
         queryset: QuerySet[Any] | Sequence[Any],
@@ -69,13 +103,13 @@ class CursorPages(CursorPagination):
         """Return one page.
 
         Raises:
-            InvalidInputError: The cursor was not made by this list.
+            InvalidInputError: The cursor was not made by this list, or the size cannot be used.
         """
         assert isinstance(queryset, QuerySet)  # noqa: S101 - Every list is one; tells the type.
         assert view is not None  # noqa: S101 - As above.
         self.address: str = request.build_absolute_uri()
         self.order = self.get_ordering(request, queryset, view)
-        size = self.get_page_size(request) or self.page_size
+        size = self.get_page_size(request)
         values, is_backwards = self._read_position(
             request.query_params.get(self.cursor_query_param)
         )

@@ -151,10 +151,19 @@ def test_a_page_is_never_longer_than_200(cast: Cast, frank: APIClient) -> None:
         for n in range(205)
     )
 
-    answer = frank.get("/api/v1/projects/?page_size=100000").json()
+    answer = frank.get("/api/v1/projects/?page_size=200").json()
 
     assert len(answer["results"]) == 200
     assert "cursor" in parse_qs(urlsplit(answer["next"]).query)
+
+
+@pytest.mark.parametrize("size", ["201", "500", "0", "-1", "ten", "", "1.5", "٣", "9" * 5_000])
+def test_a_page_of_another_size_is_refused(frank: APIClient, size: str) -> None:
+    response = frank.get("/api/v1/projects/", {"page_size": size})
+
+    assert problem(response) == (422, "invalid_input")
+    assert response.json()["field"] == "page_size"
+    assert response.json()["remedy"] == "Use a whole number from 1 to 200, and follow `next`."
 
 
 def test_lists_are_filtered(cast: Cast, frank: APIClient) -> None:
