@@ -1,13 +1,15 @@
-"""Where every door hangs."""
+"""The addresses of every view."""
 
 from django.contrib import admin
 from django.urls import include, path, re_path
+from django.views.generic import RedirectView
 
 from config.api import unknown_resource
 from config.health import healthz, readyz
 from config.metrics import metrics
 
 urlpatterns = [
+    path("", RedirectView.as_view(pattern_name="admin:index"), name="root"),
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
     path("metrics", metrics, name="metrics"),

@@ -166,6 +166,12 @@ def test_a_page_of_another_size_is_refused(frank: APIClient, size: str) -> None:
     assert response.json()["remedy"] == "Use a whole number from 1 to 200, and follow `next`."
 
 
+def test_the_root_leads_to_the_admin() -> None:
+    response = APIClient().get("/")
+
+    assert (response.status_code, response["Location"]) == (302, "/admin/")
+
+
 def test_lists_are_filtered(cast: Cast, frank: APIClient) -> None:
     answer = frank.get("/api/v1/projects/", {"organization": str(cast.umbrella.pk)}).json()
     people = frank.get("/api/v1/memberships/", {"user": "carol"}).json()
