@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from django.db import connection, transaction
@@ -44,6 +44,10 @@ logger = structlog.get_logger(__name__)
 
 ERROR_LENGTH_MAX = 1_000
 HOLES_NAMED_MAX = 3
+AWAY_REASONS: Final = frozenset(
+    {"credentials_missing", "query_timeout", "timeout", "tls_failed", "unreachable"}
+)
+"""Why a source answers about no hour at all: what fails for these fails for the whole cluster."""
 BY_SETTING = "Decided by the settings for every gap."
 
 _RELEASE = """
@@ -59,6 +63,18 @@ UPDATE metering_meteringwindow
        decided_on = CASE WHEN %(state)s = 'gap' THEN '{}' ELSE decided_on END,
        accepts_low_coverage = accepts_low_coverage AND %(state)s <> 'gap'
  WHERE id = %(window_id)s
+"""
+# The oldest comes first among equals, so that one hour's failures make the pause grow; an hour
+# that came due during it joins it.
+_PUT_OFF = """
+UPDATE metering_meteringwindow w SET not_before = due.until
+  FROM (SELECT o.id, p.until
+          FROM (SELECT max(not_before) AS until FROM metering_meteringwindow
+                 WHERE cluster_id = %(cluster_id)s AND state = 'open' AND failures > 0) p
+          JOIN metering_meteringwindow o
+            ON o.cluster_id = %(cluster_id)s AND o.state = 'open' AND o.not_before < p.until
+           FOR NO KEY UPDATE OF o SKIP LOCKED) due
+ WHERE w.id = due.id
 """
 _NO_HOLES: dict[str, int | str | None] = {
     "unobserved_seconds": None,
@@ -97,7 +113,11 @@ def record_failure(
         details={"reason": error.reason},
     )
     release = _Release(WindowState.OPEN, finding, error=text, sight=None)
-    return _release(claimed, release=release, at=at)
+    with transaction.atomic():
+        state = _release(claimed, release=release, at=at)
+        if error.reason in AWAY_REASONS:
+            _put_off_others(claimed)
+    return state
 
 
 def record_incomplete(
@@ -272,6 +292,15 @@ def _release(claimed: ClaimedWindow, *, release: _Release, at: datetime) -> Wind
         wait_seconds=wait,
     )
     return release.state
+
+
+def _put_off_others(claimed: ClaimedWindow) -> None:
+    """Let all due hours of a cluster wait as long as the one whose source is away.
+
+    Each would cost a whole attempt, and a backlog of them would keep other clusters waiting.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_PUT_OFF, {"cluster_id": claimed.cluster_id})
 
 
 def _watch_ratio(sight: Sight | None) -> Decimal | None:

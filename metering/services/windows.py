@@ -193,8 +193,8 @@ def claim_windows(
     """Claim due windows for a worker, longest due first, passing over what others hold.
 
     An hour is due from its end on, so a backlog is metered oldest first; one whose source did not
-    answer is due again after a pause, behind the hours that came due meanwhile. So a cluster that
-    is silent keeps no hour of another waiting for longer than one attempt at each of its own.
+    answer is due again after a pause, behind the hours that came due meanwhile. All due hours of a
+    cluster whose source is away wait together, so that it costs one attempt a pause.
     A claim lasts `policy.lease_seconds` by the database's clock. A window whose claims never
     report back is quarantined instead of claimed once more, and an exception tells so; the next
     ones are claimed in its place, so that nothing is returned only when nothing is due.

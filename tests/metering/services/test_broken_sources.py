@@ -149,10 +149,10 @@ def test_a_source_that_stays_too_slow_is_never_quarantined(world: World) -> None
     world.facts = Reply(b"", silence_seconds=2)
     source = PrometheusUsageSource(seconds_max=1.2)
     attempts = DEFAULT_POLICY.attempts_max + 2
+    open_due_windows(at=DUE)
 
     for attempt in range(attempts):
         at = DUE + attempt * timedelta(minutes=20)
-        open_due_windows(at=at)
         MeteringWindow.objects.filter(start_at=canned.HOUR).update(not_before=at)
         began = time.monotonic()
         (claimed,) = claim_windows(worker="w", limit=1, at=at)
