@@ -78,23 +78,32 @@ class ClaimedWindow:
 
 
 # Newest first: an old hour that cannot be opened yet keeps none waiting that can.
+# Counting a cluster's hours is cheap; only where some are missing is each of them looked for.
 _MISSING = """
-SELECT c.id, hour, hour + interval '1 hour' + c.wait
-  FROM (
-    SELECT cluster.id, LEAST(cluster.closed_at, cluster.metered_until) AS ends_at,
-           make_interval(secs => GREATEST(%(lateness)s,
-             %(scrapes)s * cluster.scrape_interval_seconds)) AS wait,
-           date_trunc('hour', cluster.metered_from + interval '1 hour' - interval '1 microsecond',
-             'UTC') AS first_hour
-      FROM tenants_cluster cluster
-     WHERE cluster.state = 'active' OR cluster.closed_at IS NOT NULL) c
- CROSS JOIN LATERAL generate_series(c.first_hour,
-   LEAST(LEAST(%(at)s, clock_timestamp()) - interval '1 hour' - c.wait,
-     c.ends_at - interval '1 microsecond'),
-   interval '1 hour') AS hour
+WITH metered AS (
+  SELECT c.id, c.wait, c.first_hour,
+         LEAST(LEAST(%(at)s, clock_timestamp()) - interval '1 hour' - c.wait,
+           c.ends_at - interval '1 microsecond') AS until
+    FROM (
+      SELECT cluster.id, LEAST(cluster.closed_at, cluster.metered_until) AS ends_at,
+             make_interval(secs => GREATEST(%(lateness)s,
+               %(scrapes)s * cluster.scrape_interval_seconds)) AS wait,
+             date_trunc('hour', cluster.metered_from + interval '1 hour' - interval '1 microsecond',
+               'UTC') AS first_hour
+        FROM tenants_cluster cluster
+       WHERE cluster.state = 'active' OR cluster.closed_at IS NOT NULL) c),
+behind AS MATERIALIZED (
+  SELECT m.* FROM metered m
+   WHERE m.until >= m.first_hour
+     AND floor(extract(epoch FROM m.until - m.first_hour) / 3600) + 1 > (
+       SELECT count(*) FROM metering_meteringwindow w
+        WHERE w.cluster_id = m.id AND w.start_at >= m.first_hour AND w.start_at <= m.until))
+SELECT b.id, hour, hour + interval '1 hour' + b.wait
+  FROM behind b
+ CROSS JOIN LATERAL generate_series(b.first_hour, b.until, interval '1 hour') AS hour
  WHERE NOT EXISTS (
-   SELECT FROM metering_meteringwindow w WHERE w.cluster_id = c.id AND w.start_at = hour)
- ORDER BY hour DESC, c.id
+   SELECT FROM metering_meteringwindow w WHERE w.cluster_id = b.id AND w.start_at = hour)
+ ORDER BY hour DESC, b.id
  LIMIT %(limit)s
 """
 _OPEN = """
