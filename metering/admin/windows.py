@@ -51,6 +51,7 @@ RESULT_LABELS: Final[Mapping[HourResult, str]] = {
     HourResult.SETTLED: "sealed or about to be",
     HourResult.NOT_OVERDUE: "not yet a day old, tried again by themselves",
     HourResult.METERED: "metered, and nothing to be estimated: accept, hold or waive them",
+    HourResult.END_UNOBSERVED: "cannot be accepted: nothing was observed after them",
     HourResult.CHANGED: "changed since they were shown, and left alone",
 }
 

@@ -8,13 +8,23 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final
 
+from metering.domain.errors import (
+    WindowEndUnobservedError,
+    WindowMeteredError,
+    WindowNotOverdueError,
+    WindowStateError,
+)
 from metering.domain.policy import GapPolicy
 from metering.domain.window_state import WindowState
+from tenants.domain.errors import ConflictError
 
 NEEDS_REVIEW: Final = frozenset({WindowState.GAP, WindowState.QUARANTINED})
 """States in which an hour waits for a decision, however old it is."""
 UNFINISHED: Final = frozenset({WindowState.OPEN, WindowState.COLLECTING, WindowState.COLLECTED})
 """States that are decided on once the hour is over its patience."""
+
+END_UNOBSERVED: Final = "end_unobserved"
+"""In what is shown of an hour: nothing was observed after it, as far ahead as it is queried."""
 
 
 class HourResult(StrEnum):
@@ -27,6 +37,8 @@ class HourResult(StrEnum):
     NOT_OVERDUE = "not_overdue"
     METERED = "metered"
     """It is metered and waits for an open exception alone, so that nothing is to be estimated."""
+    END_UNOBSERVED = "end_unobserved"
+    """Nothing was observed after it, as far ahead as it is queried, so it cannot be accepted."""
     CHANGED = "changed"
     """Something else is known of it than was shown; it was left alone."""
 
@@ -68,7 +80,12 @@ EFFECTS: Final[Mapping[GapPolicy, str]] = {
 
 
 def result_of(
-    state: WindowState, *, in_force: str, decision: GapPolicy, is_overdue: bool
+    state: WindowState,
+    *,
+    in_force: str,
+    decision: GapPolicy,
+    is_overdue: bool,
+    is_end_unobserved: bool = False,
 ) -> HourResult:
     """Return what a decision does to an hour.
 
@@ -77,7 +94,10 @@ def result_of(
         in_force: The decision that holds already; "" for none.
         decision: The new one.
         is_overdue: Whether the hour is over its patience.
+        is_end_unobserved: Whether nothing is observed after it, however far ahead it is queried.
     """
+    if state in NEEDS_REVIEW and decision is GapPolicy.ACCEPT and is_end_unobserved:
+        return HourResult.END_UNOBSERVED
     if state is WindowState.COLLECTED and is_overdue:
         is_estimate = decision is GapPolicy.LAST_KNOWN
         return HourResult.METERED if is_estimate else HourResult.DECIDED
@@ -108,10 +128,40 @@ def preview_hour(
         shown: What its last incomplete observation had, as the window stores it.
     """
     return PreviewedHour(
-        result=result_of(state, in_force=in_force, decision=decision, is_overdue=is_overdue),
+        result=result_of(
+            state,
+            in_force=in_force,
+            decision=decision,
+            is_overdue=is_overdue,
+            is_end_unobserved=bool(shown.get(END_UNOBSERVED)),
+        ),
         digest=shown.get("digest", ""),
         is_metered=state is WindowState.COLLECTED,
     )
+
+
+def refusal_of(result: HourResult, *, state: str, patience_seconds: int) -> ConflictError | None:
+    """Return why a decision on one hour is refused; None when it is not.
+
+    Args:
+        result: What the decision does to it.
+        state: How far its metering has come.
+        patience_seconds: From which age an hour may be decided on.
+    """
+    if result is HourResult.NOT_OVERDUE:
+        return WindowNotOverdueError(
+            "The hour is tried again by itself; it is not over its patience.",
+            facts={"state": state, "patience_seconds": patience_seconds},
+        )
+    if result is HourResult.METERED:
+        return WindowMeteredError("The hour is metered, and waits for an open exception alone.")
+    if result is HourResult.END_UNOBSERVED:
+        return WindowEndUnobservedError("Nothing was observed after the hour.")
+    if result is HourResult.SETTLED:
+        return WindowStateError(
+            "The hour adds up and is about to be sealed.", facts={"state": state}
+        )
+    return None
 
 
 @dataclass(frozen=True)
@@ -155,6 +205,17 @@ class Shown:
             lower.append(f"Seconds not observed: {before} when it was decided, {after} now.")
         return tuple(lower)
 
+    def format_known(self) -> str:
+        """Return the figures that are known in one line; "nothing" without any."""
+        figures = (
+            (self.observed_ticks, "scrapes"),
+            (self.pods, "pods"),
+            (self.unit_seconds, "unit-seconds"),
+        )
+        return ", ".join(f"{value} {name}" for value, name in figures if value is not None) or (
+            "nothing"
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Return the figures as they are stored."""
         return {
@@ -182,13 +243,16 @@ class Shown:
         )
 
 
-def shown_values(shown: Shown, *, evidence: Iterable[str]) -> dict[str, Any]:
+def shown_values(
+    shown: Shown, *, evidence: Iterable[str], is_end_unobserved: bool = False
+) -> dict[str, Any]:
     """Return figures as a window stores them, with a digest of them and of their evidence.
 
     Args:
         shown: The figures.
         evidence: SHA-256 of each answer that they were read from.
+        is_end_unobserved: Whether nothing is observed after it, however far ahead it is queried.
     """
-    values = shown.to_json()
+    values = {**shown.to_json(), END_UNOBSERVED: is_end_unobserved}
     text = json.dumps([values, sorted(evidence)], sort_keys=True, separators=(",", ":"))
     return {**values, "digest": hashlib.sha256(text.encode()).hexdigest()}

@@ -50,6 +50,16 @@ class WindowMeteredError(ConflictError):
     remedy = "Accept the hour as it is metered, hold it or waive it."
 
 
+class WindowEndUnobservedError(ConflictError):
+    """Nothing was observed after the hour, as far ahead as a source is queried."""
+
+    code = "metering_window_end_unobserved"
+    remedy = (
+        "Waive the hour, hold it or bill it as last known; or, if its source gets its data back, "
+        "wait for that and meter it again."
+    )
+
+
 class WindowChangedError(ConflictError):
     """What is known of an hour has changed since it was shown."""
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -106,6 +106,20 @@ def query_time(
         )
     ahead = (due - end_of(start_at)) * (1 << min(failures, LOOK_AHEAD_DOUBLINGS_MAX))
     return min(at, end_of(start_at) + ahead)
+
+
+def is_query_final(
+    policy: MeteringPolicy, *, start_at: datetime, as_of: datetime, scrape_interval_seconds: int
+) -> bool:
+    """Whether an hour was queried as far ahead as it ever is."""
+    last = query_time(
+        policy,
+        start_at=start_at,
+        at=datetime.max.replace(tzinfo=UTC),
+        scrape_interval_seconds=scrape_interval_seconds,
+        failures=LOOK_AHEAD_DOUBLINGS_MAX,
+    )
+    return as_of >= last
 
 
 def is_gap(policy: MeteringPolicy, *, start_at: datetime, at: datetime, failures: int) -> bool:

@@ -170,7 +170,9 @@ def _post(
             settle_open_sizes(claimed.cluster_id, catalogue=catalogue)
         given = given_of(sight, basis=basis, catalogue=catalogue, gap_policy=claimed.gap_policy)
         composed = compose_window(given)
-        returned = _returned(claimed, sight=sight, given=given, composed=composed, at=at)
+        returned = _returned(
+            claimed, sight=sight, given=given, composed=composed, actor=actor, at=at
+        )
         if returned is not None:
             return Collection(window_id=claimed.id, state=returned)
         composed.findings += single_source(sight, basis=basis)
@@ -196,7 +198,13 @@ def _post(
 
 
 def _returned(
-    claimed: ClaimedWindow, *, sight: Sight, given: WindowInput, composed: Composed, at: datetime
+    claimed: ClaimedWindow,
+    *,
+    sight: Sight,
+    given: WindowInput,
+    composed: Composed,
+    actor: Actor,
+    at: datetime,
 ) -> WindowState | None:
     """Return an hour to a person if it has less than the decision in force was made on.
 
@@ -213,7 +221,9 @@ def _returned(
     losses = claimed.decided_on.losses(shown)
     if not losses:
         return None
-    return return_to_person(claimed=claimed, sight=sight, shown=shown, losses=losses, at=at)
+    return return_to_person(
+        claimed=claimed, sight=sight, shown=shown, losses=losses, actor=actor, at=at
+    )
 
 
 def _write(claimed: ClaimedWindow, *, sight: Sight, composed: Composed) -> None:

@@ -18,13 +18,12 @@ from metering.domain.decisions import (
     HourResult,
     PreviewedHour,
     preview_hour,
+    refusal_of,
 )
 from metering.domain.errors import (
     NoteMissingError,
     WindowChangedError,
-    WindowMeteredError,
     WindowNotFoundError,
-    WindowNotOverdueError,
     WindowSealedError,
     WindowStateError,
 )
@@ -57,7 +56,7 @@ _METER_AGAIN = """
 UPDATE metering_meteringwindow
    SET decided_on = CASE WHEN state = 'gap' THEN shown || jsonb_build_object(
          'observed_ticks', observed_ticks, 'watch_coverage', watch_coverage::text)
-         ELSE decided_on END,
+         ELSE decided_on END || jsonb_build_object('decided_at', %(decided_at)s::text),
        accepts_low_coverage = state = 'gap' OR accepts_low_coverage,
        state = 'open', lease_owner = '', lease_until = NULL, gap_policy = %(decision)s,
        not_before = %(at)s, attempt = 0, failures = %(failures)s
@@ -162,6 +161,7 @@ def decide_window(  # noqa: PLR0913 - A decision has these parts; all are keywor
         WindowStateError: It adds up and is about to be sealed.
         WindowNotOverdueError: It is tried again by itself, and not yet over its patience.
         WindowMeteredError: It is metered, so that there is nothing to estimate.
+        WindowEndUnobservedError: It is to be accepted, and nothing can be observed after it.
         WindowChangedError: Something else is known of it now than was shown.
     """
     _require_note(note)
@@ -172,17 +172,11 @@ def decide_window(  # noqa: PLR0913 - A decision has these parts; all are keywor
         [decided] = _decide(
             [window], decision=decision, note=note, actor=actor, at=at, policy=policy
         )
-        if decided.result is HourResult.NOT_OVERDUE:
-            raise WindowNotOverdueError(
-                "The hour is tried again by itself; it is not over its patience.",
-                facts={"state": window.state, "patience_seconds": policy.gap_patience_seconds},
-            )
-        if decided.result is HourResult.METERED:
-            raise WindowMeteredError("The hour is metered, and waits for an open exception alone.")
-        if decided.result is HourResult.SETTLED:
-            raise WindowStateError(
-                "The hour adds up and is about to be sealed.", facts={"state": window.state}
-            )
+        refusal = refusal_of(
+            decided.result, state=window.state, patience_seconds=policy.gap_patience_seconds
+        )
+        if refusal is not None:
+            raise refusal
     window.refresh_from_db()
     return window
 
@@ -342,6 +336,7 @@ def _apply(
                 "ids": ids,
                 "decision": decision.value,
                 "at": at,
+                "decided_at": at.isoformat(),
                 "failures": LOOK_AHEAD_DOUBLINGS_MAX,
             },
         )

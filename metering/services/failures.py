@@ -15,13 +15,20 @@ import structlog
 from django.db import connection, transaction
 
 from metering.domain.crashpoints import crashpoint
-from metering.domain.decisions import Shown, shown_values
+from metering.domain.decisions import END_UNOBSERVED, Shown, shown_values
 from metering.domain.errors import ClaimLostError
 from metering.domain.exceptions import WAITING_KINDS, ExceptionKind, Finding
-from metering.domain.policy import MeteringPolicy, backoff_seconds, is_gap
+from metering.domain.policy import (
+    GapPolicy,
+    MeteringPolicy,
+    backoff_seconds,
+    is_gap,
+    is_query_final,
+)
 from metering.domain.scrape_coverage import Hole, united, united_seconds
 from metering.domain.window_state import WindowState
 from metering.domain.words import percent_words
+from metering.models import MeteringWindow
 from metering.selectors.locks import holds_claim
 from metering.services.catalogue import ensure_catalogue
 from metering.services.composition import compose_window
@@ -39,6 +46,7 @@ from metering.services.reconciliation import (
 from metering.services.windows import ClaimedWindow
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
+from tenants.services.audit import record
 
 logger = structlog.get_logger(__name__)
 
@@ -131,20 +139,24 @@ def record_incomplete(
         ClaimLostError: Another worker took the window over.
     """
     gap = _is_hopeless(claimed, sight=sight, at=at, policy=policy)
-    summary = _incomplete_sentence(sight)
-    finding = Finding(
-        kind=ExceptionKind.LOW_COVERAGE,
-        subject="",
-        summary=summary,
-        details=coverage_details(sight),
-    )
     state = WindowState.GAP if gap else WindowState.OPEN
     with transaction.atomic():
         shown = _shown_values(sight, actor=actor, at=at, policy=policy) if gap else {}
+        summary = _incomplete_sentence(sight)
+        if gap and claimed.gap_policy is not None:
+            now = Shown.from_json(shown)
+            summary = f"{_record_returned(claimed, now=now, actor=actor, at=at)} {summary}"
+        finding = Finding(
+            kind=ExceptionKind.LOW_COVERAGE,
+            subject="",
+            summary=summary,
+            details=coverage_details(sight),
+        )
         release = _Release(state=state, finding=finding, error=summary, sight=sight, shown=shown)
         state = _release(claimed, release=release, at=at)
         # What was decided once and still sees too little waits for a person.
-        if gap and policy.gap_policy is not None and claimed.gap_policy is None:
+        is_refused = policy.gap_policy is GapPolicy.ACCEPT and shown.get(END_UNOBSERVED)
+        if gap and policy.gap_policy and claimed.gap_policy is None and not is_refused:
             decided = decide_window(
                 window_id=claimed.id,
                 decision=policy.gap_policy,
@@ -163,6 +175,7 @@ def return_to_person(
     sight: Sight,
     shown: Shown,
     losses: Sequence[str],
+    actor: Actor,
     at: datetime,
 ) -> WindowState:
     """Release a claim of which less was observed than a decision was made on; return `gap`.
@@ -173,7 +186,8 @@ def return_to_person(
     Raises:
         ClaimLostError: Another worker took the window over.
     """
-    summary = f"Less is known than when the hour was decided on. {' '.join(losses)}"
+    returned = _record_returned(claimed, now=shown, actor=actor, at=at)
+    summary = f"{returned} Less is known than when the hour was decided on. {' '.join(losses)}"
     finding = Finding(
         kind=ExceptionKind.LOW_COVERAGE,
         subject="",
@@ -193,6 +207,33 @@ def return_to_person(
     return _release(claimed, release=release, at=at)
 
 
+def _record_returned(claimed: ClaimedWindow, *, now: Shown, actor: Actor, at: datetime) -> str:
+    """Audit that a decision could not be met; return a sentence with the figures of both times."""
+    decided_on = MeteringWindow.objects.values_list("decided_on", flat=True).get(id=claimed.id)
+    decided_at = str(decided_on.get("decided_at", ""))
+    decision = claimed.gap_policy.value if claimed.gap_policy else GapPolicy.ACCEPT.value
+    record(
+        actor=actor,
+        at=at,
+        action="metering:window:return",
+        object_kind="metering_window",
+        object_id=claimed.id,
+        facts={
+            "cluster": str(claimed.cluster_id),
+            "start_at": claimed.start_at.isoformat(),
+            "decision": decision,
+            "decided_at": decided_at,
+            "decided_on": claimed.decided_on.to_json(),
+            "shown": now.to_json(),
+        },
+    )
+    of_time = f" of {datetime.fromisoformat(decided_at):%Y-%m-%d %H:%M} UTC" if decided_at else ""
+    return (
+        f"The decision{of_time} ({decision.replace('_', ' ')}) could not be met: "
+        f"{claimed.decided_on.format_known()} when it was made, {now.format_known()} now."
+    )
+
+
 def _shown_values(
     sight: Sight, *, actor: Actor, at: datetime, policy: MeteringPolicy
 ) -> dict[str, Any]:
@@ -200,7 +241,17 @@ def _shown_values(
     basis = basis_of(sight, policy=policy, accepts_low_coverage=True)
     given = given_of(sight, basis=basis, catalogue=ensure_catalogue(actor=actor, at=at))
     shown = shown_of(compose_window(given), sight=sight)
-    return shown_values(shown, evidence=evidence_digests(sight))
+    is_final = is_query_final(
+        policy,
+        start_at=sight.hour.start_at,
+        as_of=sight.as_of,
+        scrape_interval_seconds=sight.hour.target.scrape_interval_seconds,
+    )
+    return shown_values(
+        shown,
+        evidence=evidence_digests(sight),
+        is_end_unobserved=is_final and not basis.suffices,
+    )
 
 
 def _is_hopeless(

@@ -47,6 +47,7 @@ NOT_DEEDS = {
     "metering.correcting.write_drafts",
     "metering.exceptions.resolve_of_windows",
     "metering.failures.record_incomplete",
+    "metering.failures.return_to_person",
 }
 """Parts of services, which write in the transaction of what calls them, or no entry at all."""
 SWEEPS = {

@@ -79,6 +79,7 @@ def test_what_accepting_a_gap_would_bill_is_shown(frank: APIClient, blinking: Wo
         "unit_seconds": 7200,
         "billed_unit_seconds": {"large": 7200},
         "held_unit_seconds": {},
+        "end_unobserved": False,
     }
     assert len(digest) == 64
     assert accept(frank, shown_digest="0" * 64).json()["code"] == "metering_window_changed"
@@ -112,6 +113,41 @@ def test_what_a_gap_bills_by_size_is_shown_apart_from_what_stays_in_exceptions(
     assert preview["billed_unit_seconds"] == {"large": 3600}
     assert preview["held_unit_seconds"] == held
     assert (preview["unknown"], preview["unobserved"]) == (0, 0)
+
+
+def test_an_hour_after_which_nothing_is_observed_returns_once_and_is_then_refused(
+    frank: APIClient, cluster: Cluster
+) -> None:
+    metering = worker(observation(pod("a"), ticks=ticks(end=1800)))
+    meter_due(worker=metering, at=LATE)
+    before = gap().shown
+    assert (gap().state, before["end_unobserved"]) == ("gap", False)
+
+    assert accept(frank).status_code == 200
+    meter(metering)
+
+    found = MeteringException.objects.get(window=gap(), state="open")
+    assert found.summary.startswith("The decision of 20")
+    assert " UTC (accept) could not be met: " in found.summary
+    assert "60 scrapes, 1 pods, " in found.summary
+    assert "No scrape took place after the hour." in found.summary
+    entry = AuditEntry.objects.get(action="metering:window:return")
+    assert entry.facts["decision"] == "accept"
+    assert entry.facts["decided_on"]["unit_seconds"] == before["unit_seconds"]
+    assert (gap().state, gap().shown["end_unobserved"]) == ("gap", True)
+
+    refused = accept(frank)
+    hours = {
+        "cluster": str(cluster.pk),
+        "start_from": HOUR.isoformat(),
+        "start_before": (HOUR + WINDOW).isoformat(),
+    }
+    preview = post(frank, "preview-decision", {**hours, "decision": "accept"}).json()
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "metering_window_end_unobserved")
+    assert "Waive" in str(refused.json())
+    assert (preview["decided"], preview["results"]) == (0, {"end_unobserved": 1})
+    assert post(frank, f"{gap().pk}/decide", {"decision": "waive", "note": "x"}).status_code == 200
 
 
 @pytest.mark.parametrize("decision", ["accept", "last_known", "hold"])

@@ -9,6 +9,7 @@ import pytest
 from metering.domain.errors import (
     ExceptionResolvedError,
     WindowDecisionRequiredError,
+    WindowEndUnobservedError,
     WindowSealedError,
     WindowStateError,
 )
@@ -47,7 +48,7 @@ def meter(begin: int = -120, end: int = 4500, *, down: str = "") -> None:
 def decide(decision: GapPolicy) -> None:
     try:
         decide_window(window_id=window().pk, decision=decision, note="Known.", actor=ACTOR, at=OLD)
-    except (WindowSealedError, WindowStateError):
+    except (WindowSealedError, WindowStateError, WindowEndUnobservedError):
         return
 
 
