@@ -1,7 +1,8 @@
 """The remedy page of an exception: its evidence, and the button that settles it.
 
 An unbound namespace is bound here, an unknown device leads to the catalogue with a rule begun, and
-where two sources differ one is accepted. Everything else is resolved with a reason in the list.
+where two sources differ one is accepted. What stops a whole hour leads to the
+decisions on it. Everything else is resolved with a reason in the list.
 """
 
 import json
@@ -19,12 +20,14 @@ from django.urls import reverse
 from django.utils import timezone
 from unfold.widgets import UnfoldAdminSelectWidget
 
+from metering.admin.decision_pages import DECISION_LABELS
 from metering.admin.notes import NoteForm
 from metering.domain.catalogue import UnsizedCause
-from metering.domain.exceptions import SIDED_KINDS, ExceptionKind
+from metering.domain.exceptions import BLOCKING_KINDS, SIDED_KINDS, WAITING_KINDS, ExceptionKind
 from metering.domain.held_words import held_words
 from metering.domain.reconciliation import Side
 from metering.models import ExceptionState, MeteringException
+from metering.selectors.decisions import decisions_for
 from metering.services.accepting import accept_side
 from tenants.access import projects_visible_to
 from tenants.admin.base import LedgerAdmin, actor_of_request
@@ -97,6 +100,8 @@ def remedy_page(page: LedgerAdmin, request: HttpRequest, found: MeteringExceptio
         "form": form if may_write else None,
         "buttons": _buttons(found),
         "rule_link": _rule_link(found) if may_write else "",
+        "decision_links": _decision_links(found) if may_write else [],
+        "window_link": _window_link(found) if found.kind in WAITING_KINDS else "",
     }
     return TemplateResponse(request, "admin/metering/meteringexception/remedy.html", context)
 
@@ -177,6 +182,21 @@ def _buttons(found: MeteringException) -> list[dict[str, str]]:
             for side, words in SIDE_WORDS.items()
         ]
     return []
+
+
+def _window_link(found: MeteringException) -> str:
+    return reverse("admin:metering_meteringwindow_change", args=[found.window_id])
+
+
+def _decision_links(found: MeteringException) -> list[tuple[str, str]]:
+    """Return name and page of each decision that settles the exception with its whole hour."""
+    if found.kind not in BLOCKING_KINDS:
+        return []
+    page = "admin:metering_meteringwindow_decide_"
+    return [
+        (DECISION_LABELS[decision], reverse(f"{page}{decision.value}", args=[found.window_id]))
+        for decision in decisions_for(found.window, at=timezone.now())
+    ]
 
 
 def _rule_link(found: MeteringException) -> str:

@@ -1,33 +1,30 @@
 """Admin pages of metering windows."""
 
-from collections import Counter
-from collections.abc import Mapping
-from typing import Final
+from typing import Any, ClassVar
 
 from django.conf import settings
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.http.response import HttpResponse
+from django.http.response import HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils import timezone
 from unfold.decorators import action, display
 
 from metering.access import windows_visible_to
 from metering.admin.calendar import calendar_context
-from metering.admin.notes import NoteActionForm, NoteForm, note_of
-from metering.domain.catalogue import UnsizedCause
+from metering.admin.decision_pages import decision_page
+from metering.admin.notes import NoteActionForm, note_of
 from metering.domain.correction import RecheckReason
-from metering.domain.decisions import HourResult
 from metering.domain.policy import GapPolicy, MeteringPolicy
 from metering.domain.window_state import WindowState
-from metering.domain.words import percent_words, unit_hours_words
+from metering.domain.words import percent_words
 from metering.models import MeteringWindow
-from metering.selectors.decisions import DecisionPreview, preview_decision
-from metering.services.decisions import decide_windows, retry_window
+from metering.selectors.decisions import decisions_for
+from metering.services.decisions import retry_window
 from metering.services.rechecks import ask_recheck
 from tenants.admin.base import LedgerAdmin, actor_of_request
-from tenants.domain.errors import DomainError
 
 STATE_COLORS = {
     WindowState.OPEN.value: "info",
@@ -37,22 +34,6 @@ STATE_COLORS = {
     WindowState.SEALED.value: "success",
     WindowState.GAP.value: "danger",
     WindowState.QUARANTINED.value: "danger",
-}
-
-DECISION_LABELS: Final[Mapping[GapPolicy, str]] = {
-    GapPolicy.ACCEPT: "Accept what was observed",
-    GapPolicy.LAST_KNOWN: "Bill as last known",
-    GapPolicy.HOLD: "Hold the hours",
-    GapPolicy.WAIVE: "Waive the hours",
-}
-RESULT_LABELS: Final[Mapping[HourResult, str]] = {
-    HourResult.DECIDED: "decided",
-    HourResult.ALREADY_DECIDED: "decided alike before",
-    HourResult.SETTLED: "sealed or about to be",
-    HourResult.NOT_OVERDUE: "not yet a day old, tried again by themselves",
-    HourResult.METERED: "metered, and nothing to be estimated: accept, hold or waive them",
-    HourResult.END_UNOBSERVED: "cannot be accepted: nothing was observed after them",
-    HourResult.CHANGED: "changed since they were shown, and left alone",
 }
 
 
@@ -65,7 +46,8 @@ class MeteringWindowAdmin(LedgerAdmin):
     hint = (
         "Hours are opened by the clock and sealed when they add up; a sealed hour never changes. "
         "Gaps and quarantined hours need a decision here, and so does an hour that is a day old "
-        "and not metered. The buttons show what they would do before they do it."
+        "and not metered. Open the hour, or choose several and a button below: a page then shows "
+        "what the decision would do, before anything is done."
     )
     action_form = NoteActionForm
     list_display = (
@@ -93,6 +75,120 @@ class MeteringWindowAdmin(LedgerAdmin):
         "waive_windows",
     )
     actions_list = ("calendar",)
+    actions_detail = ("decide_accept", "decide_last_known", "decide_hold", "decide_waive")
+    fieldsets = (
+        (
+            None,
+            {
+                "fields": (
+                    "cluster",
+                    "start_at",
+                    "state",
+                    "gap_policy",
+                    "last_error",
+                    "coverage",
+                    "unobserved_seconds",
+                    "longest_hole_seconds",
+                    "hidden_unit_seconds_max",
+                    "record_count",
+                    "collected_at",
+                    "sealed_at",
+                )
+            },
+        ),
+        (
+            "Evidence",
+            {
+                "fields": (
+                    "as_of",
+                    "sources",
+                    "expected_ticks",
+                    "observed_ticks",
+                    "watch_coverage",
+                    "scrape_targets",
+                    "reconciliation",
+                    "evidence",
+                    "catalogue_version",
+                    "record_digest",
+                )
+            },
+        ),
+        (
+            "Work and stored figures",
+            {
+                "classes": ("collapse",),
+                "fields": (
+                    "attempt",
+                    "failures",
+                    "not_before",
+                    "fence",
+                    "lease_owner",
+                    "lease_until",
+                    "is_watched",
+                    "accepts_low_coverage",
+                    "shown",
+                    "decided_on",
+                ),
+            },
+        ),
+    )
+
+    class Media:
+        css: ClassVar[dict[str, tuple[str, ...]]] = {"all": ("metering/window.css",)}
+
+    def has_decide_permission(
+        self,
+        request: HttpRequest,
+        object_id: str,  # noqa: ARG002 - Unfold's signature.
+    ) -> bool:
+        """Whether the signed-in person may decide on hours."""
+        return self.has_write_permission(request)
+
+    def get_actions_detail(
+        self,
+        request: HttpRequest,
+        object_id: Any,  # noqa: ANN401 - Unfold's signature.
+    ) -> list[Any]:
+        """Return the buttons of an hour: the decisions that apply to it now."""
+        window = self.get_object(request, str(object_id))
+        if window is None:
+            return []
+        decisions = decisions_for(window, at=timezone.now())
+        names = tuple(f"_decide_{decision.value}" for decision in decisions)
+        buttons = super().get_actions_detail(request, object_id)
+        return [button for button in buttons if button.action_name.endswith(names)]
+
+    @action(description="Accept what was observed", url_path="accept", permissions=["decide"])
+    def decide_accept(self, request: HttpRequest, object_id: int) -> HttpResponse:
+        """Decide to bill what was observed of one hour."""
+        return self._decide_one(request, object_id, GapPolicy.ACCEPT)
+
+    @action(description="Bill as last known", url_path="last-known", permissions=["decide"])
+    def decide_last_known(self, request: HttpRequest, object_id: int) -> HttpResponse:
+        """Decide to bill one hour by what was held before its holes."""
+        return self._decide_one(request, object_id, GapPolicy.LAST_KNOWN)
+
+    @action(description="Hold the hour", url_path="hold", permissions=["decide"])
+    def decide_hold(self, request: HttpRequest, object_id: int) -> HttpResponse:
+        """Decide to keep one hour off the bill, in exceptions."""
+        return self._decide_one(request, object_id, GapPolicy.HOLD)
+
+    @action(description="Waive the hour", url_path="waive", permissions=["decide"])
+    def decide_waive(self, request: HttpRequest, object_id: int) -> HttpResponse:
+        """Decide to bill nothing for one hour."""
+        return self._decide_one(request, object_id, GapPolicy.WAIVE)
+
+    def _decide_one(
+        self, request: HttpRequest, object_id: int, decision: GapPolicy
+    ) -> HttpResponse:
+        page = decision_page(
+            self, request, self.get_queryset(request).filter(pk=object_id), decision=decision
+        )
+        if page is not None:
+            return page
+        return HttpResponseRedirect(
+            reverse("admin:metering_meteringwindow_change", args=[object_id])
+        )
 
     @action(
         description="Calendar", url_path="calendar", permissions=["view"], icon="calendar_month"
@@ -162,96 +258,25 @@ class MeteringWindowAdmin(LedgerAdmin):
         self, request: HttpRequest, rows: QuerySet[MeteringWindow]
     ) -> HttpResponse | None:
         """Bill what was observed of the chosen hours."""
-        return self._decide(request, rows, GapPolicy.ACCEPT)
+        return decision_page(self, request, rows, decision=GapPolicy.ACCEPT)
 
     @admin.action(description="Bill as last known", permissions=["write"])
     def last_known_windows(
         self, request: HttpRequest, rows: QuerySet[MeteringWindow]
     ) -> HttpResponse | None:
         """Bill what was held until its last sample, and on if it was observed again."""
-        return self._decide(request, rows, GapPolicy.LAST_KNOWN)
+        return decision_page(self, request, rows, decision=GapPolicy.LAST_KNOWN)
 
     @admin.action(description="Hold the hour", permissions=["write"])
     def hold_windows(
         self, request: HttpRequest, rows: QuerySet[MeteringWindow]
     ) -> HttpResponse | None:
         """Keep everything in the chosen hours off the bill, in exceptions."""
-        return self._decide(request, rows, GapPolicy.HOLD)
+        return decision_page(self, request, rows, decision=GapPolicy.HOLD)
 
     @admin.action(description="Waive the hour", permissions=["write"])
     def waive_windows(
         self, request: HttpRequest, rows: QuerySet[MeteringWindow]
     ) -> HttpResponse | None:
         """Bill nothing for the chosen hours."""
-        return self._decide(request, rows, GapPolicy.WAIVE)
-
-    def _decide(
-        self, request: HttpRequest, rows: QuerySet[MeteringWindow], decision: GapPolicy
-    ) -> HttpResponse | None:
-        """Show what a decision would do to the chosen hours; make it once that is confirmed."""
-        actor, at = actor_of_request(request), timezone.now()
-        if "confirm" in request.POST:
-            try:
-                decided = decide_windows(
-                    window_ids=list(rows.values_list("pk", flat=True)),
-                    decision=decision,
-                    note=note_of(request),
-                    shown_digest=request.POST.get("shown_digest", ""),
-                    actor=actor,
-                    at=at,
-                )
-            except DomainError as error:
-                self.message_user(request, f"{error.message} {error.advice}", messages.ERROR)
-            else:
-                for result, count in sorted(Counter(hour.result for hour in decided).items()):
-                    text = f"Hours {RESULT_LABELS[result]}: {count}."
-                    self.message_user(request, text, messages.SUCCESS)
-                return None
-        preview = preview_decision(rows, decision=decision, at=at)
-        context = {
-            **self.page_context(request, title=DECISION_LABELS[decision]),
-            "preview": preview,
-            "causes": [(kind.replace("_", " "), count) for kind, count in preview.causes.items()],
-            "figures": _figures(preview),
-            "others": [
-                (RESULT_LABELS[result], count)
-                for result, count in sorted(preview.results.items())
-                if result is not HourResult.DECIDED
-            ],
-            "fields": _fields_of(request, digest=preview.digest),
-            "note": NoteForm(initial={"note": note_of(request)})["note"],
-        }
-        return TemplateResponse(request, "admin/metering/meteringwindow/decision.html", context)
-
-
-def _figures(preview: DecisionPreview) -> list[tuple[str, str]]:
-    """Return what accepting the hours bills of each size, and what it keeps in exceptions."""
-    if not preview.decided:
-        return []
-    rows = [
-        (f"Billed if accepted: {size}", f"{unit_hours_words(value)} unit-hours")
-        for size, value in preview.billed_unit_seconds.items()
-    ] or [("Billed if accepted", "nothing")]
-    for cause, value in preview.held_unit_seconds.items():
-        is_other_unit = cause == UnsizedCause.UNKNOWN_RESOURCE
-        unit = "in hours of its own units, not in GPUs" if is_other_unit else "unit-hours"
-        name = cause.replace("_", " ")
-        rows.append((f"Kept in exceptions: {name}", f"{unit_hours_words(value)} {unit}"))
-    if preview.unobserved:
-        rows.append(("Hours without a scrape", str(preview.unobserved)))
-    if preview.unknown:
-        rows.append(("Hours of which nothing is known yet", str(preview.unknown)))
-    return rows
-
-
-def _fields_of(request: HttpRequest, *, digest: str) -> list[tuple[str, str]]:
-    """Return what choosing the same button for the same rows again sends, with the digest."""
-    return [
-        *(
-            (name, request.POST.get(name, ""))
-            for name in ("action", "select_across", "index")
-            if name in request.POST
-        ),
-        *(("_selected_action", key) for key in request.POST.getlist("_selected_action")),
-        ("shown_digest", digest),
-    ]
+        return decision_page(self, request, rows, decision=GapPolicy.WAIVE)

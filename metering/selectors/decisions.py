@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
+from typing import Final
 from uuid import UUID
 
 from django.db.models import Count, QuerySet
@@ -17,6 +18,9 @@ from metering.domain.window import WINDOW
 from metering.domain.window_state import WindowState
 from metering.models import ExceptionState, MeteringException, MeteringWindow
 from tenants.selectors.clock import database_now
+
+DECISIONS: Final = (GapPolicy.ACCEPT, GapPolicy.LAST_KNOWN, GapPolicy.HOLD, GapPolicy.WAIVE)
+"""In the order in which they are offered."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,26 @@ def hours_between(
     return MeteringWindow.objects.filter(
         cluster_id=cluster_id, start_at__gte=begin_at, start_at__lt=end_at
     ).order_by("start_at")
+
+
+def decisions_for(
+    window: MeteringWindow, *, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY
+) -> tuple[GapPolicy, ...]:
+    """Return the decisions that apply to an hour now; none of a sealed one."""
+    patience = timedelta(seconds=policy.gap_patience_seconds)
+    overdue_before = min(at, database_now()) - WINDOW - patience
+    return tuple(
+        decision
+        for decision in DECISIONS
+        if preview_hour(
+            WindowState(window.state),
+            in_force=window.gap_policy,
+            decision=decision,
+            is_overdue=window.start_at <= overdue_before,
+            shown=window.shown,
+        ).result
+        is HourResult.DECIDED
+    )
 
 
 def preview_decision(

@@ -83,6 +83,22 @@ def test_a_request_tells_money_in_words_and_fits_the_window(visit: Visit, width:
 
 
 @pytest.mark.parametrize("width", [1440, 800])
+def test_the_evidence_of_an_hour_is_no_wider_than_the_screen(visit: Visit, width: int) -> None:
+    visit.sign_in("frank")
+    visit.page.set_viewport_size({"width": width, "height": 900})
+    visit.go("/admin/metering/meteringwindow/?q=ampere")
+    with visit.page.expect_navigation():
+        visit.page.locator("#result_list tbody th a").first.click()
+
+    assert visit.page.get_by_text("kube_pod_container_resource_requests").first.is_visible()
+    assert visit.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    if width == 1440:
+        assert visit.page.get_by_role("link", name="Waive the hour").first.is_visible()
+    assert not visit.page.get_by_text("Lease owner").is_visible()
+    assert visit.errors == []
+
+
+@pytest.mark.parametrize("width", [1440, 800])
 def test_the_enforcement_list_is_cut_off_nowhere(visit: Visit, width: int) -> None:
     visit.sign_in("dora")
     visit.page.set_viewport_size({"width": width, "height": 900})

@@ -23,6 +23,9 @@ def make_world() -> Office:
     User.objects.update(is_staff=True)
     draft_invoice_of(office)
     window = make_window(make_cluster("ampere"))
+    query = 'sum by (uid) (kube_pod_container_resource_requests{job="' + "kube-state-metrics" * 20
+    window.evidence = [{"query": query, "sha256": "0" * 64}]
+    window.save(update_fields=["evidence"])
     add_capacity(window, "small", capacity=36_000, billed=27_000, held=1_800)
     add_exception(window, ExceptionKind.UNBOUND_NAMESPACE, held=1_800)
     ask_for_units(office)

@@ -281,6 +281,28 @@ def test_many_hours_are_decided_on_after_a_preview(cast: Cast) -> None:
     assert entry.facts["shown"] == SHOWN_FIGURES
 
 
+def test_an_hour_is_decided_on_from_its_own_page(cast: Cast) -> None:
+    window = MeteringWindow.objects.get(state="open")
+    MeteringWindow.objects.filter(pk=window.pk).update(state="gap", shown=SHOWN_FIGURES)
+    client, base = enter(cast.frank), f"/admin/metering/meteringwindow/{window.pk}"
+
+    hour = client.get(f"{base}/change/").content.decode()
+    page = client.get(f"{base}/waive/").content.decode()
+
+    for path in ("accept", "last-known", "hold", "waive"):
+        assert f"{base}/{path}/" in hour
+        assert f"{base}/{path}/" not in enter(cast.ann).get(f"{base}/change/").content.decode()
+    for text in SHOWN_TEXTS:
+        assert text in page
+    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="(\w+)"', page))
+    told = client.post(f"{base}/waive/", {**fields, "confirm": "1", "note": "Gone."}, follow=True)
+    assert told.redirect_chain[-1][0] == f"{base}/change/"
+    assert "Hours decided: 1." in told.content.decode()
+    window.refresh_from_db()
+    assert window.state == "reconciled"
+    assert f"{base}/waive/" not in client.get(f"{base}/change/").content.decode()
+
+
 def test_a_decision_on_a_page_that_is_no_longer_true_is_refused(cast: Cast) -> None:
     window = MeteringWindow.objects.get(state="open")
     MeteringWindow.objects.filter(pk=window.pk).update(state="gap", shown={"digest": "a"})

@@ -179,6 +179,36 @@ def test_a_side_and_a_reason_are_needed(cast: Cast, pressed: dict[str, str]) -> 
     assert found.state == ExceptionState.OPEN
 
 
+@pytest.mark.parametrize("kind", ["low_coverage", "source_unavailable", "overdue", "quarantined"])
+def test_what_stops_a_whole_hour_leads_to_the_decisions_on_it(cast: Cast, kind: str) -> None:
+    found = sided()
+    MeteringException.objects.filter(pk=found.pk).update(kind=kind)
+    MeteringWindow.objects.filter(pk=found.window_id).update(state="gap")
+    client = enter(cast.frank)
+
+    shown = client.get(page_of(found)).content.decode()
+
+    hour = f"/admin/metering/meteringwindow/{found.window_id}/"
+    assert "There is no button for this one" not in shown
+    for path in ("accept", "last-known", "hold", "waive", "change"):
+        assert f'href="{hour}{path}/"' in shown
+        assert client.get(f"{hour}{path}/").status_code == 200
+
+
+def test_an_hour_that_is_tried_by_itself_offers_no_decision_yet(cast: Cast) -> None:
+    found = sided()
+    MeteringException.objects.filter(pk=found.pk).update(kind="source_unavailable")
+    MeteringWindow.objects.filter(pk=found.window_id).update(
+        state="open", start_at=datetime.now(tz=UTC).replace(minute=0, second=0, microsecond=0)
+    )
+
+    shown = enter(cast.frank).get(page_of(found)).content.decode()
+
+    assert "it can be decided on once it is a day old" in shown
+    assert f"/meteringwindow/{found.window_id}/change/" in shown
+    assert f"/meteringwindow/{found.window_id}/accept/" not in shown
+
+
 def test_an_auditor_sees_the_evidence_without_buttons(cast: Cast) -> None:
     found = unbound()
     client = enter(cast.ann)
