@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -16,7 +16,7 @@ from unfold.decorators import display
 
 from billing.domain.document import InvoiceTerms
 from billing.models import BillingPeriod
-from billing.selectors.closing import readiness_of, reasons_against
+from billing.selectors.closing import clusters_of, readiness_of, reasons_against
 from billing.services.invoicing import draft_invoice
 from billing.services.periods import open_period
 from tenants.admin.base import ServiceAdmin
@@ -40,7 +40,7 @@ class Reason:
 
 
 UNSEALED: Final = "open,collecting,collected,reconciled,gap,quarantined"
-_HOURS = {"start_at__gte": "{begin}", "start_at__lt": "{end}"}
+_HOURS = {"cluster__in": "{clusters}", "start_at__gte": "{begin}", "start_at__lt": "{end}"}
 _OF_ORGANIZATION = {"organization__id__exact": "{organization}"}
 PAGES: Final[Mapping[str, tuple[str, str, Mapping[str, str]]]] = {
     "windows_not_sealed": (
@@ -84,10 +84,11 @@ def reasons_of(period: BillingPeriod, *, at: datetime) -> list[Reason]:
         "end": period.hours.upper.isoformat(),
         "organization": str(period.organization_id),
         "label": period.label,
+        "clusters": ",".join(str(cluster_id) for cluster_id in clusters_of(period)),
     }
     return [
         _reason(problem, facts=facts)
-        for problem in reasons_against(period, readiness_of(period), at=at)
+        for problem in reasons_against(period, readiness_of(period, at=at), at=at)
     ]
 
 
@@ -122,6 +123,18 @@ class BillingPeriodAdmin(ServiceAdmin):
     change_form_before_template = "admin/billing/billingperiod/readiness.html"
     actions = ("draft_invoices",)
 
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
+        """Return the form's fields, or a month's with its hours as text."""
+        names = super().get_fields(request, obj)
+        return ["hours_text" if name == "hours" else name for name in names if name != "hours_text"]
+
+    def get_readonly_fields(
+        self, request: HttpRequest, obj: Model | None = None
+    ) -> tuple[str, ...]:
+        """Return what a form shows without letting it be changed."""
+        names = super().get_readonly_fields(request, obj)
+        return (*names, "hours_text") if obj is not None else names
+
     def change_view(
         self,
         request: HttpRequest,
@@ -133,8 +146,9 @@ class BillingPeriodAdmin(ServiceAdmin):
         period = self.get_object(request, object_id)
         is_open = period is not None and period.closed_at is None
         reasons = reasons_of(period, at=timezone.now()) if is_open else []
+        readiness = {"reasons": reasons, "is_ready": is_open and not reasons}
         answer: HttpResponse = super().change_view(
-            request, object_id, form_url, {"reasons": reasons, **(extra_context or {})}
+            request, object_id, form_url, {**readiness, **(extra_context or {})}
         )
         return answer
 

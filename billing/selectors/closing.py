@@ -10,6 +10,7 @@ from django.db import connection
 from billing.domain.document import utc_text
 from billing.models import BillingPeriod
 from tenants.domain.errors import FieldProblem
+from tenants.models import NamespaceBinding
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,8 @@ class Readiness:
     """Counts that must all be 0, or equal, before a period is invoiced.
 
     Attributes:
-        unsealed_windows: Hours of the organization's clusters that metering has not sealed.
+        unsealed_windows: Hours of the organization's clusters that are over and not sealed.
+        upcoming_windows: Hours of them that are not over yet.
         unaccrued_windows: Sealed ones that accrual has not looked at.
         unaccrued_corrections: Posted corrections of its hours that accrual has not looked at.
         open_exceptions: Usage of the period that waits for a price.
@@ -29,6 +31,7 @@ class Readiness:
 
     unsealed_windows: int
     first_unsealed_at: datetime | None
+    upcoming_windows: int
     unaccrued_windows: int
     unaccrued_corrections: int
     open_exceptions: int
@@ -38,13 +41,14 @@ class Readiness:
     foreign_charges: int
 
 
-def readiness_of(period: BillingPeriod) -> Readiness:
-    """Return how far metering and accrual of a period have come."""
+def readiness_of(period: BillingPeriod, *, at: datetime) -> Readiness:
+    """Return how far metering and accrual of a period have come by a time."""
     given = {
         "organization": period.organization_id,
         "period": period.pk,
         "begin": period.hours.lower,
         "end": period.hours.upper,
+        "at": at,
     }
     with connection.cursor() as cursor:
         cursor.execute(_WINDOWS, given)
@@ -61,12 +65,13 @@ def reasons_against(
     lost = (
         readiness.used_unit_seconds - readiness.charged_unit_seconds - readiness.held_unit_seconds
     )
-    first = readiness.first_unsealed_at
+    first, upcoming = readiness.first_unsealed_at, readiness.upcoming_windows
     found = (
         (
             at < period.hours.upper,
             "period_not_over",
-            f"The period ends at {utc_text(period.hours.upper)}.",
+            f"The period ends at {utc_text(period.hours.upper)}"
+            + (f"; {upcoming} hours are still to come." if upcoming else "."),
         ),
         (
             readiness.unsealed_windows > 0,
@@ -122,8 +127,9 @@ WITH expected AS MATERIALIZED (
      least(upper(b.valid), c.metered_until, %(end)s) - interval '1 hour',
      interval '1 hour') AS hour(start_at)
 )
-SELECT count(*) FILTER (WHERE w.id IS NULL),
-       min(e.start_at) FILTER (WHERE w.id IS NULL),
+SELECT count(*) FILTER (WHERE w.id IS NULL AND e.start_at <= %(at)s - interval '1 hour'),
+       min(e.start_at) FILTER (WHERE w.id IS NULL AND e.start_at <= %(at)s - interval '1 hour'),
+       count(*) FILTER (WHERE w.id IS NULL AND e.start_at > %(at)s - interval '1 hour'),
        count(*) FILTER (WHERE w.id IS NOT NULL AND a.window_id IS NULL)
   FROM expected e
   LEFT JOIN metering_sealed_window w
@@ -152,6 +158,18 @@ SELECT
      JOIN tenants_organization o ON o.id = c.organization_id
     WHERE c.period_id = %(period)s AND c.currency <> o.billing_currency)
 """
+
+
+def clusters_of(period: BillingPeriod) -> list[UUID]:
+    """Return the clusters where the organization had namespaces in a period."""
+    return list(
+        NamespaceBinding.objects.filter(
+            project__organization_id=period.organization_id, valid__overlap=period.hours
+        )
+        .order_by("cluster_id")
+        .values_list("cluster_id", flat=True)
+        .distinct()
+    )
 
 
 @dataclass(frozen=True)

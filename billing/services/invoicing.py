@@ -120,7 +120,7 @@ def require_ready(period: BillingPeriod, *, at: datetime) -> None:
     Raises:
         PeriodNotReadyError: At least one reason applies.
     """
-    problems = reasons_against(period, readiness_of(period), at=at)
+    problems = reasons_against(period, readiness_of(period, at=at), at=at)
     if problems:
         raise PeriodNotReadyError(
             "The period cannot be invoiced yet.", field="period", problems=problems

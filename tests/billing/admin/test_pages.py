@@ -2,6 +2,7 @@
 
 import re
 from html import unescape
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -15,7 +16,7 @@ from billing.selectors.closing import readiness_of, reasons_against
 from tenants.domain.roles import Role
 from tests.billing.api.office import Office
 from tests.billing.documents import make_document
-from tests.billing.ledger import HOUR, Use, accrue_everything, sealed_window
+from tests.billing.ledger import HOUR, Use, accrue_everything, make_window, sealed_window
 from tests.builders import MONTH_END, MONTH_START, bind, grant, make_cluster, make_user
 
 TABLES = (
@@ -223,7 +224,7 @@ def test_a_month_that_is_not_ready_names_every_reason_with_a_page(office: Office
         follow=True,
     ).content.decode()
 
-    reasons = reasons_against(period, readiness_of(period), at=timezone.now())
+    reasons = reasons_against(period, readiness_of(period, at=timezone.now()), at=timezone.now())
     assert [reason.code for reason in reasons] == ["windows_not_sealed", "windows_not_accrued"]
     for reason in reasons:
         assert reason.message in page
@@ -239,10 +240,48 @@ def test_a_month_that_is_not_ready_names_every_reason_with_a_page(office: Office
     assert set(sealed.queryset.values_list("state", flat=True)) == {"sealed"}
 
 
+def test_a_running_month_counts_the_hours_to_come_apart_and_links_only_its_clusters(
+    office: Office,
+) -> None:
+    cluster = make_cluster("other")
+    bind(cluster, "llm", office.cast.llm, end_at=MONTH_START + 5 * HOUR)
+    at = MONTH_START + 2 * HOUR
+    for number in range(2):
+        make_window(cluster, MONTH_START + number * HOUR)
+    make_window(make_cluster("strange"), MONTH_START)
+
+    readiness = readiness_of(office.period, at=at)
+    over, unsealed = reasons_against(office.period, readiness, at=at)[:2]
+    page = (
+        enter(office.cast.dora)
+        .get(f"/admin/billing/billingperiod/{office.period.pk}/change/")
+        .content.decode()
+    )
+    link = unescape(re.findall(r'href="(/admin/metering/[a-z/]+\?[^"]+)"', page)[0])
+    listed = enter(office.cast.dora).get(link).context["cl"].queryset
+
+    assert (readiness.unsealed_windows, readiness.upcoming_windows) == (2, 3)
+    assert over.message == "The period ends at 2026-11-01T00:00:00Z; 3 hours are still to come."
+    assert unsealed.message.startswith("2 metering windows are not sealed, the first at 2026-")
+    assert set(listed.values_list("cluster__slug", flat=True)) == {"other"}
+    assert listed.count() == 2
+
+
+def test_a_complete_month_says_how_it_is_drafted_and_shows_plain_dates(office: Office) -> None:
+    client = enter(office.cast.dora)
+
+    page = client.get(f"/admin/billing/billingperiod/{office.period.pk}/change/").content.decode()
+
+    assert "Ready: draft it with" in page
+    assert "DateTimeTZRange" not in page
+    assert "2026-10-01 00:00 to" in page or "2026-09-30 22:00 to" in page
+
+
 def test_every_page_a_reason_leads_to_takes_its_filter(office: Office) -> None:
     client = enter(office.cast.dora)
     facts = {"begin": MONTH_START.isoformat(), "end": MONTH_END.isoformat(), "label": "2026-10"}
     facts["organization"] = str(office.cast.acme.pk)
+    facts["clusters"] = ",".join([str(uuid4()), str(uuid4())])
 
     # The admin redirects from a filter it does not know.
     answers = {

@@ -103,7 +103,7 @@ def test_reasons_that_come_together_are_told_together() -> None:
     before = ledger_digest()
 
     with pytest.raises(PeriodNotReadyError) as refused:
-        finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=MONTH_START)
+        finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=MONTH_START + 2 * HOUR)
 
     assert [p.code for p in refused.value.problems] == [
         "period_not_over",

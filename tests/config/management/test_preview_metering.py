@@ -170,7 +170,7 @@ def test_a_cluster_that_is_gone_is_metered_until_an_hour_and_its_month_is_ready(
     open_current_periods(actor=ACTOR, at=NOW)
     period = BillingPeriod.objects.get(organization__slug="acme")
     before = (min(until, period.hours.upper) - max(BEGIN, period.hours.lower)) // timedelta(hours=1)
-    assert readiness_of(period).unsealed_windows == max(0, min(2, before))
+    assert readiness_of(period, at=period.hours.upper).unsealed_windows == max(0, min(2, before))
 
 
 def test_metering_goes_on_where_the_end_is_taken_away(frank: APIClient, cluster: Cluster) -> None:
