@@ -123,10 +123,10 @@ class WakeUp(Task):  # type: ignore[misc] # Celery has no types.
             for number, _ in enumerate(rows):
                 if slot is None:
                     continue
-                if time.monotonic() >= until:
-                    return True
                 if number == 0 and slot + 1 < self.slots:
                     wake(self.name, slot=slot + 1)
+                if time.monotonic() >= until:
+                    return True
         return False
 
     def apply_async(

@@ -246,7 +246,7 @@ def test_a_worker_whose_time_is_up_queues_itself_behind_the_others(
     assert woken == [("clear", 0), ("wake", 1), ("wake", 0)]
 
 
-def test_one_row_that_takes_longer_than_a_slice_is_done_and_counts(
+def test_one_row_that_takes_longer_than_a_slice_is_done_and_wakes_a_further_slot(
     woken: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moments = iter([0, 500])
@@ -256,7 +256,7 @@ def test_one_row_that_takes_longer_than_a_slice_is_done_and_counts(
     deliver(task)
 
     assert task.done == [0]
-    assert woken == [("clear", 0), ("wake", 0)]
+    assert woken == [("clear", 0), ("wake", 1), ("wake", 0)]
 
 
 def test_called_directly_a_kind_of_work_is_done_whole_without_a_broker(
