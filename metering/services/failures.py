@@ -17,7 +17,7 @@ from django.db import connection, transaction
 from metering.domain.crashpoints import crashpoint
 from metering.domain.decisions import END_UNOBSERVED, Shown, shown_values
 from metering.domain.errors import ClaimLostError
-from metering.domain.exceptions import WAITING_KINDS, ExceptionKind, Finding
+from metering.domain.exceptions import REMEDIES, WAITING_KINDS, ExceptionKind, Finding
 from metering.domain.policy import (
     GapPolicy,
     MeteringPolicy,
@@ -75,7 +75,9 @@ UPDATE metering_meteringwindow
 # The oldest comes first among equals, so that one hour's failures make the pause grow; an hour
 # that came due during it joins it.
 _PUT_OFF = """
-UPDATE metering_meteringwindow w SET not_before = due.until
+WITH put_off AS (
+UPDATE metering_meteringwindow w
+   SET not_before = due.until, last_error = COALESCE(NULLIF(w.last_error, ''), %(summary)s)
   FROM (SELECT o.id, p.until
           FROM (SELECT max(not_before) AS until FROM metering_meteringwindow
                  WHERE cluster_id = %(cluster_id)s AND state = 'open' AND failures > 0) p
@@ -83,6 +85,16 @@ UPDATE metering_meteringwindow w SET not_before = due.until
             ON o.cluster_id = %(cluster_id)s AND o.state = 'open' AND o.not_before < p.until
            FOR NO KEY UPDATE OF o SKIP LOCKED) due
  WHERE w.id = due.id
+RETURNING w.id, w.start_at)
+INSERT INTO metering_meteringexception AS e (cluster_id, window_id, window_start, kind, subject,
+  namespace, summary, remedy, held_unit_seconds, details, state, created_at, resolution)
+SELECT %(cluster_id)s, p.id, p.start_at, %(kind)s, '', '', %(summary)s, %(remedy)s, 0,
+       jsonb_build_object('reason', %(reason)s::text), 'open', %(at)s, ''
+  FROM put_off p
+ON CONFLICT (window_id, kind, subject) DO UPDATE
+   SET summary = EXCLUDED.summary, details = EXCLUDED.details, state = 'open', resolved_at = NULL,
+       resolved_by_id = NULL, resolution = ''
+ WHERE e.state <> 'open'
 """
 _NO_HOLES: dict[str, int | str | None] = {
     "unobserved_seconds": None,
@@ -124,7 +136,7 @@ def record_failure(
     with transaction.atomic():
         state = _release(claimed, release=release, at=at)
         if error.reason in AWAY_REASONS:
-            _put_off_others(claimed)
+            _put_off_others(claimed, finding=finding, at=at)
     return state
 
 
@@ -345,13 +357,23 @@ def _release(claimed: ClaimedWindow, *, release: _Release, at: datetime) -> Wind
     return release.state
 
 
-def _put_off_others(claimed: ClaimedWindow) -> None:
-    """Let all due hours of a cluster wait as long as the one whose source is away.
+def _put_off_others(claimed: ClaimedWindow, *, finding: Finding, at: datetime) -> None:
+    """Let all due hours of a cluster wait, with an exception, as long as one whose source is away.
 
     Each would cost a whole attempt, and a backlog of them would keep other clusters waiting.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_PUT_OFF, {"cluster_id": claimed.cluster_id})
+        cursor.execute(
+            _PUT_OFF,
+            {
+                "cluster_id": claimed.cluster_id,
+                "kind": finding.kind.value,
+                "summary": finding.summary,
+                "remedy": REMEDIES[finding.kind],
+                "reason": finding.details["reason"],
+                "at": at,
+            },
+        )
 
 
 def _watch_ratio(sight: Sight | None) -> Decimal | None:

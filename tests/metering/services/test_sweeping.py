@@ -9,7 +9,13 @@ from django.db import OperationalError, connection
 from django.db.models import Sum
 
 from metering.domain.policy import DEFAULT_POLICY
-from metering.models import CapacityRecord, MeteringWindow, PodAllocation, UsageRecord
+from metering.models import (
+    CapacityRecord,
+    MeteringException,
+    MeteringWindow,
+    PodAllocation,
+    UsageRecord,
+)
 from metering.protocols import ClusterTarget, Observation
 from metering.selectors.due import sealable_window_ids
 from metering.services import sweeping
@@ -207,6 +213,9 @@ def test_a_silent_cluster_with_a_backlog_keeps_no_hour_of_another_waiting() -> N
     assert list(states) == ["sealed"] * 12
     waits = [at - start_at - (DUE - HOUR) for start_at, at in source.answered]
     assert max(waits) <= timedelta(seconds=2 * source.timeout_seconds)
+    left = MeteringException.objects.filter(state="open", kind="source_unavailable")
+    assert set(left.values_list("window__cluster__slug", flat=True)) == {"silent"}
+    assert left.count() == MeteringWindow.objects.filter(cluster__slug="silent").count()
     # After pauses of 15 minutes, and when an hour comes due.
     silent = MeteringWindow.objects.filter(cluster__slug="silent")
     assert silent.aggregate(Sum("failures"))["failures__sum"] <= 12 * 4 + 12 + 6
