@@ -16,6 +16,7 @@ SELECT w.id, w.start_at, w.cluster_id, 'sealed', 0, 0, 0, '', w.not_before,
   FROM metering_meteringwindow w
  WHERE w.state = 'sealed' AND w.start_at >= %(begin)s AND w.start_at < %(begin)s + interval '1 day'
    AND w.id = ANY (%(windows)s)
+ON CONFLICT DO NOTHING
 """
 COPY_ACTIVITY = """
 INSERT INTO metering_usageactivity (window_id, window_start, pod_uid, resource, busy_ratio,

@@ -12,7 +12,7 @@ import structlog
 from django.db import connection, transaction
 
 from metering.domain.crashpoints import crashpoint
-from metering.domain.decisions import Shown
+from metering.domain.decisions import Shown, shown_values
 from metering.domain.errors import ClaimLostError
 from metering.domain.exceptions import BLOCKING_KINDS
 from metering.domain.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy, is_gap, query_time
@@ -32,6 +32,7 @@ from metering.services.posting import (
     write_allocations,
 )
 from metering.services.reconciliation import (
+    evidence_digests,
     hidden_unit_seconds,
     hole_values,
     reconciliation_of,
@@ -49,10 +50,8 @@ _ESTIMATING = frozenset({GapPolicy.LAST_KNOWN, GapPolicy.HOLD})
 
 _FINISH = """
 UPDATE metering_meteringwindow w
-   SET state = CASE WHEN EXISTS (
-         SELECT FROM metering_meteringexception e
-          WHERE e.window_id = w.id AND e.state = 'open' AND e.kind = ANY(%(blocking)s))
-       THEN 'collected' ELSE 'reconciled' END,
+   SET state = CASE WHEN b.is_blocked THEN 'collected' ELSE 'reconciled' END,
+       shown = CASE WHEN b.is_blocked THEN %(shown)s ELSE '{}'::jsonb END,
        lease_owner = '', lease_until = NULL, attempt = 0, failures = 0, last_error = '',
        as_of = %(as_of)s, sources = %(sources)s, expected_ticks = %(expected)s,
        observed_ticks = %(observed)s, coverage = %(coverage)s,
@@ -63,8 +62,12 @@ UPDATE metering_meteringwindow w
        reconciliation = %(reconciliation)s,
        evidence = %(evidence)s, catalogue_version = %(catalogue_version)s,
        record_count = %(records)s, collected_at = %(at)s
- WHERE id = %(window_id)s AND fence = %(fence)s AND state = 'collecting'
-RETURNING state
+  FROM (SELECT EXISTS (
+          SELECT FROM metering_meteringexception e
+           WHERE e.window_id = %(window_id)s AND e.state = 'open'
+             AND e.kind = ANY(%(blocking)s)) AS is_blocked) b
+ WHERE w.id = %(window_id)s AND w.fence = %(fence)s AND w.state = 'collecting'
+RETURNING w.state
 """
 
 
@@ -263,6 +266,9 @@ def _finish(
                 ),
                 "evidence": json.dumps([_evidence_values(item) for item in evidence]),
                 "catalogue_version": version,
+                "shown": json.dumps(
+                    shown_values(shown_of(composed, sight=sight), evidence=evidence_digests(sight))
+                ),
                 "records": len(composed.usage),
                 "at": at,
             },

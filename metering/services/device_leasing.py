@@ -22,6 +22,8 @@ from tenants.models import Cluster
 ERROR_LENGTH_MAX: Final = 1_000
 UPGRADE_DURATION_MAX: Final = timedelta(days=3)
 """For so long workers of two versions may run beside each other."""
+SEALED_AGE_MAX: Final = timedelta(days=35)
+"""Older hours are not looked for: a backlog of a month is the longest that is usual."""
 
 _INSERT_DUE = """
 INSERT INTO metering_devicewindow (window_id, window_start, cluster_id, state, fence, attempt,
@@ -33,8 +35,8 @@ _DUE = f"""{_INSERT_DUE}  FROM metering_meteringwindow w WHERE w.id = %(window_i
 """
 # A worker of an older version seals without it while an upgrade is under way.
 _MISSING_DUE = f"""{_INSERT_DUE}  FROM tenants_cluster c
-  JOIN metering_meteringwindow w ON w.cluster_id = c.id AND w.start_at >= %(since)s
- WHERE w.state = 'sealed'
+  JOIN metering_meteringwindow w ON w.cluster_id = c.id AND w.start_at >= %(begin)s
+ WHERE w.state = 'sealed' AND w.sealed_at >= %(since)s
    AND NOT EXISTS (SELECT FROM metering_devicewindow d WHERE d.window_id = w.id)
 ON CONFLICT DO NOTHING
 """
@@ -130,7 +132,10 @@ def make_devices_due(*, window_id: int, at: datetime) -> None:
 def make_missing_due(*, at: datetime) -> int:
     """Make the device figures due of recent sealed hours that lack them; return how many."""
     with connection.cursor() as cursor:
-        cursor.execute(_MISSING_DUE, {"at": at, "since": at - UPGRADE_DURATION_MAX})
+        cursor.execute(
+            _MISSING_DUE,
+            {"at": at, "since": at - UPGRADE_DURATION_MAX, "begin": at - SEALED_AGE_MAX},
+        )
         return int(cursor.rowcount)
 
 

@@ -52,10 +52,8 @@ logger = structlog.get_logger(__name__)
 
 ERROR_LENGTH_MAX = 1_000
 HOLES_NAMED_MAX = 3
-AWAY_REASONS: Final = frozenset(
-    {"credentials_missing", "query_timeout", "timeout", "tls_failed", "unreachable"}
-)
-"""Why a source answers about no hour at all: what fails for these fails for the whole cluster."""
+AWAY_REASONS: Final = frozenset({"credentials_missing", "timeout", "tls_failed", "unreachable"})
+"""Why a source answers about no hour; a timeout may be of one hour alone."""
 BY_SETTING = "Decided by the settings for every gap."
 
 _RELEASE = """
@@ -72,18 +70,24 @@ UPDATE metering_meteringwindow
        accepts_low_coverage = accepts_low_coverage AND %(state)s <> 'gap'
  WHERE id = %(window_id)s
 """
-# The oldest comes first among equals, so that one hour's failures make the pause grow; an hour
-# that came due during it joins it.
+# Hours that failed come a second after those that did not, lest one of them keeps the others from
+# ever being tried. Failures count on from hour to hour, so that the pause grows.
+_COUNT_ON = """
+UPDATE metering_meteringwindow
+   SET failures = GREATEST(failures, 1 + COALESCE((
+         SELECT max(o.failures) FROM metering_meteringwindow o
+          WHERE o.cluster_id = %(cluster_id)s AND o.state = 'open' AND o.id <> %(window_id)s), 0))
+ WHERE id = %(window_id)s
+RETURNING failures
+"""
 _PUT_OFF = """
 WITH put_off AS (
 UPDATE metering_meteringwindow w
-   SET not_before = due.until, last_error = COALESCE(NULLIF(w.last_error, ''), %(summary)s)
-  FROM (SELECT o.id, p.until
-          FROM (SELECT max(not_before) AS until FROM metering_meteringwindow
-                 WHERE cluster_id = %(cluster_id)s AND state = 'open' AND failures > 0) p
-          JOIN metering_meteringwindow o
-            ON o.cluster_id = %(cluster_id)s AND o.state = 'open' AND o.not_before < p.until
-           FOR NO KEY UPDATE OF o SKIP LOCKED) due
+   SET not_before = %(until)s + CASE WHEN w.failures > 0 THEN interval '1 s' ELSE interval '0' END,
+       last_error = COALESCE(NULLIF(w.last_error, ''), %(summary)s)
+  FROM (SELECT id FROM metering_meteringwindow
+         WHERE cluster_id = %(cluster_id)s AND state = 'open' AND not_before <= %(until)s
+           FOR NO KEY UPDATE SKIP LOCKED) due
  WHERE w.id = due.id
 RETURNING w.id, w.start_at)
 INSERT INTO metering_meteringexception AS e (cluster_id, window_id, window_start, kind, subject,
@@ -133,10 +137,11 @@ def record_failure(
         details={"reason": error.reason},
     )
     release = _Release(WindowState.OPEN, finding, error=text, sight=None)
+    if error.reason not in AWAY_REASONS or claimed.hour.is_watched:
+        return _release(claimed, release=release, at=at)
     with transaction.atomic():
         state = _release(claimed, release=release, at=at)
-        if error.reason in AWAY_REASONS:
-            _put_off_others(claimed, finding=finding, at=at)
+        _put_off_due(claimed, finding=finding, at=at)
     return state
 
 
@@ -357,20 +362,24 @@ def _release(claimed: ClaimedWindow, *, release: _Release, at: datetime) -> Wind
     return release.state
 
 
-def _put_off_others(claimed: ClaimedWindow, *, finding: Finding, at: datetime) -> None:
-    """Let all due hours of a cluster wait, with an exception, as long as one whose source is away.
+def _put_off_due(claimed: ClaimedWindow, *, finding: Finding, at: datetime) -> None:
+    """Let all due hours of a cluster wait, with an exception, while its source is away.
 
     Each would cost a whole attempt, and a backlog of them would keep other clusters waiting.
     """
     with connection.cursor() as cursor:
+        cursor.execute(_COUNT_ON, {"cluster_id": claimed.cluster_id, "window_id": claimed.id})
+        (failures,) = cursor.fetchone()
+        wait = backoff_seconds(failures=failures, seed=str(claimed.cluster_id))
         cursor.execute(
             _PUT_OFF,
             {
                 "cluster_id": claimed.cluster_id,
+                "until": at + timedelta(seconds=wait),
                 "kind": finding.kind.value,
                 "summary": finding.summary,
                 "remedy": REMEDIES[finding.kind],
-                "reason": finding.details["reason"],
+                "reason": str(finding.details["reason"]),
                 "at": at,
             },
         )

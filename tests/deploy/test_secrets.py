@@ -1,5 +1,6 @@
 """Secrets as files: made once, read by the service, and quoted by the database."""
 
+import os
 import shutil
 import stat
 import subprocess
@@ -69,15 +70,15 @@ def test_two_deployments_share_no_secret(secrets: Path, tmp_path: Path) -> None:
 def test_the_service_reads_them_all(secrets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Nobody can make up an account of a mail server; mail is off until there is one.
     names = [name for name in SECRET_NAMES if name != "EMAIL_URL"]
-    for name in names:
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.setenv(f"{name}_FILE", str(secrets / name.lower()))
+    files = {f"{name}_FILE": str(secrets / name.lower()) for name in names}
+    others = {name: value for name, value in os.environ.items() if name not in names}
+    # What is read goes into the environment, which the test must leave as it was.
+    monkeypatch.setattr(os, "environ", {**others, **files})
 
     environment = Environment.read()
 
     for name in names:
         assert str(getattr(environment, name)) == contents(secrets)[name.lower()]
-        monkeypatch.delenv(name)
 
 
 def test_a_secret_file_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

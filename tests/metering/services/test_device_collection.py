@@ -306,7 +306,8 @@ def test_an_hour_that_a_worker_of_an_older_version_sealed_gets_its_device_figure
     sealed = MeteringWindow.objects.create(
         cluster=cluster, start_at=HOUR + timedelta(hours=1), **older
     )
-    MeteringWindow.objects.create(cluster=cluster, start_at=HOUR - timedelta(days=4), **older)
+    before = {**older, "sealed_at": AT - timedelta(days=4)}
+    MeteringWindow.objects.create(cluster=cluster, start_at=HOUR - timedelta(hours=1), **before)
     assert collect_due_devices(worker=worker, at=AT) == DeviceSweep()
 
     assert make_missing_due(at=AT) == 1

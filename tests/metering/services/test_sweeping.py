@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 
 import pytest
 from django.db import OperationalError, connection
-from django.db.models import Sum
 
 from metering.domain.policy import DEFAULT_POLICY
 from metering.models import (
@@ -75,18 +74,23 @@ class SilentSource(ReplayedSource):
 
     Attributes:
         now: The simulated time.
+        silent_at: The one hour it does not answer about; all when it is None.
+        tried: Attempts without an answer.
         timeout_seconds: For how long an answer is waited for.
     """
 
     now: datetime = HOUR
     timeout_seconds: int = 45
+    silent_at: datetime | None = None
+    tried: int = 0
     answered: list[tuple[datetime, datetime]] = field(default_factory=list)
 
     def observe(
         self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
     ) -> Observation:
         """Wait in vain, or answer at once; see protocols.UsageSource."""
-        if target.slug == "silent":
+        if target.slug == "silent" and self.silent_at in (None, start_at):
+            self.tried += 1
             self.now += timedelta(seconds=self.timeout_seconds)
             raise SourceUnavailableError("Prometheus did not answer in time.", reason="timeout")
         self.answered.append((start_at, self.now))
@@ -216,9 +220,23 @@ def test_a_silent_cluster_with_a_backlog_keeps_no_hour_of_another_waiting() -> N
     left = MeteringException.objects.filter(state="open", kind="source_unavailable")
     assert set(left.values_list("window__cluster__slug", flat=True)) == {"silent"}
     assert left.count() == MeteringWindow.objects.filter(cluster__slug="silent").count()
-    # After pauses of 15 minutes, and when an hour comes due.
-    silent = MeteringWindow.objects.filter(cluster__slug="silent")
-    assert silent.aggregate(Sum("failures"))["failures__sum"] <= 12 * 4 + 12 + 6
+    # After pauses of some 15 minutes, and once when an hour comes due.
+    assert source.tried <= 12 * 4 + 12 + 6
+
+
+def test_an_hour_that_always_takes_too_long_keeps_none_of_its_cluster_waiting() -> None:
+    make_cluster("silent", metered_from=HOUR - timedelta(hours=5))
+    source = SilentSource(now=DUE, silent_at=HOUR - timedelta(hours=5))
+    metering = Worker(name="w", source=source, actor=ACTOR)
+    open_due_windows(at=DUE)
+
+    while source.now < DUE + timedelta(hours=1):
+        if meter_next(worker=metering, at=source.now) is None:
+            source.now += timedelta(seconds=15)
+
+    states = MeteringWindow.objects.order_by("start_at").values_list("state", flat=True)
+    assert list(states) == ["open", *["sealed"] * 5]
+    assert source.tried >= 3
 
 
 def test_windows_that_are_quarantined_keep_none_behind_them_waiting() -> None:
