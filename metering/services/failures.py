@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -350,8 +351,9 @@ def _release(claimed: ClaimedWindow, *, release: _Release, at: datetime) -> Wind
                     "shown": json.dumps(release.shown),
                 },
             )
+        # What calls this may commit only later, with more.
+        transaction.on_commit(partial(crashpoint, "fail.after_commit"))
         crashpoint("fail.before_commit")
-    crashpoint("fail.after_commit")
     logger.warning(
         "metering.window.retried",
         window_id=claimed.id,

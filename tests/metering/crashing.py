@@ -43,7 +43,7 @@ def set_the_stage() -> None:
 
 
 def meter() -> None:
-    """Meter two hours: first the source is away, a while later it answers."""
+    """Meter two hours: twice the source is away, a while later it answers."""
     second = HOUR + timedelta(hours=1)
     metering = worker(
         observation(
@@ -62,6 +62,7 @@ def meter() -> None:
     due = moment(2 * 3600 + LATER)
     with source_down(metering):
         meter_due(worker=metering, at=due)
+        meter_due(worker=metering, at=due + timedelta(minutes=30))
     meter_due(worker=metering, at=due + timedelta(hours=1, minutes=-1))
 
 

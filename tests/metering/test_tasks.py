@@ -76,7 +76,7 @@ def test_a_tick_opens_what_is_due_and_wakes_one_kind_of_work(
 @pytest.mark.parametrize(
     ("broken", "event"),
     [
-        ("SELECT c.id, hour", "metering.open.failed"),
+        ("behind AS MATERIALIZED", "metering.open.failed"),
         ("JOIN jsonb_to_recordset", "metering.waiting.failed"),
     ],
 )
