@@ -10,7 +10,7 @@ BENCH ?=
 CONTRACT ?= tests/contract/kubernetes tests/contract/quota_enforcer tests/contract/workload_evictor
 TEST ?= tests
 TEST_FLAGS ?=
-TEST_PROCESSES ?= 2
+TEST_PROCESSES ?= 3
 REQUIREMENTS := build base embedded development
 
 export PATH := $(CURDIR)/.tools/prometheus:$(PATH)
