@@ -33,12 +33,13 @@ from bench.harness import (
 HELD_RATE: Final = 300
 HELD_SECONDS: Final = scaled(20)
 STEP_SECONDS: Final = scaled(8)
-STEPS: Final = (200, 300, 400, 500, 600, 700, 800, 900, 1_000, 1_200, 1_500, 2_000, 2_500, 3_000)
+RATES: Final = (200, 300, 400, 500, 600, 700, 800, 900, 1_000, 1_200, 1_500, 2_000, 2_500, 3_000)
+STEPS: Final = RATES[: scaled(len(RATES), least=2)]
 QUICK_MILLISECONDS: Final = 25
 HELD_TO_BARE_MAX: Final = {50: 5, 99: 6}
 RATIO_MIN: Final = "0.6"
 ONE_ROW_RATIO_MIN: Final = "1.1"
-ROUNDS: Final = 8
+ROUNDS: Final = scaled(8, least=2)
 ROUND_QUESTIONS: Final = scaled(4_000)
 WARM_QUESTIONS: Final = 500
 ORGANIZATIONS: Final = 50

@@ -135,7 +135,7 @@ def test_what_waited_for_three_minutes_is_metered_and_not_thrown_away(site: Site
 
 
 def test_a_starved_worker_meters_at_its_rate_and_its_queue_does_not_grow(site: Site) -> None:
-    due_hours(8)
+    due_hours(4)
     site.worker(WINDOW_SECONDS="0.2")
     for name in ("beat-1", "beat-2"):
         site.beat(name)
@@ -162,7 +162,7 @@ def test_live_use_runs_while_metering_is_saturated(site: Site) -> None:
     bind(cluster, "llm", cast.llm)
     with transaction.atomic():
         open_counter(limit=make_limit(cast.acme), at=datetime.now(UTC))
-    site.worker(processes=2, WINDOW_SECONDS="20")
+    site.worker(processes=2, WINDOW_SECONDS="8")
     site.short_worker()
     site.beat()
     until(lambda: MeteringWindow.objects.filter(state="collecting").count() == 2)
@@ -204,7 +204,7 @@ def test_live_use_runs_beside_a_cluster_that_accepts_connections_and_never_answe
 def test_two_sets_of_workers_and_beats_do_everything_once(site: Site) -> None:
     cast = make_cast()
     for slug in (CLUSTER, "ampere"):
-        cluster = due_hours(12, slug=slug)
+        cluster = due_hours(6, slug=slug)
         for namespace in namespaces_of(slug):
             bind(cluster, namespace.name, cast.llm)
     for number in (1, 2):
