@@ -34,10 +34,10 @@ STEPS: Final = scaled(100_000)
 RATE_QUESTIONS: Final = scaled(2_000)
 """Of each process; warm after a hundred."""
 UPDATE_RATIO_MIN: Final = {
-    ("admissions", "hot"): "0.1",
-    ("batches", "hot"): "0.1",
-    ("admissions", "fifty"): "0.1",
-    ("batches", "fifty"): "0.1",
+    ("admissions", "hot"): "0.08",
+    ("batches", "hot"): "0.3",
+    ("admissions", "fifty"): "0.12",
+    ("batches", "fifty"): "0.31",
 }
 """One admission reads three counters, writes two tables and answers JSON; the UPDATE is one."""
 SWEEP_EVERY_SECONDS: Final = 1

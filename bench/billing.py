@@ -20,8 +20,8 @@ HOURS = 744
 PODS = scaled(200)
 AT = MONTH_START + timedelta(hours=HOURS + 1)
 BATCH = 50
-ACCRUAL_TO_SUM_MAX = 30
-INVOICE_TO_SUM_MAX = 10
+ACCRUAL_TO_SUM_MAX = 11
+INVOICE_TO_SUM_MAX = "3.8"
 
 # Sealed hours are frozen, so the records come first and the seal after them.
 _WINDOWS = """

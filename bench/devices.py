@@ -35,7 +35,7 @@ POD_HOURS: Final = 2
 """Each GPU serves three pods one after another, so 1,200 pods for at most 1,000 tenants."""
 TENANTS: Final = (50, 1_000)
 RATIO_MAX: Final = "1.3"
-TO_PROMETHEUS_MAX: Final = 6
+TO_PROMETHEUS_MAX: Final = "3.4"
 EDGE_SECONDS: Final = 900
 
 METRICS: Final = {

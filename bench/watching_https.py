@@ -43,8 +43,8 @@ EVENTS = scaled(20_000)
 OFFERED_PER_SECOND = 2_000
 """How fast the API writes at most: it forgets the oldest of 10,000 events, as a real one would."""
 TOKEN = "bench"  # noqa: S105 - Of a server that lives for a minute.
-LIST_TO_READING_MAX = 4
-EVENT_TO_READING_MAX = 6
+LIST_TO_READING_MAX = "3.4"
+EVENT_TO_READING_MAX = 12
 JSON = dict[str, Any]
 
 
