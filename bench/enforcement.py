@@ -68,7 +68,7 @@ def run() -> Iterator[Figure]:
         server.start()
         valkey = EmbeddedValkey(folder / "valkey")
         valkey.start()
-        os.environ["QUOTA_ENFORCER"] = "kubernetes"
+        os.environ |= {"QUOTA_ENFORCER": "kubernetes", "CLUSTER_SECRETS_DIR": name}
         try:
             with ledger_database():
                 os.environ["REDIS_URL"] = valkey.url()
@@ -98,7 +98,7 @@ def _measure(kubeconfig: Path, folder: Path) -> Iterator[Figure]:
     assert applied.count() == NAMESPACES
     yield measurement("enforcement.all_namespaces", watch.seconds, "s")
     enforcer = quota_enforcer(settings.QUOTA_ENFORCER)
-    endpoint = EnforcementEndpoint("hopper", "", f"kubeconfig:{kubeconfig}")
+    endpoint = EnforcementEndpoint("hopper", "", f"kubeconfig:{kubeconfig.name}")
     bare = _apply_bare(enforcer, endpoint)
     yield measurement("enforcement.bare_apply", bare, "s")
     yield ratio(
@@ -150,7 +150,7 @@ def _make_tenants(kubeconfig: Path) -> "list[Project]":
     cluster = Cluster.objects.create(
         slug="hopper",
         name="Hopper",
-        credential_reference=f"kubeconfig:{kubeconfig}",
+        credential_reference=f"kubeconfig:{kubeconfig.name}",
         offered_resources=[RESOURCE],
         metered_from=at,
         created_at=at,

@@ -4,6 +4,7 @@ The API runs in a process of its own, as it does in life; its time is part of th
 """
 
 import multiprocessing
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -55,6 +56,7 @@ def run() -> Iterator[Figure]:
         ours, theirs = fork.Pipe()
         server = fork.Process(target=_serve, args=(Path(name), theirs))
         server.start()
+        os.environ["CLUSTER_SECRETS_DIR"] = name
         try:
             with ledger_database():
                 yield from _measure(Path(ours.recv()), ours)
@@ -70,7 +72,7 @@ def _measure(kubeconfig: Path, api: Connection) -> Iterator[Figure]:
     from tenants.domain.actors import system_actor  # noqa: PLC0415
 
     watch = KubernetesClusterWatch()
-    target = WatchTarget("hopper", credential_reference=f"kubeconfig:{kubeconfig}")
+    target = WatchTarget("hopper", credential_reference=f"kubeconfig:{kubeconfig.name}")
     lease = lead()
     list_nodes(lease)
     with measured() as read:

@@ -107,6 +107,8 @@ class Environment(BaseSettings):
     """Hosts whose webhooks may be told over http."""
     WEBHOOK_CA_FILE: str = ""
     """Certificates to trust for webhooks, beside the system's."""
+    CLUSTER_SECRETS_DIR: Path = Path("/run/clusters")
+    """Where the files are that clusters' references name; nothing outside is read for them."""
     WINDOW_LATENESS_SECONDS: int = Field(default=900, ge=60, le=86_400)
     """How long after its end a window is first collected; also the grace before an invoice."""
     HOLE_SECONDS_MAX: int = Field(default=180, ge=0, le=600)
@@ -164,6 +166,13 @@ class Environment(BaseSettings):
     def _split_seconds(cls, value: object) -> object:
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("CLUSTER_SECRETS_DIR")
+    @classmethod
+    def _refuse_all_files(cls, value: Path) -> Path:
+        if not value.is_absolute() or value.resolve() == Path("/"):
+            raise ValueError("Name a directory of its own, as an absolute path.")
         return value
 
     @field_validator("RECHECK_SECONDS")

@@ -78,6 +78,7 @@ class Stage:
         self.stack.environment |= _usage_source(world) | _cluster_watch(world)
         # Who tries preemption in the sandbox does not want to wait five minutes for it.
         self.stack.environment |= {"PREEMPTION_GRACE_SECONDS": "10"}
+        self.stack.environment |= {"CLUSTER_SECRETS_DIR": str(self.folder)}
         if self._programs is not None:
             self._history = self.stack.begin_command(
                 "demo_step", "history", f"--programs={self._programs}"
@@ -162,7 +163,7 @@ class Stage:
         return Endpoints(
             prometheus_url=url,
             kubernetes_url=f"https://127.0.0.1:{self._ports[slug]}",
-            credential_reference=f"kubeconfig:{self.folder / f'kubeconfig-{slug}'}",
+            credential_reference=f"kubeconfig:kubeconfig-{slug}",
         )
 
     def _begin_simulator(self) -> None:

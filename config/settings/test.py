@@ -1,5 +1,7 @@
 """Settings of the tests; tests/conftest.py points the database at the server it starts."""
 
+import tempfile
+
 from config.env import Environment
 from config.settings.base import *  # noqa: F403 - Django's own idiom for layered settings.
 from config.settings.base import settings_from
@@ -12,6 +14,7 @@ ENV = Environment.read(
     REDIS_URL="redis://127.0.0.1:1/0",
     ALLOWED_HOSTS="testserver,127.0.0.1,localhost",
     LOG_FORMAT="console",
+    CLUSTER_SECRETS_DIR=tempfile.gettempdir(),
     LOG_LEVEL="WARNING",
     USAGE_SOURCE="simulated",
     CLUSTER_WATCH="simulated",

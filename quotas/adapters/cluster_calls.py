@@ -16,7 +16,7 @@ import urllib3
 from kubernetes import client
 
 from quotas.protocols import EnforcementEndpoint, QuotaConflictError
-from tenants.adapters.kubernetes_credentials import configuration_of
+from tenants.adapters.kubernetes_credentials import configuration_of, guarded_client
 from tenants.domain.errors import SourceUnavailableError
 
 FIELD_MANAGER: Final = "gpu-ledger"
@@ -133,7 +133,7 @@ class ClusterCalls:
                     reference=endpoint.credential_reference,
                 )
                 configuration.connection_pool_maxsize = CONNECTIONS_MAX
-                self._clients[endpoint] = client.ApiClient(configuration)
+                self._clients[endpoint] = guarded_client(configuration)
             return self._clients[endpoint]
 
     def _forget(self, endpoint: EnforcementEndpoint) -> None:

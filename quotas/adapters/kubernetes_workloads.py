@@ -22,7 +22,7 @@ from quotas.protocols.workloads import (
     JobOfPod,
     WorkloadReference,
 )
-from tenants.adapters.kubernetes_credentials import configuration_of
+from tenants.adapters.kubernetes_credentials import configuration_of, guarded_client
 from tenants.domain.errors import SourceUnavailableError
 
 TIMEOUT_SECONDS: Final = (5, 10)
@@ -256,7 +256,7 @@ class KubernetesWorkloadEvictor:
                 )
                 # What is asked again is decided by the plan, which keeps count of it.
                 configuration.retries = urllib3.Retry(0)
-                self._clients[endpoint] = client.ApiClient(configuration)
+                self._clients[endpoint] = guarded_client(configuration)
             return self._clients[endpoint]
 
 

@@ -1,31 +1,49 @@
-"""Kubernetes credentials: found where a cluster's reference says, never kept by us.
+"""Kubernetes credentials: read where a cluster's reference says, never kept by us.
 
 A `credential_reference` is one of:
 
 - `kubeconfig:<path>`: a kubeconfig file, with its current context;
-- `env:<NAME>`: a bearer token in the variable NAME for the cluster's `kubernetes_url`; the variable
-  `<NAME>_CA_FILE` may name the file of the certificate authority;
+- `env:CLUSTER_SECRET_<NAME>`: a bearer token in a variable, for the cluster's `kubernetes_url`; the
+  variable `CLUSTER_SECRET_<NAME>_CA_FILE` may name the file of the certificate authority;
 - `file:<path>`: a bearer token in a file, for the cluster's `kubernetes_url`; a `ca.crt` beside it
   is the certificate authority, as a mounted service account secret has it;
 - `in-cluster`: the service account of the pod the service runs in.
 
-Everything is read anew at each call, so a token that was rotated is found by asking again.
+Paths are relative to CLUSTER_SECRETS_DIR and end below it. Everything is read anew at each call, so
+the next call uses a token that was rotated.
 """
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import yaml
 from kubernetes import client, config
+from kubernetes.client.rest import RESTClientObject
 from kubernetes.config.config_exception import ConfigException
 
+from tenants.adapters.cluster_secrets import (
+    SecretForbiddenError,
+    read_secret,
+    secret_path,
+    secret_variable,
+)
+from tenants.adapters.guarded_connections import forbidden_networks, guard_connections
 from tenants.domain.errors import SourceUnavailableError
+from tenants.domain.secret_references import IN_CLUSTER
 
 KUBECONFIG: Final = "kubeconfig:"
 ENVIRONMENT: Final = "env:"
 FILE: Final = "file:"
-IN_CLUSTER: Final = "in-cluster"
 AUTHORITY_NAME: Final = "ca.crt"
+_RUNS_PROGRAMS: Final = frozenset({"exec", "auth-provider"})
+_NAMES_FILES: Final = (
+    "certificate-authority",
+    "client-certificate",
+    "client-key",
+    "tokenFile",
+)
+_FORBIDDEN: Final = forbidden_networks()
 
 
 def configuration_of(*, slug: str, url: str, reference: str) -> client.Configuration:
@@ -37,14 +55,22 @@ def configuration_of(*, slug: str, url: str, reference: str) -> client.Configura
         reference: See the top of this module.
 
     Raises:
-        SourceUnavailableError: The reference is of no known kind, or what it names is not there.
+        SourceUnavailableError: `credentials_missing` when the reference is of no known kind or what
+            it names is not there, `credentials_forbidden` when it leads elsewhere.
     """
     configuration = client.Configuration()
     # Callers try again with a growing wait; a second layer would only hide it.
     configuration.retries = False
+    # The guard reads the address of the peer, which must not be a proxy's.
+    configuration.proxy = None
     try:
         _fill(configuration, reference, url=url)
-    except (ConfigException, OSError, UnicodeDecodeError) as error:
+    except SecretForbiddenError as error:
+        raise SourceUnavailableError(
+            f"The credentials of cluster {slug} are not used: {error}",
+            reason="credentials_forbidden",
+        ) from error
+    except (ConfigException, OSError, ValueError) as error:
         raise SourceUnavailableError(
             f"The credentials of cluster {slug} cannot be read: {error}",
             reason="credentials_missing",
@@ -52,26 +78,74 @@ def configuration_of(*, slug: str, url: str, reference: str) -> client.Configura
     return configuration
 
 
+def guarded_rest(configuration: client.Configuration) -> RESTClientObject:
+    """Return the client's transport, over connections that reach no forbidden address."""
+    rest = RESTClientObject(configuration)
+    guard_connections(rest.pool_manager, _FORBIDDEN)
+    return rest
+
+
+def guarded_client(configuration: client.Configuration) -> client.ApiClient:
+    """Return a client over connections that reach no forbidden address."""
+    made = client.ApiClient(configuration)
+    made.rest_client = guarded_rest(configuration)
+    return made
+
+
 def _fill(configuration: client.Configuration, reference: str, *, url: str) -> None:
     if reference.startswith(KUBECONFIG):
-        path = reference.removeprefix(KUBECONFIG)
-        config.load_kube_config(  # type: ignore[no-untyped-call]
-            config_file=path, client_configuration=configuration
-        )
+        _fill_from_kubeconfig(configuration, reference.removeprefix(KUBECONFIG))
     elif reference.startswith(ENVIRONMENT):
         _fill_from_environment(configuration, reference.removeprefix(ENVIRONMENT), url=url)
     elif reference.startswith(FILE):
-        _fill_from_file(configuration, Path(reference.removeprefix(FILE)), url=url)
+        _fill_from_file(configuration, reference.removeprefix(FILE), url=url)
     elif reference == IN_CLUSTER:
         config.load_incluster_config(  # type: ignore[no-untyped-call]
             client_configuration=configuration
         )
     else:
-        raise ConfigException("use kubeconfig:<path>, env:<NAME>, file:<path> or in-cluster")
+        raise ConfigException(
+            f"use kubeconfig:<path>, env:<NAME>, file:<path> or {IN_CLUSTER}, not another kind"
+        )
+
+
+def _fill_from_kubeconfig(configuration: client.Configuration, name: str) -> None:
+    path = secret_path(name)
+    try:
+        content = yaml.safe_load(read_secret(path))
+    except yaml.YAMLError:
+        # The error's own text would repeat what is in the file.
+        raise ConfigException("the kubeconfig is not YAML") from None
+    if not isinstance(content, dict):
+        raise ConfigException("the kubeconfig is not a map")
+    for entries, key in (("users", "user"), ("clusters", "cluster")):
+        for entry in content.get(entries) or []:
+            _bind_files(entry.get(key) or {}, below=path.parent)
+    config.load_kube_config_from_dict(  # type: ignore[no-untyped-call]
+        content, client_configuration=configuration, persist_config=False
+    )
+
+
+def _bind_files(entry: dict[str, Any], *, below: Path) -> None:
+    """Refuse programs and proxies, and let files be those that were checked.
+
+    Raises:
+        SecretForbiddenError: An entry runs a program, goes through a proxy or names a file outside.
+    """
+    if refused := sorted(_RUNS_PROGRAMS & entry.keys()):
+        raise SecretForbiddenError(
+            f"the kubeconfig has {' and '.join(refused)}, which run programs or ask elsewhere. "
+            "Put a token or a client certificate into it."
+        )
+    if "proxy-url" in entry:
+        raise SecretForbiddenError("the kubeconfig has proxy-url. Remove it.")
+    for name in _NAMES_FILES:
+        if entry.get(name):
+            entry[name] = str(secret_path(str(entry[name]), below=below))
 
 
 def _fill_from_environment(configuration: client.Configuration, name: str, *, url: str) -> None:
-    token = os.environ.get(name, "").strip()
+    token = secret_variable(name)
     if not token or not url:
         raise ConfigException(f"set the variable {name} and the cluster's kubernetes_url")
     _fill_token(configuration, token, url=url)
@@ -80,8 +154,9 @@ def _fill_from_environment(configuration: client.Configuration, name: str, *, ur
         configuration.ssl_ca_cert = authority
 
 
-def _fill_from_file(configuration: client.Configuration, path: Path, *, url: str) -> None:
-    token = path.read_text(encoding="utf-8").strip()
+def _fill_from_file(configuration: client.Configuration, name: str, *, url: str) -> None:
+    path = secret_path(name)
+    token = read_secret(path).decode().strip()
     if not token or not url:
         raise ConfigException(f"put a token into {path} and set the cluster's kubernetes_url")
     _fill_token(configuration, token, url=url)

@@ -7,6 +7,7 @@ from typing import Final
 
 from tenants.domain.errors import FieldProblem
 from tenants.domain.hours import is_whole_hour
+from tenants.domain.secret_references import IN_CLUSTER
 
 ALIASES_MAX: Final = 16
 """More names for one thing than any exporter has had; keeps queries short."""
@@ -15,7 +16,6 @@ CONTROLLERS_MAX: Final = 100
 CONTROLLER_LENGTH_MAX: Final = 253
 _SERIES_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _RESOURCE = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-_SECRET_PLACE = re.compile(r"(basic-)?(env:[A-Za-z_][A-Za-z0-9_]*|file:/[!-~]+)", re.ASCII)
 _SCOPE = re.compile(r"[A-Za-z0-9!_.*'()|-]{1,256}", re.ASCII)
 _POD_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?")
 
@@ -89,14 +89,6 @@ def selector_problems(label: str, value: str) -> tuple[FieldProblem, ...]:
     return (FieldProblem(missing, "half_a_selector", "Give both label and value, or neither."),)
 
 
-def prometheus_credential_problems(reference: str) -> tuple[FieldProblem, ...]:
-    """Return the problem of a reference that names no place of a secret, or is the secret."""
-    if not reference or _SECRET_PLACE.fullmatch(reference):
-        return ()
-    message = "Use env:<NAME>, file:<path>, basic-env:<NAME> or basic-file:<path>."
-    return (FieldProblem("prometheus_credential_reference", "not_a_reference", message),)
-
-
 def scope_problems(scope: str) -> tuple[FieldProblem, ...]:
     """Return the problem of a tenant of Mimir or Thanos that cannot stand in a header."""
     if not scope or _SCOPE.fullmatch(scope):
@@ -129,7 +121,7 @@ def watch_problems(
     A kubeconfig and the service account of the pod we run in know the address themselves.
     """
     knows_address = credential_reference.startswith("kubeconfig:")
-    if not is_watched or kubernetes_url or knows_address or credential_reference == "in-cluster":
+    if not is_watched or kubernetes_url or knows_address or credential_reference == IN_CLUSTER:
         return ()
     message = (
         "To watch a cluster give its kubernetes_url, or a credential_reference that knows it:"

@@ -13,7 +13,6 @@ from tenants.domain.cluster_facts import (
     alias_problems,
     later_problems,
     metered_problems,
-    prometheus_credential_problems,
     resource_problems,
     scope_problems,
     selector_problems,
@@ -23,6 +22,7 @@ from tenants.domain.cluster_facts import (
 )
 from tenants.domain.errors import FieldProblem
 from tenants.domain.refusals import OpenBindingsError, SlugTakenError
+from tenants.domain.secret_references import reference_problems
 from tenants.models import Cluster, NamespaceBinding
 from tenants.models.cluster import AdmissionMode, FailurePolicy, QuotaTarget
 from tenants.models.organization import LifecycleState
@@ -53,6 +53,10 @@ EDITABLE: Final = (
     "metered_from",
     "metered_until",
 )
+REFERENCE_OF: Final = {
+    "kubernetes_url": "credential_reference",
+    "prometheus_url": "prometheus_credential_reference",
+}
 SLUG_KEY: Final = "tenants_cluster_slug_key"
 
 
@@ -165,6 +169,8 @@ def update_cluster(
     them. From `metered_until` on no hour is opened, and what is not sealed there is waived; without
     it, metering goes on after its newest hour.
 
+    A credential is for one address: a new URL drops the reference, unless the same change names it.
+
     Args:
         cluster: Which one.
         changes: New values by field, of `EDITABLE`.
@@ -181,6 +187,7 @@ def update_cluster(
         raise ValueError("A field is not editable.")
     (row,) = lock_rows(Cluster.objects.filter(pk=cluster.pk))
     require_version(row=row, expected_version=expected_version, actor=actor)
+    changes = {**_dropped_references(row, changes), **changes}
     future = Cluster(**{name: changes.get(name, getattr(row, name)) for name in EDITABLE})
     return change_row(
         row=row,
@@ -224,12 +231,24 @@ def close_cluster(
     )
 
 
+def _dropped_references(row: Cluster, changes: Mapping[str, Any]) -> dict[str, str]:
+    """Return empty references for the URLs that change, as the audit entry will show them."""
+    return {
+        reference: ""
+        for url, reference in REFERENCE_OF.items()
+        if url in changes and changes[url] != getattr(row, url)
+    }
+
+
 def _problems(cluster: Cluster) -> tuple[FieldProblem, ...]:
     return (
         *metered_problems(cluster.metered_from, cluster.metered_until),
         *url_problems("kubernetes_url", cluster.kubernetes_url, schemes=("https",)),
         *url_problems("prometheus_url", cluster.prometheus_url, schemes=("http", "https")),
-        *prometheus_credential_problems(cluster.prometheus_credential_reference),
+        *reference_problems(
+            "prometheus_credential_reference", cluster.prometheus_credential_reference
+        ),
+        *reference_problems("credential_reference", cluster.credential_reference),
         *scope_problems(cluster.prometheus_scope_org_id),
         *selector_problems(cluster.selector_label, cluster.selector_value),
         *user_label_problems(cluster.user_label),

@@ -116,7 +116,7 @@ def _seed(scenario: Scenario) -> None:
     nowhere = Endpoints(
         prometheus_url="http://127.0.0.1:9/",
         kubernetes_url="https://127.0.0.1:9/",
-        credential_reference="kubeconfig:/nowhere",
+        credential_reference="kubeconfig:nowhere",
     )
     seed(
         scenario,

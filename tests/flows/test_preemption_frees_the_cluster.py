@@ -23,6 +23,7 @@ from tests.contract.kubernetes.conftest import bind as place
 from tests.contract.kubernetes.conftest import set_phase, wait_for
 from tests.quotas.builders import make_limit
 from tests.quotas.preempting import admit, let_go
+from tests.references import reference_to
 
 _KEYS = count()
 PLANS = "/api/v1/preemption-plans/"
@@ -125,7 +126,7 @@ def test_a_lowered_limit_becomes_true_gently(
     kubeconfig: str,
     core: Any,  # noqa: ANN401 - Untyped client.
 ) -> None:
-    hopper = make_cluster("hopper", credential_reference=f"kubeconfig:{kubeconfig}")
+    hopper = make_cluster("hopper", credential_reference=reference_to(kubeconfig))
     bind(hopper, "llm", cast.llm)
     make_limit(cast.acme, cast.llm, units=3)
     tick(AT)

@@ -13,6 +13,7 @@ from metering.adapters.simulated_cluster.kubernetes_api import KubernetesAPI
 from quotas.tasks import tick
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast, make_cast
+from tests.references import reference_to
 
 REQUESTS = "/api/v1/quota-requests/"
 GPU, MIG = "requests.nvidia.com/gpu", "requests.nvidia.com/mig-1g.10gb"
@@ -55,7 +56,7 @@ def test_a_granted_request_is_true_in_the_cluster(
     kubeconfig: str,
     cluster_api: Any,  # noqa: ANN401 - Untyped client.
 ) -> None:
-    hopper = make_cluster("hopper", credential_reference=f"kubeconfig:{kubeconfig}")
+    hopper = make_cluster("hopper", credential_reference=reference_to(kubeconfig))
     bind(hopper, "llm", cast.llm)
 
     asked = signed_in(cast.bob).post(

@@ -7,13 +7,12 @@ from types import TracebackType
 from typing import Final, Self
 
 import urllib3
-from kubernetes.client.rest import RESTClientObject
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse
 
 from metering.protocols.watch import WatchExpiredError, WatchTarget
-from tenants.adapters.kubernetes_credentials import configuration_of
+from tenants.adapters.kubernetes_credentials import configuration_of, guarded_rest
 from tenants.domain.errors import SourceUnavailableError
 
 CONNECT_SECONDS_MAX: Final = 5
@@ -55,7 +54,7 @@ class ApiSession:
         self._slug = target.slug
         self._host = str(configuration.host).rstrip("/")
         self._read_seconds = read_seconds
-        self._pools = RESTClientObject(configuration).pool_manager
+        self._pools = guarded_rest(configuration).pool_manager
         # Compressing costs both sides time, and a cap on bytes would not bound what they unpack to.
         self._headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         token = configuration.get_api_key_with_prefix("BearerToken", alias="authorization")

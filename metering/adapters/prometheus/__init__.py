@@ -1,7 +1,7 @@
 """Prometheus as a source of usage: kube-state-metrics for who held what, DCGM for how busy it was.
 
 `source` asks at most four queries a window (`queries`) through a session that believes nothing by
-itself (`session`, `guard`), and reads the answers (`samples`) into what metering knows: the clock
+itself (`session`), and reads the answers (`samples`) into what metering knows: the clock
 (`clock`), pods (`pods`), nodes (`nodes`) and devices (`devices`, `energy`).
 """
 

@@ -1,31 +1,31 @@
-"""Credentials for a Prometheus: found where a cluster's reference says, never kept by us.
+"""Credentials for a Prometheus: read where a cluster's reference says, never kept by us.
 
 A `prometheus_credential_reference` is one of:
 
-- `env:<NAME>` or `file:<path>`: a bearer token in a variable or in a file;
-- `basic-env:<NAME>` or `basic-file:<path>`: `user:password`, likewise.
+- `env:CLUSTER_SECRET_<NAME>` or `file:<path>`: a bearer token in a variable or in a file below
+  CLUSTER_SECRETS_DIR;
+- `basic-env:CLUSTER_SECRET_<NAME>` or `basic-file:<path>`: `user:password`, likewise.
 
 Everything is read anew for each window, so a token that was rotated is found by asking again. What
 was read goes into a header of the request and nowhere else: no message, log or evidence holds it.
 """
 
-import os
 import re
 from base64 import b64encode
-from pathlib import Path
 from typing import Final
 
 from metering.protocols import ClusterTarget
+from tenants.adapters.cluster_secrets import (
+    SecretForbiddenError,
+    read_secret,
+    secret_path,
+    secret_variable,
+)
 from tenants.domain.errors import SourceUnavailableError
 
 SCOPE_HEADER: Final = "X-Scope-OrgID"
 """Tells Mimir, Cortex and Thanos' receivers which tenant's series are asked for."""
 BASIC: Final = "basic-"
-SECRET_BYTES_MAX: Final = 16 * 1024
-OWN_SECRETS: Final = frozenset(
-    {"SECRET_KEY", "API_TOKEN_PEPPER", "DATABASE_URL", "DATABASE_OWNER_URL", "REDIS_URL"}
-)
-"""Variables of this service itself: naming one would hand it to whoever answers there."""
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 _SCOPE: Final = re.compile(r"[A-Za-z0-9!_.*'()|-]{1,256}", re.ASCII)
 """Source: Grafana Mimir, "About tenant IDs"; `|` joins several."""
@@ -36,7 +36,8 @@ def request_headers(target: ClusterTarget) -> dict[str, str]:
 
     Raises:
         SourceUnavailableError: `credentials_missing` when the reference is of no known kind or
-            what it names is not there, `bad_target` when the tenant cannot stand in a header.
+            what it names is not there, `credentials_forbidden` when it leads elsewhere,
+            `bad_target` when the tenant cannot stand in a header.
     """
     headers = {}
     if target.prometheus_credential_reference:
@@ -62,21 +63,20 @@ def _authorization(reference: str) -> str:
     return f"Basic {b64encode(secret.encode()).decode()}"
 
 
-def _secret(kind: str, place: str) -> str:
-    if kind == "env" and place not in OWN_SECRETS:
-        return os.environ.get(place, "").strip()
-    if kind == "file":
-        return _read(Path(place))
-    raise _missing("Use env:<NAME>, file:<path>, basic-env:<NAME> or basic-file:<path>.")
-
-
-def _read(path: Path) -> str:
+def _secret(kind: str, name: str) -> str:
     try:
-        with path.open("rb") as file:
-            return file.read(SECRET_BYTES_MAX).decode().strip()
+        if kind == "env":
+            return secret_variable(name)
+        if kind == "file":
+            return read_secret(secret_path(name)).decode().strip()
+    except SecretForbiddenError as error:
+        raise SourceUnavailableError(
+            f"The credentials for Prometheus are not used. {error}", reason="credentials_forbidden"
+        ) from error
     except (OSError, ValueError) as error:
         # The error's own words would repeat what was in the file.
         raise _missing(f"Its file cannot be read ({type(error).__name__}).") from None
+    raise _missing("Use env:<NAME>, file:<path>, basic-env:<NAME> or basic-file:<path>.")
 
 
 def _missing(why: str) -> SourceUnavailableError:

@@ -18,12 +18,13 @@ from urllib.parse import urlsplit
 
 import requests
 from prometheus_api_client.prometheus_connect import PrometheusConnect
-from requests.adapters import BaseAdapter
+from requests.adapters import BaseAdapter, HTTPAdapter
 from urllib3 import Retry
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from metering.adapters.prometheus.body import Answer
-from metering.adapters.prometheus.guard import GuardedAdapter, Network
+from tenants.adapters.guarded_addresses import Network
+from tenants.adapters.guarded_connections import guard_connections
 from tenants.domain.errors import SourceUnavailableError
 
 CONNECT_SECONDS_MAX: Final = 5
@@ -132,6 +133,20 @@ class QuerySession(requests.Session):
         received = _received(response, give_up_at=self.give_up_at)
         streamed.payload = {"data": {"result": Answer(received)}}
         return streamed
+
+
+class GuardedAdapter(HTTPAdapter):
+    """requests' transport, with our retries and over guarded connections only."""
+
+    def __init__(self, retry: Retry, networks: Sequence[Network]) -> None:
+        """Keep what is forbidden, then build the pools."""
+        self._networks = tuple(networks)
+        super().__init__(max_retries=retry)
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - As inherited.
+        """Build requests' pool manager, then have it make guarded connections."""
+        super().init_poolmanager(*args, **kwargs)
+        guard_connections(self.poolmanager, self._networks)
 
 
 class Conversation:

@@ -24,7 +24,6 @@ from metering.adapters.prometheus.clock_skew import (
 from metering.adapters.prometheus.completeness import check_counts, check_one_cluster
 from metering.adapters.prometheus.credentials import request_headers
 from metering.adapters.prometheus.device_reading import DEVICE_SCRAPES, read_device_figures
-from metering.adapters.prometheus.guard import forbidden_networks
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.nodes import (
     Hours,
@@ -59,6 +58,7 @@ from metering.adapters.prometheus.session import Conversation, read_retention
 from metering.adapters.prometheus.targets import check_targets, missed_shards
 from metering.domain.catalogue import names_product
 from metering.protocols import ClusterTarget, DeviceFigures, Observation, PodObservation
+from tenants.adapters.guarded_connections import forbidden_networks
 
 SOURCE: Final = "prometheus"
 LEAD_SCRAPES: Final = 4

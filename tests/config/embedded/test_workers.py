@@ -29,6 +29,7 @@ from tenants.selectors.crashes import crashes_by_event
 from tests.builders import bind, make_cluster
 from tests.cast import make_cast
 from tests.quotas.builders import hold, make_limit, write_kubeconfig
+from tests.references import reference_to
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("committed_db")]
 WORKING = "tests.config.embedded.working"
@@ -184,7 +185,7 @@ def test_live_use_runs_beside_a_cluster_that_accepts_connections_and_never_answe
         open_counter(limit=make_limit(cast.acme), at=datetime.now(UTC))
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as silent:
         path = write_kubeconfig(state, f"http://127.0.0.1:{silent.getsockname()[1]}")
-        away = make_cluster("silent", credential_reference=f"kubeconfig:{path}")
+        away = make_cluster("silent", credential_reference=reference_to(path))
         for number in range(300):
             bind(away, f"team-{number}", cast.llm)
         site.short_worker(QUOTA_ENFORCER="kubernetes")

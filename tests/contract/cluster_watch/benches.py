@@ -20,6 +20,7 @@ from metering.protocols.watch import (
     WatchEvent,
     WatchTarget,
 )
+from tests.references import reference_to
 
 MONTH = datetime(2026, 10, 1, tzinfo=UTC)
 START = MONTH + timedelta(days=4, hours=9)
@@ -97,7 +98,7 @@ def kubernetes_bench(folder: Path, scenario: Scenario) -> Iterator[KubernetesBen
     with KubernetesAPI(folder, tokens={"watcher": "watcher"}, bookmark_seconds=0.05) as api:
         kubeconfig = api.kubeconfig(folder / "kubeconfig")
         target = WatchTarget(
-            "hopper", credential_reference=f"kubeconfig:{kubeconfig}", user_label=USER_LABEL
+            "hopper", credential_reference=reference_to(kubeconfig), user_label=USER_LABEL
         )
         yield KubernetesBench(api, target, scenario)
 
@@ -136,3 +137,6 @@ def told(bench: Bench, version: str) -> list[WatchEvent]:
 def _has_moved_on(event: WatchEvent, bench: Bench) -> bool:
     """Whether a bookmark is one of the server's own, not a pod that is none of ours."""
     return isinstance(bench, SimulatedBench) or event.state is None
+
+
+# NOIMPORT

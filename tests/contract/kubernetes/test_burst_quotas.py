@@ -17,6 +17,7 @@ from tests.contract.kubernetes.conftest import (
     wait_for,
 )
 from tests.contract.kubernetes.wire import Wire
+from tests.references import reference_to
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
@@ -41,7 +42,7 @@ def burst_class(wire: Wire) -> Iterator[str]:
 def walled(kubeconfig: str, namespace: str, burst_class: str) -> str:
     """Return a namespace of three nominal GPUs and two for burst, as our enforcer applies it."""
     enforcer = KubernetesQuotaEnforcer(burst_classes=[burst_class])
-    endpoint = EnforcementEndpoint("contract", "", f"kubeconfig:{kubeconfig}")
+    endpoint = EnforcementEndpoint("contract", "", reference_to(kubeconfig))
     live = enforcer.apply(
         endpoint, DesiredQuota(namespace, {GPU_KEY: 3}, 1, burst_hard={GPU_KEY: 2})
     )

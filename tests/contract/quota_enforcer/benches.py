@@ -18,6 +18,7 @@ from quotas.adapters.quota_objects import OBJECT_NAME
 from quotas.adapters.simulated import SimulatedQuotaEnforcer
 from quotas.domain.kueue import cluster_queue_name
 from quotas.protocols import EnforcementEndpoint, LiveQuota, QuotaEnforcer
+from tests.references import reference_to
 
 LABEL = "gpu-ledger.io/contract"
 MERGE_PATCH = "application/merge-patch+json"
@@ -77,7 +78,7 @@ class KubernetesBench:
 
     def __init__(self, kubeconfig: str) -> None:
         self.enforcer: QuotaEnforcer = KubernetesQuotaEnforcer()
-        self.endpoint = EnforcementEndpoint("contract", "", f"kubeconfig:{kubeconfig}")
+        self.endpoint = EnforcementEndpoint("contract", "", reference_to(kubeconfig))
         made = config.new_client_from_config(config_file=kubeconfig)  # type: ignore[no-untyped-call]
         self.api: Any = client.CoreV1Api(made)
         self.namespaces: list[str] = []
@@ -170,3 +171,6 @@ def read_until(bench: Bench, namespace: str, hard: Mapping[str, int]) -> LiveQuo
         if dict(live.hard) == dict(hard) or time.monotonic() > deadline:
             return live
         time.sleep(0.1)
+
+
+# NOIMPORT

@@ -17,6 +17,7 @@ from quotas.protocols.workloads import WorkloadEvictor
 from tests.contract.kubernetes.conftest import bind, set_phase, wait_for
 from tests.contract.kubernetes.server import Server, discover
 from tests.contract.kubernetes.wire import Wire
+from tests.references import reference_to
 
 LABEL = "gpu-ledger.io/contract"
 APP = {"app": "serving"}
@@ -104,7 +105,7 @@ class KubernetesBench:
 
     def __init__(self, kubeconfig: str) -> None:
         self.evictor: WorkloadEvictor = KubernetesWorkloadEvictor()
-        self.endpoint = EnforcementEndpoint("contract", "", f"kubeconfig:{kubeconfig}")
+        self.endpoint = EnforcementEndpoint("contract", "", reference_to(kubeconfig))
         made = config.new_client_from_config(config_file=kubeconfig)  # type: ignore[no-untyped-call]
         self.core: Any = client.CoreV1Api(made)
         self.batch: Any = client.BatchV1Api(made)

@@ -185,7 +185,9 @@ def test_the_watch_is_the_one_the_settings_name() -> None:
 
 def test_a_target_carries_what_an_api_is_reached_with() -> None:
     hopper = make_cluster(
-        is_watched=True, credential_reference="env:HOPPER", user_label="billing.example.com/user"
+        is_watched=True,
+        credential_reference="env:CLUSTER_SECRET_A",
+        user_label="billing.example.com/user",
     )
 
     (only,) = watched_clusters()
@@ -193,7 +195,10 @@ def test_a_target_carries_what_an_api_is_reached_with() -> None:
     assert only == WatchedCluster(
         hopper.pk,
         WatchTarget(
-            "hopper", "https://127.0.0.1:9/", "env:HOPPER", user_label="billing.example.com/user"
+            "hopper",
+            "https://127.0.0.1:9/",
+            "env:CLUSTER_SECRET_A",
+            user_label="billing.example.com/user",
         ),
     )
 

@@ -191,7 +191,7 @@ def test_a_claim_brings_what_a_source_needs_to_know() -> None:
         metered_from=HOUR,
         user_label="billing.example.com/user",
         label_aliases={"hostname": ["hostname", "Hostname"]},
-        prometheus_credential_reference="file:/run/secrets/mimir",
+        prometheus_credential_reference="file:hopper/mimir",
         prometheus_scope_org_id="research",
     )
     open_due_windows(at=DUE)
@@ -202,7 +202,7 @@ def test_a_claim_brings_what_a_source_needs_to_know() -> None:
     assert claimed.target == ClusterTarget(
         slug="hopper",
         prometheus_url="http://127.0.0.1:9/",
-        prometheus_credential_reference="file:/run/secrets/mimir",
+        prometheus_credential_reference="file:hopper/mimir",
         prometheus_scope_org_id="research",
         scrape_interval_seconds=30,
         user_label="billing_example_com_user",

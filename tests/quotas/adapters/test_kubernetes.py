@@ -10,12 +10,14 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from quotas.adapters import cluster_calls
 from quotas.adapters.kubernetes import KubernetesQuotaEnforcer
 from quotas.protocols import DesiredQuota, EnforcementEndpoint, QuotaConflictError
 from tenants.domain.errors import SourceUnavailableError
 from tests.quotas.builders import write_kubeconfig
+from tests.references import reference_to
 
 GPU = "requests.nvidia.com/gpu"
 DESIRED = DesiredQuota("llm", {GPU: 8}, generation=3)
@@ -91,7 +93,7 @@ def endpoint(told: Told, tmp_path: Path) -> Iterator[EnforcementEndpoint]:
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     path = write_kubeconfig(tmp_path, f"http://127.0.0.1:{server.server_port}")
-    yield EnforcementEndpoint("hopper", "", f"kubeconfig:{path}")
+    yield EnforcementEndpoint("hopper", "", reference_to(path))
     server.shutdown()
     server.server_close()
     thread.join()
@@ -254,7 +256,7 @@ def test_rotated_credentials_are_read_again_after_a_refusal(
     told: Told, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
 ) -> None:
     told.answers = {"GET": [status_of(401), listed(quota_object())]}
-    path = Path(endpoint.credential_reference.removeprefix("kubeconfig:"))
+    path = settings.CLUSTER_SECRETS_DIR / endpoint.credential_reference.removeprefix("kubeconfig:")
 
     with pytest.raises(SourceUnavailableError):
         enforcer.read(endpoint, "llm")
@@ -268,7 +270,7 @@ def test_rotated_credentials_are_read_again_after_a_refusal(
 
 def test_nobody_there_is_unreachable(tmp_path: Path, enforcer: KubernetesQuotaEnforcer) -> None:
     path = write_kubeconfig(tmp_path, "http://127.0.0.1:1")
-    nowhere = EnforcementEndpoint("hopper", "", f"kubeconfig:{path}")
+    nowhere = EnforcementEndpoint("hopper", "", reference_to(path))
 
     with pytest.raises(SourceUnavailableError) as refusal:
         enforcer.read(nowhere, "llm")
@@ -285,7 +287,7 @@ def test_a_silent_server_is_a_timeout(
     path = write_kubeconfig(tmp_path, f"http://127.0.0.1:{server.server_port}")
 
     with pytest.raises(SourceUnavailableError) as refusal:
-        enforcer.read(EnforcementEndpoint("hopper", "", f"kubeconfig:{path}"), "llm")
+        enforcer.read(EnforcementEndpoint("hopper", "", reference_to(path)), "llm")
     server.server_close()
 
     assert refusal.value.reason == "timeout"

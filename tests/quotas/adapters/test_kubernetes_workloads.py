@@ -17,6 +17,7 @@ from quotas.adapters.simulated_workloads import SimulatedWorkloadEvictor
 from quotas.protocols import EnforcementEndpoint
 from quotas.protocols.workloads import EvictionAnswer, EvictionOutcome, WorkloadReference
 from tenants.domain.errors import SourceUnavailableError
+from tests.references import reference_to
 
 POD = WorkloadReference("Pod", "llm", "a", "uid-a")
 
@@ -48,7 +49,7 @@ def job(kubeconfig: str) -> WorkloadReference:
 
 @pytest.fixture
 def endpoint(kubeconfig: str) -> EnforcementEndpoint:
-    return EnforcementEndpoint("hopper", "", f"kubeconfig:{kubeconfig}")
+    return EnforcementEndpoint("hopper", "", reference_to(kubeconfig))
 
 
 @pytest.fixture
@@ -96,7 +97,7 @@ def test_rotated_credentials_are_read_again(
     text = Path(kubeconfig).read_text()
     rotating = tmp_path / "kubeconfig"
     rotating.write_text(text.replace("sesame", "outdated"))
-    endpoint = EnforcementEndpoint("hopper", "", f"kubeconfig:{rotating}")
+    endpoint = EnforcementEndpoint("hopper", "", reference_to(rotating))
 
     with pytest.raises(SourceUnavailableError) as refusal:
         evictor.find_job(endpoint, namespace="llm", name="train")
@@ -120,7 +121,7 @@ def test_a_cluster_that_cannot_be_reached_is_told_so(
     evictor: KubernetesWorkloadEvictor, tmp_path: Path
 ) -> None:
     with KubernetesAPI(tmp_path, tokens={"sesame": "gpu-ledger"}) as gone:
-        reference = f"kubeconfig:{gone.kubeconfig(tmp_path / 'kubeconfig')}"
+        reference = reference_to(gone.kubeconfig(tmp_path / "kubeconfig"))
 
     with pytest.raises(SourceUnavailableError) as refusal:
         evict(evictor, EnforcementEndpoint("gone", "", reference))
@@ -301,3 +302,6 @@ def test_a_list_of_pods_that_is_refused_is_no_answer(
         evictor.find_job(endpoint, namespace="llm", name=wide)
 
     assert refusal.value.reason == "server_error"
+
+
+# NOIMPORT

@@ -1,14 +1,19 @@
 """Where the credentials of a cluster come from."""
 
+import json
 from pathlib import Path
 
 import pytest
 from kubernetes import client
 from kubernetes.config import incluster_config
+from pytest_django import Settings
 
 from tenants.adapters import kubernetes_credentials as credentials
+from tenants.adapters.guarded_connections import forbidden_networks
 from tenants.domain.errors import SourceUnavailableError
 from tests.quotas.builders import write_kubeconfig
+from tests.references import reference_to
+from tests.tenants.adapters.receivers import receiving
 
 URL = "https://kubernetes.example.test:6443/"
 
@@ -20,7 +25,7 @@ def configuration_of(url: str, reference: str) -> client.Configuration:
 def test_a_kubeconfig_says_where_and_who(tmp_path: Path) -> None:
     path = write_kubeconfig(tmp_path, "https://10.0.0.1:6443")
 
-    found = configuration_of(URL, f"kubeconfig:{path}")
+    found = configuration_of(URL, reference_to(path))
 
     assert found.host == "https://10.0.0.1:6443"
     assert found.get_api_key_with_prefix("BearerToken") == "Bearer sesame"
@@ -29,10 +34,10 @@ def test_a_kubeconfig_says_where_and_who(tmp_path: Path) -> None:
 
 
 def test_a_variable_holds_a_token_for_the_clusters_url(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOPPER_TOKEN", " sesame\n")
-    monkeypatch.setenv("HOPPER_TOKEN_CA_FILE", "/etc/hopper/ca.crt")
+    monkeypatch.setenv("CLUSTER_SECRET_HOPPER", " sesame\n")
+    monkeypatch.setenv("CLUSTER_SECRET_HOPPER_CA_FILE", "/etc/hopper/ca.crt")
 
-    found = configuration_of(URL, "env:HOPPER_TOKEN")
+    found = configuration_of(URL, "env:CLUSTER_SECRET_HOPPER")
 
     assert found.host == URL.rstrip("/")
     assert found.get_api_key_with_prefix("BearerToken") == "Bearer sesame"
@@ -44,17 +49,17 @@ def test_a_variable_holds_a_token_for_the_clusters_url(monkeypatch: pytest.Monke
     [
         (URL, ""),
         (URL, "vault:hopper"),
-        (URL, "env:NOT_SET_ANYWHERE"),
-        ("", "env:HOPPER_TOKEN"),
-        (URL, "file:/does/not/exist"),
-        (URL, "kubeconfig:/does/not/exist"),
+        (URL, "env:CLUSTER_SECRET_NOT_SET"),
+        ("", "env:CLUSTER_SECRET_HOPPER"),
+        (URL, "file:does/not/exist"),
+        (URL, "kubeconfig:does/not/exist"),
         (URL, "in-cluster"),
     ],
 )
 def test_credentials_that_are_not_there_are_said_to_be_missing(
     monkeypatch: pytest.MonkeyPatch, url: str, reference: str
 ) -> None:
-    monkeypatch.setenv("HOPPER_TOKEN", "sesame")
+    monkeypatch.setenv("CLUSTER_SECRET_HOPPER", "sesame")
 
     with pytest.raises(SourceUnavailableError) as refusal:
         configuration_of(url, reference)
@@ -68,7 +73,7 @@ def test_a_file_holds_a_token_and_the_authority_lies_beside_it(tmp_path: Path) -
     (tmp_path / "token").write_text("sesame\n")
     (tmp_path / "ca.crt").write_text("-----BEGIN CERTIFICATE-----")
 
-    found = configuration_of(URL, f"file:{tmp_path}/token")
+    found = configuration_of(URL, reference_to(tmp_path / "token", kind="file"))
 
     assert found.host == URL.rstrip("/")
     assert found.get_api_key_with_prefix("BearerToken") == "Bearer sesame"
@@ -77,10 +82,10 @@ def test_a_file_holds_a_token_and_the_authority_lies_beside_it(tmp_path: Path) -
 
 def test_a_rotated_token_is_found_by_asking_again(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("sesame")
-    before = configuration_of(URL, f"file:{tmp_path}/token")
+    before = configuration_of(URL, reference_to(tmp_path / "token", kind="file"))
     (tmp_path / "token").write_text("new-sesame")
 
-    after = configuration_of(URL, f"file:{tmp_path}/token")
+    after = configuration_of(URL, reference_to(tmp_path / "token", kind="file"))
 
     assert before.get_api_key_with_prefix("BearerToken") == "Bearer sesame"
     assert after.get_api_key_with_prefix("BearerToken") == "Bearer new-sesame"
@@ -94,7 +99,7 @@ def test_a_file_without_a_usable_token_is_said_to_be_missing(
     (tmp_path / "token").write_bytes(content)
 
     with pytest.raises(SourceUnavailableError) as refusal:
-        configuration_of(url, f"file:{tmp_path}/token")
+        configuration_of(url, reference_to(tmp_path / "token", kind="file"))
 
     assert refusal.value.reason == "credentials_missing"
 
@@ -115,3 +120,123 @@ def test_inside_a_cluster_the_service_account_is_taken(
     assert found.get_api_key_with_prefix("BearerToken") == "bearer sesame"
     assert found.ssl_ca_cert == f"{tmp_path}/ca.crt"
     assert found.retries is False
+
+
+@pytest.fixture
+def secrets(tmp_path: Path, settings: Settings) -> Path:
+    """The directory of secrets, beside which lies another secret."""
+    (tmp_path / "outside").write_text("pepper")
+    folder = tmp_path / "clusters"
+    folder.mkdir()
+    settings.CLUSTER_SECRETS_DIR = folder
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["file", "kubeconfig"])
+@pytest.mark.parametrize(
+    "name",
+    ["/proc/self/environ", "../outside", "linked", "linked-folder/outside", "{tmp_path}/outside"],
+)
+def test_a_path_that_leads_outside_is_not_read(
+    secrets: Path, tmp_path: Path, kind: str, name: str
+) -> None:
+    (secrets / "linked").symlink_to("../outside")
+    (secrets / "linked-folder").symlink_to(tmp_path)
+
+    with pytest.raises(SourceUnavailableError) as refusal:
+        configuration_of(URL, f"{kind}:{name.format(tmp_path=tmp_path)}")
+
+    assert refusal.value.reason == "credentials_forbidden"
+    assert "pepper" not in str(refusal.value)
+    assert str(secrets) in str(refusal.value)
+
+
+def test_a_link_that_stays_inside_is_followed(secrets: Path) -> None:
+    """As Kubernetes mounts a secret: `token` links to `..data/token`, and that to a folder."""
+    (secrets / "..2026").mkdir()
+    (secrets / "..2026" / "token").write_text("sesame")
+    (secrets / "..data").symlink_to("..2026")
+    (secrets / "token").symlink_to("..data/token")
+
+    found = configuration_of(URL, "file:token")
+
+    assert found.get_api_key_with_prefix("BearerToken") == "Bearer sesame"
+
+
+@pytest.mark.parametrize("name", ["DATABASE_URL", "API_TOKEN_PEPPER", "PATH"])
+def test_a_variable_of_the_service_itself_is_not_read(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "pepper")
+
+    with pytest.raises(SourceUnavailableError) as refusal:
+        configuration_of(URL, f"env:{name}")
+
+    assert refusal.value.reason == "credentials_forbidden"
+    assert "pepper" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("user", "cluster"),
+    [
+        ({"exec": {"command": "/bin/true"}}, {}),
+        ({"auth-provider": {"name": "gcp"}}, {}),
+        ({"tokenFile": "../outside"}, {}),
+        ({"tokenFile": "/proc/self/environ"}, {}),
+        ({"client-certificate": "../outside", "client-key-data": ""}, {}),
+        ({"client-key": "../outside"}, {}),
+        ({"token": "sesame"}, {"certificate-authority": "../outside"}),
+        ({"token": "sesame"}, {"proxy-url": "http://127.0.0.1:1"}),
+    ],
+)
+def test_a_kubeconfig_runs_no_program_and_names_no_file_outside(
+    secrets: Path, user: dict[str, object], cluster: dict[str, object]
+) -> None:
+    path = write_kubeconfig(secrets, "https://10.0.0.1:6443")
+    document = json.loads(path.read_text())
+    document["users"][0]["user"] = user
+    document["clusters"][0]["cluster"] |= cluster
+    path.write_text(json.dumps(document))
+
+    with pytest.raises(SourceUnavailableError) as refusal:
+        configuration_of(URL, "kubeconfig:kubeconfig")
+
+    assert refusal.value.reason == "credentials_forbidden"
+    assert "pepper" not in str(refusal.value)
+
+
+def test_a_kubeconfig_names_files_beside_it(secrets: Path) -> None:
+    folder = secrets / "hopper"
+    folder.mkdir()
+    (folder / "token").write_text("sesame")
+    path = write_kubeconfig(folder, "https://10.0.0.1:6443")
+    document = json.loads(path.read_text())
+    document["users"][0]["user"] = {"tokenFile": "token"}
+    path.write_text(json.dumps(document))
+
+    found = configuration_of(URL, "kubeconfig:hopper/kubeconfig")
+
+    assert found.get_api_key_with_prefix("BearerToken") == "Bearer sesame"
+
+
+def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("CLUSTER_SECRET_HOPPER", "sesame")
+
+    assert configuration_of(URL, "env:CLUSTER_SECRET_HOPPER").proxy is None
+
+
+def test_a_call_into_a_forbidden_network_sends_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Loopback stands for the address of a cloud's metadata service."""
+    monkeypatch.setattr(credentials, "_FORBIDDEN", forbidden_networks(["127.0.0.0/8"]))
+    with receiving() as receiver:
+        path = write_kubeconfig(tmp_path, f"http://localhost:{receiver.port}")
+        made = credentials.guarded_client(configuration_of("", reference_to(path)))
+
+        with pytest.raises(SourceUnavailableError) as refusal:
+            client.CoreV1Api(made).list_node()
+
+    assert refusal.value.reason == "forbidden_address"
+    assert receiver.posts == []

@@ -22,7 +22,7 @@ def test_a_registered_cluster_keeps_what_was_said_of_it() -> None:
         metered_from=MONTH_START,
         kubernetes_url="https://10.0.0.1:6443",
         prometheus_url="http://127.0.0.1:9090/prom",
-        prometheus_credential_reference="basic-file:/run/secrets/mimir",
+        prometheus_credential_reference="basic-file:hopper/mimir",
         prometheus_scope_org_id="research|platform",
         selector_label="cluster",
         selector_value="hopper",
@@ -37,7 +37,7 @@ def test_a_registered_cluster_keeps_what_was_said_of_it() -> None:
     stored = Cluster.objects.get(pk=cluster.pk)
     assert stored.label_aliases == {"hostname": ["Hostname", "node"]}
     assert stored.offered_resources == ["nvidia.com/gpu"]
-    assert stored.prometheus_credential_reference == "basic-file:/run/secrets/mimir"
+    assert stored.prometheus_credential_reference == "basic-file:hopper/mimir"
     assert stored.prometheus_scope_org_id == "research|platform"
     assert AuditEntry.objects.get().facts == {
         "slug": "hopper",
@@ -185,3 +185,24 @@ def test_admission_takes_a_watched_cluster_and_keeps_it_watched() -> None:
     assert unwatching.value.problems[0].code == "not_watched"
     cluster.refresh_from_db()
     assert (cluster.is_watched, cluster.admission_mode) == (True, "enforce")
+
+
+@pytest.mark.parametrize(
+    ("url", "reference"),
+    [
+        ("kubernetes_url", "credential_reference"),
+        ("prometheus_url", "prometheus_credential_reference"),
+    ],
+)
+def test_a_new_address_drops_the_credential_of_the_old_one(url: str, reference: str) -> None:
+    """The attack: a listener's address, and the credential that is there already."""
+    old, secret = "https://old.example.test", "file:hopper/token"
+    cluster = make_cluster(**{url: old, reference: secret})
+
+    def change(**changes: str) -> str:
+        changed = update_cluster(cluster=cluster, changes=changes, actor=SEED, at=AT)
+        return str(getattr(changed, reference))
+
+    assert change(**{url: old}) == secret
+    assert change(**{url: "https://evil.example.test"}) == ""
+    assert change(**{url: "https://new.example.test", reference: secret}) == secret

@@ -16,6 +16,7 @@ from metering.adapters.kubernetes import KubernetesClusterWatch
 from metering.adapters.simulated_cluster.kubernetes_api import write_kubeconfig
 from metering.adapters.simulated_cluster.kubernetes_api.tls import make_identity
 from metering.protocols.watch import WatchTarget
+from tests.references import reference_to
 
 NOW = datetime(2026, 10, 5, 12, 0, 0, tzinfo=UTC)
 GPU = "nvidia.com/gpu"
@@ -49,7 +50,7 @@ class Told:
     release: threading.Event = field(default_factory=threading.Event)
 
     def target(self, **fields: str) -> WatchTarget:
-        reference = f"kubeconfig:{self.kubeconfig}"
+        reference = reference_to(self.kubeconfig)
         return WatchTarget("hopper", credential_reference=reference, **fields)
 
     def write(self, answer: Answer, stream: BufferedIOBase) -> bool:
@@ -172,3 +173,6 @@ def page(
         metadata["continue"] = token
     document = {"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": list(items)}
     return Answer((json.dumps(document).encode(),))
+
+
+# NOIMPORT

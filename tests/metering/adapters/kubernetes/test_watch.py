@@ -27,6 +27,7 @@ from tests.metering.adapters.kubernetes.canned import (
     page,
     pod,
 )
+from tests.references import reference_to
 
 PODS, NODES, CLAIMS = WatchedKind.PODS, WatchedKind.NODES, WatchedKind.CLAIMS
 PLAIN = pod("uid-9", version="12", containers=[{"name": "web"}])
@@ -215,7 +216,9 @@ def test_a_rotated_token_is_read_again_with_the_next_question(told: Told, tmp_pa
     (tmp_path / "ca.crt").write_bytes((told.kubeconfig.parent / "ca.pem").read_bytes())
     (tmp_path / "token").write_text("old")
     target = WatchTarget(
-        "hopper", kubernetes_url=url, credential_reference=f"file:{tmp_path}/token"
+        "hopper",
+        kubernetes_url=url,
+        credential_reference=reference_to(tmp_path / "token", kind="file"),
     )
 
     with pytest.raises(SourceUnavailableError) as refusal:
@@ -233,7 +236,7 @@ def test_a_token_that_cannot_be_sent_is_not_shown(told: Told, tmp_path: Path, to
     document = json.loads(told.kubeconfig.read_text())
     document["users"][0]["user"]["token"] = token
     (tmp_path / "kubeconfig").write_text(json.dumps(document))
-    target = WatchTarget("hopper", "", f"kubeconfig:{tmp_path}/kubeconfig")
+    target = WatchTarget("hopper", "", reference_to(tmp_path / "kubeconfig"))
 
     with pytest.raises(SourceUnavailableError) as refusal:
         list(make_watch().list(target, PODS))
@@ -255,7 +258,7 @@ def test_a_server_that_another_authority_vouches_for_is_not_believed(
     )
 
     with pytest.raises(SourceUnavailableError) as refusal:
-        list(make_watch().list(WatchTarget("hopper", "", f"kubeconfig:{path}"), PODS))
+        list(make_watch().list(WatchTarget("hopper", "", reference_to(path)), PODS))
 
     assert refusal.value.reason == "tls_failed"
     assert told.asked == []
@@ -267,13 +270,13 @@ def test_nobody_there_is_unreachable(tmp_path: Path) -> None:
     )
 
     with pytest.raises(SourceUnavailableError) as refusal:
-        list(make_watch().list(WatchTarget("hopper", "", f"kubeconfig:{path}"), PODS))
+        list(make_watch().list(WatchTarget("hopper", "", reference_to(path)), PODS))
 
     assert refusal.value.reason == "unreachable"
 
 
 def test_credentials_that_are_not_there_are_a_refusal_too() -> None:
     with pytest.raises(SourceUnavailableError) as refusal:
-        list(make_watch().list(WatchTarget("hopper", "", "kubeconfig:/does/not/exist"), PODS))
+        list(make_watch().list(WatchTarget("hopper", "", "kubeconfig:does/not/exist"), PODS))
 
     assert refusal.value.reason == "credentials_missing"

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from metering.adapters.prometheus import PrometheusUsageSource
-from metering.adapters.prometheus.credentials import OWN_SECRETS
 from metering.protocols import ClusterTarget, Observation
 from tenants.domain.errors import SourceUnavailableError
 from tests.metering.adapters.prometheus.canned import (
@@ -19,6 +18,7 @@ from tests.metering.adapters.prometheus.canned import (
     sound_world,
     target_of,
 )
+from tests.references import reference_to
 
 TOKEN = "eyJhbGciOi.secret-words"
 
@@ -46,11 +46,11 @@ def test_nothing_is_presented_where_nothing_is_named() -> None:
 
 def test_a_token_goes_with_every_query(monkeypatch: pytest.MonkeyPatch) -> None:
     world = sound_world()
-    monkeypatch.setenv("HOPPER_PROMETHEUS", f" {TOKEN}\n")
+    monkeypatch.setenv("CLUSTER_SECRET_HOPPER", f" {TOKEN}\n")
 
     observe(
         world,
-        prometheus_credential_reference="env:HOPPER_PROMETHEUS",
+        prometheus_credential_reference="env:CLUSTER_SECRET_HOPPER",
         prometheus_scope_org_id="research|platform",
     )
 
@@ -63,7 +63,7 @@ def test_a_user_and_password_go_with_every_query(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("meter:pass:wörd\n", encoding="utf-8")
 
-    observe(world, prometheus_credential_reference=f"basic-file:{secret}")
+    observe(world, prometheus_credential_reference=reference_to(secret, kind="basic-file"))
 
     expected = b64encode("meter:pass:wörd".encode()).decode()
     assert sent(world, "Authorization") == {f"Basic {expected}"}
@@ -72,7 +72,7 @@ def test_a_user_and_password_go_with_every_query(tmp_path: Path) -> None:
 def test_a_rotated_token_is_found_at_the_next_window(tmp_path: Path) -> None:
     world, source, secret = sound_world(), PrometheusUsageSource(), tmp_path / "token"
     with serving(world) as url:
-        target = target_of(url, prometheus_credential_reference=f"file:{secret}")
+        target = target_of(url, prometheus_credential_reference=reference_to(secret, kind="file"))
         for token in ("first", "second"):
             secret.write_text(token, encoding="utf-8")
             world.heard.clear()
@@ -85,9 +85,9 @@ def test_one_clusters_credentials_are_not_presented_for_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world, source = sound_world(), PrometheusUsageSource()
-    monkeypatch.setenv("HOPPER_PROMETHEUS", TOKEN)
+    monkeypatch.setenv("CLUSTER_SECRET_HOPPER", TOKEN)
     with serving(world) as url:
-        with_token = target_of(url, prometheus_credential_reference="env:HOPPER_PROMETHEUS")
+        with_token = target_of(url, prometheus_credential_reference="env:CLUSTER_SECRET_HOPPER")
         observed_by(source, with_token)
         world.heard.clear()
 
@@ -100,27 +100,22 @@ def test_one_clusters_credentials_are_not_presented_for_another(
 @pytest.mark.parametrize(
     "reference",
     [
-        "env:NOT_SET_ANYWHERE",
-        "env:TWO_LINES",
-        "env:",
-        "file:/nowhere/at/all",
-        "file:/",
-        "basic-env:NO_PASSWORD",
-        "basic-env:TWO_LINES",
+        "env:CLUSTER_SECRET_NOT_SET",
+        "env:CLUSTER_SECRET_TWO_LINES",
+        "file:nowhere/at/all",
+        "file:.",
+        "basic-env:CLUSTER_SECRET_NO_PASSWORD",
+        "basic-env:CLUSTER_SECRET_TWO_LINES",
         "vault:secret/prometheus",
         TOKEN,
-        *(f"env:{name}" for name in sorted(OWN_SECRETS)),
-        *(f"basic-env:{name}" for name in sorted(OWN_SECRETS)),
     ],
 )
 def test_a_reference_that_leads_nowhere_asks_nothing(
     monkeypatch: pytest.MonkeyPatch, reference: str
 ) -> None:
     world = sound_world()
-    monkeypatch.setenv("TWO_LINES", "a:secret\r\nX-Evil: 1")
-    monkeypatch.setenv("NO_PASSWORD", "secret")
-    for name in OWN_SECRETS:
-        monkeypatch.setenv(name, "own:secret")
+    monkeypatch.setenv("CLUSTER_SECRET_TWO_LINES", "a:secret\r\nX-Evil: 1")
+    monkeypatch.setenv("CLUSTER_SECRET_NO_PASSWORD", "secret")
 
     with pytest.raises(SourceUnavailableError) as refusal:
         observe(world, prometheus_credential_reference=reference)
@@ -130,12 +125,41 @@ def test_a_reference_that_leads_nowhere_asks_nothing(
     assert world.asked == []
 
 
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "env:DATABASE_URL",
+        "env:API_TOKEN_PEPPER",
+        "basic-env:REDIS_URL",
+        "env:HOPPER_PROMETHEUS",
+        "env:",
+        "file:/proc/self/environ",
+        "basic-file:/run/secrets/database_url",
+        "file:../secret",
+    ],
+)
+def test_a_reference_that_leads_outside_sends_nothing(
+    monkeypatch: pytest.MonkeyPatch, reference: str
+) -> None:
+    """The attack: a listener as Prometheus, and the service's own secret as its credential."""
+    world = sound_world()
+    for name in ("DATABASE_URL", "API_TOKEN_PEPPER", "REDIS_URL", "HOPPER_PROMETHEUS"):
+        monkeypatch.setenv(name, "own:secret")
+
+    with pytest.raises(SourceUnavailableError) as refusal:
+        observe(world, prometheus_credential_reference=reference)
+
+    assert refusal.value.reason == "credentials_forbidden"
+    assert "own:secret" not in str(refusal.value)
+    assert world.asked == []
+
+
 def test_a_file_that_is_no_text_is_not_repeated(tmp_path: Path) -> None:
     secret = tmp_path / "token"
     secret.write_bytes(b"secret\xff")
 
     with pytest.raises(SourceUnavailableError) as refusal:
-        observe(sound_world(), prometheus_credential_reference=f"file:{secret}")
+        observe(sound_world(), prometheus_credential_reference=reference_to(secret, kind="file"))
 
     assert refusal.value.reason == "credentials_missing"
     assert "secret" not in str(refusal.value)
@@ -156,11 +180,11 @@ def test_a_tenant_that_cannot_stand_in_a_header_asks_nothing(scope: str) -> None
 def test_a_refused_token_is_told_without_its_words(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("HOPPER_PROMETHEUS", TOKEN)
+    monkeypatch.setenv("CLUSTER_SECRET_HOPPER", TOKEN)
     world = World(sights=Reply(TOKEN.encode(), 401))
 
     with caplog.at_level("DEBUG"), pytest.raises(SourceUnavailableError) as refusal:
-        observe(world, prometheus_credential_reference="env:HOPPER_PROMETHEUS")
+        observe(world, prometheus_credential_reference="env:CLUSTER_SECRET_HOPPER")
 
     assert refusal.value.reason == "unauthorized"
     assert TOKEN not in str(refusal.value)
@@ -168,8 +192,10 @@ def test_a_refused_token_is_told_without_its_words(
 
 
 def test_evidence_holds_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOPPER_PROMETHEUS", TOKEN)
+    monkeypatch.setenv("CLUSTER_SECRET_HOPPER", TOKEN)
 
-    observation = observe(sound_world(), prometheus_credential_reference="env:HOPPER_PROMETHEUS")
+    observation = observe(
+        sound_world(), prometheus_credential_reference="env:CLUSTER_SECRET_HOPPER"
+    )
 
     assert TOKEN not in repr(observation)

@@ -15,6 +15,7 @@ from metering.protocols.watch import WatchTarget
 from metering.services.watching.pace import WatchPace
 from tenants.models import Cluster
 from tests.metering.services.watching.stage import START, Stage, scenario, turn_until
+from tests.references import reference_to
 
 CLUSTER = scenario().cluster("hopper")
 KILLED: Pod = min(
@@ -45,7 +46,7 @@ def stage(cluster: Cluster, api: KubernetesAPI, tmp_path: Path) -> Stage:
         cluster,
         at=KILLED_AT - 5 * SECOND,
         target=WatchTarget(
-            "hopper", credential_reference=f"kubeconfig:{kubeconfig}", user_label=USER_LABEL
+            "hopper", credential_reference=reference_to(kubeconfig), user_label=USER_LABEL
         ),
         pace=WatchPace(batch_seconds=0, quiet_seconds=0, drain_seconds=1),
     )
@@ -124,7 +125,7 @@ def test_a_server_that_is_silent_because_nothing_happens_is_asked_again_and_well
 ) -> None:
     with KubernetesAPI(tmp_path / "silent", tokens={"w": "w"}, bookmark_seconds=60) as silent:
         kubeconfig = silent.kubeconfig(tmp_path / "silent" / "kubeconfig")
-        stage.target = WatchTarget("hopper", credential_reference=f"kubeconfig:{kubeconfig}")
+        stage.target = WatchTarget("hopper", credential_reference=reference_to(kubeconfig))
         stage.watch = KubernetesClusterWatch(stall_seconds=1, clock=lambda: stage.at)
         loop = stage.loop()
         turn_until(loop, WatchSpan.objects.exists, each=stage.tick)

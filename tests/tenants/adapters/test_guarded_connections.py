@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from metering.adapters.prometheus import PrometheusUsageSource
-from metering.adapters.prometheus.guard import check_peer, forbidden_networks
+from tenants.adapters.guarded_connections import check_peer, forbidden_networks
 from tenants.domain.errors import SourceUnavailableError
 from tests.metering.adapters.prometheus.canned import HOUR, serving, sound_world, target_of
 
@@ -28,7 +28,16 @@ class Peer(socket.socket):
         "169.254.169.254",
         "::ffff:169.254.169.254",
         "fe80::1%eth0",
+        "169.254.170.2",
         "fd00:ec2::254",
+        "fd00:ec2::23",
+        "168.63.129.16",
+        "100.100.100.200",
+        "::ffff:168.63.129.16",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b::168.63.129.16",
+        "64:ff9b:1::a9fe:1",
+        "64:ff9b:1:a9fe:a9:fe00::",
         "0.0.0.0",  # noqa: S104 - Refused, not bound.
         "224.0.0.1",
         "ff02::1",
@@ -45,8 +54,10 @@ def test_addresses_that_only_a_mistake_names_are_refused(address: str) -> None:
     assert peer.fileno() == -1
 
 
-@pytest.mark.parametrize("address", ["10.0.0.1", "127.0.0.1", "192.0.2.7", "2001:db8::1", "::1"])
-def test_addresses_a_prometheus_may_have_are_left_alone(address: str) -> None:
+@pytest.mark.parametrize(
+    "address", ["10.0.0.1", "127.0.0.1", "192.0.2.7", "2001:db8::1", "::1", "64:ff9b:1::a00:5"]
+)
+def test_addresses_a_cluster_may_have_are_left_alone(address: str) -> None:
     with Peer(address) as peer:
         check_peer(peer, forbidden_networks(()))
 
