@@ -4,10 +4,11 @@
         @idempotent()
         def create(self, request: Request) -> Response: ...
 
-The key belongs to the caller. The view's transaction and the stored answer commit together, so a
-service called inside must not ask for a durable (outermost) transaction. The same request again
-gets the stored answer and `Idempotent-Replayed: true`; another request under the key is 422; the
-same one while the first is being answered is 409. Refusals are not stored: they had no effect.
+The key belongs to the caller, its roles and its token's scopes. The view's transaction and the
+stored answer commit together, so a service called inside must not ask for a durable (outermost)
+transaction. The same request again gets the stored answer and `Idempotent-Replayed: true`; another
+request, or other scopes, under the key is 422; after a role was taken away it is 403; the same one
+while the first is being answered is 409. Refusals are not stored: they had no effect.
 Source: draft-ietf-httpapi-idempotency-key-header-07.
 """
 

@@ -36,11 +36,18 @@ class IdempotencyKeyRequiredError(DomainError):
 
 
 class IdempotencyKeyReusedError(DomainError):
-    """The key was used before for something else."""
+    """The key was used before for something else, or with a token of other scopes."""
 
     code = "idempotency_key_reused"
     status = 422
-    remedy = "Use a new Idempotency-Key for a new request."
+    remedy = "Use a new Idempotency-Key for a new request or another token."
+
+
+class IdempotencyRoleLostError(ForbiddenError):
+    """The stored answer was made under a role that the caller does not hold any more."""
+
+    code = "idempotency_role_lost"
+    remedy = "Send it under a new Idempotency-Key: it is then judged by the roles you hold now."
 
 
 class IdempotencyKeyInUseError(ConflictError):

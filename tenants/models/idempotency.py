@@ -10,12 +10,16 @@ class IdempotencyRecord(models.Model):
     principal = models.CharField(max_length=96)
     key = models.CharField(max_length=255)
     fingerprint = models.BinaryField(max_length=32)
-    """SHA-256 of method, path and canonical body."""
+    """SHA-256 of method, path and canonical body, and of the token's scopes."""
+    roles = models.JSONField()
+    """What the principal held then, [role, organization, project] each; a replay holds it still."""
     status = models.PositiveSmallIntegerField()
     body = models.JSONField()
     headers = models.JSONField(default=dict)
     """Those that belong to the answer: ETag and Location."""
     created_at = models.DateTimeField()
+    refused_at = models.DateTimeField(null=True)
+    """When a replay was refused first; the audit trail has one entry of it."""
 
     class Meta:
         constraints = [

@@ -1,17 +1,29 @@
-"""Answering a request once: key, effect and stored answer are one transaction."""
+"""Answering a request once: key, effect and stored answer are one transaction.
+
+A stored answer is given again only to the authority that got it: the same scopes, and every role
+held then is held still. What an actor may see and do follows from these two alone (Actor.may,
+selectors/visibility.py), so this covers the checks of views, `access_*` and services alike.
+"""
 
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
+from uuid import UUID
 
 from django.db import transaction
 
 from tenants.domain.actors import Actor
-from tenants.domain.refusals import IdempotencyKeyInUseError, IdempotencyKeyReusedError
+from tenants.domain.errors import DomainError
+from tenants.domain.refusals import (
+    IdempotencyKeyInUseError,
+    IdempotencyKeyReusedError,
+    IdempotencyRoleLostError,
+)
 from tenants.models import IdempotencyRecord
 from tenants.selectors.locks import try_advisory_lock
+from tenants.services.audit import record
 from tenants.services.retention import in_batches, require_service
 
 KEPT_FOR: Final = timedelta(days=7)
@@ -28,7 +40,6 @@ class Answer:
     is_replayed: bool = False
 
 
-@transaction.atomic
 def answer_once(
     *,
     key: str,
@@ -40,7 +51,8 @@ def answer_once(
     """Return the answer to a request, making it only the first time.
 
     A refusal raised by `respond` takes everything back: nothing is stored, and the same request
-    may be sent again. The effect leaves its own audit entry.
+    may be sent again. The effect leaves its own audit entry; so does the first refused replay of a
+    key, and no further one.
 
     Args:
         key: The client's Idempotency-Key; it belongs to the actor.
@@ -51,25 +63,33 @@ def answer_once(
 
     Raises:
         IdempotencyKeyInUseError: The first request is still being answered.
-        IdempotencyKeyReusedError: The key stands for another request.
+        IdempotencyKeyReusedError: The key stands for another request, or for other token scopes.
+        IdempotencyRoleLostError: A role under which it was answered is no longer held.
     """
     principal = f"{actor.kind.value}:{actor.id}"
-    if not try_advisory_lock(key=_lock_number(principal, key)):
-        raise IdempotencyKeyInUseError("A request with this Idempotency-Key is being answered.")
-    known = IdempotencyRecord.objects.filter(principal=principal, key=key).first()
-    if known is not None:
-        return _told_again(known, fingerprint)
-    answer = respond()
-    IdempotencyRecord.objects.create(
-        principal=principal,
-        key=key,
-        fingerprint=fingerprint,
-        status=answer.status,
-        body=answer.body,
-        headers=dict(answer.headers),
-        created_at=at,
-    )
-    return answer
+    with transaction.atomic():
+        if not try_advisory_lock(key=_lock_number(principal, key)):
+            raise IdempotencyKeyInUseError("A request with this Idempotency-Key is being answered.")
+        known = IdempotencyRecord.objects.filter(principal=principal, key=key).first()
+        if known is None:
+            answer = respond()
+            IdempotencyRecord.objects.create(
+                principal=principal,
+                key=key,
+                fingerprint=_bound_to_scopes(fingerprint, actor),
+                roles=_roles_of(actor),
+                status=answer.status,
+                body=answer.body,
+                headers=dict(answer.headers),
+                created_at=at,
+            )
+            return answer
+        refusal = _refusal_of(known, fingerprint=fingerprint, actor=actor)
+        if refusal is not None:
+            _note_refusal(known, refusal, actor=actor, at=at)
+    if refusal is not None:
+        raise refusal
+    return Answer(status=known.status, body=known.body, headers=known.headers, is_replayed=True)
 
 
 def forget_answers(
@@ -95,10 +115,58 @@ def forget_answers(
     return in_batches(forget_batch, has_time=has_time)
 
 
-def _told_again(known: IdempotencyRecord, fingerprint: bytes) -> Answer:
-    if bytes(known.fingerprint) != fingerprint:
-        raise IdempotencyKeyReusedError("This Idempotency-Key was used for another request.")
-    return Answer(status=known.status, body=known.body, headers=known.headers, is_replayed=True)
+def _refusal_of(
+    known: IdempotencyRecord, *, fingerprint: bytes, actor: Actor
+) -> DomainError | None:
+    """Return why an actor does not get a stored answer, None when it does."""
+    if bytes(known.fingerprint) != _bound_to_scopes(fingerprint, actor):
+        return IdempotencyKeyReusedError(
+            "This Idempotency-Key was used for another request, or with another token's scopes.",
+            field="Idempotency-Key",
+        )
+    held = _roles_of(actor)
+    if any(role not in held for role in known.roles):
+        return IdempotencyRoleLostError(
+            "A role under which this Idempotency-Key was answered is no longer yours.",
+            field="Idempotency-Key",
+        )
+    return None
+
+
+def _note_refusal(
+    known: IdempotencyRecord, refusal: DomainError, *, actor: Actor, at: datetime
+) -> None:
+    """Audit a key's first refused replay; its lock is held, so no other request is doing it."""
+    if known.refused_at is not None:
+        return
+    known.refused_at = at
+    known.save(update_fields=["refused_at"])
+    record(
+        actor=actor,
+        at=at,
+        action="tenants:idempotency_key:refuse",
+        object_kind="idempotency_key",
+        object_id=known.pk,
+        facts={"code": refusal.code},
+    )
+
+
+def _bound_to_scopes(fingerprint: bytes, actor: Actor) -> bytes:
+    """Return the digest of a request and of the scopes it came with."""
+    scopes = "*" if actor.scopes is None else "\n".join(sorted(actor.scopes))
+    return hashlib.sha256(fingerprint + scopes.encode()).digest()
+
+
+def _roles_of(actor: Actor) -> list[list[str | None]]:
+    """Return the roles an actor holds as plain JSON: role, organization, project."""
+    return [
+        [grant.role.value, _text(grant.organization_id), _text(grant.project_id)]
+        for grant in actor.grants
+    ]
+
+
+def _text(identifier: UUID | None) -> str | None:
+    return None if identifier is None else str(identifier)
 
 
 def _lock_number(principal: str, key: str) -> int:

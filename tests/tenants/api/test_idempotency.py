@@ -6,7 +6,9 @@ import pytest
 from django.db import connections
 from rest_framework.test import APIClient
 
-from tenants.models import AuditEntry, IdempotencyRecord, Project
+from tenants.domain.roles import Role
+from tenants.models import AuditEntry, IdempotencyRecord, Membership, Project
+from tests.builders import grant
 from tests.cast import Cast, make_cast
 from tests.tenants.api.doors import open_door, problem
 
@@ -72,6 +74,50 @@ def test_a_key_belongs_to_its_caller(cast: Cast) -> None:
 
     assert (first.status_code, second.status_code) == (201, 201)
     assert IdempotencyRecord.objects.count() == 2
+
+
+@pytest.mark.parametrize("scopes", [("tenants:project:read",), ("tenants:project:write",), ()])
+def test_a_token_of_other_scopes_does_not_get_the_stored_answer(
+    cast: Cast, scopes: tuple[str, ...]
+) -> None:
+    wide = ("tenants:organization:read", "tenants:project:read", "tenants:project:write")
+    open_door(cast.alice, scopes=wide).post(PATH, body_of(cast), HTTP_IDEMPOTENCY_KEY="k1")
+    other = open_door(cast.alice, scopes=scopes)
+    written = AuditEntry.objects.count()
+
+    replays = [other.post(PATH, body_of(cast), HTTP_IDEMPOTENCY_KEY="k1") for _ in range(2)]
+
+    assert [problem(replay) for replay in replays] == [(422, "idempotency_key_reused")] * 2
+    assert replays[0].json()["field"] == "Idempotency-Key"
+    assert Project.objects.filter(slug="new").count() == 1
+    assert AuditEntry.objects.count() == written + 1
+    assert AuditEntry.objects.latest("id").action == "tenants:idempotency_key:refuse"
+
+
+@pytest.mark.parametrize("keeps_another_role", [True, False])
+def test_a_person_whose_role_was_taken_away_does_not_get_the_stored_answer(
+    cast: Cast, *, keeps_another_role: bool
+) -> None:
+    client = open_door(cast.alice)
+    client.post(PATH, body_of(cast), HTTP_IDEMPOTENCY_KEY="k1")
+    Membership.objects.filter(user=cast.alice).delete()
+    if keeps_another_role:
+        grant(cast.alice, Role.MEMBER, project=cast.llm)
+
+    replay = client.post(PATH, body_of(cast), HTTP_IDEMPOTENCY_KEY="k1")
+
+    assert problem(replay) == (403, "idempotency_role_lost")
+    assert AuditEntry.objects.latest("id").facts == {"code": "idempotency_role_lost"}
+
+
+def test_a_further_role_does_not_keep_the_stored_answer_back(cast: Cast) -> None:
+    client = open_door(cast.alice)
+    first = client.post(PATH, body_of(cast), HTTP_IDEMPOTENCY_KEY="k1")
+    grant(cast.alice, Role.MEMBER, project=cast.virus)
+
+    replay = client.post(PATH, body_of(cast), HTTP_IDEMPOTENCY_KEY="k1")
+
+    assert (replay.status_code, replay.json()) == (201, first.json())
 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "x" * 256, "ü"])

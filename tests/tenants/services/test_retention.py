@@ -229,6 +229,7 @@ def store(key: str, at: datetime) -> None:
     IdempotencyRecord.objects.create(
         principal="person:1",
         key=key,
+        roles=[],
         fingerprint=b"x",
         status=201,
         body={},
