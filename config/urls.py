@@ -7,12 +7,15 @@ from django.views.generic import RedirectView
 from config.api import unknown_resource
 from config.health import healthz, readyz
 from config.metrics import metrics
+from tenants.admin.accounts import OwnPasswordView
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="root"),
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
     path("metrics", metrics, name="metrics"),
+    path("accounts/", include("config.accounts")),
+    path("admin/password_change/", admin.site.admin_view(OwnPasswordView.as_view())),
     path("admin/", admin.site.urls),
     path("api/v1/", include("config.api")),
     re_path(r"^api(?:/(?P<rest>.*))?$", unknown_resource),

@@ -10,6 +10,7 @@ from functools import cache
 
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
+from django.db import transaction
 
 from billing.models import Price, PriceBook, PriceBookAssignment
 from billing.services.pricing import assign_price_book, create_price_book, set_price
@@ -40,6 +41,7 @@ from tenants.services.clusters import register_cluster, update_cluster
 from tenants.services.memberships import grant_role
 from tenants.services.namespaces import bind_namespace
 from tenants.services.organizations import create_organization
+from tenants.services.people import note_user_saved
 from tenants.services.projects import create_project
 
 PLATFORM_PEOPLE = (
@@ -98,14 +100,25 @@ def seed(  # noqa: PLR0913 - What a world is made of; all but the first are keyw
     seed_limits(LIMITS, actor=actor, at=at)
 
 
-def _person(username: str, full_name: str, password: str, *, is_staff: bool) -> User:
-    user, is_new = User.objects.get_or_create(
-        username=username, defaults={"email": f"{username}@demo.example", "is_staff": is_staff}
-    )
-    if is_new:
-        user.first_name, _, user.last_name = full_name.partition(" ")
-        user.password = _hash_of(password)
-        user.save(update_fields=["password", "first_name", "last_name"])
+def _person(
+    username: str, full_name: str, password: str, *, is_staff: bool, actor: Actor, at: datetime
+) -> User:
+    found = User.objects.filter(username=username).first()
+    if found is not None:
+        return found
+    first_name, _, last_name = full_name.partition(" ")
+    with transaction.atomic():
+        user = User.objects.create(
+            username=username,
+            email=f"{username}@demo.example",
+            is_staff=is_staff,
+            first_name=first_name,
+            last_name=last_name,
+            password=_hash_of(password),
+        )
+        note_user_saved(
+            user=user, verb="create", fields=["username", "email", "password"], actor=actor, at=at
+        )
     return user
 
 
@@ -117,7 +130,7 @@ def _hash_of(password: str) -> str:
 
 def _seed_platform_people(password: str, *, actor: Actor, at: datetime) -> None:
     for username, name, role in PLATFORM_PEOPLE:
-        user = _person(username, name, password, is_staff=True)
+        user = _person(username, name, password, is_staff=True, actor=actor, at=at)
         if not Membership.objects.filter(user=user).exists():
             grant_role(role=role, user=user, actor=actor, at=at)
 
@@ -156,7 +169,7 @@ def seed_organization(plan: OrganizationPlan, password: str, *, actor: Actor, at
 def _seed_person(
     person: PersonPlan, organization: Organization, password: str, *, actor: Actor, at: datetime
 ) -> None:
-    user = _person(person.username, person.name, password, is_staff=False)
+    user = _person(person.username, person.name, password, is_staff=False, actor=actor, at=at)
     if Membership.objects.filter(user=user).exists():
         return
     if not person.project:

@@ -162,6 +162,7 @@ UNFOLD: dict[str, Any] = {
                 _table("Service accounts", "smart_toy", "tenants_serviceaccount"),
                 _table("API tokens", "key", "tenants_apitoken"),
                 _table("Users", "person", "auth_user"),
+                _table("Account changes", "how_to_reg", "tenants_accountchange"),
                 _table("Notification endpoints", "notifications", "tenants_notificationendpoint"),
                 _table("Deliveries", "outgoing_mail", "tenants_notificationdelivery"),
                 _table("Audit trail", "history", "tenants_auditentry"),

@@ -2,80 +2,79 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import django.contrib.auth.admin  # noqa: F401 - It registers what is taken away below.
 from django.contrib import admin
-from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group, User
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
-from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from tenants.admin.base import LedgerAdmin, ServiceAdmin, actor_of_request
+from tenants.adapters.account_mail import is_mail_set_up
+from tenants.admin.base import LedgerAdmin, ServiceAdmin
+from tenants.admin.links import send_password_link
 from tenants.domain.actors import Actor
+from tenants.domain.identity_refusals import MailMissingError
 from tenants.domain.roles import Role
 from tenants.models import Membership
 from tenants.services import memberships, people
-
-if TYPE_CHECKING:
-    UserPages = UserAdmin[User]
-else:
-    UserPages = UserAdmin
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
 
 
 @admin.register(User)
-class PersonAdmin(UserPages, LedgerAdmin):  # type: ignore[misc]
+class PersonAdmin(ServiceAdmin):
     """People who sign in. What they may do is told by memberships, not by Django's permissions."""
 
-    form = UserChangeForm
-    add_form = UserCreationForm
-    change_password_form = AdminPasswordChangeForm
     view_capability = "tenants:membership:read"
     write_capability = "tenants:membership:write"
-    hint = "What a person may do is told by memberships. Nobody is deleted: deactivate them."
+    hint = (
+        "What a person may do is a matter of memberships. A person sets the password by a link "
+        "sent to the mail address; no page sets it. People are never deleted: deactivate them."
+    )
+    add_fields = ("username", "email", "first_name", "last_name")
+    change_fields = ("username", "email", "first_name", "last_name", "is_staff")
+    fields = (*change_fields, "is_active", "is_superuser", "last_login", "date_joined")
     list_display = ("username", "first_name", "last_name", "email", "is_active", "is_staff")
     list_filter = ("is_active", "is_staff", "is_superuser")
-    readonly_fields = ("is_active", "is_superuser", "last_login", "date_joined")
-    filter_horizontal = ()
-    fieldsets = (
-        (None, {"fields": ("username", "password")}),
-        ("Person", {"fields": ("first_name", "last_name", "email")}),
-        ("Access", {"fields": ("is_active", "is_staff", "is_superuser")}),
-        ("Dates", {"fields": ("last_login", "date_joined")}),
-    )
-    actions = ("deactivate_people", "activate_people")
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Whether the signed-in person may add people."""
-        return self.has_write_permission(request)
+    search_fields = ("username", "first_name", "last_name", "email")
+    ordering = ("username",)
+    actions = ("send_links", "deactivate_people", "activate_people")
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Whether the signed-in person may change people; a superuser only changes itself."""
         if isinstance(obj, User) and obj.is_superuser and obj.pk != request.user.pk:
             return False
-        return self.has_write_permission(request)
+        return super().has_change_permission(request, obj)
 
-    def log_addition(self, request: HttpRequest, obj: User, message: Any) -> Any:  # noqa: ANN401 - Django's signature.
-        """Leave the audit entry of a person who was made."""
-        self._note(request, obj, message, verb="create")
-        return super().log_addition(request, obj, message)
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
+        """Refuse to ask for a part of a password's hash in the page's own address."""
+        if lookup.startswith("password"):
+            return False
+        return bool(super().lookup_allowed(lookup, value, request))
 
-    def log_change(self, request: HttpRequest, obj: User, message: Any) -> Any:  # noqa: ANN401 - As above.
-        """Leave the audit entry of a person who was changed, or given another password."""
-        self._note(request, obj, message, verb="update")
-        return super().log_change(request, obj, message)
+    def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> User:
+        """Make a person and send the link."""
+        person = people.create_person(**fields, is_mail_set_up=is_mail_set_up(), actor=actor, at=at)
+        send_password_link(person, actor=actor, at=at)
+        return person
 
-    def _note(self, request: HttpRequest, user: User, message: Any, *, verb: str) -> None:  # noqa: ANN401
-        people.note_user_saved(
-            user=user,
-            verb=verb,
-            fields=[name for part in message for told in part.values() for name in _names(told)],
-            actor=actor_of_request(request),
-            at=timezone.now(),
+    def change(self, row: User, changes: Mapping[str, Any], *, actor: Actor, at: datetime) -> User:
+        """Change a person."""
+        return people.change_person(user=row, changes=changes, actor=actor, at=at)
+
+    @admin.action(description="Send a link to set a password", permissions=["write"])
+    def send_links(self, request: HttpRequest, rows: QuerySet[User]) -> None:
+        """Send each of the chosen people a link to their own address."""
+        if not is_mail_set_up():
+            self.report_refusal(request, MailMissingError("No mail server is set up."))
+            return
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: send_password_link(row, actor=actor, at=at),
+            done="gets a link, once in five minutes",
         )
 
     @admin.action(description="Deactivate", permissions=["write"])
@@ -97,11 +96,6 @@ class PersonAdmin(UserPages, LedgerAdmin):  # type: ignore[misc]
             lambda row, actor, at: people.activate_user(user=row, actor=actor, at=at),
             done="is active",
         )
-
-
-def _names(told: Mapping[str, Any]) -> list[str]:
-    """Return the names of fields in one part of Django's change message."""
-    return [str(name) for name in told.get("fields", ())]
 
 
 @admin.register(Group)

@@ -8,6 +8,7 @@ from typing import Final
 
 EVENTS: Final = frozenset(
     {
+        "tenants:account_change:asked",
         "quotas:request:submitted",
         "quotas:request:escalated",
         "quotas:request:commented",

@@ -1,5 +1,6 @@
 """Tables of tenants and their constraints."""
 
+from tenants.models.account_change import AccountChange
 from tenants.models.api_token import ApiToken, ServiceAccount
 from tenants.models.audit import AuditEntry
 from tenants.models.clock import ProcessClock
@@ -18,6 +19,7 @@ from tenants.models.organization import Organization
 from tenants.models.project import Project
 
 __all__ = [
+    "AccountChange",
     "AdmissionMode",
     "ApiToken",
     "AuditEntry",

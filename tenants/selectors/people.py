@@ -1,13 +1,20 @@
 """People by the name they sign in with, and by what they hold."""
 
 from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
+from tenants.domain.account_changes import PLATFORM_ROLES, ChangeKind, ChangeState
 from tenants.domain.errors import NotFoundError
-from tenants.models import Membership
+from tenants.domain.roles import Role
+from tenants.models import AccountChange, ApiToken, AuditEntry, Membership
+
+SHARED_ADDRESS_MAX: Final = 5
+"""Accounts of one address that are sent a link: a list would be a way to send many mails."""
 
 
 def user_named(username: str, *, field: str = "user") -> User:
@@ -62,3 +69,64 @@ def mail_addresses(
     holding = Q(pk__in=memberships.filter(user__isnull=False).values("user_id"))
     found = User.objects.filter(named | holding, is_active=True).exclude(email="")
     return tuple(sorted(set(found.values_list("email", flat=True))))
+
+
+def people_with_address(address: str) -> list[User]:
+    """Return the active people whose mail address this is; none for an empty one."""
+    if not address:
+        return []
+    return list(User.objects.filter(email__iexact=address, is_active=True)[:SHARED_ADDRESS_MAX])
+
+
+def platform_admins() -> QuerySet[User]:
+    """Return everybody active who may act as platform admin, superusers included."""
+    held = Membership.objects.filter(role=Role.PLATFORM_ADMIN.value, user__isnull=False)
+    return User.objects.filter(
+        Q(pk__in=held.values("user_id")) | Q(is_superuser=True), is_active=True
+    )
+
+
+def holds_platform_role(user: User) -> bool:
+    """Whether a person reaches every organization, by a role or as superuser."""
+    roles = [role.value for role in PLATFORM_ROLES]
+    return user.is_superuser or Membership.objects.filter(user=user, role__in=roles).exists()
+
+
+def is_guarded(user: User) -> bool:
+    """Whether one person alone must not change this one's address.
+
+    So it is for everybody with a role of the platform, and while one is asked for: the address
+    that was looked at then is the one that counts.
+    """
+    asked = AccountChange.objects.filter(
+        subject=user,
+        kind__in=[ChangeKind.ROLE.value, ChangeKind.STAFF.value],
+        state=ChangeState.OPEN.value,
+    )
+    return holds_platform_role(user) or asked.exists()
+
+
+def has_first_token(user: User, *, at: datetime) -> bool:
+    """Whether a person ever had a token, or a second person has allowed the first one.
+
+    Args:
+        user: Whose.
+        at: When, UTC; what was allowed holds until it expires.
+    """
+    allowed = AccountChange.objects.filter(
+        subject=user,
+        kind=ChangeKind.FIRST_TOKEN.value,
+        state=ChangeState.APPROVED.value,
+        expires_at__gt=at,
+    )
+    return ApiToken.objects.filter(user=user).exists() or allowed.exists()
+
+
+def had_link_since(user: User, moment: datetime) -> bool:
+    """Whether a link to set a password was sent to a person after a moment."""
+    return AuditEntry.objects.filter(
+        object_kind="user",
+        object_id=str(user.pk),
+        action="tenants:user:password_link",
+        occurred_at__gt=moment,
+    ).exists()

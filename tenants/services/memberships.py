@@ -5,11 +5,12 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q
 
+from tenants.domain.account_changes import needs_second_person
 from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.errors import FieldProblem
 from tenants.domain.granting import conflicting_role, may_give
+from tenants.domain.identity_refusals import SecondPersonRequiredError
 from tenants.domain.refusals import (
     DutiesConflictError,
     HolderInactiveError,
@@ -23,6 +24,7 @@ from tenants.domain.roles import ROLE_SCOPES, Role, RoleScope
 from tenants.models import Membership, Organization, Project, ServiceAccount
 from tenants.models.organization import LifecycleState
 from tenants.selectors.locks import lock_rows
+from tenants.selectors.people import platform_admins
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
 from tenants.services.changing import add_row
@@ -52,7 +54,8 @@ def grant_role(  # noqa: PLR0913 - A record's columns; all are keyword only.
 
     Raises:
         InvalidInputError: Holder and scope do not fit the role; every problem is told.
-        RoleNotYoursToGiveError: The actor's own roles do not cover it.
+        RoleNotYoursToGiveError: The actor's own roles, or its token, do not cover it.
+        SecondPersonRequiredError: A role of the platform takes two people.
         OrganizationClosedError: The organization is closed.
         ProjectClosedError: The project is closed.
         HolderInactiveError: The holder may not act.
@@ -71,19 +74,45 @@ def grant_role(  # noqa: PLR0913 - A record's columns; all are keyword only.
         membership, further=(*_holder_problems(membership), *_scope_problems(membership))
     )
     _require_may_give(actor, membership)
+    if needs_second_person(role) and not actor.is_system:
+        raise SecondPersonRequiredError(
+            f"One person alone does not make another {role.value}.", field="role"
+        )
+    _write(membership, actor=actor, at=at)
+    return membership
+
+
+@transaction.atomic
+def grant_platform_role(*, role: Role, user: User, actor: Actor, at: datetime) -> Membership:
+    """Give a role of the platform that one person asked for and this one approves.
+
+    Raises:
+        RoleNotYoursToGiveError: The actor's own roles do not cover it.
+        HolderInactiveError: The holder may not act.
+        DutiesConflictError: The holder has a role that must stay apart from it.
+        RoleHeldError: The holder has it already.
+    """
+    membership = Membership(user=user, role=role.value, created_at=at)
+    _require_may_give(actor, membership)
+    _write(membership, actor=actor, at=at)
+    return membership
+
+
+def _write(membership: Membership, *, actor: Actor, at: datetime) -> None:
     _require_open_scope(membership)
     _require_holder_fits(membership)
     add_row(
         row=membership,
         refusals={
-            "membership_unique": RoleHeldError(f"{_holder(membership)} is {role.value} already.")
+            "membership_unique": RoleHeldError(
+                f"{_holder(membership)} is {membership.role} already."
+            )
         },
         actor=actor,
         at=at,
         organization_id=organization_id_of(membership),
         facts=_facts(membership),
     )
-    return membership
 
 
 @transaction.atomic
@@ -121,11 +150,9 @@ def refuse_last_platform_admin(*, leaving: int | None, actor: Actor) -> None:
     Raises:
         LastPlatformAdminError: Nobody else is an active platform admin.
     """
-    held = Q(memberships__role=Role.PLATFORM_ADMIN.value) | Q(is_superuser=True)
-    admins = User.objects.filter(held, is_active=True)
-    lock_rows(User.objects.filter(pk__in=admins.values("pk")))
+    lock_rows(platform_admins())
     # Counted by a statement of its own: the one that waited still sees roles as they were before.
-    if not admins.exclude(pk__in=[leaving]).exists():
+    if not platform_admins().exclude(pk__in=[leaving]).exists():
         raise LastPlatformAdminError(
             "The last platform admin cannot go.", facts={"actor": actor.label}
         )

@@ -1,15 +1,185 @@
-"""Writing people: let in, kept out. Nobody is deleted: the audit trail names them."""
+"""Writing people: made, changed, their passwords, in and out.
 
-from datetime import datetime
+They are never deleted: the audit trail names them.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from django.contrib.auth.models import User
 from django.db import transaction
 
 from tenants.domain.actors import Actor
+from tenants.domain.errors import DomainError, FieldProblem
+from tenants.domain.identity_refusals import (
+    LinkInvalidError,
+    MailMissingError,
+    SecondPersonRequiredError,
+    UsernameTakenError,
+)
 from tenants.models import ApiToken
 from tenants.selectors.locks import lock_rows
+from tenants.selectors.people import had_link_since, is_guarded
+from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
+from tenants.services.changing import add_row
 from tenants.services.memberships import refuse_last_platform_admin
+
+LINK_EVERY: Final = timedelta(minutes=5)
+"""Between two links to one person: a form without sign-in must not fill a mailbox."""
+
+NO_ADDRESS: Final = (FieldProblem("email", "required", "Name the address that links go to."),)
+
+
+@transaction.atomic
+def create_person(  # noqa: PLR0913 - A record's columns; all are keyword only.
+    *,
+    username: str,
+    email: str,
+    first_name: str = "",
+    last_name: str = "",
+    is_mail_set_up: bool,
+    actor: Actor,
+    at: datetime,
+) -> User:
+    """Make a person who cannot sign in before setting a password by a link sent to the address.
+
+    Args:
+        username: What they sign in with.
+        email: Where links go.
+        first_name: For people to read.
+        last_name: As above.
+        is_mail_set_up: Whether links can be sent; without them people are made on the host.
+        actor: Who makes the account.
+        at: When, UTC.
+
+    Raises:
+        InvalidInputError: Fields are wrong; every problem is named.
+        MailMissingError: No link can be sent.
+        UsernameTakenError: Another person has the name.
+    """
+    if not (is_mail_set_up or actor.is_system):
+        raise MailMissingError("No mail server is set up.", field="email")
+    person = User(
+        username=username, email=email, first_name=first_name, last_name=last_name, date_joined=at
+    )
+    person.set_unusable_password()
+    _add(person, actor=actor, at=at)
+    return person
+
+
+@transaction.atomic
+def create_superuser(
+    *, username: str, email: str, password: str | None, actor: Actor, at: datetime
+) -> User:
+    """Make a platform admin who may enter the admin; on the host only.
+
+    Args:
+        username: What they sign in with.
+        email: Where links go.
+        password: Already validated; without one it is set by a link.
+        actor: The service itself.
+        at: When, UTC.
+
+    Raises:
+        ValueError: A person asks.
+        InvalidInputError: Fields are wrong; every problem is named.
+        UsernameTakenError: Another person has the name.
+    """
+    if not actor.is_system:
+        raise ValueError("superusers are made on the host")
+    person = User(username=username, email=email, is_staff=True, is_superuser=True, date_joined=at)
+    person.set_password(password)
+    _add(person, actor=actor, at=at)
+    return person
+
+
+@transaction.atomic
+def change_person(*, user: User, changes: Mapping[str, Any], actor: Actor, at: datetime) -> User:
+    """Change a person's names, address or access to the admin.
+
+    Args:
+        user: Who.
+        changes: New values of `username`, `first_name`, `last_name`, `email`, `is_staff`.
+        actor: Who changes it; alone they neither open the admin to a person nor move the address
+            of a person with a role of the platform.
+        at: When, UTC.
+
+    Raises:
+        InvalidInputError: Fields are wrong; every problem is named.
+        SecondPersonRequiredError: One person alone does not change this.
+        UsernameTakenError: Another person has the name.
+    """
+    (person,) = lock_rows(User.objects.filter(pk=user.pk))
+    wanted = {name: value for name, value in changes.items() if getattr(person, name) != value}
+    if not actor.is_system:
+        _require_one_person_may(person, wanted)
+    return write_person(person=person, changes=wanted, actor=actor, at=at)
+
+
+def write_person(*, person: User, changes: Mapping[str, Any], actor: Actor, at: datetime) -> User:
+    """Change a locked person inside a transaction; the entry has old and new values.
+
+    Raises:
+        InvalidInputError: Fields are wrong; every problem is named.
+        UsernameTakenError: Another person has the name.
+    """
+    changed = {name: [getattr(person, name), value] for name, value in changes.items()}
+    if not changed:
+        return person
+    for name, value in changes.items():
+        setattr(person, name, value)
+    refuse_invalid(person, further=NO_ADDRESS if changes.get("email") == "" else ())
+    name = str(changes.get("username", ""))
+    if name and User.objects.filter(username=name).exclude(pk=person.pk).exists():
+        raise _taken(name)
+    person.save(update_fields=list(changed))
+    _record(person, "update", {"changed": changed}, actor=actor, at=at)
+    return person
+
+
+@transaction.atomic
+def note_password_link(*, user: User, actor: Actor, at: datetime) -> bool:
+    """Note that a link to set a password goes to a person; False when one went just now.
+
+    Args:
+        user: Who gets it, at their own address.
+        actor: Who asked for it; never shown the link.
+        at: When, UTC.
+    """
+    (person,) = lock_rows(User.objects.filter(pk=user.pk))
+    if not person.email or had_link_since(person, at - LINK_EVERY):
+        return False
+    _record(person, "password_link", {"email": person.email}, actor=actor, at=at)
+    return True
+
+
+@transaction.atomic
+def set_password(*, user: User, password: str, by: str, actor: Actor, at: datetime) -> User:
+    """Set a password, already validated, and revoke every token: who had the old one has nothing.
+
+    Django ends the person's sessions: each carries a digest of the password.
+
+    Args:
+        user: As it was when the right to do this was proven.
+        password: In clear text; kept as Django's hash only.
+        by: How it was proven: "link", "own" password, or "host".
+        actor: Who sets it.
+        at: When, UTC.
+
+    Raises:
+        LinkInvalidError: The password was changed since then, or the person was deactivated.
+    """
+    (person,) = lock_rows(User.objects.filter(pk=user.pk))
+    if person.password != user.password or not (person.is_active or actor.is_system):
+        raise LinkInvalidError("The password was changed meanwhile.", field="new_password1")
+    person.set_password(password)
+    person.save(update_fields=["password"])
+    revoked = _revoke_tokens(person, at=at)
+    _record(person, "password", {"by": by, "tokens_revoked": revoked}, actor=actor, at=at)
+    user.password = person.password
+    return person
 
 
 @transaction.atomic
@@ -25,15 +195,8 @@ def deactivate_user(*, user: User, actor: Actor, at: datetime) -> User:
         return person
     person.is_active = False
     person.save(update_fields=["is_active"])
-    revoked = ApiToken.objects.filter(user=person, revoked_at=None).update(revoked_at=at)
-    record(
-        actor=actor,
-        at=at,
-        action="tenants:user:deactivate",
-        object_kind="user",
-        object_id=person.pk,
-        facts={"username": person.get_username(), "tokens_revoked": revoked},
-    )
+    revoked = _revoke_tokens(person, at=at)
+    _record(person, "deactivate", {"tokens_revoked": revoked}, actor=actor, at=at)
     return person
 
 
@@ -45,22 +208,32 @@ def activate_user(*, user: User, actor: Actor, at: datetime) -> User:
         return person
     person.is_active = True
     person.save(update_fields=["is_active"])
-    record(
-        actor=actor,
-        at=at,
-        action="tenants:user:activate",
-        object_kind="user",
-        object_id=person.pk,
-        facts={"username": person.get_username()},
-    )
+    _record(person, "activate", {}, actor=actor, at=at)
     return person
 
 
-@transaction.atomic
+def _add(person: User, *, actor: Actor, at: datetime) -> None:
+    person.username = User.normalize_username(person.username)
+    refuse_invalid(person, further=() if person.email else NO_ADDRESS)
+    add_row(
+        row=person,
+        refusals={"auth_user_username_key": _taken(person.username)},
+        actor=actor,
+        at=at,
+        organization_id=None,
+        facts={
+            "username": person.username,
+            "email": person.email,
+            "is_staff": person.is_staff,
+            "is_superuser": person.is_superuser,
+        },
+    )
+
+
 def note_user_saved(
     *, user: User, verb: str, fields: list[str], actor: Actor, at: datetime
 ) -> None:
-    """Leave the audit entry of a person who was made or changed through a form.
+    """Leave the audit entry of a person whom the caller has written, inside a transaction.
 
     Args:
         user: Who.
@@ -69,11 +242,37 @@ def note_user_saved(
         actor: Who did it.
         at: When, UTC.
     """
+    _record(user, verb, {"fields": sorted(fields)}, actor=actor, at=at)
+
+
+def _require_one_person_may(person: User, changes: Mapping[str, Any]) -> None:
+    if changes.get("is_staff"):
+        raise SecondPersonRequiredError(
+            "One person alone does not open the admin to another.", field="is_staff"
+        )
+    if "email" in changes and is_guarded(person):
+        raise SecondPersonRequiredError(
+            f"One person alone does not change the address of {person.get_username()}.",
+            field="email",
+        )
+
+
+def _revoke_tokens(person: User, *, at: datetime) -> int:
+    return ApiToken.objects.filter(user=person, revoked_at=None).update(revoked_at=at)
+
+
+def _taken(username: str) -> DomainError:
+    return UsernameTakenError(f'Another person is called "{username}".', field="username")
+
+
+def _record(
+    person: User, verb: str, facts: Mapping[str, Any], *, actor: Actor, at: datetime
+) -> None:
     record(
         actor=actor,
         at=at,
         action=f"tenants:user:{verb}",
         object_kind="user",
-        object_id=user.pk,
-        facts={"username": user.get_username(), "fields": sorted(fields)},
+        object_id=person.pk,
+        facts={"username": person.get_username(), **facts},
     )

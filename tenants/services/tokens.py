@@ -13,6 +13,7 @@ from django.db.models import Q
 
 from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.errors import FieldProblem
+from tenants.domain.identity_refusals import SecondPersonRequiredError
 from tenants.domain.refusals import HolderInactiveError, TokenNotYoursToIssueError
 from tenants.domain.roles import ALL_CAPABILITIES
 from tenants.domain.tokens import LIFETIME_MAX, PREFIX_LENGTH, SECRET_LENGTH, TokenText
@@ -20,6 +21,7 @@ from tenants.models import ApiToken, Organization, ServiceAccount
 from tenants.models.organization import LifecycleState
 from tenants.selectors.actors import digest_of
 from tenants.selectors.locks import lock_in_order, lock_rows
+from tenants.selectors.people import has_first_token, holds_platform_role
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
 from tenants.services.changing import add_row
@@ -63,6 +65,7 @@ def issue_token(  # noqa: PLR0913 - A record's columns; all are keyword only.
         ValueError: Not exactly one holder was named.
         InvalidInputError: Fields are wrong; every problem is told.
         TokenNotYoursToIssueError: The holder is somebody else, or the scopes are wider.
+        SecondPersonRequiredError: The first token of a person with a role of the platform.
         HolderInactiveError: The holder may not act.
     """
     if (user is None) == (service_account is None):
@@ -82,6 +85,7 @@ def issue_token(  # noqa: PLR0913 - A record's columns; all are keyword only.
     refuse_invalid(token, further=(*_scope_problems(wanted), *_expiry_problems(expires_at, at)))
     _require_may_issue(actor, token)
     _require_active(token)
+    _require_second_person(actor, token, at=at)
     add_row(
         row=token,
         refusals={},
@@ -180,6 +184,16 @@ def _require_active(token: ApiToken) -> None:
         is_active = organization.state == account.state == LifecycleState.ACTIVE
     if not is_active:
         raise HolderInactiveError(f"{_holder_label(token)} may not act.")
+
+
+def _require_second_person(actor: Actor, token: ApiToken, *, at: datetime) -> None:
+    """Refuse the first token of a person with a role of the platform, unless it was approved."""
+    if actor.is_system or token.user is None or not holds_platform_role(token.user):
+        return
+    if not has_first_token(token.user, at=at):
+        raise SecondPersonRequiredError(
+            f"The first token of {_holder_label(token)} takes a second person.", field="user"
+        )
 
 
 def _organization_of(token: ApiToken) -> UUID | None:

@@ -3,14 +3,25 @@
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth.models import User
 
+from tenants.domain.account_changes import ChangeKind
 from tenants.domain.actors import Actor
 from tenants.domain.roles import Role
-from tenants.models import ApiToken, Cluster, Membership, NamespaceBinding, Project, ServiceAccount
+from tenants.models import (
+    AccountChange,
+    ApiToken,
+    Cluster,
+    Membership,
+    NamespaceBinding,
+    Project,
+    ServiceAccount,
+)
 from tenants.selectors.actors import actor_of_user
 from tenants.services import (
+    account_changes,
     clusters,
     memberships,
     namespaces,
@@ -20,7 +31,7 @@ from tenants.services import (
     service_accounts,
     tokens,
 )
-from tests.builders import AT, make_cluster, make_organization, make_project, make_user
+from tests.builders import AT, grant, make_cluster, make_organization, make_project, make_user
 from tests.flows.estate import Estate
 
 Does = Callable[[Estate, Any], object]
@@ -44,6 +55,29 @@ def switched_off() -> User:
     user.is_active = False
     user.save()
     return user
+
+
+def open_change(estate: Estate) -> UUID:
+    """Return a change that Fiona has asked for, a second platform admin."""
+    fiona = make_user("fiona")
+    grant(fiona, Role.PLATFORM_ADMIN)
+    change = AccountChange.objects.create(
+        kind=ChangeKind.ROLE.value,
+        subject=estate.cast.bob,
+        value=Role.AUDITOR.value,
+        email=estate.cast.bob.email,
+        asked_by=fiona,
+        asked_at=AT,
+        expires_at=SOON,
+    )
+    return change.pk
+
+
+def ask(estate: Estate, who: Any) -> object:  # noqa: ANN401 - Keyword arguments of any service.
+    grant(make_user("fiona"), Role.PLATFORM_ADMIN)
+    return account_changes.ask_change(
+        kind=ChangeKind.STAFF, subject=estate.cast.bob, is_mail_set_up=True, **who
+    )
 
 
 def open_binding(estate: Estate) -> NamespaceBinding:
@@ -171,6 +205,43 @@ TENANTS_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, 
         frank,
         lambda _, who: tokens.revoke_token(token=ApiToken.objects.get(name="of-hive"), **who),
         [("tenants:api_token:revoke", "umbrella")],
+    ),
+    "tenants.account_changes.ask_change": (
+        frank,
+        ask,
+        [("tenants:account_change:create", None)],
+    ),
+    "tenants.account_changes.approve_change": (
+        frank,
+        lambda e, who: account_changes.approve_change(change_id=open_change(e), **who),
+        [("tenants:account_change:approve", None), ("tenants:membership:create", None)],
+    ),
+    "tenants.account_changes.decline_change": (
+        frank,
+        lambda e, who: account_changes.decline_change(change_id=open_change(e), **who),
+        [("tenants:account_change:decline", None)],
+    ),
+    "tenants.people.create_person": (
+        frank,
+        lambda _, who: people.create_person(
+            username="new", email="new@example.test", is_mail_set_up=True, **who
+        ),
+        [("tenants:user:create", None)],
+    ),
+    "tenants.people.change_person": (
+        frank,
+        lambda e, who: people.change_person(user=e.cast.bob, changes={"first_name": "B"}, **who),
+        [("tenants:user:update", None)],
+    ),
+    "tenants.people.note_password_link": (
+        frank,
+        lambda e, who: people.note_password_link(user=e.cast.bob, **who),
+        [("tenants:user:password_link", None)],
+    ),
+    "tenants.people.set_password": (
+        bob,
+        lambda e, who: people.set_password(user=e.cast.bob, password="x", by="own", **who),
+        [("tenants:user:password", None)],
     ),
     "tenants.people.deactivate_user": (
         frank,

@@ -54,6 +54,7 @@ PAGES = {
     "quotas.quotarequest": "yyy ---",
     "quotas.requestpolicy": "yyy --y",
     "quotas.reservation": "yyy ---",
+    "tenants.accountchange": "yyy yyy",
     "tenants.apitoken": "--y --y",
     "tenants.auditentry": "yyy ---",
     "tenants.cluster": "yyy --y",

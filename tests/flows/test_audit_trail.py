@@ -20,7 +20,9 @@ NOT_DEEDS = {
     "tenants.changing.add_row",
     "tenants.changing.change_row",
     "tenants.idempotency.answer_once",
+    "tenants.memberships.grant_platform_role",
     "tenants.people.note_user_saved",
+    "tenants.people.write_person",
     "tenants.tokens.note_token_use",
     "billing.periods.ensure_months",
     "billing.periods.ensure_periods",
@@ -94,13 +96,15 @@ SWEEPS = {
 }
 """What the service does by itself; the tests of each say what it leaves."""
 ELSEWHERE = {
+    "tenants.account_changes.confirm_address",
+    "tenants.people.create_superuser",
     "metering.accepting.accept_side",
     "metering.decisions.decide_window",
     "metering.decisions.decide_windows",
     "quotas.preemption_resuming.resume_jobs",
 }
-"""Needs a window that waits for a person, two sources, or a Job that was suspended; the tests of
-metering and of quotas have them."""
+"""Needs a link, the host, a window that waits for a person, two sources, or a suspended Job; the
+tests of tenants, metering and quotas have them."""
 
 
 def services() -> Iterator[str]:

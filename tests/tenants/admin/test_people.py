@@ -1,42 +1,185 @@
-"""Tests of the admin pages of people."""
+"""Tests of the admin pages of people: no person sets another's password, and two raise one."""
 
+import re
+
+import pytest
 from django.contrib.auth.models import User
+from django.core import mail
+from django.test import Client
 
-from tenants.models import AuditEntry
+from tenants.models import ApiToken, AuditEntry
+from tests.builders import AT
 from tests.cast import Cast
-from tests.tenants.admin.desk import enter
+from tests.tenants.admin.desk import committed, enter, links_sent
+
+NEW = "a much longer phrase"
 
 
-def test_a_person_is_made_with_an_audit_entry_and_without_the_password_in_it(cast: Cast) -> None:
+def test_a_platform_admin_does_not_sign_in_as_the_finance_admin(cast: Cast) -> None:
+    """The attack: set her password in the admin, sign in, take a year's token."""
+    frank, before = enter(cast.frank), cast.dora.password
+    for page in ("password", "change"):
+        frank.post(
+            f"/admin/auth/user/{cast.dora.pk}/{page}/",
+            {
+                "username": "dora",
+                "email": cast.dora.email,
+                "is_staff": "on",
+                "usable_password": "true",
+                "password1": NEW,
+                "password2": NEW,
+                "password": NEW,
+            },
+        )
+
+    cast.dora.refresh_from_db()
+    assert cast.dora.password == before
+    assert not Client().login(username="dora", password=NEW)
+
+
+def test_a_person_is_made_without_a_password_and_gets_a_link_that_who_made_it_never_sees(
+    cast: Cast,
+) -> None:
     client = enter(cast.frank)
-    made = client.post(
-        "/admin/auth/user/add/",
+
+    with committed():
+        made = client.post(
+            "/admin/auth/user/add/",
+            {
+                "username": "newcomer",
+                "email": "newcomer@example.test",
+                "usable_password": "true",
+                "password1": NEW,
+                "password2": NEW,
+            },
+            follow=True,
+        )
+
+    newcomer = User.objects.get(username="newcomer")
+    assert not newcomer.has_usable_password()
+    [link] = links_sent()
+    assert mail.outbox[0].to == ["newcomer@example.test"]
+    assert link not in made.content.decode()
+    trail = [(e.action, e.facts) for e in AuditEntry.objects.order_by("pk")]
+    assert [action for action, _ in trail] == ["tenants:user:create", "tenants:user:password_link"]
+    assert link.split("/")[-2] not in str(trail)
+
+
+@pytest.mark.parametrize("role", ["finance_admin", "platform_admin", "auditor"])
+def test_one_person_alone_gives_no_role_of_the_platform(cast: Cast, role: str) -> None:
+    page = enter(cast.frank).post(
+        "/admin/tenants/membership/add/", {"role": role, "user": cast.carol.pk}
+    )
+
+    assert "another platform admin decides" in page.content.decode()
+    assert [m.role for m in cast.carol.memberships.all()] == ["member"]
+
+
+def test_one_person_alone_neither_opens_the_admin_nor_moves_a_guarded_address(cast: Cast) -> None:
+    User.objects.filter(pk=cast.carol.pk).update(is_staff=False)
+    frank = enter(cast.frank)
+
+    for person, changes in (
+        (cast.carol, {"is_staff": "on"}),
+        (cast.dora, {"email": "frank@example.test", "is_staff": "on"}),
+        (cast.ann, {"email": "frank@example.test", "is_staff": "on"}),
+        (cast.frank, {"email": "mallory@example.test", "is_staff": "on"}),
+    ):
+        page = frank.post(
+            f"/admin/auth/user/{person.pk}/change/",
+            {"username": person.username, "email": person.email, **changes},
+        )
+        assert "another platform admin decides" in page.content.decode(), person
+
+    people = User.objects.filter(username__in=("carol", "dora", "ann", "frank"))
+    assert all(person.email == f"{person.username}@example.test" for person in people)
+    assert not User.objects.get(pk=cast.carol.pk).is_staff
+    assert not AuditEntry.objects.exists()
+
+
+def test_a_change_is_audited_with_what_was_before_and_after(cast: Cast) -> None:
+    enter(cast.frank).post(
+        f"/admin/auth/user/{cast.carol.pk}/change/",
+        {"username": "carol", "first_name": "Carol", "email": "c@example.test"},
+    )
+
+    entry = AuditEntry.objects.get(action="tenants:user:update")
+    assert entry.facts["changed"] == {
+        "first_name": ["", "Carol"],
+        "email": ["carol@example.test", "c@example.test"],
+        "is_staff": [True, False],
+    }
+
+
+def test_a_link_sets_the_password_once_and_ends_tokens_and_sessions(cast: Cast) -> None:
+    old = enter(cast.carol)
+    ApiToken.objects.create(
+        prefix="0" * 12, digest=b"x", user=cast.carol, created_at=AT, expires_at=AT.replace(2100)
+    )
+    with committed():
+        enter(cast.frank).post(
+            "/admin/auth/user/", {"action": "send_links", "_selected_action": str(cast.carol.pk)}
+        )
+    [link] = links_sent()
+
+    visitor = Client()
+    form = visitor.get(link, follow=True)
+    form_path = form.redirect_chain[-1][0]
+    fields = {"new_password1": NEW, "new_password2": NEW}
+    done = visitor.post(form_path, fields, follow=True)
+    again = [visitor.post(form_path, fields), Client().get(link, follow=True)]
+
+    assert "The password is set" in done.content.decode()
+    assert ["used before" in answer.content.decode() for answer in again] == [True, True]
+    assert Client().login(username="carol", password=NEW)
+    assert ApiToken.objects.get().revoked_at is not None
+    assert old.get("/api/v1/me/").status_code == 401
+    entry = AuditEntry.objects.get(action="tenants:user:password")
+    assert entry.facts == {"username": "carol", "by": "link", "tokens_revoked": 1}
+
+
+def test_who_forgot_the_password_is_answered_alike_for_every_address(cast: Cast) -> None:
+    cast.carol.set_unusable_password()
+    cast.carol.save()
+
+    with committed():
+        answers = [
+            Client().post("/accounts/new-password/", {"email": email}, follow=True)
+            for email in ("carol@example.test", "stranger@example.test", "carol@example.test")
+        ]
+
+    pages = {re.sub(r'value="[^"]{64}"', "", answer.content.decode()) for answer in answers}
+    assert len(pages) == 1
+    assert len(links_sent()) == 1
+    assert mail.outbox[0].to == ["carol@example.test"]
+
+
+def test_a_link_is_made_of_our_own_address_whatever_a_request_says(cast: Cast) -> None:
+    with committed():
+        Client().post(
+            "/accounts/new-password/", {"email": cast.dora.email}, headers={"host": "localhost"}
+        )
+
+    [link] = links_sent(host="http://127.0.0.1:8000")
+    assert link.startswith("/accounts/password/")
+
+
+def test_ones_own_new_password_is_audited_ends_tokens_and_keeps_this_session(cast: Cast) -> None:
+    here, elsewhere = Client(), enter(cast.carol)
+    here.login(username="carol", password="correct horse battery")
+
+    here.post(
+        "/admin/password_change/",
         {
-            "username": "newcomer",
-            "usable_password": "true",
-            "password1": "correct horse battery",
-            "password2": "correct horse battery",
+            "old_password": "correct horse battery",
+            "new_password1": NEW,
+            "new_password2": NEW,
         },
     )
 
-    assert made.status_code == 302
-    entry = AuditEntry.objects.get(action="tenants:user:create")
-    assert entry.facts["username"] == "newcomer"
-    assert "correct horse" not in str(entry.facts)
-
-
-def test_another_password_leaves_an_audit_entry(cast: Cast) -> None:
-    response = enter(cast.frank).post(
-        f"/admin/auth/user/{cast.carol.pk}/password/",
-        {
-            "usable_password": "true",
-            "password1": "a much longer phrase",
-            "password2": "a much longer phrase",
-        },
-    )
-
-    assert response.status_code == 302
-    assert AuditEntry.objects.get(action="tenants:user:update").object_id == str(cast.carol.pk)
+    assert here.get("/api/v1/me/").status_code == 200
+    assert elsewhere.get("/api/v1/me/").status_code == 401
+    assert AuditEntry.objects.get(action="tenants:user:password").facts["by"] == "own"
 
 
 def test_nobody_makes_themselves_superuser_in_the_form(cast: Cast) -> None:

@@ -77,7 +77,7 @@ WRITES = {
         "POST",
         "/api/v1/memberships/",
         {"role": "platform_admin", "user": "mallory"},
-        {"frank": 201},
+        {"frank": 409},
         403,
     ),
     "make a service account": (

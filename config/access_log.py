@@ -1,0 +1,21 @@
+"""gunicorn's log of requests, without the secrets that stand in addresses of mailed links."""
+
+import re
+from typing import Any, Final
+
+from gunicorn.glogging import Logger  # type: ignore[import-untyped] # It has no types.
+
+_LINK: Final = re.compile(r"(/accounts/(?:password|address|invitation)/)[^\s?\"]+")
+
+
+class AccessLog(Logger):  # type: ignore[misc]
+    """Writes what gunicorn writes; a link to set a password or to confirm is cut off."""
+
+    def atoms(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - gunicorn's signature.
+        """Return the parts of a line by their letters in its format."""
+        parts: dict[str, Any] = super().atoms(*args, **kwargs)
+        return {name: _cut(value) for name, value in parts.items()}
+
+
+def _cut(value: object) -> object:
+    return _LINK.sub(r"\1...", value) if isinstance(value, str) else value

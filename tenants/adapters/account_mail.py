@@ -1,0 +1,54 @@
+"""Mails with a link for one person: sent beside the request, kept and logged nowhere.
+
+A form that anybody may fill in must answer at once and alike whether an account exists, so the mail
+server is spoken to by a thread. What is not sent is not tried again: people ask for another link.
+"""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from smtplib import SMTPException
+from typing import Final
+
+import structlog
+from django.conf import settings
+from django.core.mail import EmailMessage
+
+_NO_MAIL: Final = "django.core.mail.backends.dummy.EmailBackend"
+_POST: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="account-mail")
+
+log = structlog.get_logger(__name__)
+
+
+def is_mail_set_up() -> bool:
+    """Whether a mail server is set up."""
+    return bool(settings.EMAIL_BACKEND != _NO_MAIL)
+
+
+def public_link(path: str) -> str:
+    """Return the address of a page as people reach it; never made of what a request says."""
+    return f"{settings.PUBLIC_URL}{path}"
+
+
+def send_link(*, address: str, subject: str, text: str, link: str) -> "Future[None]":
+    """Send one mail with a link soon.
+
+    Args:
+        address: Where to.
+        subject: One line.
+        text: What the link is for, in sentences.
+        link: The whole address; a secret.
+    """
+    mail = EmailMessage(
+        subject=f"[GPU Ledger] {subject}",
+        body=f"{text}\n\n{link}\n\nIf you did not expect this, leave the link alone.\n",
+        from_email=settings.DEFAULT_FROM_EMAIL,
+        to=[address],
+        headers={"Auto-Submitted": "auto-generated"},
+    )
+    return _POST.submit(_send, mail)
+
+
+def _send(mail: EmailMessage) -> None:
+    try:
+        mail.send()
+    except (SMTPException, OSError, ValueError) as error:
+        log.warning("tenants.account_mail.failed", reason=type(error).__name__)

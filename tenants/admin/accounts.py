@@ -1,0 +1,168 @@
+"""Pages for one's own account: set a password by a link, change it, confirm another address.
+
+They are Django's own views with our forms, which write through a service: every password set ends
+the person's tokens and is audited. A page answers alike whether an account exists.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.contrib import admin
+from django.contrib.auth import views
+from django.contrib.auth.forms import PasswordResetForm, SetPasswordForm
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse_lazy
+from django.utils import timezone
+from django.views.generic import FormView, TemplateView
+from unfold.forms import AdminOwnPasswordChangeForm
+from unfold.widgets import UnfoldAdminEmailInputWidget, UnfoldAdminPasswordWidget
+
+from tenants.admin.links import read_address_link, send_password_link
+from tenants.domain.actors import system_actor
+from tenants.domain.errors import DomainError
+from tenants.selectors.actors import actor_of_user
+from tenants.selectors.people import people_with_address
+from tenants.services.account_changes import confirm_address
+from tenants.services.people import set_password
+
+if TYPE_CHECKING:
+    SetForm = SetPasswordForm[User]
+    View = FormView[Any]
+else:
+    SetForm = SetPasswordForm
+    View = object
+
+
+class LinkRequestForm(PasswordResetForm):
+    """An address; each account that has it gets a link."""
+
+    email = forms.EmailField(max_length=254, widget=UnfoldAdminEmailInputWidget())
+
+    def save(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature.
+        """Send each account of the address a link; newcomers have no password yet."""
+        at = timezone.now()
+        for person in people_with_address(self.cleaned_data["email"]):
+            send_password_link(person, actor=system_actor("accounts.new_password"), at=at)
+
+
+class AuditedForm(SetForm):
+    """A new password, written by the service."""
+
+    by = "link"
+
+    def save(self, commit: bool = True) -> User:  # noqa: ARG002, FBT001, FBT002 - Django's signature.
+        """Set the password and end the tokens."""
+        return set_password(
+            user=self.user,
+            password=self.cleaned_data["new_password1"],
+            by=self.by,
+            actor=actor_of_user(self.user),
+            at=timezone.now(),
+        )
+
+
+class LinkPasswordForm(AuditedForm):
+    """The form behind a link."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature.
+        """Give the fields the theme's look."""
+        super().__init__(*args, **kwargs)
+        for name in ("new_password1", "new_password2"):
+            self.fields[name].widget = UnfoldAdminPasswordWidget(
+                attrs={"autocomplete": "new-password"}
+            )
+
+
+class OwnPasswordForm(AdminOwnPasswordChangeForm, AuditedForm):
+    """The form of who knows the password."""
+
+    by = "own"
+
+
+class SitePage(View):
+    """A view with what the theme's templates need, whose form may be refused by its service."""
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - Django's signature.
+        """Return the template's values."""
+        site = admin.site.each_context(self.request)
+        return {**site, **super().get_context_data(**kwargs)}
+
+    def form_valid(self, form: Any) -> HttpResponse:  # noqa: ANN401 - A form of either kind.
+        """Save, and show a refusal beside the form."""
+        try:
+            return super().form_valid(form)
+        except DomainError as error:
+            form.add_error(None, f"{error.message} {error.advice}")
+            return self.form_invalid(form)
+
+
+class ForgottenView(SitePage, views.PasswordResetView):
+    """Ask for a link."""
+
+    form_class = LinkRequestForm
+    template_name = "accounts/form.html"
+    success_url = reverse_lazy("password_reset_done")
+    extra_context = {"button": "Send me a link"}
+
+
+class ForgottenDoneView(SitePage, views.PasswordResetDoneView):
+    """The same sentence for every address."""
+
+    template_name = "accounts/form.html"
+    extra_context = {
+        "text": "If an account has this address, a link is on its way to it. It can be used once, "
+        "within a day. No more than one is sent in five minutes."
+    }
+
+
+class SetView(SitePage, views.PasswordResetConfirmView):
+    """Set a password by a link."""
+
+    form_class = LinkPasswordForm
+    template_name = "accounts/form.html"
+    success_url = reverse_lazy("password_reset_complete")
+    extra_context = {
+        "button": "Set the password",
+        "text": "This link was used before or is too old. Ask for a new one.",
+    }
+
+
+class SetDoneView(SitePage, views.PasswordResetCompleteView):
+    """The password is set."""
+
+    template_name = "accounts/form.html"
+    extra_context = {"text": "The password is set; API tokens that you had are revoked."}
+
+
+class OwnPasswordView(SitePage, views.PasswordChangeView):
+    """Change one's own password; this session stays, all others end."""
+
+    form_class = OwnPasswordForm
+    success_url = reverse_lazy("admin:password_change_done")
+
+
+class AddressView(TemplateView):
+    """Confirm another address; nothing happens by following the link alone."""
+
+    template_name = "accounts/form.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - Django's signature.
+        """Return the template's values."""
+        site = admin.site.each_context(self.request)
+        return {**site, "title": "Confirm another mail address", **kwargs}
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ANN401, ARG002
+        """Show the button."""
+        return self.render_to_response(self.get_context_data(button="Confirm", form=forms.Form()))
+
+    def post(self, request: HttpRequest, signed: str) -> HttpResponse:  # noqa: ARG002 - Django's signature.
+        """Make the change."""
+        try:
+            change_id, email, owner = read_address_link(signed)
+            confirm_address(change_id=change_id, email=email, actor=owner, at=timezone.now())
+        except DomainError as error:
+            text = f"{error.message} {error.advice}"
+        else:
+            text = "The new address is in use."
+        return self.render_to_response(self.get_context_data(text=text))

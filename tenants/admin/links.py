@@ -1,0 +1,83 @@
+"""Links that people get by mail: to set a password, and to confirm another address.
+
+Who asks for a link never sees it. A link to set a password is Django's own: it ends with its use,
+with the next sign-in, and after `PASSWORD_RESET_TIMEOUT`.
+"""
+
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.contrib.auth.tokens import default_token_generator
+from django.core import signing
+from django.db import transaction
+from django.urls import reverse
+from django.utils.encoding import force_bytes
+from django.utils.http import urlsafe_base64_encode
+
+from tenants.adapters.account_mail import public_link, send_link
+from tenants.domain.account_changes import LIFETIME, ChangeKind
+from tenants.domain.actors import Actor, ActorKind
+from tenants.domain.identity_refusals import LinkInvalidError
+from tenants.models import AccountChange
+from tenants.services.people import note_password_link
+
+_ADDRESS_SALT: Final = "tenants.address"
+
+
+def send_password_link(person: User, *, actor: Actor, at: datetime) -> bool:
+    """Send a person a link to set a password, once this is committed.
+
+    Returns:
+        False when the person has no address, or got a link just now.
+    """
+    if not note_password_link(user=person, actor=actor, at=at):
+        return False
+    path = reverse(
+        "password_reset_confirm",
+        args=(
+            urlsafe_base64_encode(force_bytes(person.pk)),
+            default_token_generator.make_token(person),
+        ),
+    )
+    transaction.on_commit(
+        lambda: send_link(
+            address=person.email,
+            subject="Set your password",
+            text=f"With this link you set the password of {person.get_username()}. "
+            "It can be used once, within a day.",
+            link=public_link(path),
+        )
+    )
+    return True
+
+
+def send_address_link(change: AccountChange) -> None:
+    """Ask the owner of the old address to confirm the new one, once this is committed."""
+    if change.kind != ChangeKind.EMAIL.value or not change.email:
+        return
+    owner = [str(change.subject_id), change.subject.get_username()]
+    signed = signing.dumps([str(change.pk), change.email, *owner], salt=_ADDRESS_SALT)
+    transaction.on_commit(
+        lambda: send_link(
+            address=change.email,
+            subject="Confirm another mail address",
+            text=f"{change.asked_by.get_username()} asks to change the mail address of "
+            f"{change.subject.get_username()} to {change.value}. If that is right, confirm it.",
+            link=public_link(reverse("address_confirm", args=(signed,))),
+        )
+    )
+
+
+def read_address_link(signed: str) -> tuple[UUID, str, Actor]:
+    """Return the change a link confirms, the address it was sent to, and whose that is.
+
+    Raises:
+        LinkInvalidError: We never sent it, or it is too old.
+    """
+    try:
+        change_id, email, pk, name = signing.loads(signed, salt=_ADDRESS_SALT, max_age=LIFETIME)
+    except signing.BadSignature as error:
+        raise LinkInvalidError("This link is not valid.", field="link") from error
+    return UUID(change_id), str(email), Actor(kind=ActorKind.PERSON, id=pk, label=name)

@@ -1,0 +1,80 @@
+"""Changes to accounts that one person alone does not make: which they are, and who decides."""
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+
+from tenants.domain.actors import Actor, ActorKind
+from tenants.domain.granting import GRANT_CAPABILITY
+from tenants.domain.roles import ROLE_SCOPES, Role, RoleScope
+
+
+class ChangeKind(StrEnum):
+    """What would be changed."""
+
+    ROLE = "role"
+    STAFF = "staff"
+    FIRST_TOKEN = "first_token"  # noqa: S105 - A kind's name.
+    EMAIL = "email"
+
+
+class ChangeState(StrEnum):
+    """What became of it; one that expires is marked so when it is asked for again."""
+
+    OPEN = "open"
+    APPROVED = "approved"
+    DECLINED = "declined"
+    EXPIRED = "expired"
+
+
+PLATFORM_ROLES: Final = frozenset(
+    role for role, reach in ROLE_SCOPES.items() if reach is RoleScope.PLATFORM
+)
+"""Their holders reach every organization, so one person alone neither makes nor moves them."""
+LIFETIME: Final = timedelta(days=7)
+"""From asking to the last moment of the decision, and of the first token that it allows."""
+PEOPLE_MIN: Final = 2
+"""Platform admins without whom nothing is decided over the web."""
+_OWN: Final = frozenset({ChangeKind.FIRST_TOKEN, ChangeKind.EMAIL})
+_RAISING: Final = frozenset({ChangeKind.ROLE, ChangeKind.STAFF, ChangeKind.FIRST_TOKEN})
+
+
+def needs_second_person(role: Role) -> bool:
+    """Whether a role takes two people."""
+    return role in PLATFORM_ROLES
+
+
+def may_ask(actor: Actor, kind: ChangeKind, *, subject: str) -> bool:
+    """Whether an actor may ask: a platform admin of others, everybody for their own account.
+
+    Args:
+        actor: Who asks.
+        kind: What for.
+        subject: Id of the person it is about.
+    """
+    if actor.kind is not ActorKind.PERSON:
+        return False
+    if actor.id == subject:
+        return kind in _OWN
+    return actor.may(GRANT_CAPABILITY)
+
+
+def may_approve(actor: Actor, kind: ChangeKind, *, asked_by: str, subject: str) -> bool:
+    """Whether an actor is a second person: neither who asked nor who would be raised.
+
+    Args:
+        actor: Who would decide.
+        kind: What on.
+        asked_by: Id of the person who asked.
+        subject: Id of the person it is about.
+    """
+    if actor.kind is not ActorKind.PERSON or not actor.may(GRANT_CAPABILITY):
+        return False
+    return actor.id != asked_by and not (kind in _RAISING and actor.id == subject)
+
+
+def may_decline(actor: Actor, *, asked_by: str, subject: str) -> bool:
+    """Whether an actor may end it unchanged: a platform admin, who asked, or whom it is about."""
+    if actor.kind is not ActorKind.PERSON:
+        return False
+    return actor.id in {asked_by, subject} or actor.may(GRANT_CAPABILITY)

@@ -1,0 +1,73 @@
+"""`manage.py person`: what takes two people over the web, done on the host by its operator.
+
+For deployments with fewer than two platform admins or without a mail server, and for the first
+people of every deployment. Everything leaves the same audit entries, by `manage.person`.
+"""
+
+from argparse import ArgumentParser
+from datetime import datetime
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError
+
+from tenants.domain.account_changes import PLATFORM_ROLES
+from tenants.domain.actors import system_actor
+from tenants.domain.errors import DomainError
+from tenants.domain.roles import Role
+from tenants.selectors.clock import database_now
+from tenants.selectors.people import user_named
+from tenants.services.memberships import grant_role
+from tenants.services.people import change_person, create_person
+
+ACTOR: Final = system_actor("manage.person")
+
+
+class Command(BaseCommand):
+    """Make a person, or change what one person alone does not change in the admin."""
+
+    help = "Make a person, give a role of the platform, open the admin, or change an address."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Take what is to be done to whom."""
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        for verb, about in (
+            ("add", "make a person without a password; set one with changepassword"),
+            ("role", "give a role of the platform"),
+            ("staff", "open the admin to a person"),
+            ("email", "change a person's mail address"),
+        ):
+            one = verbs.add_parser(verb, help=about)
+            one.add_argument("username")
+            if verb in {"add", "email"}:
+                one.add_argument("email")
+            if verb == "role":
+                one.add_argument("role", choices=sorted(role.value for role in PLATFORM_ROLES))
+
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature.
+        """Do it.
+
+        Raises:
+            CommandError: It is refused.
+        """
+        try:
+            _do(options, at=database_now())
+        except DomainError as error:
+            problems = [f"{one.field}: {one.message}" for one in error.problems]
+            raise CommandError("\n".join([error.message, *problems, error.advice])) from error
+        self.stdout.write(f"{options['username']}: done.")
+
+
+def _do(options: dict[str, Any], *, at: datetime) -> None:
+    name, verb = options["username"], options["verb"]
+    if verb == "add":
+        create_person(
+            username=name, email=options["email"], is_mail_set_up=False, actor=ACTOR, at=at
+        )
+        return
+    person = user_named(name, field="username")
+    if verb == "role":
+        grant_role(role=Role(options["role"]), user=person, actor=ACTOR, at=at)
+    elif verb == "staff":
+        change_person(user=person, changes={"is_staff": True}, actor=ACTOR, at=at)
+    else:
+        change_person(user=person, changes={"email": options["email"]}, actor=ACTOR, at=at)

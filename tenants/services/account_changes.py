@@ -1,0 +1,282 @@
+"""Changes to accounts that take two people: asked for, approved, declined.
+
+What is refused is audited too, in a transaction of its own: who tries to decide alone is seen.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from tenants.domain.account_changes import (
+    LIFETIME,
+    PEOPLE_MIN,
+    PLATFORM_ROLES,
+    ChangeKind,
+    ChangeState,
+    may_approve,
+    may_ask,
+    may_decline,
+)
+from tenants.domain.actors import Actor, ActorKind
+from tenants.domain.errors import DomainError, FieldProblem
+from tenants.domain.identity_refusals import (
+    ChangeAskedError,
+    ChangeDecidedError,
+    ChangeExpiredError,
+    ChangeNeedlessError,
+    ChangeNotYoursError,
+    ChangeOutdatedError,
+    SecondPersonMissingError,
+)
+from tenants.domain.notification_rules import EndpointKind, address_problems
+from tenants.domain.roles import Role
+from tenants.models import AccountChange
+from tenants.selectors.locks import lock_rows
+from tenants.selectors.people import holds_platform_role, platform_admins
+from tenants.selectors.validation import refuse_invalid
+from tenants.services.audit import record
+from tenants.services.changing import add_row
+from tenants.services.memberships import grant_platform_role
+from tenants.services.notifications import notify
+from tenants.services.people import write_person
+
+
+def ask_change(
+    *,
+    kind: ChangeKind,
+    subject: User,
+    value: str = "",
+    is_mail_set_up: bool,
+    actor: Actor,
+    at: datetime,
+) -> AccountChange:
+    """Ask for a change to a person's account; platform admins are sent a mail.
+
+    Args:
+        kind: What for.
+        subject: Whose account.
+        value: The role or the new address; "" for the other kinds.
+        is_mail_set_up: Whether mails can be sent.
+        actor: Who asks.
+        at: When, UTC.
+
+    Raises:
+        InvalidInputError: The value does not fit the kind; every problem is named.
+        ChangeNotYoursError: The actor may not ask for this.
+        SecondPersonMissingError: There are fewer than two platform admins, or there is no mail.
+        ChangeNeedlessError: The account is so already.
+        ChangeAskedError: The same is open.
+    """
+    change = AccountChange(
+        kind=kind.value,
+        subject=subject,
+        value=value,
+        email=subject.email,
+        asked_by_id=_person_id(actor),
+        asked_at=at,
+        expires_at=at + LIFETIME,
+    )
+    with _audited_refusal(change, actor=actor, at=at), transaction.atomic():
+        refuse_invalid(change, further=_value_problems(kind, value))
+        if not may_ask(actor, kind, subject=str(subject.pk)):
+            raise ChangeNotYoursError("This is not yours to ask for.", field="subject")
+        if not is_mail_set_up or platform_admins().count() < PEOPLE_MIN:
+            raise SecondPersonMissingError(
+                "This takes two platform admins and a mail server.", field="kind"
+            )
+        _require_sense(change)
+        _add(change, actor=actor, at=at)
+    return change
+
+
+def approve_change(*, change_id: UUID, actor: Actor, at: datetime) -> AccountChange:
+    """Make a change that another person asked for.
+
+    Raises:
+        ChangeNotYoursError: The actor asked for it, would be raised by it, or is no platform admin.
+        ChangeDecidedError: It was decided before.
+        ChangeExpiredError: It was not decided in time.
+        ChangeOutdatedError: The person's address is another one by now.
+        DomainError: What the change itself refuses.
+    """
+    change = AccountChange.objects.select_related("subject").get(pk=change_id)
+    with _audited_refusal(change, actor=actor, at=at), transaction.atomic():
+        if not may_approve(
+            actor,
+            ChangeKind(change.kind),
+            asked_by=str(change.asked_by_id),
+            subject=str(change.subject_id),
+        ):
+            raise ChangeNotYoursError("This is not yours to approve.", field="decided_by")
+        return _approve(change, by="second_person", actor=actor, at=at)
+
+
+def confirm_address(*, change_id: UUID, email: str, actor: Actor, at: datetime) -> AccountChange:
+    """Make a change of address that the old address' owner confirms by the link sent there.
+
+    Args:
+        change_id: What the link is for.
+        email: The address it was sent to.
+        actor: Whose address it is, by the link alone: without any role.
+        at: When, UTC.
+
+    Raises:
+        ChangeDecidedError: It was decided before: the link was used.
+        ChangeExpiredError: The link is too old.
+        ChangeOutdatedError: The person's address is another one by now.
+    """
+    change = AccountChange.objects.select_related("subject").get(
+        pk=change_id, kind=ChangeKind.EMAIL.value
+    )
+    with _audited_refusal(change, actor=actor, at=at), transaction.atomic():
+        if (change.email, str(change.subject_id)) != (email, actor.id):
+            raise ChangeOutdatedError("The link was sent to another address.", field="email")
+        return _approve(change, by="old_address", actor=actor, at=at)
+
+
+def decline_change(*, change_id: UUID, actor: Actor, at: datetime) -> AccountChange:
+    """Leave the account as it is.
+
+    Raises:
+        ChangeNotYoursError: It does not concern the actor.
+        ChangeDecidedError: It was decided before.
+        ChangeExpiredError: It was not decided in time.
+    """
+    change = AccountChange.objects.select_related("subject").get(pk=change_id)
+    with _audited_refusal(change, actor=actor, at=at), transaction.atomic():
+        if not may_decline(actor, asked_by=str(change.asked_by_id), subject=str(change.subject_id)):
+            raise ChangeNotYoursError("This is not yours to decline.", field="decided_by")
+        _decide(change, ChangeState.DECLINED, actor=actor, at=at)
+        _record(change, "decline", actor=actor, at=at)
+    return change
+
+
+def _person_id(actor: Actor) -> int:
+    if actor.kind is not ActorKind.PERSON:
+        raise ChangeNotYoursError("Only people ask for this.", field="subject")
+    return int(actor.id)
+
+
+def _add(change: AccountChange, *, actor: Actor, at: datetime) -> None:
+    AccountChange.objects.filter(
+        subject=change.subject,
+        kind=change.kind,
+        value=change.value,
+        state=ChangeState.OPEN.value,
+        expires_at__lte=at,
+    ).update(state=ChangeState.EXPIRED.value)
+    add_row(
+        row=change,
+        refusals={
+            "account_change_open_once": ChangeAskedError("This is asked for.", field="subject")
+        },
+        actor=actor,
+        at=at,
+        organization_id=None,
+        facts=_facts(change),
+    )
+    what = f"{change.get_kind_display()} {change.value}".strip()
+    name = change.subject.get_username()
+    notify(
+        event="tenants:account_change:asked",
+        organization_id=None,
+        subject=f"{name}: {what}",
+        text=f"{actor.label} asks for a change to the account of {name}: {what}.\n"
+        "Another platform admin approves or declines it in the admin under Tenants, Account "
+        f"changes, until {change.expires_at:%Y-%m-%d %H:%M} UTC.",
+        facts=_facts(change),
+        roles=[Role.PLATFORM_ADMIN],
+        at=at,
+    )
+
+
+def _approve(change: AccountChange, *, by: str, actor: Actor, at: datetime) -> AccountChange:
+    """Decide first: of two who approve at once, the second finds it decided."""
+    _decide(change, ChangeState.APPROVED, actor=actor, at=at)
+    (subject,) = lock_rows(User.objects.filter(pk=change.subject_id))
+    if subject.email != change.email:
+        raise ChangeOutdatedError(
+            f"The address of {subject.get_username()} was changed meanwhile.", field="email"
+        )
+    if change.kind == ChangeKind.ROLE.value:
+        grant_platform_role(role=Role(change.value), user=subject, actor=actor, at=at)
+    elif change.kind == ChangeKind.STAFF.value:
+        write_person(person=subject, changes={"is_staff": True}, actor=actor, at=at)
+    elif change.kind == ChangeKind.EMAIL.value:
+        write_person(person=subject, changes={"email": change.value}, actor=actor, at=at)
+    _record(change, "approve", by=by, actor=actor, at=at)
+    return change
+
+
+def _decide(change: AccountChange, state: ChangeState, *, actor: Actor, at: datetime) -> None:
+    """Decide by one conditional update, and look at what it did."""
+    decided = AccountChange.objects.filter(
+        pk=change.pk, state=ChangeState.OPEN.value, expires_at__gt=at
+    ).update(state=state.value, decided_by_id=int(actor.id), decided_at=at)
+    if decided:
+        change.state = state.value
+        return
+    now = AccountChange.objects.get(pk=change.pk)
+    if now.state in {ChangeState.APPROVED.value, ChangeState.DECLINED.value}:
+        raise ChangeDecidedError(f"This was {now.state} before.", field="state")
+    raise ChangeExpiredError("This was not decided in time.", field="expires_at")
+
+
+def _require_sense(change: AccountChange) -> None:
+    subject = change.subject
+    is_needless = {
+        ChangeKind.ROLE.value: subject.memberships.filter(role=change.value).exists(),
+        ChangeKind.STAFF.value: subject.is_staff,
+        ChangeKind.FIRST_TOKEN.value: subject.api_tokens.exists()
+        or not holds_platform_role(subject),
+        ChangeKind.EMAIL.value: subject.email == change.value,
+    }
+    if is_needless[change.kind]:
+        raise ChangeNeedlessError(f"{subject.get_username()} does not need this.", field="subject")
+
+
+def _value_problems(kind: ChangeKind, value: str) -> tuple[FieldProblem, ...]:
+    roles = sorted(role.value for role in PLATFORM_ROLES)
+    if kind is ChangeKind.ROLE and value not in roles:
+        return (FieldProblem("value", "not_a_role", f"Use one of: {', '.join(roles)}."),)
+    if kind is ChangeKind.EMAIL:
+        wrong = address_problems(EndpointKind.MAIL, value, clear_text_hosts=())
+        return tuple(FieldProblem("value", one.code, one.message) for one in wrong)
+    if kind in {ChangeKind.STAFF, ChangeKind.FIRST_TOKEN} and value:
+        return (FieldProblem("value", "not_for_kind", "Leave it empty."),)
+    return ()
+
+
+@contextmanager
+def _audited_refusal(change: AccountChange, *, actor: Actor, at: datetime) -> Iterator[None]:
+    """Leave an entry of a refusal, after what was refused is undone."""
+    try:
+        yield
+    except DomainError as refusal:
+        with transaction.atomic():
+            _record(change, "refuse", code=refusal.code, actor=actor, at=at)
+        raise
+
+
+def _record(change: AccountChange, verb: str, *, actor: Actor, at: datetime, **facts: str) -> None:
+    record(
+        actor=actor,
+        at=at,
+        action=f"tenants:account_change:{verb}",
+        object_kind="account_change",
+        object_id=change.pk,
+        facts={**_facts(change), **facts},
+    )
+
+
+def _facts(change: AccountChange) -> dict[str, str]:
+    return {
+        "kind": change.kind,
+        "subject": change.subject.get_username(),
+        "value": change.value,
+        "email": change.email,
+    }

@@ -1,0 +1,196 @@
+"""Tests of changes that take two people: who asks, who decides, and what is refused."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.core import mail
+from django.test import Client, override_settings
+from django.utils import timezone
+
+from tenants.domain.roles import Role
+from tenants.models import AccountChange, ApiToken, AuditEntry
+from tests.builders import grant, make_user
+from tests.cast import Cast
+from tests.tenants.admin.desk import committed, enter, links_sent
+
+PAGE = "/admin/tenants/accountchange/"
+
+
+@pytest.fixture
+def fiona(cast: Cast) -> User:  # noqa: ARG001 - She is Frank's colleague.
+    """Return a second platform admin."""
+    made = make_user("fiona", is_staff=True)
+    grant(made, Role.PLATFORM_ADMIN)
+    return made
+
+
+def ask(client: Client, kind: str, subject: User, value: str = "") -> str:
+    answer = client.post(f"{PAGE}add/", {"kind": kind, "subject": subject.pk, "value": value})
+    return "" if answer.status_code == 302 else answer.content.decode()
+
+
+def decide(client: Client, action: str = "approve_changes") -> str:
+    ids = [str(pk) for pk in AccountChange.objects.values_list("pk", flat=True)]
+    answer = client.post(PAGE, {"action": action, "_selected_action": ids}, follow=True)
+    return answer.content.decode()
+
+
+def refused() -> list[str]:
+    """Return the codes of the refusals in the trail."""
+    entries = AuditEntry.objects.filter(action="tenants:account_change:refuse").order_by("pk")
+    return [entry.facts["code"] for entry in entries]
+
+
+def test_two_people_make_a_finance_admin(cast: Cast, fiona: User) -> None:
+    assert not ask(enter(cast.frank), "role", cast.carol, "finance_admin")
+
+    decide(enter(fiona))
+
+    assert cast.carol.memberships.filter(role=Role.FINANCE_ADMIN).exists()
+    change = AccountChange.objects.get()
+    assert (change.state, change.asked_by, change.decided_by) == ("approved", cast.frank, fiona)
+    assert [e.action for e in AuditEntry.objects.order_by("pk")] == [
+        "tenants:account_change:create",
+        "tenants:membership:create",
+        "tenants:account_change:approve",
+    ]
+
+
+def test_a_second_person_is_neither_the_first_nor_whom_it_raises(cast: Cast, fiona: User) -> None:
+    frank, gwen = enter(cast.frank), make_user("gwen", is_staff=True)
+    grant(gwen, Role.PLATFORM_ADMIN)
+    User.objects.filter(pk=gwen.pk).update(is_staff=False)
+    ask(frank, "staff", gwen)
+    ask(enter(fiona), "role", cast.frank, "auditor")
+
+    User.objects.filter(pk=gwen.pk).update(is_staff=True)
+    decide(enter(gwen))
+    decide(frank)
+    decide(enter(cast.dora))
+
+    assert set(AccountChange.objects.values_list("kind", "state")) == {
+        ("staff", "open"),
+        ("role", "open"),
+    }
+    assert "account_change_not_yours" in refused()
+    assert cast.frank.memberships.count() == 1
+
+
+def test_what_is_decided_or_too_old_is_not_decided_again(cast: Cast, fiona: User) -> None:
+    ask(enter(cast.frank), "role", cast.carol, "finance_admin")
+    decide(enter(fiona), "decline_changes")
+    again = decide(enter(fiona))
+
+    ask(enter(cast.frank), "role", cast.carol, "finance_admin")
+    AccountChange.objects.filter(state="open").update(expires_at=timezone.now())
+    late = decide(enter(fiona))
+
+    assert "This was declined before. Ask for the change again." in again
+    assert "This was not decided in time. Ask for the change again." in late
+    # The list's action takes both changes: the first is still decided.
+    assert sorted(refused()) == [
+        "account_change_decided",
+        "account_change_decided",
+        "account_change_expired",
+    ]
+    assert not cast.carol.memberships.filter(role=Role.FINANCE_ADMIN).exists()
+
+
+def test_what_has_expired_can_be_asked_for_again_and_what_is_open_cannot(
+    cast: Cast, fiona: User
+) -> None:
+    frank = enter(cast.frank)
+    ask(frank, "role", cast.carol, "finance_admin")
+    assert "Decide on the open one" in ask(enter(fiona), "role", cast.carol, "finance_admin")
+
+    AccountChange.objects.update(expires_at=timezone.now() - timedelta(days=1))
+    ask(frank, "role", cast.carol, "finance_admin")
+
+    assert sorted(AccountChange.objects.values_list("state", flat=True)) == ["expired", "open"]
+
+
+def test_alone_or_without_mail_nothing_is_asked_for_over_the_web(cast: Cast) -> None:
+    alone = ask(enter(cast.frank), "role", cast.carol, "finance_admin")
+    grant(make_user("fiona"), Role.PLATFORM_ADMIN)
+    with override_settings(EMAIL_BACKEND="django.core.mail.backends.dummy.EmailBackend"):
+        mute = ask(enter(cast.frank), "role", cast.carol, "finance_admin")
+
+    assert "manage.py person" in alone
+    assert "manage.py person" in mute
+    assert refused() == ["second_person_missing"] * 2
+    assert not AccountChange.objects.exists()
+
+
+def test_who_has_no_role_for_it_asks_for_nothing_of_others(cast: Cast, fiona: User) -> None:
+    assert fiona.is_active
+
+    for kind, value in (("role", "platform_admin"), ("email", "x@example.test"), ("staff", "")):
+        assert "not yours to ask for" in ask(enter(cast.dora), kind, cast.carol, value)
+
+    assert refused() == ["account_change_not_yours"] * 3
+
+
+def test_a_value_that_does_not_fit_is_named(cast: Cast, fiona: User) -> None:
+    assert fiona.is_active
+    frank = enter(cast.frank)
+
+    assert "Use one of: auditor" in ask(frank, "role", cast.carol, "organization_admin")
+    assert "Use one mail address." in ask(frank, "email", cast.dora, "nothing")
+    assert not AccountChange.objects.exists()
+
+
+def test_the_owner_of_the_old_address_confirms_a_new_one_once(cast: Cast, fiona: User) -> None:
+    assert fiona.is_active
+    with committed():
+        ask(enter(cast.frank), "email", cast.dora, "dora@example.org")
+    [link] = links_sent()
+
+    stranger = Client()
+    looked = stranger.get(link)
+    before = User.objects.get(pk=cast.dora.pk).email
+    answers = [stranger.post(link).content.decode() for _ in range(2)]
+    forged = stranger.post("/accounts/address/forged:x:y/").content.decode()
+
+    assert (looked.status_code, before) == (200, "dora@example.test")
+    assert mail.outbox[0].to == ["dora@example.test"]
+    assert "The new address is in use." in answers[0]
+    assert "This was approved before." in answers[1]
+    assert "This link is not valid." in forged
+    assert User.objects.get(pk=cast.dora.pk).email == "dora@example.org"
+    assert AuditEntry.objects.get(action="tenants:user:update").facts["changed"] == {
+        "email": ["dora@example.test", "dora@example.org"]
+    }
+    assert refused() == ["account_change_decided"]
+
+
+def test_a_link_to_an_address_that_was_left_moves_nothing(cast: Cast, fiona: User) -> None:
+    frank = enter(cast.frank)
+    with committed():
+        ask(frank, "email", cast.dora, "first@example.org")
+        ask(frank, "email", cast.dora, "second@example.org")
+    first, second = links_sent()
+
+    Client().post(second)
+    answer = Client().post(first).content.decode()
+    decide(enter(fiona))
+
+    assert "was changed meanwhile" in answer
+    assert User.objects.get(pk=cast.dora.pk).email == "second@example.org"
+    assert AccountChange.objects.get(value="first@example.org").state == "open"
+
+
+def test_the_first_token_of_a_finance_admin_takes_a_second_person(cast: Cast, fiona: User) -> None:
+    dora = enter(cast.dora)
+    body = {"name": "x", "expires_at": (timezone.now() + timedelta(days=365)).isoformat()}
+
+    before = dora.post("/api/v1/api-tokens/", body, content_type="application/json")
+    ask(dora, "first_token", cast.dora)
+    decide(dora)
+    unapproved = dora.post("/api/v1/api-tokens/", body, content_type="application/json")
+    decide(enter(fiona))
+    after = dora.post("/api/v1/api-tokens/", body, content_type="application/json")
+
+    assert before.json()["code"] == unapproved.json()["code"] == "second_person_required"
+    assert after.status_code == 201
+    assert ApiToken.objects.get().user == cast.dora
