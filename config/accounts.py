@@ -10,5 +10,6 @@ urlpatterns = [
     path("new-password/sent/", accounts.ForgottenDoneView.as_view(), name="password_reset_done"),
     path("password/set/", accounts.SetDoneView.as_view(), name="password_reset_complete"),
     path("password/<uidb64>/<token>/", accounts.SetView.as_view(), name="password_reset_confirm"),
+    path("invitation/<secret>/", accounts.InvitationView.as_view(), name="invitation"),
     path("address/<signed>/", accounts.AddressView.as_view(), name="address_confirm"),
 ]

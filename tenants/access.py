@@ -10,23 +10,27 @@ from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID
 
+from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import QuerySet
 
 from tenants.domain.actors import Actor
 from tenants.domain.errors import ForbiddenError, NotFoundError
+from tenants.domain.granting import GRANT_CAPABILITY
 from tenants.domain.roles import RoleScope
 from tenants.domain.who_may import forbidden
 from tenants.models import (
     ApiToken,
     AuditEntry,
     Cluster,
+    Invitation,
     Membership,
     NamespaceBinding,
     Organization,
     Project,
     ServiceAccount,
 )
+from tenants.selectors.people import holders_in, user_named
 from tenants.selectors.visibility import (
     READ_AUDIT,
     READ_CLUSTER,
@@ -39,6 +43,7 @@ from tenants.selectors.visibility import (
     audit_entries_visible_to,
     bindings_visible_to,
     clusters_visible_to,
+    invitations_visible_to,
     is_platform_wide,
     memberships_visible_to,
     organizations_visible_to,
@@ -58,8 +63,10 @@ __all__ = [
     "access_audit_entry",
     "access_binding",
     "access_cluster",
+    "access_invitation",
     "access_membership",
     "access_organization",
+    "access_person",
     "access_project",
     "access_row",
     "access_seen",
@@ -68,6 +75,7 @@ __all__ = [
     "audit_entries_visible_to",
     "bindings_visible_to",
     "clusters_visible_to",
+    "invitations_visible_to",
     "is_platform_wide",
     "memberships_visible_to",
     "organizations_visible_to",
@@ -160,6 +168,36 @@ def access_membership(actor: Actor, membership_id: UUID) -> Membership:
         NotFoundError: It does not exist for this actor.
     """
     return access_seen(memberships_visible_to(actor), membership_id)
+
+
+def access_person(actor: Actor, username: str, *, organization_id: UUID | None) -> User:
+    """Return a person whom an actor may name as holder of a role.
+
+    Platform admins name every account, others those with a role in the organization.
+
+    Raises:
+        NotFoundError: There is no such name, or it is none of theirs: the answer is the same.
+    """
+    if actor.may(GRANT_CAPABILITY):
+        return user_named(username)
+    known = User.objects.none() if organization_id is None else holders_in(organization_id)
+    return user_named(username, among=known)
+
+
+def access_invitation(actor: Actor, invitation_id: UUID, capability: str) -> Invitation:
+    """Return an invitation over whose scope an actor holds a capability.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it without holding the capability.
+    """
+    return access_row(
+        Invitation.objects.select_related("organization", "project", "invited_by"),
+        invitation_id,
+        visible_to=invitations_visible_to,
+        actor=actor,
+        capability=capability,
+    )
 
 
 def access_service_account(actor: Actor, account_id: UUID, capability: str) -> ServiceAccount:

@@ -3,13 +3,14 @@
 Each returns the saved object. `AT` is the moment tests happen unless they say otherwise.
 """
 
+import hashlib
 from datetime import UTC, datetime
 
 from django.contrib.auth.models import User
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from tenants.domain.roles import Role
-from tenants.models import Cluster, Membership, NamespaceBinding, Organization, Project
+from tenants.models import Cluster, Invitation, Membership, NamespaceBinding, Organization, Project
 
 AT = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 MONTH_START = datetime(2026, 10, 1, tzinfo=UTC)
@@ -72,6 +73,18 @@ def bind(
         valid=DateTimeTZRange(begin_at, end_at),
         created_at=AT,
     )
+
+
+def make_invitation(project: Project, by: User, **fields: object) -> Invitation:
+    """Return an open invitation of a stranger to be member of a project."""
+    defaults: dict[str, object] = {
+        "email": f"newcomer@{project.slug}.test",
+        "role": Role.MEMBER.value,
+        "digest": hashlib.sha256(f"{project.pk}".encode()).digest(),
+        "created_at": AT,
+        "expires_at": AT.replace(year=2100),
+    }
+    return Invitation.objects.create(project=project, invited_by=by, **{**defaults, **fields})
 
 
 def grant(

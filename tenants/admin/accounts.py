@@ -4,7 +4,7 @@ They are Django's own views with our forms, which write through a service: every
 the person's tokens and is audited. A page answers alike whether an account exists.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from django import forms
 from django.contrib import admin
@@ -16,15 +16,23 @@ from django.urls import reverse_lazy
 from django.utils import timezone
 from django.views.generic import FormView, TemplateView
 from unfold.forms import AdminOwnPasswordChangeForm
-from unfold.widgets import UnfoldAdminEmailInputWidget, UnfoldAdminPasswordWidget
+from unfold.widgets import (
+    UnfoldAdminEmailInputWidget,
+    UnfoldAdminPasswordWidget,
+    UnfoldAdminTextInputWidget,
+)
 
 from tenants.admin.links import read_address_link, send_password_link
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import DomainError
+from tenants.models import Invitation
 from tenants.selectors.actors import actor_of_user
 from tenants.selectors.people import people_with_address
 from tenants.services.account_changes import confirm_address
+from tenants.services.invitations import accept_invitation, open_invitation
 from tenants.services.people import set_password
+
+INVITATIONS: Final = system_actor("accounts.invitation")
 
 if TYPE_CHECKING:
     SetForm = SetPasswordForm[User]
@@ -142,27 +150,83 @@ class OwnPasswordView(SitePage, views.PasswordChangeView):
     success_url = reverse_lazy("admin:password_change_done")
 
 
-class AddressView(TemplateView):
-    """Confirm another address; nothing happens by following the link alone."""
+class LinkView(TemplateView):
+    """What a link of a mail is for, and a button: nothing happens by following it alone."""
 
     template_name = "accounts/form.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - Django's signature.
         """Return the template's values."""
-        site = admin.site.each_context(self.request)
-        return {**site, "title": "Confirm another mail address", **kwargs}
+        return {**admin.site.each_context(self.request), **kwargs}
 
-    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ANN401, ARG002
+    def page(self, **values: object) -> HttpResponse:
+        """Return the page, which no proxy keeps."""
+        answer = self.render_to_response(self.get_context_data(**values))
+        answer["Cache-Control"] = "no-store"
+        return answer
+
+
+class AddressView(LinkView):
+    """Confirm another address."""
+
+    extra_context = {"title": "Confirm another mail address"}
+
+    def get(self, request: HttpRequest, signed: str) -> HttpResponse:  # noqa: ARG002 - Django's signature.
         """Show the button."""
-        return self.render_to_response(self.get_context_data(button="Confirm", form=forms.Form()))
+        return self.page(**self.extra_context, button="Confirm", form=forms.Form())
 
-    def post(self, request: HttpRequest, signed: str) -> HttpResponse:  # noqa: ARG002 - Django's signature.
+    def post(self, request: HttpRequest, signed: str) -> HttpResponse:  # noqa: ARG002 - As above.
         """Make the change."""
         try:
             change_id, email, owner = read_address_link(signed)
             confirm_address(change_id=change_id, email=email, actor=owner, at=timezone.now())
         except DomainError as error:
-            text = f"{error.message} {error.advice}"
-        else:
-            text = "The new address is in use."
-        return self.render_to_response(self.get_context_data(text=text))
+            return self.page(**self.extra_context, text=f"{error.message} {error.advice}")
+        return self.page(**self.extra_context, text="The new address is in use.")
+
+
+class NewcomerForm(forms.Form):
+    """The user name of an account to make."""
+
+    username = forms.CharField(
+        max_length=150, label="Choose a user name", widget=UnfoldAdminTextInputWidget()
+    )
+
+
+class InvitationView(LinkView):
+    """Accept an invitation; who has no account yet chooses a user name."""
+
+    title = "You are invited"
+
+    def get(self, request: HttpRequest, secret: str) -> HttpResponse:  # noqa: ARG002 - Django's signature.
+        """Show what is offered."""
+        try:
+            invitation = open_invitation(secret, at=timezone.now())
+        except DomainError as error:
+            return self._refused(error)
+        role = invitation.get_role_display()
+        title = f"{role} of {invitation.project or invitation.organization}"
+        return self.page(title=title, form=_form_of(invitation)(), button="Accept")
+
+    def post(self, request: HttpRequest, secret: str) -> HttpResponse:
+        """Give the role, and send newcomers a link to set a password."""
+        at, name = timezone.now(), request.POST.get("username", "")
+        try:
+            person = accept_invitation(secret=secret, username=name, actor=INVITATIONS, at=at)
+        except DomainError as error:
+            return self._refused(error)
+        if not person.has_usable_password():
+            send_password_link(person, actor=INVITATIONS, at=at)
+            return self._text("The role is yours. A link to set your password is on its way.")
+        return self._text("The role is yours.")
+
+    def _refused(self, error: DomainError) -> HttpResponse:
+        problems = [f"{one.field}: {one.message}" for one in error.problems]
+        return self._text(" ".join([error.message, *problems, error.advice]))
+
+    def _text(self, text: str) -> HttpResponse:
+        return self.page(title=self.title, text=text)
+
+
+def _form_of(invitation: Invitation) -> type[forms.Form]:
+    return forms.Form if people_with_address(invitation.email) else NewcomerForm

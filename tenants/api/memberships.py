@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from tenants.access import (
     access_membership,
     access_organization,
+    access_person,
     access_project,
     access_service_account,
     memberships_visible_to,
@@ -25,7 +26,6 @@ from tenants.api.views import ReadingViewSet
 from tenants.domain.roles import Role
 from tenants.models import Membership
 from tenants.models.membership import ROLE_CHOICES
-from tenants.selectors.people import user_named
 from tenants.services.memberships import grant_role, revoke_role
 
 WRITE = "tenants:membership:write"
@@ -63,7 +63,11 @@ class MembershipInputSerializer(StrictSerializer):
     """A role to give: to a user or a service account, at the scope the role takes."""
 
     role = serializers.ChoiceField(choices=ROLE_CHOICES)
-    user = serializers.CharField(max_length=150, required=False, help_text="A user name.")
+    user = serializers.CharField(
+        max_length=150,
+        required=False,
+        help_text="A user name within the organization; others are invited by mail address.",
+    )
     service_account = serializers.UUIDField(required=False)
     organization = serializers.UUIDField(required=False)
     project = serializers.UUIDField(required=False)
@@ -102,7 +106,7 @@ class MembershipViewSet(ReadingViewSet):
         made = grant_role(
             role=Role(fields["role"]),
             **scope,
-            **self._holder(fields),
+            **self._holder(fields, scope),
             actor=self.actor,
             at=self.at,
         )
@@ -126,12 +130,20 @@ class MembershipViewSet(ReadingViewSet):
             scope["project"] = access_project(self.actor, fields["project"], WRITE)
         return scope
 
-    def _holder(self, fields: dict[str, Any]) -> dict[str, Any]:
+    def _holder(self, fields: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
         holder: dict[str, Any] = {}
         if "user" in fields:
-            holder["user"] = user_named(fields["user"])
+            holder["user"] = access_person(
+                self.actor, fields["user"], organization_id=_organization_of(scope)
+            )
         if "service_account" in fields:
             holder["service_account"] = access_service_account(
                 self.actor, fields["service_account"], "tenants:membership:read"
             )
         return holder
+
+
+def _organization_of(scope: dict[str, Any]) -> UUID | None:
+    if "project" in scope:
+        return UUID(str(scope["project"].organization_id))
+    return scope["organization"].pk if "organization" in scope else None

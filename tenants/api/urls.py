@@ -6,6 +6,7 @@ from rest_framework.routers import SimpleRouter
 from tenants.api.api_tokens import ApiTokenViewSet
 from tenants.api.audit_entries import AuditEntryViewSet
 from tenants.api.clusters import ClusterViewSet
+from tenants.api.invitations import InvitationViewSet
 from tenants.api.me import MeView
 from tenants.api.memberships import MembershipViewSet
 from tenants.api.namespace_bindings import NamespaceBindingViewSet
@@ -21,6 +22,7 @@ router = SimpleRouter(use_regex_path=False)
 router.register("organizations", OrganizationViewSet, basename="organization")
 router.register("projects", ProjectViewSet, basename="project")
 router.register("memberships", MembershipViewSet, basename="membership")
+router.register("invitations", InvitationViewSet, basename="invitation")
 router.register("clusters", ClusterViewSet, basename="cluster")
 router.register("namespace-bindings", NamespaceBindingViewSet, basename="namespace-binding")
 router.register("service-accounts", ServiceAccountViewSet, basename="service-account")

@@ -4,7 +4,7 @@ from typing import Final
 from uuid import UUID
 
 from tenants.domain.actors import Actor, ActorKind
-from tenants.domain.roles import ROLE_SCOPES, Role, RoleScope
+from tenants.domain.roles import CAPABILITIES, ROLE_SCOPES, Role, RoleScope
 
 CONFLICTING_ROLES: Final[frozenset[frozenset[Role]]] = frozenset(
     {
@@ -44,6 +44,11 @@ def may_give(
     if ROLE_SCOPES[role] is RoleScope.PLATFORM:
         return actor.may(GRANT_CAPABILITY)
     return actor.may(GRANT_CAPABILITY, organization_id=organization_id, project_id=project_id)
+
+
+def exceeds_token(actor: Actor, role: Role) -> bool:
+    """Whether a role may do more than the token that an actor calls with."""
+    return actor.scopes is not None and not actor.scopes >= CAPABILITIES[role]
 
 
 def conflicting_role(role: Role, held: frozenset[Role]) -> Role | None:

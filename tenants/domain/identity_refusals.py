@@ -70,6 +70,20 @@ class LinkInvalidError(InvalidInputError):
     remedy = "Ask for a new link."
 
 
+class InvitationOpenError(ConflictError):
+    """The address is invited to this role already."""
+
+    code = "invitation_open"
+    remedy = "Withdraw the open invitation first, or wait for an answer."
+
+
+class InvitationClosedError(ConflictError):
+    """The invitation was accepted or withdrawn, or is too old."""
+
+    code = "invitation_closed"
+    remedy = "Ask for a new invitation."
+
+
 class UsernameTakenError(ConflictError):
     """Another person signs in with this name."""
 

@@ -7,6 +7,7 @@ from tenants.models.clock import ProcessClock
 from tenants.models.cluster import AdmissionMode, Cluster, FailurePolicy, QuotaTarget
 from tenants.models.crash import SweepCrash
 from tenants.models.idempotency import IdempotencyRecord
+from tenants.models.invitation import Invitation
 from tenants.models.membership import Membership
 from tenants.models.namespace import NamespaceBinding
 from tenants.models.notification import (
@@ -27,6 +28,7 @@ __all__ = [
     "DeliveryState",
     "FailurePolicy",
     "IdempotencyRecord",
+    "Invitation",
     "Membership",
     "NamespaceBinding",
     "Notification",

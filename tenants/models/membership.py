@@ -11,7 +11,7 @@ from tenants.models.organization import Organization
 from tenants.models.project import Project
 
 ROLE_CHOICES = [(role.value, role.value.replace("_", " ").capitalize()) for role in Role]
-_BY_SCOPE = {
+ROLES_BY_SCOPE = {
     scope: [role.value for role, reach in ROLE_SCOPES.items() if reach is scope]
     for scope in RoleScope
 }
@@ -59,17 +59,17 @@ class Membership(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(
-                    role__in=_BY_SCOPE[RoleScope.PLATFORM],
+                    role__in=ROLES_BY_SCOPE[RoleScope.PLATFORM],
                     organization__isnull=True,
                     project__isnull=True,
                 )
                 | Q(
-                    role__in=_BY_SCOPE[RoleScope.ORGANIZATION],
+                    role__in=ROLES_BY_SCOPE[RoleScope.ORGANIZATION],
                     organization__isnull=False,
                     project__isnull=True,
                 )
                 | Q(
-                    role__in=_BY_SCOPE[RoleScope.PROJECT],
+                    role__in=ROLES_BY_SCOPE[RoleScope.PROJECT],
                     organization__isnull=True,
                     project__isnull=False,
                 ),

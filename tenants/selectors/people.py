@@ -17,22 +17,33 @@ SHARED_ADDRESS_MAX: Final = 5
 """Accounts of one address that are sent a link: a list would be a way to send many mails."""
 
 
-def user_named(username: str, *, field: str = "user") -> User:
+def user_named(username: str, *, field: str = "user", among: QuerySet[User] | None = None) -> User:
     """Return the person with a user name.
 
     Args:
         username: As written at sign-in.
         field: The input field to blame.
+        among: Whom the caller may know of; others are answered like a name that is not there.
 
     Raises:
         NotFoundError: Nobody has it.
     """
-    user = User.objects.filter(username=username).first()
+    people = User.objects.all() if among is None else among
+    user = people.filter(username=username).first()
     if user is None:
         raise NotFoundError(
-            "Nobody has this user name.", field=field, remedy="Check how the name is written."
+            "Nobody has this user name.",
+            field=field,
+            remedy="Check how the name is written, or invite the person's mail address.",
         )
     return user
+
+
+def holders_in(organization_id: UUID) -> QuerySet[User]:
+    """Return everybody who holds a role in an organization or in one of its projects."""
+    held = Q(organization=organization_id) | Q(project__organization=organization_id)
+    holding = Membership.objects.filter(held, user__isnull=False)
+    return User.objects.filter(pk__in=holding.values("user_id"))
 
 
 def people_of(organization_id: UUID | None, *, usernames: Iterable[str]) -> QuerySet[User]:

@@ -13,6 +13,7 @@ from tenants.models import (
     ApiToken,
     AuditEntry,
     Cluster,
+    Invitation,
     Membership,
     NamespaceBinding,
     Organization,
@@ -70,6 +71,19 @@ def memberships_visible_to(actor: Actor) -> QuerySet[Membership]:
         | Q(project__organization_id__in=organizations)
         | Q(project_id__in=projects)
         | _own(actor)
+    )
+
+
+def invitations_visible_to(actor: Actor, capability: str = READ_MEMBERSHIP) -> QuerySet[Invitation]:
+    """Return the invitations of the organizations and projects an actor reaches."""
+    rows = Invitation.objects.select_related("organization", "project", "invited_by")
+    if is_platform_wide(actor, capability):
+        return rows
+    organizations, projects = _scopes(actor, capability)
+    return rows.filter(
+        Q(organization_id__in=organizations)
+        | Q(project__organization_id__in=organizations)
+        | Q(project_id__in=projects)
     )
 
 

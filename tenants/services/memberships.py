@@ -9,7 +9,7 @@ from django.db import transaction
 from tenants.domain.account_changes import needs_second_person
 from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.errors import FieldProblem
-from tenants.domain.granting import conflicting_role, may_give
+from tenants.domain.granting import conflicting_role, exceeds_token, may_give
 from tenants.domain.identity_refusals import SecondPersonRequiredError
 from tenants.domain.refusals import (
     DutiesConflictError,
@@ -70,10 +70,14 @@ def grant_role(  # noqa: PLR0913 - A record's columns; all are keyword only.
         project=project,
         created_at=at,
     )
-    refuse_invalid(
-        membership, further=(*_holder_problems(membership), *_scope_problems(membership))
-    )
+    refuse_invalid(membership, further=(*_holder_problems(membership), *scope_problems(membership)))
     _require_may_give(actor, membership)
+    if exceeds_token(actor, role):
+        raise RoleNotYoursToGiveError(
+            f"This API token may do less than {role.value}.",
+            field="role",
+            remedy="Use one whose scopes include all that the role may do.",
+        )
     if needs_second_person(role) and not actor.is_system:
         raise SecondPersonRequiredError(
             f"One person alone does not make another {role.value}.", field="role"
@@ -99,7 +103,7 @@ def grant_platform_role(*, role: Role, user: User, actor: Actor, at: datetime) -
 
 
 def _write(membership: Membership, *, actor: Actor, at: datetime) -> None:
-    _require_open_scope(membership)
+    require_open_scope(membership)
     _require_holder_fits(membership)
     add_row(
         row=membership,
@@ -177,7 +181,8 @@ def _holder_problems(membership: Membership) -> tuple[FieldProblem, ...]:
     return ()
 
 
-def _scope_problems(membership: Membership) -> tuple[FieldProblem, ...]:
+def scope_problems(membership: Membership) -> tuple[FieldProblem, ...]:
+    """Return what is missing of a role's scope, or too much."""
     reach = ROLE_SCOPES[Role(membership.role)]
     wanted = {
         "organization": reach is RoleScope.ORGANIZATION,
@@ -220,7 +225,7 @@ def _require_may_take(actor: Actor, membership: Membership) -> None:
         _require_may_give(actor, membership)
 
 
-def _require_open_scope(membership: Membership) -> None:
+def require_open_scope(membership: Membership) -> None:
     """Lock organization and project, so that neither closes meanwhile, and refuse the closed."""
     organizations = lock_rows(Organization.objects.filter(pk__in=[organization_id_of(membership)]))
     projects = lock_rows(Project.objects.filter(pk__in=[membership.project_id]))

@@ -12,7 +12,7 @@ from tenants.models import (
     Organization,
     Project,
 )
-from tests.builders import AT
+from tests.builders import AT, make_invitation
 
 
 def make_asking(organization: Organization, project: Project, owner: User) -> dict[str, Any]:
@@ -46,6 +46,7 @@ def make_asking(organization: Organization, project: Project, owner: User) -> di
         "notification-endpoints": endpoint.pk,
         "notification-deliveries": delivery.pk,
         "request-policies": policy.pk,
+        "invitations": make_invitation(project, owner).pk,
         "renewable-requests": _renewable(organization, project, owner).pk,
     }
 

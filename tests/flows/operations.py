@@ -62,6 +62,7 @@ FILTERS: Final = {
     "reports/device-sharing/csv": f"{SPAN}&organization={{organizations}}",
     "headroom": "project={projects}&size=large&units=1",
     "api-tokens": "service_account={service-accounts}",
+    "invitations": "project={projects}",
     "namespace-bindings": "project={projects}",
     "enforcement-targets": "project={projects}",
     "prices": "price_book={price-books}",
@@ -79,7 +80,12 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     "PATCH organizations/pk/": {"name": "Renamed"},
     "POST projects/": {"organization": "{organizations}", "slug": "new", "name": "New"},
     "PATCH projects/pk/": {"name": "Renamed"},
-    "POST memberships/": {"role": "member", "user": "ann", "project": "{projects}"},
+    "POST memberships/": {"role": "project_lead", "user": "{user}", "project": "{projects}"},
+    "POST invitations/": {
+        "email": "new@example.test",
+        "role": "member",
+        "project": "{projects}",
+    },
     "POST clusters/": {"slug": "new", "name": "New", "metered_from": HOUR_TEXT},
     "PATCH clusters/pk/": {"name": "Renamed"},
     "POST namespace-bindings/": {

@@ -14,6 +14,7 @@ from tenants.models import (
     AccountChange,
     ApiToken,
     Cluster,
+    Invitation,
     Membership,
     NamespaceBinding,
     Project,
@@ -23,6 +24,7 @@ from tenants.selectors.actors import actor_of_user
 from tenants.services import (
     account_changes,
     clusters,
+    invitations,
     memberships,
     namespaces,
     organizations,
@@ -172,6 +174,24 @@ TENANTS_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, 
             role=Role.MEMBER, user=e.cast.ann, project=e.cast.vision, **who
         ),
         [("tenants:membership:create", "acme")],
+    ),
+    "tenants.invitations.invite": (
+        frank,
+        lambda e, who: invitations.invite(
+            email="new@example.test",
+            role=Role.MEMBER,
+            project=e.cast.llm,
+            is_mail_set_up=True,
+            **who,
+        ),
+        [("tenants:invitation:create", "acme")],
+    ),
+    "tenants.invitations.withdraw_invitation": (
+        frank,
+        lambda _, who: invitations.withdraw_invitation(
+            invitation=Invitation.objects.get(project__slug="llm"), **who
+        ),
+        [("tenants:invitation:withdraw", "acme")],
     ),
     "tenants.memberships.revoke_role": (
         frank,

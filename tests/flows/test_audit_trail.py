@@ -97,6 +97,7 @@ SWEEPS = {
 """What the service does by itself; the tests of each say what it leaves."""
 ELSEWHERE = {
     "tenants.account_changes.confirm_address",
+    "tenants.invitations.accept_invitation",
     "tenants.people.create_superuser",
     "metering.accepting.accept_side",
     "metering.decisions.decide_window",

@@ -68,6 +68,7 @@ BY_KEY = {
 }
 BY_KEY_IF_GIVEN = {
     "POST clusters/",
+    "POST invitations/",
     "POST memberships/",
     "POST namespace-bindings/",
     "POST organizations/",

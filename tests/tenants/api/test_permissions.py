@@ -69,7 +69,14 @@ WRITES = {
     "give a role": (
         "POST",
         "/api/v1/memberships/",
-        {"role": "member", "user": "ann", "project": "{llm}"},
+        {"role": "project_lead", "user": "carol", "project": "{llm}"},
+        {"frank": 201, "alice": 201, "bob": 201, "mallory": 404},
+        403,
+    ),
+    "invite a stranger": (
+        "POST",
+        "/api/v1/invitations/",
+        {"email": "stranger@example.test", "role": "member", "project": "{llm}"},
         {"frank": 201, "alice": 201, "bob": 201, "mallory": 404},
         403,
     ),

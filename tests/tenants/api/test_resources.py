@@ -112,12 +112,13 @@ def test_a_role_is_given_and_taken(cast: Cast) -> None:
     bob = open_door(cast.bob)
 
     made = bob.post(
-        "/api/v1/memberships/", {"role": "member", "user": "ann", "project": str(cast.llm.pk)}
+        "/api/v1/memberships/",
+        {"role": "project_lead", "user": "carol", "project": str(cast.llm.pk)},
     )
     taken = bob.delete(made["Location"])
     again = bob.delete(made["Location"])
 
-    assert (made.status_code, made.json()["user"]) == (201, "ann")
+    assert (made.status_code, made.json()["user"]) == (201, "carol")
     assert taken.status_code == 204
     assert problem(again) == (404, "not_found")
 

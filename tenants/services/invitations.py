@@ -1,0 +1,290 @@
+"""Invitations: a role offered to a mail address, accepted once by its owner.
+
+Who invites does not learn whether the address has an account: the answer is the same.
+"""
+
+import secrets
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.contrib.auth.models import User
+from django.db import models, transaction
+
+from tenants.domain.actors import Actor, ActorKind
+from tenants.domain.errors import FieldProblem
+from tenants.domain.granting import exceeds_token, may_give
+from tenants.domain.identity_refusals import (
+    InvitationClosedError,
+    InvitationOpenError,
+    LinkInvalidError,
+    MailMissingError,
+)
+from tenants.domain.notification_rules import EndpointKind, address_problems
+from tenants.domain.refusals import RoleNotYoursToGiveError
+from tenants.domain.roles import ROLE_SCOPES, Role, RoleScope
+from tenants.models import Invitation, Membership, Organization, Project
+from tenants.selectors.actors import actor_of_user, digest_of
+from tenants.selectors.people import people_with_address
+from tenants.selectors.validation import refuse_invalid
+from tenants.services.audit import record
+from tenants.services.changing import add_row
+from tenants.services.memberships import (
+    grant_role,
+    organization_id_of,
+    require_open_scope,
+    scope_problems,
+)
+from tenants.services.people import create_person
+
+LIFETIME: Final = timedelta(days=7)
+SECRET_BYTES: Final = 32
+
+
+@dataclass(frozen=True)
+class IssuedInvitation:
+    """A new invitation and the secret of its link, which goes into a mail and nowhere else."""
+
+    invitation: Invitation
+    secret: str = field(repr=False)
+
+
+@transaction.atomic
+def invite(  # noqa: PLR0913 - A record's columns; all are keyword only.
+    *,
+    email: str,
+    role: Role,
+    organization: Organization | None = None,
+    project: Project | None = None,
+    is_mail_set_up: bool,
+    actor: Actor,
+    at: datetime,
+) -> IssuedInvitation:
+    """Offer a role of an organization or project to a mail address.
+
+    Args:
+        email: Whose role it would be.
+        role: Which; its reach says what scope must be named.
+        organization: The scope of an organization's role.
+        project: The scope of a project's role.
+        is_mail_set_up: Whether the link can be sent.
+        actor: Who invites; a person who may give the role there.
+        at: When, UTC.
+
+    Raises:
+        InvalidInputError: Address and scope do not fit; every problem is named.
+        MailMissingError: No link can be sent.
+        RoleNotYoursToGiveError: The actor's own roles, or its token, do not cover it.
+        OrganizationClosedError: The organization is closed.
+        ProjectClosedError: The project is closed.
+        InvitationOpenError: The same is open.
+    """
+    scope = Membership(role=role.value, organization=organization, project=project)
+    if not is_mail_set_up:
+        raise MailMissingError("No mail server is set up.", field="email")
+    secret = secrets.token_urlsafe(SECRET_BYTES)
+    invitation = Invitation(
+        email=email.lower(),
+        role=role.value,
+        organization=organization,
+        project=project,
+        digest=digest_of(secret),
+        invited_by_id=_person_id(actor),
+        created_at=at,
+        expires_at=at + LIFETIME,
+    )
+    refuse_invalid(invitation, further=_problems(invitation, scope))
+    _require_may_invite(actor, scope)
+    require_open_scope(scope)
+    _same(invitation).filter(expires_at__lte=at).update(withdrawn_at=at)
+    add_row(
+        row=invitation,
+        refusals={
+            "invitation_open_once": InvitationOpenError(
+                "This address is invited to this role.", field="email"
+            )
+        },
+        actor=actor,
+        at=at,
+        organization_id=organization_id_of(scope),
+        facts=_facts(invitation),
+    )
+    return IssuedInvitation(invitation=invitation, secret=secret)
+
+
+def open_invitation(secret: str, *, at: datetime) -> Invitation:
+    """Return the invitation of a link.
+
+    Raises:
+        LinkInvalidError: No invitation has this link.
+        InvitationClosedError: It was accepted or withdrawn, or is too old.
+    """
+    invitation = (
+        Invitation.objects.filter(digest=digest_of(secret))
+        .select_related("organization", "project__organization", "invited_by")
+        .first()
+    )
+    if invitation is None:
+        raise LinkInvalidError("This link is not valid.", field="link")
+    _require_open(invitation, at=at)
+    return invitation
+
+
+def accept_invitation(*, secret: str, username: str, actor: Actor, at: datetime) -> User:
+    """Give the role to the account of the address; make one where there is none.
+
+    The link proves the address. What the inviter may give is looked at again.
+
+    Args:
+        secret: Of the link.
+        username: Of the account to make; not looked at when the address has one.
+        actor: The service itself, which answers the link.
+        at: When, UTC.
+
+    Raises:
+        LinkInvalidError: No invitation has this link.
+        InvitationClosedError: It was accepted or withdrawn, or is too old.
+        DomainError: What making the account, or giving the role, refuses.
+    """
+    invitation = _open_or_audited(secret, actor=actor, at=at)
+    with transaction.atomic():
+        require_open_scope(_scope_of(invitation))
+        known = people_with_address(invitation.email)
+        person = known[0] if known else _make(invitation, username, actor=actor, at=at)
+        accepted = (
+            Invitation.objects.filter(pk=invitation.pk)
+            .filter(accepted_at=None, withdrawn_at=None)
+            .update(accepted_at=at, accepted_by=person)
+        )
+        if not accepted:
+            raise InvitationClosedError("This invitation was used.", field="link")
+        grant_role(
+            role=Role(invitation.role),
+            user=person,
+            organization=invitation.organization,
+            project=invitation.project,
+            actor=actor_of_user(invitation.invited_by),
+            at=at,
+        )
+        _record(invitation, "accept", actor=actor, at=at, username=person.get_username())
+    return person
+
+
+@transaction.atomic
+def withdraw_invitation(*, invitation: Invitation, actor: Actor, at: datetime) -> Invitation:
+    """Take an offer back; its link ends. Twice changes nothing.
+
+    Raises:
+        RoleNotYoursToGiveError: The actor's own roles do not cover it.
+        InvitationClosedError: It was accepted.
+    """
+    _require_may_invite(actor, _scope_of(invitation))
+    if invitation.withdrawn_at is not None:
+        return invitation
+    changed = Invitation.objects.filter(
+        pk=invitation.pk, accepted_at=None, withdrawn_at=None
+    ).update(withdrawn_at=at)
+    if not changed:
+        raise InvitationClosedError("This invitation was accepted.", field="accepted_at")
+    invitation.withdrawn_at = at
+    _record(invitation, "withdraw", actor=actor, at=at)
+    return invitation
+
+
+def _open_or_audited(secret: str, *, actor: Actor, at: datetime) -> Invitation:
+    """Return the invitation of a link; a link that is refused leaves an audit entry.
+
+    Raises:
+        LinkInvalidError: No invitation has this link.
+        InvitationClosedError: It was accepted or withdrawn, or is too old.
+    """
+    try:
+        return open_invitation(secret, at=at)
+    except InvitationClosedError as refusal:
+        spent = Invitation.objects.get(digest=digest_of(secret))
+        with transaction.atomic():
+            _record(spent, "refuse", actor=actor, at=at, code=refusal.code)
+        raise
+
+
+def _person_id(actor: Actor) -> int:
+    if actor.kind is not ActorKind.PERSON:
+        raise RoleNotYoursToGiveError("Only people invite.", field="role")
+    return int(actor.id)
+
+
+def _scope_of(invitation: Invitation) -> Membership:
+    return Membership(
+        role=invitation.role, organization=invitation.organization, project=invitation.project
+    )
+
+
+def _make(invitation: Invitation, username: str, *, actor: Actor, at: datetime) -> User:
+    return create_person(
+        username=username, email=invitation.email, is_mail_set_up=True, actor=actor, at=at
+    )
+
+
+def _problems(invitation: Invitation, scope: Membership) -> tuple[FieldProblem, ...]:
+    wrong = [
+        FieldProblem("email", one.code, one.message)
+        for one in address_problems(EndpointKind.MAIL, invitation.email, clear_text_hosts=())
+    ]
+    if ROLE_SCOPES[Role(scope.role)] is RoleScope.PLATFORM:
+        message = "No invitation offers a role of the platform."
+        wrong.append(FieldProblem("role", "not_by_invitation", message))
+    return (*wrong, *scope_problems(scope))
+
+
+def _require_may_invite(actor: Actor, scope: Membership) -> None:
+    role = Role(scope.role)
+    allowed = may_give(
+        actor,
+        role,
+        organization_id=organization_id_of(scope),
+        project_id=scope.project_id,
+        holder=(ActorKind.PERSON, ""),
+    )
+    if not allowed or exceeds_token(actor, role):
+        raise RoleNotYoursToGiveError(f"{role.value} is not yours to offer here.", field="role")
+
+
+def _require_open(invitation: Invitation, *, at: datetime) -> None:
+    if invitation.accepted_at or invitation.withdrawn_at:
+        raise InvitationClosedError("This invitation was accepted or withdrawn.", field="link")
+    if invitation.expires_at <= at:
+        raise InvitationClosedError("This invitation is too old.", field="link")
+
+
+def _same(invitation: Invitation) -> "models.QuerySet[Invitation]":
+    return Invitation.objects.filter(
+        email=invitation.email,
+        role=invitation.role,
+        organization=invitation.organization,
+        project=invitation.project,
+        accepted_at=None,
+        withdrawn_at=None,
+    )
+
+
+def _record(invitation: Invitation, verb: str, *, actor: Actor, at: datetime, **facts: str) -> None:
+    project = invitation.project
+    record(
+        actor=actor,
+        at=at,
+        action=f"tenants:invitation:{verb}",
+        object_kind="invitation",
+        object_id=invitation.pk,
+        organization_id=(
+            invitation.organization_id if project is None else project.organization_id
+        ),
+        facts={**_facts(invitation), **facts},
+    )
+
+
+def _facts(invitation: Invitation) -> dict[str, str | None]:
+    return {
+        "role": invitation.role,
+        "email": invitation.email,
+        "project_id": None if invitation.project_id is None else str(invitation.project_id),
+    }

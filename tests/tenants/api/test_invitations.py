@@ -1,0 +1,195 @@
+"""Tests of giving roles without learning who has an account, nor more than a token may."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.core import mail
+from django.test import Client, override_settings
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from tenants.domain.roles import CAPABILITIES, Role
+from tenants.models import AuditEntry, Invitation, Membership
+from tests.cast import Cast, make_cast
+from tests.tenants.admin.desk import committed, links_sent
+from tests.tenants.api.doors import open_door, problem
+
+pytestmark = pytest.mark.django_db
+HERE = "/api/v1/invitations/"
+ROLES = "/api/v1/memberships/"
+
+
+@pytest.fixture
+def cast() -> Cast:
+    return make_cast()
+
+
+def invited(client: APIClient, email: str, **body: str) -> tuple[int, set[str]]:
+    """Return the status of an invitation's answer and the fields that it has a value for."""
+    with committed():
+        answer = client.post(HERE, {"email": email, "role": "member", **body})
+    return answer.status_code, {name for name, value in answer.json().items() if value}
+
+
+def test_a_scoped_token_gives_no_role_that_may_do_more(cast: Cast) -> None:
+    narrow = ("tenants:membership:write", "tenants:project:read", "tenants:organization:read")
+    wide = (*CAPABILITIES[Role.MEMBER], "tenants:membership:write")
+    body = {"user": "carol", "organization": str(cast.acme.pk), "role": "organization_admin"}
+    member = {"user": "alice", "project": str(cast.llm.pk), "role": "member"}
+
+    raised = open_door(cast.alice, scopes=narrow).post(ROLES, body)
+    platform = open_door(cast.frank, scopes=narrow).post(
+        ROLES, {"user": "carol", "role": "platform_admin"}
+    )
+    offered = open_door(cast.alice, scopes=narrow).post(
+        HERE, {"email": "x@example.test", "role": "member", "project": str(cast.llm.pk)}
+    )
+    within = open_door(cast.bob, scopes=wide).post(ROLES, member)
+
+    assert problem(raised) == (403, "role_not_yours_to_give")
+    assert (raised.json()["field"], "scopes" in raised.json()["remedy"]) == ("role", True)
+    assert problem(platform) == (403, "role_not_yours_to_give")
+    assert problem(offered) == (403, "role_not_yours_to_give")
+    assert within.status_code == 201
+    assert Membership.objects.count() == 8
+
+
+def test_a_lead_neither_adds_an_account_by_name_nor_learns_that_it_exists(cast: Cast) -> None:
+    bob = open_door(cast.bob)
+
+    answers = [
+        bob.post(ROLES, {"role": "member", "user": name, "project": str(cast.llm.pk)})
+        for name in ("mallory", "dora", "no-such-person")
+    ]
+
+    assert {(answer.status_code, answer.content) for answer in answers} == {
+        (404, answers[0].content)
+    }
+    assert answers[0].json()["field"] == "user"
+    assert Membership.objects.count() == 7
+    assert not AuditEntry.objects.exclude(action="tenants:api_token:create").exists()
+
+
+def test_who_belongs_to_the_organization_is_added_by_name(cast: Cast) -> None:
+    answer = open_door(cast.bob).post(
+        ROLES, {"role": "member", "user": "alice", "project": str(cast.llm.pk)}
+    )
+
+    assert answer.status_code == 201
+
+
+def test_an_invitation_is_answered_alike_whether_the_address_has_an_account(cast: Cast) -> None:
+    bob, project = open_door(cast.bob), str(cast.llm.pk)
+
+    known = invited(bob, cast.mallory.email, project=project)
+    unknown = invited(bob, "stranger@example.test", project=project)
+
+    assert known == unknown
+    assert known[0] == 201
+    assert len(links_sent()) == 2
+    assert [message.to for message in mail.outbox] == [
+        ["mallory@example.test"],
+        ["stranger@example.test"],
+    ]
+
+
+def test_a_stranger_accepts_once_and_gets_a_link_to_set_a_password(cast: Cast) -> None:
+    invited(open_door(cast.bob), "eve@example.test", project=str(cast.llm.pk))
+    [link] = links_sent()
+    visitor = Client()
+
+    looked = visitor.get(link).content.decode()
+    with committed():
+        accepted = visitor.post(link, {"username": "eve"}).content.decode()
+    again = visitor.post(link, {"username": "eve2"}).content.decode()
+
+    assert "Member of LLM" in looked
+    assert "The role is yours." in accepted
+    assert "This invitation was accepted or withdrawn. Ask for a new invitation." in again
+    eve = User.objects.get(email="eve@example.test")
+    assert [(m.role, m.project) for m in eve.memberships.all()] == [("member", cast.llm)]
+    assert (eve.username, eve.has_usable_password()) == ("eve", False)
+    assert links_sent()[-1].startswith("/accounts/password/")
+    given = AuditEntry.objects.get(action="tenants:membership:create")
+    assert (given.actor_label, given.organization_id) == ("bob", cast.acme.pk)
+
+
+def test_who_has_an_account_accepts_with_it(cast: Cast) -> None:
+    invited(open_door(cast.bob), "Mallory@example.test", project=str(cast.llm.pk))
+    [link] = links_sent()
+
+    Client().post(link)
+
+    assert cast.mallory.memberships.filter(project=cast.llm, role=Role.MEMBER).exists()
+    assert User.objects.count() == 7
+
+
+def test_late_withdrawn_and_forged_links_give_nothing(cast: Cast) -> None:
+    bob = open_door(cast.bob)
+    invited(bob, "late@example.test", project=str(cast.llm.pk))
+    invited(bob, "gone@example.test", project=str(cast.llm.pk))
+    late, gone = links_sent()
+    Invitation.objects.filter(email="late@example.test").update(expires_at=timezone.now())
+    withdrawn = bob.post(f"{HERE}{Invitation.objects.get(email='gone@example.test').pk}/withdraw/")
+
+    pages = [
+        Client().post(link, {"username": "x"}).content.decode()
+        for link in (late, gone, "/accounts/invitation/forged/")
+    ]
+
+    assert withdrawn.json()["withdrawn_at"] is not None
+    assert ["too old" in pages[0], "withdrawn" in pages[1], "not valid" in pages[2]] == [True] * 3
+    assert User.objects.count() == 7
+    refused = AuditEntry.objects.filter(action="tenants:invitation:refuse")
+    assert [entry.facts["code"] for entry in refused] == ["invitation_closed"] * 2
+
+
+def test_an_inviter_who_may_not_any_more_gives_nothing(cast: Cast) -> None:
+    invited(open_door(cast.bob), "eve@example.test", project=str(cast.llm.pk))
+    [link] = links_sent()
+    cast.bob.memberships.all().delete()
+
+    answer = Client().post(link, {"username": "eve"}).content.decode()
+
+    assert "not yours to give" in answer
+    assert not User.objects.filter(username="eve").exists()
+    assert Invitation.objects.get().accepted_at is None
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "code"),
+    [
+        ({"role": "auditor"}, "role", "not_by_invitation"),
+        ({"role": "organization_admin"}, "organization", "scope_required"),
+        ({"email": "nothing"}, "email", "not_a_mail_address"),
+    ],
+)
+def test_what_cannot_be_offered_is_named(
+    cast: Cast, body: dict[str, str], field: str, code: str
+) -> None:
+    answer = open_door(cast.frank).post(
+        HERE, {"email": "x@example.test", "role": "member", "project": str(cast.llm.pk), **body}
+    )
+
+    assert problem(answer) == (422, "invalid_input")
+    assert (field, code) in {(p["field"], p["code"]) for p in answer.json()["problems"]}
+    assert not Invitation.objects.exists()
+
+
+def test_the_same_is_offered_once_until_it_expires(cast: Cast) -> None:
+    bob, project = open_door(cast.bob), str(cast.llm.pk)
+    first = invited(bob, "eve@example.test", project=project)
+    second = invited(bob, "eve@example.test", project=project)
+    Invitation.objects.update(expires_at=timezone.now() - timedelta(days=1))
+    third = invited(bob, "eve@example.test", project=project)
+
+    assert [status for status, _ in (first, second, third)] == [201, 409, 201]
+
+
+def test_without_a_mail_server_nobody_is_invited(cast: Cast) -> None:
+    with override_settings(EMAIL_BACKEND="django.core.mail.backends.dummy.EmailBackend"):
+        status, _ = invited(open_door(cast.bob), "x@example.test", project=str(cast.llm.pk))
+
+    assert status == 409
+    assert not Invitation.objects.exists()
