@@ -57,6 +57,10 @@ class Environment(BaseSettings):
     REDIS_URL: RedisUrl
     ALLOWED_HOSTS: Annotated[tuple[str, ...], NoDecode] = ()
     PUBLIC_URL: AnyUrl = AnyUrl("http://127.0.0.1:8000")
+    SESSION_IDLE_SECONDS: int = Field(default=3_600, ge=300, le=86_400)
+    """After so long without a request a browser has to sign in again."""
+    SESSION_MAX_SECONDS: int = Field(default=43_200, ge=300, le=604_800)
+    """After so long a browser has to sign in again, however much it was used."""
     LOG_LEVEL: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     LOG_FORMAT: Literal["json", "console"] = "json"
     USAGE_SOURCE: Literal["prometheus", "simulated"] = "prometheus"

@@ -8,6 +8,7 @@ from config.api import unknown_resource
 from config.health import healthz, readyz
 from config.metrics import metrics
 from tenants.admin.accounts import OwnPasswordView
+from tenants.admin.sessions import own_sessions
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="root"),
@@ -16,6 +17,7 @@ urlpatterns = [
     path("metrics", metrics, name="metrics"),
     path("accounts/", include("config.accounts")),
     path("admin/password_change/", admin.site.admin_view(OwnPasswordView.as_view())),
+    path("admin/sessions/", admin.site.admin_view(own_sessions), name="own_sessions"),
     path("admin/", admin.site.urls),
     path("api/v1/", include("config.api")),
     re_path(r"^api(?:/(?P<rest>.*))?$", unknown_resource),

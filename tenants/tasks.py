@@ -17,6 +17,7 @@ from tenants.selectors.clock import database_now
 from tenants.services import retention
 from tenants.services.deliveries import claim_deliveries, send_claimed
 from tenants.services.idempotency import forget_answers
+from tenants.services.sessions import delete_ended_sessions
 from tenants.services.wakeups import SLICE_SECONDS, WakeUp
 
 DELIVERIES_PER_BATCH: Final = 20
@@ -98,5 +99,7 @@ def forget(
 
 @shared_task(base=WakeUp, name="tenants.tick_retention")
 def tick_retention() -> None:
-    """Forget what was told long ago."""
-    forget(database_now())
+    """Forget what was told long ago, and sessions that have ended."""
+    at = database_now()
+    forget(at)
+    delete_ended_sessions(actor=ACTOR, at=at)

@@ -14,6 +14,7 @@ from config.settings.unfold import UNFOLD as UNFOLD  # noqa: PLC0414 - Named aga
 API_TOKEN_PEPPER: str
 REDIS_URL: str
 PUBLIC_URL: str
+SESSION_MAX_SECONDS: int
 USAGE_SOURCE: dict[str, Any]
 CLUSTER_WATCH: dict[str, Any]
 WATCH_HEARTBEAT_SECONDS: int
@@ -88,6 +89,8 @@ def settings_from(env: Environment) -> dict[str, Any]:
         "REDIS_URL": str(env.REDIS_URL),
         "PUBLIC_URL": str(env.PUBLIC_URL).rstrip("/"),
         "STATIC_ROOT": env.STATIC_ROOT,
+        "SESSION_COOKIE_AGE": env.SESSION_IDLE_SECONDS,
+        "SESSION_MAX_SECONDS": env.SESSION_MAX_SECONDS,
         "LOGGING": logging_settings(level=env.LOG_LEVEL, form=env.LOG_FORMAT),
         "USAGE_SOURCE": {
             "BACKEND": USAGE_SOURCES[env.USAGE_SOURCE],
@@ -186,6 +189,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "tenants.admin.session_limits.SessionLimits",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -224,7 +228,7 @@ LOGIN_REDIRECT_URL = "admin:index"
 PASSWORD_RESET_TIMEOUT = 24 * 3600
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
-SESSION_COOKIE_AGE = 12 * 3600
+SESSION_ENGINE = "tenants.services.session_store"
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 

@@ -75,6 +75,12 @@ UNFOLD: dict[str, Any] = {
         }
     ],
     "SITE_URL": None,
+    "ACCOUNT": {
+        "navigation": [
+            {"title": "Change password", "link": reverse_lazy("admin:password_change")},
+            {"title": "Your sessions", "link": reverse_lazy("own_sessions")},
+        ]
+    },
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_BACK_BUTTON": True,

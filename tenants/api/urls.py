@@ -17,6 +17,7 @@ from tenants.api.notification_endpoints import (
 from tenants.api.organizations import OrganizationViewSet
 from tenants.api.projects import ProjectViewSet
 from tenants.api.service_accounts import ServiceAccountViewSet
+from tenants.api.sessions import session_urls
 
 router = SimpleRouter(use_regex_path=False)
 router.register("organizations", OrganizationViewSet, basename="organization")
@@ -35,4 +36,4 @@ router.register(
 router.register("api-tokens", ApiTokenViewSet, basename="api-token")
 router.register("audit-entries", AuditEntryViewSet, basename="audit-entry")
 
-urlpatterns = [path("me/", MeView.as_view(), name="me"), *router.urls]
+urlpatterns = [path("me/", MeView.as_view(), name="me"), *session_urls, *router.urls]

@@ -18,6 +18,7 @@ from tenants.models.notification import (
 )
 from tenants.models.organization import Organization
 from tenants.models.project import Project
+from tenants.models.session import PersonSession
 
 __all__ = [
     "AccountChange",
@@ -35,6 +36,7 @@ __all__ = [
     "NotificationDelivery",
     "NotificationEndpoint",
     "Organization",
+    "PersonSession",
     "ProcessClock",
     "Project",
     "QuotaTarget",

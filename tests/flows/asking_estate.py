@@ -1,6 +1,7 @@
 """What the estate has to ask with and to be told by: requests, policies, endpoints, deliveries."""
 
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth.models import User
 
@@ -47,6 +48,7 @@ def make_asking(organization: Organization, project: Project, owner: User) -> di
         "notification-deliveries": delivery.pk,
         "request-policies": policy.pk,
         "invitations": make_invitation(project, owner).pk,
+        "sessions": UUID(int=0),
         "renewable-requests": _renewable(organization, project, owner).pk,
     }
 

@@ -57,6 +57,10 @@ REACH: Final[dict[str, tuple[str, str, str]]] = {
     "GET loan-policies/": ("yyyeeyyy", "eeeeyyyy", "eeeeeeee"),
     "GET invitations/": ("eyyeeyyy", "eeeeyyyy", "eeeeeeee"),
     "GET invitations/pk/": ("nyynnyyy", "nnnnyyyy", "nnnnnnnn"),
+    # These callers come with tokens, and have no browser.
+    "GET sessions/": ("eeeeeeee", "eeeeeeee", "eeeeeeee"),
+    "POST sessions/pk/end/": ("nnnnnnnn", "nnnnnnnn", "nnnnnnnn"),
+    "POST sessions/end-others/": ("yyyfyyyy", "yyyfyyyy", "yyyfyyyy"),
     "GET me/": ("yyyyyyyy", "yyyyyyyy", "yyyyyyyy"),
     "GET memberships/": ("eeyyeyyy", "eeeeyyyy", "eeeeeeee"),
     "GET memberships/pk/": ("yyynnyyy", "nnnnyyyy", "nnnnnnnn"),

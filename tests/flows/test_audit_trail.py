@@ -60,6 +60,7 @@ SWEEPS = {
     "quotas.request_clock.expire_requests",
     "quotas.request_clock.remind_of_ends",
     "tenants.idempotency.forget_answers",
+    "tenants.sessions.delete_ended_sessions",
     "tenants.retention.forget_and_tell",
     "tenants.retention.forget_notifications",
     "quotas.retention.fold_refusals",
@@ -99,13 +100,15 @@ ELSEWHERE = {
     "tenants.account_changes.confirm_address",
     "tenants.invitations.accept_invitation",
     "tenants.people.create_superuser",
+    "tenants.sessions.end_other_sessions",
+    "tenants.sessions.end_session",
     "metering.accepting.accept_side",
     "metering.decisions.decide_window",
     "metering.decisions.decide_windows",
     "quotas.preemption_resuming.resume_jobs",
 }
-"""Needs a link, the host, a window that waits for a person, two sources, or a suspended Job; the
-tests of tenants, metering and quotas have them."""
+"""Needs a link, the host, a browser, a window that waits for a person, two sources, or a suspended
+Job; the tests of tenants, metering and quotas have them."""
 
 
 def services() -> Iterator[str]:
