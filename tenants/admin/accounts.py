@@ -30,8 +30,9 @@ from tenants.selectors.actors import actor_of_user
 from tenants.selectors.people import people_with_address
 from tenants.services.account_changes import confirm_address
 from tenants.services.invitations import accept_invitation, open_invitation
-from tenants.services.people import set_password
+from tenants.services.people import note_link_refused, set_password
 
+LINKS: Final = system_actor("accounts.password")
 INVITATIONS: Final = system_actor("accounts.invitation")
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class LinkRequestForm(PasswordResetForm):
         """Send each account of the address a link; newcomers have no password yet."""
         at = timezone.now()
         for person in people_with_address(self.cleaned_data["email"]):
-            send_password_link(person, actor=system_actor("accounts.new_password"), at=at)
+            send_password_link(person, actor=LINKS, at=at)
 
 
 class AuditedForm(SetForm):
@@ -134,6 +135,12 @@ class SetView(SitePage, views.PasswordResetConfirmView):
         "button": "Set the password",
         "text": "This link was used before or is too old. Ask for a new one.",
     }
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - Django's signature.
+        """Return the template's values; a link that is not valid is noted."""
+        if self.user is not None and not self.validlink:
+            note_link_refused(user=self.user, actor=LINKS, at=timezone.now())
+        return super().get_context_data(**kwargs)
 
 
 class SetDoneView(SitePage, views.PasswordResetCompleteView):

@@ -17,7 +17,7 @@ from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
 from tenants.adapters.account_mail import public_link, send_link
-from tenants.domain.account_changes import LIFETIME, ChangeKind
+from tenants.domain.account_changes import ChangeKind
 from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.identity_refusals import LinkInvalidError
 from tenants.models import AccountChange
@@ -73,11 +73,13 @@ def send_address_link(change: AccountChange) -> None:
 def read_address_link(signed: str) -> tuple[UUID, str, Actor]:
     """Return the change a link confirms, the address it was sent to, and whose that is.
 
+    Whether it was used or is too old is a matter of the change.
+
     Raises:
-        LinkInvalidError: We never sent it, or it is too old.
+        LinkInvalidError: We never sent it.
     """
     try:
-        change_id, email, pk, name = signing.loads(signed, salt=_ADDRESS_SALT, max_age=LIFETIME)
+        change_id, email, pk, name = signing.loads(signed, salt=_ADDRESS_SALT)
     except signing.BadSignature as error:
         raise LinkInvalidError("This link is not valid.", field="link") from error
     return UUID(change_id), str(email), Actor(kind=ActorKind.PERSON, id=pk, label=name)

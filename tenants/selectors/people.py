@@ -133,11 +133,11 @@ def has_first_token(user: User, *, at: datetime) -> bool:
     return ApiToken.objects.filter(user=user).exists() or allowed.exists()
 
 
-def had_link_since(user: User, moment: datetime) -> bool:
-    """Whether a link to set a password was sent to a person after a moment."""
+def was_done_since(user: User, action: str, moment: datetime) -> bool:
+    """Whether the trail has an entry of an action on a person after a moment."""
     return AuditEntry.objects.filter(
         object_kind="user",
         object_id=str(user.pk),
-        action="tenants:user:password_link",
+        action=action,
         occurred_at__gt=moment,
     ).exists()

@@ -20,15 +20,18 @@ from tenants.domain.identity_refusals import (
 )
 from tenants.models import ApiToken
 from tenants.selectors.locks import lock_rows
-from tenants.selectors.people import had_link_since, is_guarded
+from tenants.selectors.people import is_guarded, was_done_since
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
 from tenants.services.changing import add_row
 from tenants.services.memberships import refuse_last_platform_admin
 
 LINK_EVERY: Final = timedelta(minutes=5)
-"""Between two links to one person: a form without sign-in must not fill a mailbox."""
+"""Between two links to one person, and between two notes of refused ones: a page without sign-in
+must fill neither a mailbox nor the trail."""
 
+LINK_SENT: Final = "tenants:user:password_link"
+LINK_REFUSED: Final = "tenants:user:password_link_refused"
 NO_ADDRESS: Final = (FieldProblem("email", "required", "Name the address that links go to."),)
 
 
@@ -149,9 +152,25 @@ def note_password_link(*, user: User, actor: Actor, at: datetime) -> bool:
         at: When, UTC.
     """
     (person,) = lock_rows(User.objects.filter(pk=user.pk))
-    if not person.email or had_link_since(person, at - LINK_EVERY):
+    if not person.email or was_done_since(person, LINK_SENT, at - LINK_EVERY):
         return False
     _record(person, "password_link", {"email": person.email}, actor=actor, at=at)
+    return True
+
+
+@transaction.atomic
+def note_link_refused(*, user: User, actor: Actor, at: datetime) -> bool:
+    """Note that a link to set a password was not valid; False when another one was just now.
+
+    Args:
+        user: Whose link it says it is.
+        actor: The service itself, which answers the link.
+        at: When, UTC.
+    """
+    (person,) = lock_rows(User.objects.filter(pk=user.pk))
+    if was_done_since(person, LINK_REFUSED, at - LINK_EVERY):
+        return False
+    _record(person, "password_link_refused", {"code": LinkInvalidError.code}, actor=actor, at=at)
     return True
 
 

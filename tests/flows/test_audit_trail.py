@@ -100,6 +100,7 @@ ELSEWHERE = {
     "tenants.account_changes.confirm_address",
     "tenants.invitations.accept_invitation",
     "tenants.people.create_superuser",
+    "tenants.people.note_link_refused",
     "tenants.sessions.end_other_sessions",
     "tenants.sessions.end_session",
     "metering.accepting.accept_side",

@@ -131,6 +131,7 @@ def test_a_link_sets_the_password_once_and_ends_tokens_and_sessions(cast: Cast) 
 
     assert "The password is set" in done.content.decode()
     assert ["used before" in answer.content.decode() for answer in again] == [True, True]
+    assert AuditEntry.objects.filter(action="tenants:user:password_link_refused").count() == 1
     assert Client().login(username="carol", password=NEW)
     assert ApiToken.objects.get().revoked_at is not None
     assert old.get("/api/v1/me/").status_code == 401
