@@ -80,13 +80,20 @@ def build(*, organizations: int) -> list[Place]:
     from metering.models import ClusterWatch  # noqa: PLC0415
     from quotas.models import LimitScope, QuotaLimit  # noqa: PLC0415
     from quotas.services.counters import open_counter  # noqa: PLC0415
-    from tests.builders import bind, make_cluster, make_organization, make_project  # noqa: PLC0415
+    from tests.builders import (  # noqa: PLC0415
+        audited,
+        bind,
+        make_cluster,
+        make_organization,
+        make_project,
+    )
 
     mark = uuid.uuid4().hex[:6]
     cluster = make_cluster(f"hopper-{mark}", is_watched=True, admission_mode="enforce")
     # The watch has eyes as long as any bench runs: what was let in may expire.
     ClusterWatch.objects.create(cluster=cluster, healthy_at=datetime(2100, 1, 1, tzinfo=UTC))
-    people = [User.objects.get_or_create(username=name)[0] for name in USERS]
+    with audited():
+        people = [User.objects.get_or_create(username=name)[0] for name in USERS]
     places = []
     for number in range(organizations):
         organization = make_organization(f"org-{mark}-{number}")

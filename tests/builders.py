@@ -4,24 +4,64 @@ Each returns the saved object. `AT` is the moment tests happen unless they say o
 """
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from django.contrib.auth.models import User
+from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
+from django.db.models import QuerySet
 
+from tenants.domain.actors import system_actor
 from tenants.domain.roles import Role
-from tenants.models import Cluster, Invitation, Membership, NamespaceBinding, Organization, Project
+from tenants.models import (
+    AuditEntry,
+    Cluster,
+    Invitation,
+    Membership,
+    NamespaceBinding,
+    Organization,
+    Project,
+)
+from tenants.services.audit import record
 
 AT = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 MONTH_START = datetime(2026, 10, 1, tzinfo=UTC)
+ROW_WRITE = "tests:row:write"
 MONTH_END = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def audit_entries() -> QuerySet[AuditEntry]:
+    """Return what services left in the trail, without the entries of builders."""
+    return AuditEntry.objects.exclude(action=ROW_WRITE)
+
+
+@contextmanager
+def audited() -> Iterator[None]:
+    """Let people, roles and tokens be changed directly: the database asks for an audit entry.
+
+    Only at commit; a test that is rolled back leaves none, see `django_db_setup`.
+    """
+    commits = not connection.in_atomic_block
+    with transaction.atomic():
+        yield
+        if commits:
+            record(
+                actor=system_actor("tests"),
+                at=AT,
+                action=ROW_WRITE,
+                object_kind="row",
+                object_id="",
+            )
 
 
 def make_user(username: str = "alice", **fields: object) -> User:
     """Return a person who can sign in with the password "correct horse battery"."""
     user = User(username=username, email=f"{username}@example.test", **fields)
     user.set_password("correct horse battery")
-    user.save()
+    with audited():
+        user.save()
     return user
 
 
@@ -95,6 +135,7 @@ def grant(
     project: Project | None = None,
 ) -> Membership:
     """Return a role given to a person."""
-    return Membership.objects.create(
-        user=user, role=role.value, organization=organization, project=project, created_at=AT
-    )
+    with audited():
+        return Membership.objects.create(
+            user=user, role=role.value, organization=organization, project=project, created_at=AT
+        )

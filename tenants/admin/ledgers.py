@@ -27,6 +27,7 @@ class AuditEntryAdmin(LedgerAdmin):
     date_hierarchy = "occurred_at"
     fields = (
         "occurred_at",
+        "recorded_at",
         "actor_kind",
         "actor_label",
         "actor_id",

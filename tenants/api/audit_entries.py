@@ -13,7 +13,11 @@ from tenants.models import AuditEntry
 
 
 class AuditEntrySerializer(serializers.ModelSerializer[AuditEntry]):
-    """One thing done; `leaf` is the SHA-256 that proves the row, in hexadecimal."""
+    """One thing done; `leaf` is the SHA-256 that proves the row, in hexadecimal.
+
+    `occurred_at` is the service's time of what was done, `recorded_at` the database's time of the
+    entry; null in entries from before it was kept.
+    """
 
     organization = serializers.UUIDField(source="organization_id", read_only=True, allow_null=True)
     leaf = serializers.SerializerMethodField()
@@ -23,6 +27,7 @@ class AuditEntrySerializer(serializers.ModelSerializer[AuditEntry]):
         fields = (
             "id",
             "occurred_at",
+            "recorded_at",
             "actor_kind",
             "actor_id",
             "actor_label",

@@ -15,7 +15,8 @@ def audit_leaf(parts: Iterable[str]) -> bytes:
 
     Args:
         parts: In order: id, time, actor kind, actor id, actor label, action, object kind, object
-            id, organization id or "", facts; as the database writes them.
+            id, organization id or "", facts, and the time and transaction of the database where the
+            entry has them; as the database writes them.
     """
     digest = hashlib.sha256(LEAF_PREFIX)
     for part in parts:

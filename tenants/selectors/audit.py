@@ -20,6 +20,9 @@ SELECT id, leaf, ARRAY[
          to_char(occurred_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
          actor_kind, actor_id, actor_label, action, object_kind, object_id,
          coalesce(organization_id::text, ''), facts::text]
+         || CASE WHEN recorded_at IS NULL THEN '{}' ELSE ARRAY[
+         to_char(recorded_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+         transaction_id::text] END
 FROM tenants_auditentry WHERE id > %s ORDER BY id LIMIT %s
 """
 

@@ -91,9 +91,17 @@ def _make_metering(window: MeteringWindow) -> None:
         remedy="Add one.",
         created_at=AT,
     )
+
+
+def _make_device(window: MeteringWindow) -> None:
+    """Make capacity and a device's row in an hour that is not sealed; a sealed one takes none."""
+    start_at = window.start_at + timedelta(hours=1)
+    later = MeteringWindow.objects.create(
+        cluster=window.cluster, start_at=start_at, not_before=start_at
+    )
     CapacityRecord.objects.create(
-        window=window,
-        window_start=window.start_at,
+        window=later,
+        window_start=start_at,
         cluster=window.cluster,
         node="node-1",
         resource="nvidia_com_gpu",
@@ -104,14 +112,6 @@ def _make_metering(window: MeteringWindow) -> None:
         billed_unit_seconds=3_600,
         held_unit_seconds=0,
         idle_unit_seconds=25_200,
-    )
-
-
-def _make_device(window: MeteringWindow) -> None:
-    """Make a device's row in an hour that is not sealed; a sealed one takes none."""
-    start_at = window.start_at + timedelta(hours=1)
-    later = MeteringWindow.objects.create(
-        cluster=window.cluster, start_at=start_at, not_before=start_at
     )
     DeviceUsage.objects.create(
         window=later,

@@ -13,14 +13,15 @@ from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 from tests.billing.api.office import Office, make_office
 from tests.billing.ledger import make_price, make_window
-from tests.builders import AT, make_cluster
+from tests.builders import AT, audited, make_cluster
 from tests.quotas.builders import actor_of, make_limit
 
 
 def make_world() -> Office:
     """Return the office with a draft, a capacity, an exception and a request, let in as staff."""
     office = make_office()
-    User.objects.update(is_staff=True)
+    with audited():
+        User.objects.update(is_staff=True)
     draft_invoice_of(office)
     window = make_window(make_cluster("ampere"))
     query = 'sum by (uid) (kube_pod_container_resource_requests{job="' + "kube-state-metrics" * 20

@@ -17,9 +17,9 @@ from quotas.models import (
     Reservation,
 )
 from tenants.domain.actors import Actor
-from tenants.models import AuditEntry, Cluster, Organization, Project
+from tenants.models import Cluster, Organization, Project
 from tenants.selectors.actors import actor_of_user
-from tests.builders import AT
+from tests.builders import AT, audit_entries
 
 
 def actor_of(user: User) -> Actor:
@@ -147,7 +147,7 @@ def window_fields(start: datetime) -> dict[str, object]:
 
 def audit_actions() -> list[str]:
     """Return the actions in the audit trail, oldest first."""
-    return list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
+    return list(audit_entries().order_by("pk").values_list("action", flat=True))
 
 
 def write_kubeconfig(folder: Path, url: str, token: str = "sesame") -> Path:  # noqa: S107 - Throw-away.

@@ -10,8 +10,8 @@ from structlog.testing import capture_logs
 from quotas.domain.live_use import Sweep, sweep_of
 from quotas.models import Reservation
 from quotas.services import live_use
-from tenants.models import AuditEntry, Cluster, Organization, SweepCrash
-from tests.builders import bind, make_cluster
+from tenants.models import Cluster, Organization, SweepCrash
+from tests.builders import audit_entries, bind, make_cluster
 from tests.cast import Cast, make_cast
 from tests.quotas.admitting import (
     LATER,
@@ -81,7 +81,7 @@ def test_a_claim_that_is_handed_over_makes_room_for_nobody_meanwhile(
     assert min(used) >= CLAIMS
     assert counted(limit) == (CLAIMS, 0, 0, 0)
     assert drifted() == []
-    assert not AuditEntry.objects.exists()
+    assert not audit_entries().exists()
 
 
 def test_two_sweeps_at_once_do_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_two_sweeps_at_once_do_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert sum(swept.found for swept in told if isinstance(swept, Sweep)) == 12
     assert [counted(limit) for limit in limits] == [(4, 0, 0, 0), (8, 0, 0, 0)]
-    assert sum(entry.facts["pods"] for entry in AuditEntry.objects.all()) == 12
+    assert sum(entry.facts["pods"] for entry in audit_entries()) == 12
     assert drifted() == []
 
 
@@ -111,7 +111,7 @@ def test_a_turn_that_does_not_get_its_lock_is_left_to_the_next_sweep(
     with held_by(superuser_url, cast.acme), capture_logs() as logs:
         left = sweep()
         others = [counted(limit) for limit in limits]
-        told = AuditEntry.objects.get().facts["namespaces"]
+        told = audit_entries().get().facts["namespaces"]
 
     assert (left.found, left.turns_left, told) == (1, 1, ["hopper/virus"])
     assert others == [(0, 0, 0, 0), (1, 0, 0, 0)]
@@ -155,7 +155,7 @@ def test_a_turn_that_crashes_every_time_is_counted_and_keeps_no_other_from_its_t
             swept, again = sweep(), sweep()
         half = (
             set(Reservation.objects.values_list("pod_uid", flat=True)),
-            AuditEntry.objects.count(),
+            audit_entries().count(),
         )
         counts = [counted(limit) for limit in limits]
         other.execute("DROP FUNCTION refuse_some CASCADE")
@@ -173,7 +173,7 @@ def test_a_turn_that_crashes_every_time_is_counted_and_keeps_no_other_from_its_t
     assert (crash.event, crash.count) == ("quotas.live_use.crashed", 4)
     assert (crash.last_key, crash.last_error) == (str(cast.acme.pk), "InternalError")
     assert (last.found, last.turns_crashed) == (2, 0)
-    assert [entry.facts["pods"] for entry in AuditEntry.objects.all()] == [1] * 4
+    assert [entry.facts["pods"] for entry in audit_entries()] == [1] * 4
     assert ([counted(limit) for limit in limits], drifted()) == ([(3, 0, 0, 0), (1, 0, 0, 0)], [])
 
 
@@ -196,11 +196,11 @@ def test_a_sweep_that_is_cut_off_loses_no_bypass_and_tells_none_twice(
         patch.setattr(live_use, "sweep_of", answer_once)
         with pytest.raises(SoftTimeLimitExceeded):
             sweep()
-    half = Reservation.objects.get().pod_uid, counted(limit), AuditEntry.objects.count()
+    half = Reservation.objects.get().pod_uid, counted(limit), audit_entries().count()
     sweep()
 
     assert half == ("pod-1", (1, 0, 0, 0), 1)
-    assert [entry.facts["pods"] for entry in AuditEntry.objects.all()] == [1, 1]
+    assert [entry.facts["pods"] for entry in audit_entries()] == [1, 1]
     assert (counted(limit), drifted()) == ((2, 0, 0, 0), [])
     assert not SweepCrash.objects.exists()
 

@@ -1,14 +1,20 @@
 """Tests of the audit trail: rows are only ever added, and each carries the hash of its content."""
 
+from datetime import UTC, datetime, timedelta
+
 import psycopg
 import pytest
+from django.contrib.auth.models import User
 from django.db import DatabaseError, connection, transaction
 
 from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry
+from tenants.selectors.actors import actor_of_user
 from tenants.selectors.audit import leaf_mismatches
 from tenants.services.audit import record
+from tenants.services.tokens import issue_token
 from tests.builders import AT, make_organization
+from tests.cast import make_cast
 
 STATEMENTS = [
     "UPDATE tenants_auditentry SET actor_label = 'nobody'",
@@ -93,3 +99,123 @@ def test_the_time_in_the_leaf_does_not_depend_on_the_zone_of_the_session() -> No
         cursor.execute("SET LOCAL TIME ZONE 'Asia/Kolkata'")
 
     assert leaf_mismatches() == []
+
+
+def execute(*statements: str) -> None:
+    """Run statements in one transaction as the runtime role."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+ENTRY = (
+    "INSERT INTO tenants_auditentry ({columns}occurred_at, actor_kind, actor_id, actor_label,"
+    " action, object_kind, object_id, facts) VALUES ({values}now(), 'person', '1', 'frank',"
+    " 'tenants:user:update', 'user', '1', '{{}}')"
+)
+PLAIN = ENTRY.format(columns="", values="")
+
+
+@pytest.mark.usefixtures("committed_db")
+def test_the_runtime_role_cannot_choose_an_entrys_id() -> None:
+    with pytest.raises(DatabaseError, match="permission denied"):
+        execute(ENTRY.format(columns="id, ", values="1000000, "))
+    with pytest.raises(DatabaseError, match="permission denied"):
+        execute(
+            ENTRY.format(columns="id, ", values="1000000, ").replace(
+                ") VALUES", ") OVERRIDING SYSTEM VALUE VALUES"
+            )
+        )
+
+    assert not AuditEntry.objects.exists()
+
+
+@pytest.mark.usefixtures("committed_db")
+def test_the_time_and_the_transaction_of_an_entry_are_the_databases() -> None:
+    execute(
+        ENTRY.format(
+            columns="recorded_at, transaction_id, leaf, ",
+            values="'2020-01-01Z', 1, '\\x00', ",
+        )
+    )
+
+    entry = AuditEntry.objects.get()
+    assert entry.recorded_at is not None
+    assert abs(datetime.now(UTC) - entry.recorded_at) < timedelta(minutes=1)
+    assert entry.transaction_id is not None
+    assert entry.transaction_id > 1
+    assert leaf_mismatches() == []
+
+
+UNSEEN = [
+    "UPDATE auth_user SET is_superuser = true WHERE username = 'alice'",
+    "UPDATE auth_user SET password = 'x' WHERE username = 'alice'",
+    "UPDATE auth_user SET last_login = now(), is_staff = true WHERE username = 'alice'",
+    """INSERT INTO auth_user (username, password, email, first_name, last_name, is_active,
+       is_staff, is_superuser, date_joined)
+       VALUES ('eve', '', '', '', '', true, true, true, now())""",
+    "UPDATE tenants_membership SET role = 'platform_admin' WHERE role = 'finance_admin'",
+    "DELETE FROM tenants_membership",
+    """INSERT INTO tenants_membership (id, user_id, role, created_at)
+       SELECT gen_random_uuid(), id, 'platform_admin', now() FROM auth_user
+        WHERE username = 'alice'""",
+    "UPDATE tenants_apitoken SET expires_at = now() + interval '1 day', revoked_at = NULL",
+    "UPDATE tenants_apitoken SET digest = '\\x00', last_used_at = now()",
+]
+
+
+@pytest.fixture
+def people(committed_db: str) -> None:  # noqa: ARG001 - What is made here commits.
+    """A person with a role and a token."""
+    cast = make_cast()
+    issue_token(
+        name="laptop",
+        expires_at=AT + timedelta(days=30),
+        user=cast.alice,
+        actor=actor_of_user(cast.alice),
+        at=AT,
+    )
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize("statement", UNSEEN)
+def test_people_roles_and_tokens_do_not_change_without_an_entry(statement: str) -> None:
+    """The attack: SQL as the service's own role, which leaves nothing in the trail."""
+    with pytest.raises(DatabaseError, match="leaves no audit entry"):
+        execute(statement)
+
+
+@pytest.mark.usefixtures("people")
+def test_they_change_with_an_entry_in_the_same_transaction() -> None:
+    change = UNSEEN[0]
+
+    execute(PLAIN, change)
+    execute(change.replace("true", "false"), PLAIN)
+    execute(PLAIN)
+    with pytest.raises(DatabaseError, match="leaves no audit entry"):
+        execute(change)
+
+    assert not User.objects.get(username="alice").is_superuser
+
+
+@pytest.mark.usefixtures("people")
+def test_an_entry_that_is_rolled_back_to_a_savepoint_does_not_count() -> None:
+    with pytest.raises(DatabaseError, match="leaves no audit entry"):
+        execute("SAVEPOINT a", PLAIN, "ROLLBACK TO a", UNSEEN[0])
+
+
+@pytest.mark.usefixtures("people")
+def test_a_note_of_use_needs_no_entry() -> None:
+    execute(
+        "UPDATE auth_user SET last_login = now()",
+        "UPDATE tenants_apitoken SET last_used_at = now()",
+    )
+
+    assert User.objects.filter(last_login=None).count() == 0
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize("statement", ["DELETE FROM auth_user", "DELETE FROM tenants_apitoken"])
+def test_nobody_and_no_token_is_deleted(statement: str) -> None:
+    with pytest.raises(DatabaseError, match="permission denied"):
+        execute(PLAIN, statement)

@@ -126,7 +126,8 @@ def test_a_cluster_closes_when_none_of_its_namespaces_is_bound() -> None:
 
     with pytest.raises(OpenBindingsError):
         close_cluster(cluster=cluster, actor=SEED, at=AT)
-    binding.delete()
+    binding.valid = (MONTH_START, AT)
+    binding.save(update_fields=["valid"])
     closed = close_cluster(cluster=cluster, expected_version=1, actor=SEED, at=AT)
 
     assert (closed.state, closed.closed_at, closed.version) == ("closed", AT, 2)

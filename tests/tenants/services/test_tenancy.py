@@ -196,7 +196,8 @@ def test_a_project_closes_when_no_namespace_is_bound_to_it_any_more() -> None:
 
     with pytest.raises(OpenBindingsError) as refusal:
         close_project(project=llm, actor=SEED, at=AT)
-    later.delete()
+    later.valid = (MONTH_START, AT)
+    later.save(update_fields=["valid"])
     closed = close_project(project=llm, actor=SEED, at=AT)
 
     assert refusal.value.facts == {"bound_namespaces": 1}
