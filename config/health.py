@@ -19,6 +19,7 @@ from redis.exceptions import RedisError
 
 from config.celery import QUEUES, app
 from tenants.selectors.clock import clocks_off, offset_sentence, read_clock
+from tenants.selectors.verification import verification_sentence
 from tenants.services.clock import REFUSED_SECONDS
 from tenants.services.wakeups import wake_ages
 
@@ -128,6 +129,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "tenants_membership": ("change_is_audited", "is_audited"),
     "tenants_namespacebinding": ("keeps_metered",),
     "tenants_project": ("refuses_delete", "refuses_update"),
+    "tenants_verification": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "quotas_preemptionaction": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "quotas_preemptionplan": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "quotas_protectedwindow": ("refuses_delete", "refuses_truncate", "refuses_update"),
@@ -165,10 +167,16 @@ def readyz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - Django's own
         "broker": broker or "ok",
         "workers": workers or "ok",
         "clocks": _ask_clocks(),
+        "verification": _ask("verification", _verification_problem) or "ok",
     }
     if not is_ready:
         logger.error("health.not_ready", **{k: v for k, v in problems.items() if v})
     return JsonResponse(body, status=200 if is_ready else 503)
+
+
+def _verification_problem() -> Problem:
+    """Return what the last verification of the database found; it keeps no request waiting."""
+    return verification_sentence(at=timezone.now())
 
 
 def _ask(name: str, question: Callable[[], Problem]) -> Problem:

@@ -16,6 +16,7 @@ from django.db import connection, transaction
 from metering.domain.errors import ClaimLostError
 from metering.domain.policy import DEFAULT_POLICY, MeteringPolicy, backoff_seconds
 from metering.protocols import ClusterTarget, Evidence
+from metering.selectors.record_digest import DIGEST_OF_DEVICES, device_lines
 from metering.services.hours import Hour, target_of
 from tenants.models import Cluster
 
@@ -65,31 +66,17 @@ UPDATE metering_devicewindow
        not_before = %(not_before)s, last_error = %(error)s
  WHERE window_id = %(window_id)s
 """
-# Times as whole seconds and texts as JSON, so that the digest depends on no session setting.
-_SEAL = """
-WITH lines AS (
-  SELECT jsonb_build_array('device', d.uuid, d.instance_id, d.instance_profile,
-           extract(epoch FROM d.begin_at), extract(epoch FROM d.end_at), d.attribution, d.node,
-           d.pod_uid, d.resource, d.project_id, d.busy_ratio, d.busy_coverage, d.is_busy_doubtful,
-           d.sm_active_ratio, d.tensor_active_ratio, d.dram_active_ratio,
-           d.memory_used_peak_mebibytes, d.memory_total_mebibytes, d.power_mean_milliwatts,
-           d.energy_millijoules)::text AS line
-    FROM metering_deviceusage d WHERE d.window_id = %(window_id)s
-   UNION ALL
-  SELECT jsonb_build_array('usage', a.pod_uid, a.resource, a.busy_ratio, a.busy_coverage,
-           a.energy_millijoules)::text
-    FROM metering_usageactivity a WHERE a.window_id = %(window_id)s)
+_SEAL = f"""
 UPDATE metering_devicewindow w
    SET state = %(state)s, lease_owner = '', lease_until = NULL, attempt = 0,
        failures = CASE WHEN %(state)s = 'sealed' THEN 0 ELSE w.failures END,
        last_error = %(error)s, sealed_at = %(at)s, evidence = %(evidence)s,
        missing_figures = %(missing)s, row_count = s.rows, row_digest = s.digest
-  FROM (SELECT count(*) AS rows, encode(sha256(convert_to(COALESCE(
-                 string_agg(line, E'\\n' ORDER BY line COLLATE "C"), ''), 'UTF8')), 'hex') AS digest
-          FROM lines) s
+  FROM (SELECT count(*) AS rows, {DIGEST_OF_DEVICES} AS digest
+          FROM ({device_lines("%(window_id)s")}) lines) s
  WHERE w.window_id = %(window_id)s
 RETURNING w.row_count, w.row_digest
-"""
+"""  # noqa: S608 - Constants.
 
 
 @dataclass(frozen=True)

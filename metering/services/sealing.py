@@ -20,38 +20,28 @@ from metering.domain.errors import (
 from metering.domain.exceptions import BLOCKING_KINDS
 from metering.domain.window_state import WindowState
 from metering.models import MeteringWindow
+from metering.selectors.record_digest import DIGEST_OF_LINES, RECORD_LINE
 from metering.services.device_leasing import make_devices_due
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
 
 logger = structlog.get_logger(__name__)
 
-# Times as whole seconds and texts as JSON, so that the digest depends on no session setting.
-_SEAL = """
+_SEAL = f"""
 UPDATE metering_meteringwindow w
    SET state = 'sealed', sealed_at = LEAST(%(at)s, clock_timestamp()),
        record_count = d.records, record_digest = d.digest
   FROM (
     SELECT count(*) AS records, COALESCE(sum(unit_seconds), 0) AS unit_seconds,
-           encode(sha256(convert_to(COALESCE(string_agg(line, E'\\n'
-             ORDER BY pod_uid COLLATE "C", resource COLLATE "C", revision), ''), 'UTF8')), 'hex')
-             AS digest
+           {DIGEST_OF_LINES} AS digest
       FROM (
-        SELECT u.pod_uid, u.resource, u.revision, u.unit_seconds, jsonb_build_array(
-                 extract(epoch FROM u.window_start)::bigint, u.cluster_id, u.pod_uid, u.resource,
-                 u.revision, u.organization_id, u.project_id, u.owner, u.namespace, u.pod_name,
-                 u.node, u.size, u.price_group, u.sharing_mode, u.share_numerator,
-                 u.share_denominator, u.units, u.split_among,
-                 extract(epoch FROM u.begin_at)::bigint,
-                 extract(epoch FROM u.end_at)::bigint, u.seconds, u.unit_seconds, u.end_kind,
-                 u.slack_seconds, u.catalogue_version, u.busy_ratio, u.busy_coverage,
-                 u.energy_millijoules)::text AS line
+        SELECT u.pod_uid, u.resource, u.revision, u.unit_seconds, {RECORD_LINE} AS line
           FROM metering_usagerecord u
          WHERE u.window_start = %(start_at)s AND u.window_id = %(window_id)s
            AND u.revision = 0) lines) d
  WHERE w.id = %(window_id)s AND w.state = 'reconciled'
 RETURNING d.records, d.unit_seconds, d.digest
-"""
+"""  # noqa: S608 - Constants.
 
 
 def reconcile_windows(*, window_ids: list[int], actor: Actor, at: datetime) -> list[int]:

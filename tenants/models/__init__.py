@@ -19,6 +19,7 @@ from tenants.models.notification import (
 from tenants.models.organization import Organization
 from tenants.models.project import Project
 from tenants.models.session import PersonSession
+from tenants.models.verification import Verification
 
 __all__ = [
     "AccountChange",
@@ -42,4 +43,5 @@ __all__ = [
     "QuotaTarget",
     "ServiceAccount",
     "SweepCrash",
+    "Verification",
 ]

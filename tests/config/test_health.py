@@ -40,6 +40,7 @@ def test_ready_when_all_holds_though_the_broker_is_silent() -> None:
         "broker": "The broker does not answer; sweeps without it do its work, later.",
         "workers": "Unknown while the broker does not answer.",
         "clocks": [],
+        "verification": "The database was never verified.",
     }
 
 

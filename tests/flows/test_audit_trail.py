@@ -63,6 +63,7 @@ SWEEPS = {
     "tenants.sessions.delete_ended_sessions",
     "tenants.retention.forget_and_tell",
     "tenants.retention.forget_notifications",
+    "tenants.verification.verify_batch",
     "quotas.retention.fold_refusals",
     "quotas.retention.forget_reservations",
     "billing.accrual.accrue_windows",

@@ -17,6 +17,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 import billing.tasks
+import config.verification
 import metering.tasks
 import quotas.tasks
 import tenants.tasks
@@ -44,6 +45,7 @@ TICKS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("notifications", tenants.tasks.tick),
     ("forgotten by quotas", quotas.tasks.forget),
     ("forgotten by tenants", tenants.tasks.forget),
+    ("verification", config.verification.tick),
 )
 """In the order in which work flows; each returns how many things it did, told apart or in all, or
 None while another process is at it."""

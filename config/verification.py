@@ -1,0 +1,77 @@
+"""What `manage.py verify` and the nightly run check: the checks of every app, in their order."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from celery import shared_task
+
+from billing.selectors.verification import check_invoices, check_numbers
+from metering.selectors.verification import (
+    check_corrections,
+    check_device_windows,
+    check_sealed_windows,
+)
+from tenants.domain.actors import Actor, system_actor
+from tenants.domain.verification import Check
+from tenants.models import Verification
+from tenants.selectors.clock import database_now
+from tenants.selectors.database_objects import check_sequences, objects_check
+from tenants.selectors.verification import (
+    check_audit_entries,
+    last_verification,
+    unfinished_verification,
+)
+from tenants.services.verification import AUDIT, begin_verification, verify_batch
+from tenants.services.wakeups import WakeUp
+
+EVERY: Final = timedelta(hours=24)
+ABANDONED_AFTER: Final = timedelta(hours=12)
+"""A nightly run that has not ended by then is begun anew."""
+OBJECTS: Final = Path(__file__).with_name("database_objects.txt")
+ACTOR: Final = system_actor("verification")
+
+
+def checks() -> Mapping[str, Check]:
+    """Return every check by its name, in order."""
+    expected = OBJECTS.read_text(encoding="utf-8").splitlines()
+    return {
+        AUDIT: check_audit_entries,
+        "functions, triggers, partitions": objects_check(expected),
+        "sequences": check_sequences,
+        "sealed windows": check_sealed_windows,
+        "device figures": check_device_windows,
+        "corrections": check_corrections,
+        "invoices": check_invoices,
+        "invoice numbers": check_numbers,
+    }
+
+
+@shared_task(base=WakeUp, name="config.verify")  # type: ignore[untyped-decorator]
+def verify_nightly() -> Iterator[int]:
+    """Go on with the run of this night, or begin it once a day has passed; batch by batch."""
+    known = checks()
+    run = due_run(known, at=database_now())
+    while run is not None and run.check_name:
+        yield verify_batch(run=run, checks=known, actor=ACTOR, at=database_now()).count
+
+
+def due_run(known: Mapping[str, Check], *, at: datetime) -> Verification | None:
+    """Return the run to go on with, a new one where none began for a day, or None."""
+    run = unfinished_verification(since=at - ABANDONED_AFTER)
+    if run is not None:
+        return run if run.check_name in known else None
+    last = last_verification()
+    if last is not None and last.started_at > at - EVERY:
+        return None
+    return begin_verification(checks=known, at=at)
+
+
+def tick(at: datetime, actor: Actor = ACTOR) -> int:
+    """Make the run of a day, where it is due, and return how many rows it read."""
+    known = checks()
+    run, count = due_run(known, at=at), 0
+    while run is not None and run.check_name:
+        count += verify_batch(run=run, checks=known, actor=actor, at=at).count
+    return count

@@ -1,0 +1,38 @@
+"""The digests of a sealed window: over its metered records, and over its device figures."""
+
+from typing import Final
+
+# Times as whole seconds and texts as JSON, so that the digest depends on no session setting.
+RECORD_LINE: Final = """jsonb_build_array(
+                 extract(epoch FROM u.window_start)::bigint, u.cluster_id, u.pod_uid, u.resource,
+                 u.revision, u.organization_id, u.project_id, u.owner, u.namespace, u.pod_name,
+                 u.node, u.size, u.price_group, u.sharing_mode, u.share_numerator,
+                 u.share_denominator, u.units, u.split_among,
+                 extract(epoch FROM u.begin_at)::bigint,
+                 extract(epoch FROM u.end_at)::bigint, u.seconds, u.unit_seconds, u.end_kind,
+                 u.slack_seconds, u.catalogue_version, u.busy_ratio, u.busy_coverage,
+                 u.energy_millijoules)::text"""
+DIGEST_OF_LINES: Final = """encode(sha256(convert_to(COALESCE(string_agg(line, E'\\n'
+             ORDER BY pod_uid COLLATE "C", resource COLLATE "C", revision), ''), 'UTF8')), 'hex')"""
+DIGEST_OF_DEVICES: Final = """encode(sha256(convert_to(COALESCE(
+                 string_agg(line, E'\\n' ORDER BY line COLLATE "C"), ''), 'UTF8')), 'hex')"""
+
+
+def device_lines(window_id: str) -> str:
+    """Return SQL of a window's lines of device figures, one column `line`.
+
+    Args:
+        window_id: An expression of ours, never a value.
+    """
+    return f"""
+  SELECT jsonb_build_array('device', d.uuid, d.instance_id, d.instance_profile,
+           extract(epoch FROM d.begin_at), extract(epoch FROM d.end_at), d.attribution, d.node,
+           d.pod_uid, d.resource, d.project_id, d.busy_ratio, d.busy_coverage, d.is_busy_doubtful,
+           d.sm_active_ratio, d.tensor_active_ratio, d.dram_active_ratio,
+           d.memory_used_peak_mebibytes, d.memory_total_mebibytes, d.power_mean_milliwatts,
+           d.energy_millijoules)::text AS line
+    FROM metering_deviceusage d WHERE d.window_id = {window_id}
+   UNION ALL
+  SELECT jsonb_build_array('usage', a.pod_uid, a.resource, a.busy_ratio, a.busy_coverage,
+           a.energy_millijoules)::text
+    FROM metering_usageactivity a WHERE a.window_id = {window_id}"""  # noqa: S608 - Of ours.

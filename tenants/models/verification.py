@@ -1,0 +1,32 @@
+"""Verifications: what a run over the whole database found. A run that has ended never changes."""
+
+from django.db import models
+
+
+class Verification(models.Model):
+    """One run of `manage.py verify`, or of a night.
+
+    `audit_count` and `audit_digest` are of the audit entries that were settled when it began, in
+    order of their ids; the next run must come to the same digest after as many.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+    check_name = models.CharField(max_length=64, blank=True, default="")
+    """The check it is at."""
+    cursor = models.JSONField(default=dict)
+    """How far that check has come."""
+    counts = models.JSONField(default=dict)
+    """By check, how many rows it has read."""
+    differences = models.JSONField(default=list)
+    difference_count = models.PositiveIntegerField(default=0)
+    audit_count = models.BigIntegerField(default=0)
+    audit_digest = models.CharField(max_length=64, blank=True, default="")
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        """Return when it began."""
+        return f"verification of {self.started_at:%Y-%m-%d %H:%M} UTC"

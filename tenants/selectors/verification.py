@@ -1,0 +1,135 @@
+"""Checks of what tenants holds: audit entries and their leaves. And what the last run found."""
+
+import hashlib
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db import connection
+
+from tenants.domain.verification import Batch, Cursor
+from tenants.models import Verification
+
+SETTLED_AFTER: Final = timedelta(hours=1)
+"""No transaction of the service is open for so long: entries below are all there are."""
+STALE_AFTER: Final = timedelta(hours=48)
+"""Two nights without a complete run."""
+LEAVES_PER_BATCH: Final = 10_000
+"""Half a second of the database's time, and half a megabyte."""
+
+_LEAF: Final = """
+sha256('\\x00'::bytea || (
+  SELECT string_agg(convert_to(octet_length(convert_to(part, 'UTF8'))::text || ':', 'UTF8')
+                    || convert_to(part, 'UTF8'), ''::bytea ORDER BY position)
+    FROM unnest(ARRAY[
+           e.id::text, to_char(e.occurred_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+           e.actor_kind, e.actor_id, e.actor_label, e.action, e.object_kind, e.object_id,
+           coalesce(e.organization_id::text, ''), e.facts::text]
+           || CASE WHEN e.recorded_at IS NULL THEN '{}' ELSE ARRAY[
+           to_char(e.recorded_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+           e.transaction_id::text] END) WITH ORDINALITY AS parts(part, position)))
+"""
+# Written out here, so that a replaced function of the database vouches for nothing.
+_LEAVES: Final = f"""
+SELECT e.id, e.leaf, e.leaf = {_LEAF}
+  FROM (SELECT * FROM tenants_auditentry WHERE id > %s ORDER BY id LIMIT %s) e ORDER BY e.id
+"""  # noqa: S608 - A constant.
+_SETTLED: Final = """
+SELECT coalesce((SELECT id FROM tenants_auditentry
+                  WHERE recorded_at IS NULL
+                     OR recorded_at < clock_timestamp() - make_interval(secs => %s)
+                  ORDER BY id DESC LIMIT 1), 0)
+"""
+
+
+def last_verification() -> Verification | None:
+    """Return the last run that has ended, or has found something by now; one row is read."""
+    return Verification.objects.exclude(ended_at=None, difference_count=0).order_by("-id").first()
+
+
+def verification_sentence(*, at: datetime) -> str:
+    """Return what the last run found, "" when it found nothing; one row is read."""
+    last = last_verification()
+    if last is None:
+        return "The database was never verified."
+    if last.difference_count:
+        return (
+            f"{last.difference_count} differences were found at {last.started_at:%Y-%m-%d %H:%M} "
+            "UTC. Run manage.py verify, and find out who did it."
+        )
+    if last.started_at < at - STALE_AFTER:
+        return f"The database was last verified at {last.started_at:%Y-%m-%d %H:%M} UTC."
+    return ""
+
+
+def unfinished_verification(*, since: datetime) -> Verification | None:
+    """Return the newest run that began since a time and has not ended."""
+    return Verification.objects.filter(ended_at=None, started_at__gt=since).order_by("-id").first()
+
+
+def first_audit_cursor(
+    *, settled_after: timedelta = SETTLED_AFTER, expected: tuple[int, str] | None = None
+) -> dict[str, Any]:
+    """Return where the check of audit entries begins, with the digests it has to meet.
+
+    Args:
+        settled_after: The age at which entries count for the digest.
+        expected: Count and digest of a line of the log, beside those of the last run.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_SETTLED, [int(settled_after.total_seconds())])
+        (settled_id,) = cursor.fetchone()
+    # One that found differences vouches for nothing; what it found is found until it is put right.
+    complete = Verification.objects.exclude(ended_at=None)
+    last = complete.filter(difference_count=0).order_by("-id").first()
+    known: list[list[int | str]] = []
+    if last is not None:
+        known.append([last.audit_count, last.audit_digest, "the last verification"])
+    if expected is not None:
+        known.append([*expected, "the log"])
+    return {
+        "id": 0,
+        "count": 0,
+        "digest": "",
+        "settled_id": settled_id,
+        "expected": [one for one in known if one[0]],
+    }
+
+
+def check_audit_entries(cursor: Cursor) -> Batch:
+    """Recompute leaves, and chain those of settled entries into one digest."""
+    at = dict(cursor or first_audit_cursor())
+    with connection.cursor() as database:
+        database.execute(_LEAVES, [at["id"], LEAVES_PER_BATCH])
+        rows = database.fetchall()
+    found = [
+        f"Audit entry {entry_id} is not what its leaf was made of."
+        for entry_id, _, is_same in rows
+        if not is_same
+    ]
+    found += _chain(at, rows)
+    if len(rows) == LEAVES_PER_BATCH:
+        return Batch(len(rows), tuple(found), {**at, "id": rows[-1][0]})
+    found += [
+        f"Audit entries are missing: {at['count']} are left of {count}, by {source}."
+        for count, _, source in at["expected"]
+        if at["count"] < count
+    ]
+    return Batch(
+        len(rows), tuple(found), None, facts={"count": at["count"], "digest": at["digest"]}
+    )
+
+
+def _chain(at: dict[str, Any], rows: list[tuple[int, memoryview, bool]]) -> list[str]:
+    """Carry count and digest on over settled rows; return where they are not the known ones."""
+    found, count, digest = [], int(at["count"]), bytes.fromhex(at["digest"])
+    for entry_id, leaf, _ in rows:
+        if entry_id > at["settled_id"]:
+            break
+        count, digest = count + 1, hashlib.sha256(digest + bytes(leaf)).digest()
+        found += [
+            f"The first {count} audit entries have the digest {digest.hex()}; {source} has {known}."
+            for known_count, known, source in at["expected"]
+            if known_count == count and known != digest.hex()
+        ]
+    at["count"], at["digest"] = count, digest.hex()
+    return found

@@ -1,0 +1,86 @@
+"""Verifying the database, batch by batch, so that a run may go on in another process.
+
+A run reads everything that is frozen and compares it with its digests. What it found is kept, and
+logged outside the database, so that who changes entries, leaves and the kept digest of the last run
+still differs from the log.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import structlog
+from django.db import transaction
+
+from tenants.domain.actors import Actor
+from tenants.domain.verification import DIFFERENCES_KEPT_MAX, Batch, Check
+from tenants.models import Verification
+from tenants.services.audit import record
+
+logger = structlog.get_logger(__name__)
+
+AUDIT = "audit entries"
+"""The check whose last batch says count and digest of all leaves."""
+
+
+def begin_verification(
+    *, checks: Mapping[str, Check], cursor: Mapping[str, Any] | None = None, at: datetime
+) -> Verification:
+    """Return a new run, at the begin of its first check.
+
+    Args:
+        checks: By name, in their order.
+        cursor: Where the first check begins; None for its own begin.
+        at: When, UTC.
+    """
+    return Verification.objects.create(
+        started_at=at, check_name=next(iter(checks)), cursor=dict(cursor or {})
+    )
+
+
+def verify_batch(
+    *, run: Verification, checks: Mapping[str, Check], actor: Actor, at: datetime
+) -> Batch:
+    """Read one batch of the run's check and keep what came of it; return it.
+
+    After the last batch of the last check the run is ended, logged and in the audit trail.
+    """
+    batch = checks[run.check_name](run.cursor)
+    run.counts[run.check_name] = run.counts.get(run.check_name, 0) + batch.count
+    room = DIFFERENCES_KEPT_MAX - len(run.differences)
+    run.differences += batch.differences[:room]
+    run.difference_count += len(batch.differences)
+    for sentence in batch.differences:
+        logger.error("tenants.verification.differs", check=run.check_name, sentence=sentence)
+    if run.check_name == AUDIT and batch.facts:
+        run.audit_count, run.audit_digest = batch.facts["count"], batch.facts["digest"]
+    run.cursor = dict(batch.cursor or {})
+    if batch.is_last:
+        names = list(checks)
+        following = names[names.index(run.check_name) + 1 :]
+        run.check_name = following[0] if following else ""
+    if run.check_name:
+        run.save()
+    else:
+        _end(run, actor=actor, at=at)
+    return batch
+
+
+@transaction.atomic
+def _end(run: Verification, *, actor: Actor, at: datetime) -> None:
+    run.ended_at = at
+    run.save()
+    facts = {
+        "differences": run.difference_count,
+        "audit_count": run.audit_count,
+        "audit_digest": run.audit_digest,
+    }
+    record(
+        actor=actor,
+        at=at,
+        action="tenants:verification:end",
+        object_kind="verification",
+        object_id=run.pk,
+        facts=facts,
+    )
+    logger.info("tenants.verification.ended", **facts, rows=sum(run.counts.values()))

@@ -1,0 +1,334 @@
+"""Changes that an attacker would plant: refused for the service's role, named for the owner's.
+
+The first kind is SQL as the runtime role, as somebody would send it who took the service over. The
+second is what the owner of the tables can do, who may replace triggers: `verify` names it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
+
+import psycopg
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError, connection, transaction
+
+from billing.models import BillingPeriod
+from billing.services.finalizing import finalize_invoice
+from billing.services.invoicing import draft_invoice
+from config.embedded.postgres import OWNER, EmbeddedPostgres
+from metering.models import CapacityRecord, MeteringException, MeteringWindow
+from metering.services.sealing import seal_window
+from tenants.models import Verification
+from tests.billing.ledger import (
+    DORA,
+    ERIC,
+    HOUR,
+    TICK,
+    Use,
+    accrue_everything,
+    add_usage,
+    make_ledger,
+    make_window,
+)
+from tests.builders import AT, MONTH_START
+from tests.cast import make_cast
+
+
+def make_world() -> None:
+    """Two sealed hours with usage, capacity and an exception, and the invoice of their month."""
+    make_cast()
+    ledger = make_ledger("globex", bound_hours=2)
+    window, following = make_window(ledger.cluster), make_window(ledger.cluster, MONTH_START + HOUR)
+    add_usage(window, [Use(ledger.llm), Use(ledger.vision, 1_800)])
+    add_usage(following, [Use(ledger.llm)])
+    CapacityRecord.objects.create(
+        window=window,
+        window_start=window.start_at,
+        cluster=ledger.cluster,
+        node="node-1",
+        resource="nvidia_com_gpu",
+        allocatable_units=2,
+        capacity_unit_seconds=7_200,
+        billed_unit_seconds=5_400,
+        held_unit_seconds=0,
+        idle_unit_seconds=1_800,
+    )
+    MeteringException.objects.create(
+        cluster=ledger.cluster,
+        window=window,
+        window_start=window.start_at,
+        kind="unbound_namespace",
+        subject="pod",
+        summary="",
+        remedy="",
+        state="resolved",
+        resolution="Seen.",
+        created_at=AT,
+    )
+    MeteringWindow.objects.update(state="reconciled")
+    for sealed in (window, following):
+        seal_window(window_id=sealed.pk, actor=TICK, at=AT)
+    accrue_everything()
+    period = BillingPeriod.objects.get(label="2026-10", organization=ledger.organization)
+    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
+    finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+
+
+@pytest.fixture
+def world(committed_db: str) -> None:  # noqa: ARG001 - What is made here commits.
+    make_world()
+
+
+REFUSED = {
+    "an exception is deleted": ("DELETE FROM metering_meteringexception", "permission denied"),
+    "capacity of a sealed hour is moved": (
+        "UPDATE metering_capacityrecord SET billed_unit_seconds = 0, idle_unit_seconds = 7200",
+        "is sealed",
+    ),
+    "capacity of a sealed hour grows": (
+        (
+            "UPDATE metering_capacityrecord SET allocatable_units = 9,"
+            " capacity_unit_seconds = 32400,"
+            " idle_unit_seconds = 27000"
+        ),
+        "is sealed",
+    ),
+    "capacity of a sealed hour is deleted": (
+        "DELETE FROM metering_capacityrecord",
+        "window is sealed",
+    ),
+    "a final invoice is inserted": (
+        (
+            "INSERT INTO billing_invoice SELECT (jsonb_populate_record(i, jsonb_build_object("
+            "'id', gen_random_uuid(), 'number', 2))).* FROM billing_invoice i"
+        ),
+        "begins as a draft",
+    ),
+    "the counter of a series is raised": (
+        "UPDATE billing_invoiceseries SET next_number = next_number + 1",
+        "has no final invoice",
+    ),
+    "a series is begun": (
+        "INSERT INTO billing_invoiceseries (code, next_number) VALUES ('ZZ', 500)",
+        "has no final invoice",
+    ),
+    "a price ends in the past": (
+        (
+            "UPDATE billing_price SET valid = tstzrange(lower(valid), lower(valid) + '1 hour')"
+            " WHERE size = 'small'"
+        ),
+        "charged already",
+    ),
+    "an assignment ends in the past": (
+        (
+            "UPDATE billing_pricebookassignment"
+            " SET valid = tstzrange(lower(valid), lower(valid) + '1 hour')"
+        ),
+        "charged already",
+    ),
+    "a project moves": (
+        (
+            "UPDATE tenants_project SET organization_id = (SELECT id FROM tenants_organization"
+            " WHERE slug = 'umbrella') WHERE slug = 'vision'"
+        ),
+        "stays with its organization",
+    ),
+    "a binding of a metered hour names another project": (
+        (
+            "UPDATE tenants_namespacebinding SET project_id ="
+            " (SELECT id FROM tenants_project WHERE slug = 'virus')"
+        ),
+        "are sealed",
+    ),
+    "a binding of a metered hour ends before it": (
+        "UPDATE tenants_namespacebinding SET valid = 'empty'",
+        "are sealed",
+    ),
+    "an audit entry is edited": (
+        "UPDATE tenants_auditentry SET actor_label = 'x'",
+        "permission denied",
+    ),
+    "a verification is forged": (
+        "UPDATE tenants_verification SET difference_count = 7",
+        "is kept",
+    ),
+}
+
+
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize("planted", REFUSED)
+def test_the_runtime_role_cannot(planted: str) -> None:
+    statement, refusal = REFUSED[planted]
+    verify()
+
+    with (
+        pytest.raises(DatabaseError, match=refusal),
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(statement)
+
+    assert verify() == ""
+
+
+def verify(*arguments: str) -> str:
+    """Return what `manage.py verify` writes about differences, "" when there are none."""
+    errors = StringIO()
+    try:
+        call_command("verify", "--settled-seconds=0", *arguments, stdout=StringIO(), stderr=errors)
+    except CommandError:
+        assert errors.getvalue()
+    return errors.getvalue()
+
+
+@pytest.fixture
+def owner(postgres: EmbeddedPostgres, committed_db: str) -> Iterator[psycopg.Connection]:
+    """The owner of the tables."""
+    url = postgres.url(role=OWNER, database=committed_db)
+    with psycopg.connect(url, autocommit=True) as made:
+        yield made
+
+
+LEAF = "UPDATE tenants_auditentry e SET leaf = sha256(audit_leaf_input(e)) WHERE id = {id}"
+NAMED = {
+    "a function is left replaced": (
+        [
+            (
+                "CREATE OR REPLACE FUNCTION ledger_refuse() RETURNS trigger LANGUAGE plpgsql AS"
+                " 'BEGIN RETURN NEW; END'"
+            )
+        ],
+        "The function ledger_refuse() is missing or was replaced.",
+    ),
+    "a function of another name is there": (
+        ["CREATE FUNCTION harmless() RETURNS int LANGUAGE sql AS 'SELECT 1'"],
+        "The function harmless() is not ours.",
+    ),
+    "a trigger is left off": (
+        ["ALTER TABLE billing_invoice DISABLE TRIGGER billing_invoice_refuses_update"],
+        "The trigger billing_invoice_refuses_update on billing_invoice is missing or was replaced.",
+    ),
+    "a trigger of one month is left off": (
+        [
+            (
+                "ALTER TABLE metering_usagerecord_2026_10"
+                " DISABLE TRIGGER metering_usagerecord_refuses_update"
+            )
+        ],
+        (
+            "metering_usagerecord_2026_10: The trigger metering_usagerecord_refuses_update on "
+            "metering_usagerecord_YYYY_MM is missing or was replaced."
+        ),
+    ),
+    "usage was changed while a trigger was replaced": (
+        ["UPDATE metering_usagerecord SET owner = 'dave' WHERE unit_seconds = 3600"],
+        "has 2 records, and not the 2 that were sealed.",
+    ),
+    "usage and its window were changed": (
+        ["UPDATE metering_meteringwindow SET record_digest = repeat('0', 64)"],
+        "has another digest than the audit entry of its seal.",
+    ),
+    "capacity of a sealed hour was moved": (
+        ["UPDATE metering_capacityrecord SET billed_unit_seconds = 0, idle_unit_seconds = 7200"],
+        "has other capacity billed than its records hold.",
+    ),
+    "the total of an invoice was changed": (
+        ["UPDATE billing_invoice SET total = 1"],
+        "GL-2026-000001 shows 5.00, has the total 1",
+    ),
+    "the document of an invoice was changed": (
+        ["UPDATE billing_invoice SET document = jsonb_set(document, '{currency}', '\"USD\"')"],
+        "GL-2026-000001 has another document than was issued.",
+    ),
+    "a month of usage is detached": (
+        ["ALTER TABLE metering_usagerecord DETACH PARTITION metering_usagerecord_2026_10"],
+        "metering_usagerecord_2026_10 is detached from its table.",
+    ),
+    "a sequence is set back": (
+        ["SELECT setval(pg_get_serial_sequence('auth_user', 'id'), 2)"],
+        "The sequence of auth_user is at 2, behind its row 7.",
+    ),
+    "the counter of a series was set back": (
+        ["UPDATE billing_invoiceseries SET next_number = 1"],
+        "The series GL is at 0; its final invoices are 1, the last has 1.",
+    ),
+    "an audit entry was edited": (
+        ["UPDATE tenants_auditentry SET actor_label = 'eve' WHERE id = {id}"],
+        "is not what its leaf was made of.",
+    ),
+    "an audit entry was edited with its leaf": (
+        ["UPDATE tenants_auditentry SET actor_label = 'eve' WHERE id = {id}", LEAF],
+        "the last verification has",
+    ),
+    "an audit entry was deleted": (
+        ["DELETE FROM tenants_auditentry WHERE id = {id}"],
+        "the last verification",
+    ),
+}
+
+
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize("planted", NAMED)
+def test_what_the_owner_did_is_named(planted: str, owner: psycopg.Connection) -> None:
+    statements, sentence = NAMED[planted]
+    assert verify() == ""
+    (entry_id,) = owner.execute(
+        "SELECT id FROM tenants_auditentry WHERE action = 'billing:invoice:finalize'"
+    ).fetchone() or (0,)
+
+    with unguarded(owner):
+        for statement in statements:
+            owner.execute(statement.replace("{id}", str(entry_id)).encode())
+
+    assert sentence in verify()
+    assert Verification.objects.latest("id").difference_count >= 1
+
+
+@contextmanager
+def unguarded(owner: psycopg.Connection) -> Iterator[None]:
+    """Replace the bodies of all trigger functions within, and put them back after.
+
+    What was switched off or replaced by the statements themselves stays so.
+    """
+    functions = owner.execute(
+        "SELECT p.oid::regprocedure::text, pg_get_functiondef(p.oid) FROM pg_proc p"
+        " WHERE p.pronamespace = 'public'::regnamespace AND p.prorettype = 'trigger'::regtype"
+        "   AND pg_get_userbyid(p.proowner) = current_user"
+    ).fetchall()
+    for name, _ in functions:
+        owner.execute(
+            f"CREATE OR REPLACE FUNCTION {name} RETURNS trigger LANGUAGE plpgsql AS"
+            " 'BEGIN RETURN CASE TG_OP WHEN ''DELETE'' THEN OLD ELSE NEW END; END'".encode()
+        )
+    changed = digests(owner)
+    yield
+    for name, definition in functions:
+        if digests(owner)[name] == changed[name]:
+            owner.execute(definition.encode())
+
+
+def digests(owner: psycopg.Connection) -> dict[str, str]:
+    """Return the body of each function."""
+    rows = owner.execute("SELECT oid::regprocedure::text, prosrc FROM pg_proc").fetchall()
+    return dict(rows)
+
+
+@pytest.mark.usefixtures("world")
+def test_who_forges_entries_and_the_last_run_still_differs_from_the_log(
+    owner: psycopg.Connection,
+) -> None:
+    assert verify() == ""
+    last = Verification.objects.latest("id")
+    with unguarded(owner):
+        owner.execute(
+            "UPDATE tenants_auditentry SET actor_label = 'eve' WHERE action LIKE 'billing:%'"
+        )
+        owner.execute("UPDATE tenants_auditentry e SET leaf = sha256(audit_leaf_input(e))")
+        owner.execute("DELETE FROM tenants_verification")
+    assert verify() == ""
+
+    found = verify(f"--expect-audit={last.audit_count}:{last.audit_digest}")
+
+    assert f"The first {last.audit_count} audit entries have the digest" in found
+    assert f"the log has {last.audit_digest}" in found
