@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from config.embedded.account import ServerAccount
 
@@ -57,7 +58,7 @@ def start_program(program: Program) -> subprocess.Popen[bytes]:
     program.log.parent.mkdir(parents=True, exist_ok=True)
     _rotate(program.log)
     identity = program.account.popen_identity()
-    with program.log.open("ab") as log:
+    with _open_log(program.log) as log:
         return subprocess.Popen(  # noqa: S603 - Our own program and arguments.
             program.command,
             stdin=subprocess.DEVNULL,
@@ -139,6 +140,13 @@ def log_tail(log: Path, *, characters_max: int = 2_000) -> str:
     if not log.exists():
         return ""
     return log.read_text(encoding="utf-8", errors="replace")[-characters_max:]
+
+
+def _open_log(log: Path) -> IO[bytes]:
+    """Open a log that only its owner may read: it names people, addresses and what failed."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return os.fdopen(descriptor, "ab")
 
 
 def _rotate(log: Path) -> None:

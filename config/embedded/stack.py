@@ -10,7 +10,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from itertools import takewhile
 from pathlib import Path
@@ -40,6 +40,7 @@ SHORT_PROCESSES = 3
 """One for each of the short kinds of work, so that none of them waits for another; see ADR 0030."""
 LINE_CHARACTERS_MAX = 80
 NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+OWNER_URL = "DATABASE_OWNER_URL"
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ class Stack:
         self._outside = dict(os.environ if outside is None else outside)
         self._settings_module = settings_module
         self._ports: Ports | None = None
+        self._owner: dict[str, str] = {}
 
     def __enter__(self) -> Self:
         """Take the checkout's lock and end what a killed run left behind.
@@ -150,15 +152,15 @@ class Stack:
         Raises:
             EmbeddedServerError: A migration failed; the text holds the end of its log.
         """
-        self.run_command("migrate", "--database", "owner", "--no-input")
+        self.run_command("migrate", "--database", "owner", "--no-input", further=self._owner)
 
-    def run_command(self, *arguments: str) -> None:
-        """Run one command of manage.py to its end.
+    def run_command(self, *arguments: str, further: Mapping[str, str] | None = None) -> None:
+        """Run one command of manage.py to its end, with further variables for it alone.
 
         Raises:
             EmbeddedServerError: It failed; the text holds the end of its log.
         """
-        command = self.begin_command(*arguments)
+        command = self.begin_command(*arguments, further=further)
         try:
             while not command.has_ended(timeout_seconds=COMMAND_POLL_SECONDS):
                 pass
@@ -167,13 +169,16 @@ class Stack:
             command.process.wait()
             raise
 
-    def begin_command(self, *arguments: str) -> RunningCommand:
+    def begin_command(
+        self, *arguments: str, further: Mapping[str, str] | None = None
+    ) -> RunningCommand:
         """Begin one command of manage.py, which goes on beside the caller.
 
         Its log is named after the command and its positional arguments.
         """
         name = "-".join(takewhile(lambda word: not word.startswith("-"), arguments))
         program = self.python_program(name, "manage.py", *arguments)
+        program = replace(program, environment={**program.environment, **(further or {})})
         return RunningCommand(program, start_program(program))
 
     def start_workers(self, *, processes: int = 2) -> None:
@@ -220,14 +225,19 @@ class Stack:
         forget_handover(self.state)
 
     def python_program(self, name: str, *arguments: str) -> Program:
-        """Return a program of this checkout's Python, with the stack's environment."""
+        """Return a program of this checkout's Python, with the stack's environment.
+
+        None gets the owner's database but migrations: what serves people is the runtime role, for
+        which the triggers that freeze ledgers cannot be switched off.
+        """
+        outside = {name: self._outside[name] for name in self._outside.keys() - {OWNER_URL}}
         return Program(
             name=name,
             command=(sys.executable, *arguments),
             log=self.log(name),
             state=self.state,
             environment={
-                **self._outside,
+                **outside,
                 **self._bytecode(),
                 **self.environment,
                 "DJANGO_SETTINGS_MODULE": self._settings_module,
@@ -252,12 +262,13 @@ class Stack:
 
     def _start_postgres(self) -> dict[str, str]:
         if "DATABASE_URL" in self._outside:
-            if "DATABASE_OWNER_URL" not in self._outside:
+            if OWNER_URL not in self._outside:
                 raise EmbeddedServerError(
                     "DATABASE_OWNER_URL is missing: with DATABASE_URL set, it names the role that "
                     "owns the tables of the same database, which migrations need."
                 )
-            return {name: self._outside[name] for name in ("DATABASE_URL", "DATABASE_OWNER_URL")}
+            self._owner = {OWNER_URL: self._outside[OWNER_URL]}
+            return {"DATABASE_URL": self._outside["DATABASE_URL"]}
         server = EmbeddedPostgres(
             self.state / "postgres",
             port=self.take_port("postgres"),
@@ -266,7 +277,8 @@ class Stack:
         )
         self.supervisor.start(server)
         server.make_roles()
-        return {"DATABASE_URL": server.url(), "DATABASE_OWNER_URL": server.url(role=OWNER)}
+        self._owner = {OWNER_URL: server.url(role=OWNER)}
+        return {"DATABASE_URL": server.url()}
 
     def _start_valkey(self) -> dict[str, str]:
         if "REDIS_URL" in self._outside:

@@ -3,12 +3,13 @@
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -16,9 +17,16 @@ import psycopg
 import pytest
 
 from config.celery import app
+from config.embedded import stack as stack_module
 from config.embedded.handover import read_handover
 from config.embedded.ports import free_port
-from config.embedded.programs import EmbeddedServerError, Program, marked_processes, wait_until
+from config.embedded.programs import (
+    EmbeddedServerError,
+    Program,
+    marked_processes,
+    start_program,
+    wait_until,
+)
 from config.embedded.stack import Stack
 from config.embedded.supervisor import Service
 
@@ -181,8 +189,34 @@ def test_urls_from_outside_replace_the_embedded_servers(state: Path) -> None:
         environment = stack.start_datastores()
 
         assert stack.supervisor.pids() == {}
+    del outside["DATABASE_OWNER_URL"]
     assert environment == {**outside, "PUBLIC_URL": f"http://127.0.0.1:{outside['PORT']}"}
     assert not (state / "postgres").exists()
+
+
+def test_only_migrations_get_the_owners_database_and_logs_are_the_owners(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attack: the web server's own environment, which named who may switch triggers off."""
+    outside = {
+        "DATABASE_URL": "postgresql://app:x@db.example/gpu_ledger",
+        "DATABASE_OWNER_URL": "postgresql://owner:x@db.example/gpu_ledger",
+        "REDIS_URL": "redis://queue.example:6379/0",
+    }
+    begun: list[Program] = []
+    with Stack(state, outside=outside) as stack:
+        stack.start_datastores()
+        web = stack.python_program("web", "manage.py", "serve")
+        handed_over = read_handover(state)
+        monkeypatch.setattr(stack_module, "start_program", begun.append)
+        stack.begin_command("migrate", further=stack._owner)  # noqa: SLF001 - As migrate does.
+    monkeypatch.undo()
+    start_program(replace(web, command=("true",), cwd=state)).wait()
+
+    assert "owner" not in " ".join(web.environment.values())
+    assert "DATABASE_OWNER_URL" not in handed_over
+    assert begun[0].environment["DATABASE_OWNER_URL"] == outside["DATABASE_OWNER_URL"]
+    assert stat.S_IMODE(web.log.stat().st_mode) == 0o600
 
 
 def test_a_database_without_its_owner_is_refused_by_name(state: Path) -> None:
