@@ -48,18 +48,38 @@ def test_every_image_has_a_version() -> None:
     assert service("postgres")["image"] == "postgres:18"
 
 
+@pytest.mark.parametrize("name", sorted(compose()["services"]))
+def test_every_container_is_hardened(name: str) -> None:
+    found = service(name)
+
+    assert found["read_only"] is True
+    assert found["tmpfs"][0] == "/tmp"  # noqa: S108 - The container's own.
+    assert found["cap_drop"] == ["ALL"]
+    assert found["security_opt"] == ["no-new-privileges:true"]
+    assert found["user"] == (
+        "65534:65534" if name == "prometheus" else "${LEDGER_UID:-10001}:${LEDGER_GID:-10001}"
+    )
+    assert not found.get("privileged")
+    assert all(port.startswith("127.0.0.1:") for port in found.get("ports", []))
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_our_services_share_one_image_and_may_write_nothing(name: str) -> None:
     found = service(name)
 
     assert found["image"] == "gpu-ledger:local"
     assert found["build"] == {"context": ".", "dockerfile": "deploy/Dockerfile"}
-    assert found["read_only"] is True
     assert found["tmpfs"] == ["/tmp"]  # noqa: S108 - The container's own.
-    assert found["cap_drop"] == ["ALL"]
-    assert found["security_opt"] == ["no-new-privileges:true"]
     assert all(volume.endswith(":ro") for volume in found.get("volumes", []))
-    assert "user" not in found, "The image says who."
+
+
+def test_valkey_asks_for_a_password_and_keeps_nothing() -> None:
+    made = (ROOT / "deploy" / "make-secrets").read_text("utf-8")
+
+    assert service("valkey")["command"] == ["valkey-server", "/run/secrets/valkey_conf"]
+    assert "volumes" not in service("valkey")
+    assert "requirepass" in made
+    assert "appendonly no" in made
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -37,16 +37,23 @@ def test_every_secret_of_the_deployment_is_made_and_described(secrets: Path) -> 
         assert f"| `{name}` |" in readme
 
 
-def test_containers_can_read_them_and_other_people_of_the_machine_cannot(secrets: Path) -> None:
-    assert {stat.S_IMODE(path.stat().st_mode) for path in secrets.iterdir() if path.is_file()} == {
-        0o644
-    }
-    # A folder that is mounted has to be open itself; the one around it is closed.
-    assert stat.S_IMODE((secrets / "clusters").stat().st_mode) == 0o755
-    assert stat.S_IMODE(secrets.stat().st_mode) == 0o700
-    readme = (ROOT / "deploy" / "secrets" / "README.md").read_text("utf-8")
-    assert "mode 644" in readme
-    assert "mode 700" in readme
+def test_only_their_owner_reads_them_and_containers_run_as_that(secrets: Path) -> None:
+    token = secrets / "clusters" / "hopper" / "token"
+    token.parent.mkdir(mode=0o755)
+    token.write_text("sesame")
+    token.chmod(0o644)
+    run_make_secrets(secrets.parent.parent)
+
+    files = [path for path in secrets.rglob("*") if path.is_file()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    folders = [secrets, secrets / "clusters", token.parent]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
+    owner = secrets.stat()
+    assert (secrets.parent.parent / ".env").read_text() == (
+        f"LEDGER_UID={owner.st_uid}\nLEDGER_GID={owner.st_gid}\n"
+    )
+    assert owner.st_uid == (os.geteuid() or 10001)
+    assert {path.stat().st_uid for path in files} == {owner.st_uid}
 
 
 def test_making_them_again_changes_none(secrets: Path) -> None:
