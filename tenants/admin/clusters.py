@@ -29,7 +29,15 @@ class ClusterAdmin(ServiceAdmin):
     )
     add_fields = ("slug", *(name for name in clusters.EDITABLE if name != "metered_until"))
     change_fields = clusters.EDITABLE
-    list_display = ("name", "slug", "state", "is_watched", "prometheus_url", "kubernetes_url")
+    list_display = (
+        "name",
+        "slug",
+        "state",
+        "is_watched",
+        "prometheus_url",
+        "kubernetes_url",
+        "credential_expires_at",
+    )
     list_filter = ("state", "is_watched")
     search_fields = ("name", "slug")
     actions = ("close_clusters",)

@@ -57,6 +57,7 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
             "prometheus_credential_reference",
             "prometheus_scope_org_id",
             "credential_reference",
+            "credential_expires_at",
             "selector_label",
             "selector_value",
             "scrape_interval_seconds",

@@ -59,6 +59,8 @@ class Cluster(models.Model):
     prometheus_scope_org_id = models.CharField(max_length=256, blank=True, default="")
     """Which tenant of a shared Mimir or Thanos holds its series, as X-Scope-OrgID says it."""
     credential_reference = models.CharField(max_length=200, blank=True, default="")
+    credential_expires_at = models.DateTimeField(null=True, blank=True)
+    """When the token of `credential_reference` ends, as `renew_cluster_tokens` last read it."""
     selector_label = models.CharField(
         max_length=64, blank=True, default="", validators=[LABEL_NAME]
     )

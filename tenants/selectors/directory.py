@@ -1,10 +1,11 @@
-"""The namespace directory: which project each namespace of a cluster belonged to, hour by hour."""
+"""Directories: which project a namespace belonged to, hour by hour; clusters with tokens."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from tenants.models import NamespaceBinding
+from tenants.models import Cluster, NamespaceBinding
+from tenants.models.organization import LifecycleState
 
 
 @dataclass(frozen=True)
@@ -56,3 +57,9 @@ def namespace_directory(
         )
         for namespace, project_id, organization_id, default_owner, valid in rows
     )
+
+
+def clusters_with_tokens() -> list[Cluster]:
+    """Return the clusters in use whose token is in a file, by slug."""
+    rows = Cluster.objects.filter(credential_reference__startswith="file:")
+    return list(rows.filter(state=LifecycleState.ACTIVE).order_by("slug"))

@@ -28,6 +28,7 @@ from tenants.models.cluster import AdmissionMode, FailurePolicy, QuotaTarget
 from tenants.models.organization import LifecycleState
 from tenants.selectors.locks import lock_rows
 from tenants.selectors.validation import refuse_invalid
+from tenants.services.audit import record
 from tenants.services.changing import add_row, change_row, require_version
 
 EDITABLE: Final = (
@@ -231,12 +232,37 @@ def close_cluster(
     )
 
 
+@transaction.atomic
+def note_credential(
+    *, cluster: Cluster, expires_at: datetime, is_renewed: bool, actor: Actor, at: datetime
+) -> None:
+    """Note when a cluster's token ends; a renewal leaves an audit entry.
+
+    Args:
+        cluster: Which one.
+        expires_at: When the token that is in its file ends.
+        is_renewed: Whether it came just now in the place of another.
+        actor: Who renews; the service itself.
+        at: When, UTC.
+    """
+    Cluster.objects.filter(pk=cluster.pk).update(credential_expires_at=expires_at)
+    if is_renewed:
+        record(
+            actor=actor,
+            at=at,
+            action="tenants:cluster:renew_credential",
+            object_kind="cluster",
+            object_id=cluster.pk,
+            facts={"expires_at": expires_at.isoformat()},
+        )
+
+
 def _dropped_references(row: Cluster, changes: Mapping[str, Any]) -> dict[str, str]:
     """Return empty references for the URLs that change, as the audit entry will show them."""
     return {
         reference: ""
         for url, reference in REFERENCE_OF.items()
-        if url in changes and changes[url] != getattr(row, url)
+        if url in changes and changes[url] != getattr(row, url) and getattr(row, reference)
     }
 
 

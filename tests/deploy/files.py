@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-OURS = ("migrate", "web", "worker", "short-worker", "beat", "watcher")
+OURS = ("migrate", "web", "worker", "short-worker", "beat", "renewer", "watcher")
 
 
 def compose() -> dict[str, Any]:

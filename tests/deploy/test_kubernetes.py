@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import yaml
 from django.conf import settings
 
@@ -51,7 +52,13 @@ def test_the_role_is_bound_to_the_one_account_of_the_file() -> None:
     found = documents()
     account, binding = found["ServiceAccount"], found["ClusterRoleBinding"]
 
-    assert set(found) == {"ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
+    assert set(found) == {
+        "ServiceAccount",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Role",
+        "RoleBinding",
+    }
     assert binding["roleRef"] == {
         "apiGroup": "rbac.authorization.k8s.io",
         "kind": "ClusterRole",
@@ -59,3 +66,23 @@ def test_the_role_is_bound_to_the_one_account_of_the_file() -> None:
     }
     assert binding["subjects"] == [{"kind": "ServiceAccount", **account["metadata"]}]
     assert account["automountServiceAccountToken"] is False
+
+
+@pytest.mark.parametrize("name", ["enforcer", "watcher"])
+def test_an_account_may_ask_for_its_own_tokens_and_for_no_others(name: str) -> None:
+    file = MANIFEST.with_name(f"{name}-rbac.yaml")
+    found = {one["kind"]: one for one in yaml.safe_load_all(file.read_text("utf-8"))}
+    account = found["ServiceAccount"]["metadata"]
+
+    assert found["Role"]["rules"] == [
+        {
+            "apiGroups": [""],
+            "resources": ["serviceaccounts/token"],
+            "resourceNames": [account["name"]],
+            "verbs": ["create"],
+        }
+    ]
+    assert found["Role"]["metadata"]["namespace"] == account["namespace"]
+    assert found["RoleBinding"]["roleRef"]["name"] == found["Role"]["metadata"]["name"]
+    assert found["RoleBinding"]["subjects"] == [{"kind": "ServiceAccount", **account}]
+    assert "--duration=24h" in file.read_text("utf-8")

@@ -53,6 +53,7 @@ NOT_DEEDS = {
 }
 """Parts of services, which write in the transaction of what calls them, or no entry at all."""
 SWEEPS = {
+    "tenants.clusters.note_credential",
     "tenants.deliveries.claim_deliveries",
     "quotas.request_clock.escalate_request",
     "quotas.request_clock.escalate_requests",
