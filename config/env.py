@@ -11,7 +11,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AnyUrl, Field, IPvAnyNetwork, UrlConstraints, ValidationError, field_validator
+from pydantic import (
+    AnyUrl,
+    Field,
+    FilePath,
+    IPvAnyNetwork,
+    UrlConstraints,
+    ValidationError,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from metering.domain.waste_rules import thresholds_of
@@ -133,11 +141,16 @@ class Environment(BaseSettings):
     ISSUER_ADDRESS: str = ""
     ISSUER_TAX_ID: str = ""
     INVOICE_SERIES: str = Field(default="GL", pattern=r"^[A-Z0-9-]{1,12}$")
+    TRUSTED_PROXIES: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = ()
+    """Networks of proxies whose X-Forwarded-For says where a request comes from."""
+    BREACHED_PASSWORDS_FILE: FilePath | None = None
+    """Lines of `SHA1:count` sorted by SHA-1; passwords in it are refused."""
     STATIC_ROOT: Path = Path("staticfiles")
 
     @field_validator(
         "ALLOWED_HOSTS",
         "BURST_PRIORITY_CLASSES",
+        "TRUSTED_PROXIES",
         "WEBHOOK_ALLOWED_NETWORKS",
         "WEBHOOK_CLEAR_TEXT_HOSTS",
         mode="before",

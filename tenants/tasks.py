@@ -18,6 +18,7 @@ from tenants.services import retention
 from tenants.services.deliveries import claim_deliveries, send_claimed
 from tenants.services.idempotency import forget_answers
 from tenants.services.sessions import delete_ended_sessions
+from tenants.services.sign_in import purge_attempts
 from tenants.services.wakeups import SLICE_SECONDS, WakeUp
 
 DELIVERIES_PER_BATCH: Final = 20
@@ -79,7 +80,7 @@ def _send_batch(*, has_time: Callable[[], bool], actor: Actor, at: datetime) -> 
 def forget(
     at: datetime, actor: Actor = ACTOR, *, clock: Callable[[], float] = time.monotonic
 ) -> retention.Forgotten:
-    """Forget notifications, and stored answers after a week; return how many of each.
+    """Purge notifications, answers after a week, counts of attempts; return how many of each.
 
     Args:
         at: When, UTC.
@@ -94,7 +95,8 @@ def forget(
         at=at,
     )
     answers = forget_answers(has_time=lambda: clock() < end, actor=actor, at=at)
-    return retention.Forgotten(notifications=notifications, answers=answers)
+    attempts = purge_attempts(has_time=lambda: clock() < end, actor=actor, at=at)
+    return retention.Forgotten(notifications=notifications, answers=answers, attempts=attempts)
 
 
 @shared_task(base=WakeUp, name="tenants.tick_retention")

@@ -1,5 +1,6 @@
 """What every deployment shares. The environment is read in config/env.py and passed in."""
 
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,8 @@ POST_LATE_USAGE: bool
 FOUR_EYES: bool
 ISSUER: dict[str, str]
 INVOICE_SERIES: str
+TRUSTED_PROXIES: list[IPv4Network | IPv6Network]
+AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]]
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 
@@ -134,8 +137,31 @@ def settings_from(env: Environment) -> dict[str, Any]:
             "tax_id": env.ISSUER_TAX_ID,
         },
         "INVOICE_SERIES": env.INVOICE_SERIES,
+        **_entry_settings(env),
         **notification_settings(env),
     }
+
+
+def _entry_settings(env: Environment) -> dict[str, Any]:
+    """Return what decides who gets in, and where scrapes are answered."""
+    return {
+        "TRUSTED_PROXIES": list(env.TRUSTED_PROXIES),
+        "AUTH_PASSWORD_VALIDATORS": _password_validators(env.BREACHED_PASSWORDS_FILE),
+    }
+
+
+def _password_validators(breached_passwords: Path | None) -> list[dict[str, Any]]:
+    django = "django.contrib.auth.password_validation"
+    return [
+        {"NAME": f"{django}.UserAttributeSimilarityValidator"},
+        {"NAME": f"{django}.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+        {"NAME": f"{django}.CommonPasswordValidator"},
+        {"NAME": f"{django}.NumericPasswordValidator"},
+        {
+            "NAME": "tenants.adapters.breached_passwords.BreachedPasswordValidator",
+            "OPTIONS": {"path": breached_passwords},
+        },
+    ]
 
 
 USAGE_SOURCES = {
@@ -216,13 +242,7 @@ USE_TZ = True
 FORMAT_MODULE_PATH = ["config.formats"]
 USE_I18N = True
 STATIC_URL = "static/"
-AUTH_PASSWORD_VALIDATORS = [
-    {
-        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
-        "OPTIONS": {"min_length": 12},
-    },
-    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
-]
+AUTHENTICATION_BACKENDS = ["tenants.admin.sign_in.LimitedPasswordBackend"]
 LOGIN_URL = "admin:login"
 LOGIN_REDIRECT_URL = "admin:index"
 PASSWORD_RESET_TIMEOUT = 24 * 3600

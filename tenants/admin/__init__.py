@@ -8,6 +8,7 @@ from tenants.admin import (
     organizations,
     people,
     programs,
+    sign_in,
 )
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "organizations",
     "people",
     "programs",
+    "sign_in",
 ]

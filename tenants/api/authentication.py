@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -10,12 +11,16 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from tenants.api.actors import ServicePrincipal, TokenProof
+from tenants.domain.actors import system_actor
+from tenants.domain.networks import client_network
 from tenants.domain.refusals import UnauthenticatedError
 from tenants.models import ApiToken
 from tenants.selectors.actors import actor_of_token, prove_token
+from tenants.services.sign_in import count_wrong_token
 from tenants.services.tokens import note_token_use
 
 HEADER_PARTS = 2
+GUESSING = system_actor("tenants.token_guess")
 
 
 class ApiTokenAuthentication(BaseAuthentication):
@@ -27,6 +32,7 @@ class ApiTokenAuthentication(BaseAuthentication):
         Raises:
             AuthenticationFailed: The token is malformed, unknown, revoked or expired, or its
                 holder may not act.
+            TooManyAttemptsError: So were too many others from this network.
         """
         parts = get_authorization_header(request).split()
         if not parts or parts[0].lower() != b"bearer":
@@ -38,6 +44,8 @@ class ApiTokenAuthentication(BaseAuthentication):
             token = prove_token(parts[1].decode("ascii", errors="replace"))
             actor = actor_of_token(token, at=at)
         except UnauthenticatedError as error:
+            network = client_network(request.META, trusted=settings.TRUSTED_PROXIES)
+            count_wrong_token(network=network, actor=GUESSING, at=at)
             raise AuthenticationFailed(error.message) from error
         note_token_use(token_id=token.pk, actor=actor, at=at)
         return _principal(token), TokenProof(token_id=token.pk, actor=actor)

@@ -26,7 +26,9 @@ RETRY_AFTER_SECONDS = "1"
 def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
     """Return the problem document of a refusal, or None to let a programming mistake crash."""
     if isinstance(error, DomainError):
-        return _problem(_of_refusal(error), status_code=error.status)
+        return _problem(
+            _of_refusal(error), status_code=error.status, headers=_headers_of_refusal(error)
+        )
     if isinstance(error, OperationalError) and isinstance(error.__cause__, BUSY):
         return _problem(
             _BUSY_BODY,
@@ -77,6 +79,11 @@ def _problem(
         **body,
     }
     return Response(document, status=status_code, headers=headers, content_type=PROBLEM_TYPE)
+
+
+def _headers_of_refusal(error: DomainError) -> dict[str, str]:
+    seconds = error.facts.get("retry_after_seconds")
+    return {} if seconds is None else {"Retry-After": str(seconds)}
 
 
 def _of_refusal(error: DomainError) -> dict[str, Any]:

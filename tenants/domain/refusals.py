@@ -11,6 +11,14 @@ class UnauthenticatedError(DomainError):
     remedy = "Send `Authorization: Bearer <token>` with a valid API token, or sign in."
 
 
+class TooManyAttemptsError(DomainError):
+    """Too many passwords or tokens were wrong, so this one is not looked at."""
+
+    code = "too_many_attempts"
+    status = 429
+    remedy = "Wait until then; networks you signed in from before have a limit of their own."
+
+
 class PreconditionRequiredError(DomainError):
     """A change came without saying which version it changes."""
 

@@ -19,18 +19,21 @@ from tenants.models.notification import (
 from tenants.models.organization import Organization
 from tenants.models.project import Project
 from tenants.models.session import PersonSession
+from tenants.models.sign_in import AttemptCount, KnownNetwork
 from tenants.models.verification import Verification
 
 __all__ = [
     "AccountChange",
     "AdmissionMode",
     "ApiToken",
+    "AttemptCount",
     "AuditEntry",
     "Cluster",
     "DeliveryState",
     "FailurePolicy",
     "IdempotencyRecord",
     "Invitation",
+    "KnownNetwork",
     "Membership",
     "NamespaceBinding",
     "Notification",

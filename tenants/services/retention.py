@@ -67,10 +67,11 @@ NOTIFICATIONS: Final = Telling(
 
 @dataclass(frozen=True)
 class Forgotten:
-    """How much a tick forgot: notifications, and stored answers of Idempotency-Keys."""
+    """How much a tick purged: notifications, answers of Idempotency-Keys, counts of attempts."""
 
     notifications: int = 0
     answers: int = 0
+    attempts: int = 0
 
 
 def forget_notifications(

@@ -8,7 +8,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from tenants.domain.actors import system_actor
-from tenants.models import ApiToken
+from tenants.models import ApiToken, AuditEntry
 from tenants.services.tokens import revoke_token
 from tests.cast import Cast
 from tests.tenants.api.doors import open_door, problem
@@ -161,3 +161,16 @@ def test_a_request_takes_a_constant_number_of_statements(
 
     with django_assert_num_queries(3):  # type: ignore[operator]
         client.get(ME)
+
+
+def test_wrong_tokens_of_a_network_are_refused_by_number_and_right_ones_never(cast: Cast) -> None:
+    guessing = APIClient()
+    guessing.credentials(HTTP_AUTHORIZATION=f"Bearer gl_{'0' * 12}_{'0' * 64}")
+
+    answers = [guessing.get(ME) for _ in range(61)]
+
+    assert problem(answers[0]) == (401, "unauthenticated")
+    assert problem(answers[-1]) == (429, "too_many_attempts")
+    assert 0 < int(answers[-1]["Retry-After"]) <= 600
+    assert open_door(cast.carol).get(ME).status_code == 200
+    assert AuditEntry.objects.filter(action="tenants:token_guess:refuse").count() == 1

@@ -1,0 +1,77 @@
+"""Signing in with a password: Django's backend and form, with limits and a trace."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib import admin
+from django.contrib.auth.backends import ModelBackend
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+from django.utils import timezone
+from unfold.forms import AuthenticationForm
+
+from tenants.domain.actors import system_actor
+from tenants.domain.networks import client_network
+from tenants.domain.refusals import TooManyAttemptsError
+from tenants.selectors.actors import actor_of_user
+from tenants.services.sign_in import Attempt, begin_attempt, fail_attempt, succeed_attempt
+
+ACTOR = system_actor("tenants.sign_in")
+_ATTEMPT = "_ledger_sign_in_attempt"
+
+
+class LimitedPasswordBackend(ModelBackend):
+    """Django's backend, which looks at no password beyond the limits of its account and network."""
+
+    def authenticate(
+        self,
+        request: HttpRequest | None,
+        username: str | None = None,
+        password: str | None = None,
+        **kwargs: Any,  # noqa: ANN401 - Django's signature.
+    ) -> User | None:
+        """Return the user whose password this is, None when it is not.
+
+        Without a request the caller is this process itself, and nothing is counted.
+
+        Raises:
+            TooManyAttemptsError: The password was not looked at.
+        """
+        if request is None or username is None or password is None:
+            return super().authenticate(request, username=username, password=password, **kwargs)
+        attempt = begin_attempt(
+            username=username,
+            network=client_network(request.META, trusted=settings.TRUSTED_PROXIES),
+            actor=ACTOR,
+            at=timezone.now(),
+        )
+        user = super().authenticate(request, username=username, password=password, **kwargs)
+        if user is None:
+            fail_attempt(attempt=attempt, actor=ACTOR, at=timezone.now())
+        setattr(request, _ATTEMPT, attempt)
+        return user
+
+
+class SignInForm(AuthenticationForm):
+    """The admin's form of sign-in; what it accepts becomes a session."""
+
+    def clean(self) -> dict[str, Any]:
+        """Return the fields once the person may sign in.
+
+        Raises:
+            ValidationError: The person may not, or too many attempts failed.
+        """
+        try:
+            fields: dict[str, Any] = super().clean()
+        except TooManyAttemptsError as error:
+            raise ValidationError(f"{error.message} {error.advice}", code=error.code) from error
+        attempt, user = getattr(self.request, _ATTEMPT, None), self.get_user()
+        if isinstance(attempt, Attempt) and isinstance(user, User):
+            succeed_attempt(
+                attempt=attempt, user=user, actor=actor_of_user(user), at=timezone.now()
+            )
+        return fields
+
+
+admin.site.login_form = SignInForm

@@ -1,0 +1,58 @@
+"""What limits guesses of passwords and tokens: counts of attempts, and networks known to accounts.
+
+Account names and addresses stand here as keyed digests: people type passwords where a name is
+asked for.
+"""
+
+from django.db import models
+
+DIGEST_BYTES = 32
+
+
+class AttemptKind(models.TextChoices):
+    """What a count of attempts is kept for."""
+
+    ACCOUNT = "account", "An account, from networks it is not known from"
+    NETWORK = "network", "A network, for accounts not known from it"
+    PAIR = "pair", "An account from one network it is known from"
+    TOKEN = "token", "API tokens from a network"
+
+
+class AttemptCount(models.Model):
+    """Attempts of one key in one span of ten minutes, by the database's clock."""
+
+    kind = models.CharField(max_length=8, choices=AttemptKind)
+    key = models.BinaryField(max_length=DIGEST_BYTES)
+    since = models.DateTimeField()
+    attempts = models.IntegerField(default=1)
+    """Those that failed or were refused; one that succeeds is taken off again."""
+    subject = models.CharField(max_length=64)
+    """The account's id or the network, for the audit trail; "" for an unknown account."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["kind", "key", "since"], name="attempt_count_unique"),
+        ]
+        indexes = [models.Index(fields=["since"], name="attempt_count_since")]
+
+    def __str__(self) -> str:
+        """Return what was counted, and how often."""
+        return f"{self.kind}: {self.attempts}"
+
+
+class KnownNetwork(models.Model):
+    """A network from which an account signed in with the right password."""
+
+    account = models.BinaryField(max_length=DIGEST_BYTES)
+    network = models.BinaryField(max_length=DIGEST_BYTES)
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["account", "network"], name="known_network_unique"),
+        ]
+        indexes = [models.Index(fields=["seen_at"], name="known_network_seen")]
+
+    def __str__(self) -> str:
+        """Return when it was seen last."""
+        return f"seen {self.seen_at}"

@@ -1,0 +1,256 @@
+"""Limits on guesses at sign-in, and their trace in the audit trail. See docs/adr/0036.
+
+One attempt is one statement, before any password is hashed. From a network that the account has
+signed in from, only that account's own attempts from there count; so no guesses from elsewhere, and
+none at other accounts, refuse its owner. All other attempts count for the account and for the
+network.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.db import connection, transaction
+from django.utils.crypto import salted_hmac
+
+from tenants.domain.actors import Actor
+from tenants.domain.refusals import TooManyAttemptsError
+from tenants.models.sign_in import AttemptKind
+from tenants.services.audit import record
+from tenants.services.retention import in_batches, require_service
+
+SPAN: Final = timedelta(minutes=10)
+ATTEMPTS_MAX: Final = 10
+"""In one span, so at most 20 in any ten minutes; more than people need for their own password."""
+TOKEN_ATTEMPTS_MAX: Final = 30
+"""Wrong tokens of one network in a span: some programs may go on with a token that has expired."""
+KNOWN_FOR: Final = timedelta(days=90)
+"""How long a network stays known after the last sign-in from it."""
+
+_COUNT: Final = """
+INSERT INTO tenants_attemptcount AS c (kind, key, since, attempts, subject)
+SELECT kind, key, date_bin(%(span)s, clock_timestamp(), 'epoch'), 1, subject FROM ({keys}) AS keys
+ ORDER BY kind
+    ON CONFLICT (kind, key, since) DO UPDATE SET attempts = c.attempts + 1
+RETURNING id, kind, subject, attempts,
+          ceil(extract(epoch FROM since + %(span)s - clock_timestamp()))::integer
+"""
+_KEYS_OF_SIGN_IN: Final = """
+WITH known AS (
+  SELECT EXISTS (SELECT FROM tenants_knownnetwork k
+                  WHERE k.account = %(account)s AND k.network = %(network)s
+                    AND k.seen_at > clock_timestamp() - %(known_for)s) AS is_known),
+named AS (
+  SELECT coalesce((SELECT id::text FROM auth_user WHERE username = %(username)s), '') AS id)
+SELECT 'account' AS kind, %(account)s::bytea AS key, id AS subject
+  FROM named, known WHERE NOT is_known
+UNION ALL
+SELECT 'network', %(network)s::bytea, %(label)s FROM known WHERE NOT is_known
+UNION ALL
+SELECT 'pair', %(pair)s::bytea, id FROM named, known WHERE is_known
+"""
+_KEYS_OF_NETWORK: Final = (
+    "SELECT 'token' AS kind, %(network)s::bytea AS key, %(label)s::text AS subject"
+)
+_TAKE_OFF: Final = """
+UPDATE tenants_attemptcount c SET attempts = c.attempts - 1
+  FROM (SELECT id FROM tenants_attemptcount WHERE id = ANY(%(ids)s)
+         ORDER BY kind FOR NO KEY UPDATE) AS counted
+ WHERE c.id = counted.id
+"""
+_KNOW: Final = """
+INSERT INTO tenants_knownnetwork (account, network, seen_at)
+VALUES (%(account)s, %(network)s, clock_timestamp())
+    ON CONFLICT (account, network) DO UPDATE SET seen_at = excluded.seen_at
+"""
+_PURGE: Final = """
+DELETE FROM tenants_attemptcount WHERE id IN (
+  SELECT id FROM tenants_attemptcount WHERE since <= %(before)s
+   ORDER BY since LIMIT %(most)s FOR UPDATE SKIP LOCKED)
+RETURNING kind, subject, attempts, since
+"""
+_PURGE_KNOWN: Final = """
+DELETE FROM tenants_knownnetwork WHERE id IN (
+  SELECT id FROM tenants_knownnetwork WHERE seen_at <= %(before)s
+   ORDER BY seen_at LIMIT %(most)s FOR UPDATE SKIP LOCKED)
+"""
+
+
+@dataclass(frozen=True)
+class Count:
+    """What one key's attempts add up to in this span."""
+
+    id: int
+    kind: str
+    subject: str
+    attempts: int
+    seconds_left: int
+
+    @property
+    def is_network(self) -> bool:
+        """Whether a network is counted, and not an account."""
+        return self.kind in {AttemptKind.NETWORK, AttemptKind.TOKEN}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt to sign in, counted before its password is looked at."""
+
+    account: bytes
+    network: bytes
+    label: str
+    counts: tuple[Count, ...]
+
+
+def begin_attempt(*, username: str, network: str, actor: Actor, at: datetime) -> Attempt:
+    """Count an attempt to sign in; one statement, and an audit entry for a span's first refusal.
+
+    Args:
+        username: As typed; the same happens whether it exists or not.
+        network: Where it comes from, as `client_network` returns it.
+        actor: The service itself, since no caller is proven yet.
+        at: When, UTC.
+
+    Raises:
+        TooManyAttemptsError: The password must not be looked at.
+    """
+    account, origin = _digest(username), _digest(network)
+    parameters = {
+        "account": account,
+        "network": origin,
+        "pair": _digest(f"{network}\0{username}"),
+        "label": network,
+        "username": username,
+        "known_for": KNOWN_FOR,
+    }
+    counts = _count(_KEYS_OF_SIGN_IN, parameters)
+    _refuse_beyond(ATTEMPTS_MAX, counts, network=network, actor=actor, at=at)
+    return Attempt(account=account, network=origin, label=network, counts=counts)
+
+
+def fail_attempt(*, attempt: Attempt, actor: Actor, at: datetime) -> None:
+    """Audit the first failure from a network, under the account's id where there is one.
+
+    As many entries are written for an unknown name, so that the time of an answer says nothing.
+    """
+    origin = next(count for count in attempt.counts if count.kind != AttemptKind.ACCOUNT)
+    if origin.attempts == 1:
+        named = next((count for count in attempt.counts if not count.is_network), origin)
+        _note("fail", named, network=attempt.label, actor=actor, at=at)
+
+
+@transaction.atomic
+def succeed_attempt(
+    *, attempt: Attempt, user: AbstractBaseUser, actor: Actor, at: datetime
+) -> None:
+    """Audit a sign-in, know its network from now on, and take it off the counts of failures."""
+    with connection.cursor() as cursor:
+        cursor.execute(_TAKE_OFF, {"ids": [count.id for count in attempt.counts]})
+        cursor.execute(_KNOW, {"account": attempt.account, "network": attempt.network})
+    record(
+        actor=actor,
+        at=at,
+        action="tenants:sign_in:succeed",
+        object_kind="user",
+        object_id=user.pk,
+        facts={"network": attempt.label},
+    )
+
+
+def count_wrong_token(*, network: str, actor: Actor, at: datetime) -> None:
+    """Count a request with a wrong API token; right ones are never refused for it.
+
+    A token has 256 random bits and its check costs one digest, so that refusing right ones too
+    would protect nothing, and one program could stop all others of its network.
+
+    Raises:
+        TooManyAttemptsError: The network sent too many.
+    """
+    counts = _count(_KEYS_OF_NETWORK, {"network": _digest(network), "label": network})
+    _refuse_beyond(TOKEN_ATTEMPTS_MAX, counts, network=network, actor=actor, at=at)
+
+
+def purge_attempts(
+    *, has_time: Callable[[], bool] = lambda: True, actor: Actor, at: datetime
+) -> int:
+    """Purge counts of spans that are over and networks not seen for long; return how many rows.
+
+    A count leaves one audit entry with its number, unless its only failure has one.
+
+    Args:
+        has_time: Asked before each batch, whether another may begin.
+        actor: Who cleans up; a system actor.
+        at: When, UTC.
+
+    Raises:
+        ValueError: Somebody else than the service itself asks.
+    """
+    require_service(actor=actor)
+
+    def purge_counts(most: int) -> int:
+        with connection.cursor() as cursor:
+            cursor.execute(_PURGE, {"before": at - SPAN, "most": most})
+            rows = cursor.fetchall()
+        for kind, subject, attempts, since in rows:
+            if subject and attempts > (kind != AttemptKind.ACCOUNT):
+                count = Count(0, kind, subject, attempts, 0)
+                _note("count", count, actor=actor, at=at, since=since.isoformat())
+        return len(rows)
+
+    def purge_networks(most: int) -> int:
+        with connection.cursor() as cursor:
+            cursor.execute(_PURGE_KNOWN, {"before": at - KNOWN_FOR, "most": most})
+            return int(cursor.rowcount)
+
+    return in_batches(purge_counts, has_time=has_time) + in_batches(
+        purge_networks, has_time=has_time
+    )
+
+
+def _count(keys: str, parameters: dict[str, Any]) -> tuple[Count, ...]:
+    values: dict[str, Any] = {**parameters, "span": SPAN}
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT.format(keys=keys), values)
+        return tuple(Count(*row) for row in cursor.fetchall())
+
+
+def _refuse_beyond(
+    most: int, counts: tuple[Count, ...], *, network: str, actor: Actor, at: datetime
+) -> None:
+    beyond = [count for count in counts if count.attempts > most]
+    if not beyond:
+        return
+    for count in beyond:
+        if count.attempts == most + 1:
+            _note("refuse", count, network=network, actor=actor, at=at)
+    seconds = max(count.seconds_left for count in beyond)
+    raise TooManyAttemptsError(
+        f"Too many attempts failed; the next is looked at in {seconds} s.",
+        facts={"retry_after_seconds": seconds},
+    )
+
+
+@transaction.atomic
+def _note(
+    verb: str, count: Count, *, network: str = "", actor: Actor, at: datetime, **facts: str
+) -> None:
+    """Audit attempts under the account, or under the network where no such account exists."""
+    is_user = not count.is_network and count.subject != ""
+    record(
+        actor=actor,
+        at=at,
+        action=f"tenants:{'token_guess' if count.kind == AttemptKind.TOKEN else 'sign_in'}:{verb}",
+        object_kind="user" if is_user else "network",
+        object_id=count.subject or network,
+        facts={
+            **facts,
+            **({"network": network} if network else {}),
+            "attempts": count.attempts,
+        },
+    )
+
+
+def _digest(text: str) -> bytes:
+    return salted_hmac(__name__, text, algorithm="sha256").digest()

@@ -1,0 +1,180 @@
+"""Attacks on the admin's sign-in: guesses, and attempts to lock people out."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth import authenticate
+from django.contrib.auth.hashers import MD5PasswordHasher
+from django.db import connection
+from django.test import Client, RequestFactory, override_settings
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from tenants.domain.actors import system_actor
+from tenants.domain.refusals import TooManyAttemptsError
+from tenants.models import AttemptCount, AuditEntry, KnownNetwork
+from tenants.services.sign_in import KNOWN_FOR, purge_attempts
+from tests.cast import Cast
+
+RIGHT = "correct horse battery"
+OFFICE, ELSEWHERE = "192.0.2.1", "203.0.113.9"
+SWEEP = system_actor("tenants.tick")
+
+
+class CountingHasher(MD5PasswordHasher):
+    """Counts how often a password is looked at."""
+
+    looked_at = 0
+
+    def encode(self, password: str, salt: str) -> str:
+        type(self).looked_at += 1
+        return super().encode(password, salt)
+
+
+def sign_in(username: str, password: str = RIGHT, *, address: str = OFFICE) -> bool:
+    """Send the form; return whether it opened a session."""
+    client = Client(REMOTE_ADDR=address)
+    client.post("/admin/login/", {"username": username, "password": password})
+    return "_auth_user_id" in client.session
+
+
+def guess(username: str, *, address: str, times: int = 1, password: str = "wrong") -> int:  # noqa: S107 - A guess.
+    """Guess past the pages; return how many guesses were refused."""
+    refused = 0
+    for _ in range(times):
+        try:
+            authenticate(
+                RequestFactory(REMOTE_ADDR=address).get("/"), username=username, password=password
+            )
+        except TooManyAttemptsError:
+            refused += 1
+    return refused
+
+
+def entries(verb: str) -> list[AuditEntry]:
+    return list(AuditEntry.objects.filter(action=f"tenants:sign_in:{verb}").order_by("id"))
+
+
+def test_after_many_wrong_passwords_the_right_one_is_not_looked_at(cast: Cast) -> None:
+    guess("dora", address=ELSEWHERE, times=60)
+
+    assert not sign_in("dora", address=ELSEWHERE)
+    (failed,) = entries("fail")
+    assert (failed.object_kind, failed.object_id) == ("user", str(cast.dora.pk))
+    assert failed.facts == {"network": f"{ELSEWHERE}/32", "attempts": 1}
+    assert {(one.object_kind, one.object_id) for one in entries("refuse")} == {
+        ("user", str(cast.dora.pk)),
+        ("network", f"{ELSEWHERE}/32"),
+    }
+
+
+def test_the_page_of_a_refusal_says_when_to_try_again(cast: Cast) -> None:
+    guess(cast.dora.username, address=ELSEWHERE, times=20)
+
+    page = Client(REMOTE_ADDR=ELSEWHERE).post(
+        "/admin/login/", {"username": "dora", "password": RIGHT}
+    )
+
+    assert "Too many attempts failed; the next is looked at in" in page.content.decode()
+
+
+def test_a_sign_in_is_in_the_trail_with_its_network(cast: Cast) -> None:
+    assert sign_in("dora")
+
+    (entry,) = entries("succeed")
+    assert (entry.actor_label, entry.object_id) == ("dora", str(cast.dora.pk))
+    assert entry.facts == {"network": f"{OFFICE}/32"}
+
+
+@override_settings(PASSWORD_HASHERS=[f"{__name__}.CountingHasher"])
+@pytest.mark.parametrize("username", ["dora", "no-such-account"])
+def test_of_1000_guesses_from_1000_networks_at_most_20_are_looked_at(
+    cast: Cast, username: str
+) -> None:
+    cast.dora.set_password(RIGHT)
+    cast.dora.save(update_fields=["password"])
+    sign_in("dora")
+    CountingHasher.looked_at = 0
+
+    with CaptureQueriesContext(connection) as statements:
+        for number in range(1000):
+            guess(username, address=f"198.18.{number // 250}.{number % 250}")
+
+    assert CountingHasher.looked_at <= 20
+    assert len(statements) < 1000 + 100
+    assert len(entries("fail") + entries("refuse")) <= 25
+    assert sign_in("dora")
+    assert guess("dora", address=ELSEWHERE, password=RIGHT) == (username == "dora")
+
+
+@pytest.mark.usefixtures("cast")
+def test_guesses_from_my_own_network_at_others_do_not_refuse_me() -> None:
+    sign_in("dora")
+    sign_in("frank", address=ELSEWHERE)
+
+    guess("frank", address=OFFICE, times=50)
+
+    assert sign_in("dora")
+    assert not sign_in("frank")
+    assert sign_in("frank", address=ELSEWHERE)
+
+
+@pytest.mark.usefixtures("cast")
+def test_guesses_from_a_network_that_the_account_knows_are_limited_too() -> None:
+    sign_in("dora")
+
+    assert guess("dora", address=OFFICE, times=60) >= 40
+    assert sign_in("dora", address=ELSEWHERE)
+
+
+@pytest.mark.usefixtures("cast")
+def test_own_sign_ins_do_not_reset_the_count_of_a_network() -> None:
+    for _ in range(10):
+        guess("dora", address=ELSEWHERE, times=2)
+        sign_in("mallory", address=ELSEWHERE)
+
+    assert not sign_in("dora", address=ELSEWHERE)
+
+
+@pytest.mark.usefixtures("cast")
+def test_what_was_typed_as_an_unknown_name_is_stored_nowhere() -> None:
+    typed = "my own pass phrase"
+    guess(typed, address=ELSEWHERE, times=15)
+    purge_attempts(actor=SWEEP, at=timezone.now() + timedelta(hours=1))
+
+    stored = [str(entry.facts) + entry.object_id for entry in AuditEntry.objects.all()]
+    assert not any(typed in text or "wrong" in text for text in stored)
+    assert [entry.object_kind for entry in entries("fail") + entries("refuse")] == ["network"] * 3
+
+
+@pytest.mark.usefixtures("cast")
+def test_a_span_that_is_over_leaves_one_entry_with_the_number() -> None:
+    guess("dora", address=ELSEWHERE, times=60)
+    sign_in("frank")
+    at = timezone.now()
+
+    purged_early = purge_attempts(actor=SWEEP, at=at - timedelta(minutes=10))
+    purge_attempts(actor=SWEEP, at=at + timedelta(hours=1))
+
+    assert purged_early == 0
+    assert not AttemptCount.objects.exists()
+    counted = [(one.object_kind, one.facts["attempts"]) for one in entries("count")]
+    assert sorted(counted) == [("network", 60), ("user", 60)]
+    assert KnownNetwork.objects.count() == 1
+    purge_attempts(actor=SWEEP, at=at + KNOWN_FOR + timedelta(hours=1))
+    assert not KnownNetwork.objects.exists()
+
+
+@pytest.mark.parametrize("weak", ["short", "password123456", "829405718236", "dora.example"])
+def test_weak_passwords_are_refused(cast: Cast, weak: str) -> None:
+    client = Client()
+    client.force_login(cast.dora)
+
+    page = client.post(
+        "/admin/password_change/",
+        {"old_password": RIGHT, "new_password1": weak, "new_password2": weak},
+    )
+
+    assert page.status_code == 200
+    cast.dora.refresh_from_db()
+    assert cast.dora.check_password(RIGHT)
