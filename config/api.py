@@ -1,13 +1,23 @@
 """The REST doors of every app under /api/v1/, with their description."""
 
+import hashlib
+from functools import cache
 from typing import Final
 
-from django.http import HttpRequest, HttpResponsePermanentRedirect
+from django.conf import settings
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotModified,
+    HttpResponsePermanentRedirect,
+)
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, include, path, re_path, resolve
+from django.utils.http import parse_etags, quote_etag
 from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_safe
 from drf_spectacular.utils import extend_schema
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularSwaggerSplitView
 from rest_framework.permissions import SAFE_METHODS, AllowAny
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -21,6 +31,7 @@ class PermanentRedirectKeepingMethod(HttpResponsePermanentRedirect):
     status_code = 308
 
 
+DESCRIPTION: Final = settings.BASE_DIR / "docs" / "reference" / "openapi.yaml"
 UNKNOWN_REMEDY: Final = "Check the address against the API description at /api/v1/docs/."
 
 
@@ -41,6 +52,25 @@ class UnknownResourceView(APIView):
         meant = _with_slash(request._request)  # noqa: SLF001 - DRF's way to Django's request.
         remedy = f"Send it to {meant}, with the slash at its end." if meant else UNKNOWN_REMEDY
         raise NotFoundError("There is no such resource.", remedy=remedy)
+
+
+@cache
+def _description() -> tuple[bytes, str]:
+    """Return the committed description of the API and its ETag, read once a process."""
+    text = DESCRIPTION.read_bytes()
+    return text, quote_etag(hashlib.sha256(text).hexdigest())
+
+
+@require_safe
+def description(request: HttpRequest) -> HttpResponse:
+    """Answer the description of the API as it is committed; nothing is generated."""
+    text, etag = _description()
+    headers = {"ETag": etag, "Cache-Control": "no-cache"}
+    if etag in parse_etags(request.headers.get("If-None-Match", "")):
+        return HttpResponseNotModified(headers=headers)
+    return HttpResponse(
+        text, content_type="application/vnd.oai.openapi; charset=utf-8", headers=headers
+    )
 
 
 @csrf_exempt
@@ -70,8 +100,8 @@ def _with_slash(request: HttpRequest) -> str:
 
 
 urlpatterns = [
-    path("schema/", SpectacularAPIView.as_view(), name="schema"),
-    path("docs/", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
+    path("schema/", description, name="schema"),
+    path("docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
     path("", include("tenants.api.urls")),
     path("", include("metering.api.urls")),
     path("", include("quotas.api.urls")),

@@ -141,6 +141,8 @@ class Environment(BaseSettings):
     ISSUER_ADDRESS: str = ""
     ISSUER_TAX_ID: str = ""
     INVOICE_SERIES: str = Field(default="GL", pattern=r"^[A-Z0-9-]{1,12}$")
+    METRICS_PORT: int = Field(default=8001, ge=1, le=65_535)
+    """Where `serve` answers /metrics, and nothing else."""
     TRUSTED_PROXIES: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = ()
     """Networks of proxies whose X-Forwarded-For says where a request comes from."""
     BREACHED_PASSWORDS_FILE: FilePath | None = None

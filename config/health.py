@@ -6,12 +6,16 @@ clocks are off: they refuse their own work, and requests are served meanwhile.
 """
 
 from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 
 import structlog
+from django.apps import apps
 from django.db import DatabaseError, connection
-from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 from django.utils import timezone
+from django.utils.module_loading import module_has_submodule
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
@@ -262,10 +266,27 @@ def required_triggers() -> frozenset[str]:
 
 def migration_problem() -> Problem:
     """Return which migrations are not applied, "" when all are."""
-    executor = MigrationExecutor(connection)
-    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    names = ", ".join(str(migration) for migration, _ in plan)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT app || '.' || name FROM django_migrations")
+        applied = {name for (name,) in cursor.fetchall()}
+    names = ", ".join(sorted(known_migrations() - applied))
     return f"Migrations are not applied: {names}." if names else ""
+
+
+@cache
+def known_migrations() -> frozenset[str]:
+    """Return the names of all migrations by their files; to import them takes half a second."""
+    packages = {
+        app.label: import_module(f"{app.name}.migrations")
+        for app in apps.get_app_configs()
+        if module_has_submodule(app.module, "migrations")
+    }
+    return frozenset(
+        f"{label}.{module.name}"
+        for label, package in packages.items()
+        for module in iter_modules(package.__path__)
+        if module.name[0] not in "_~"
+    )
 
 
 def clock_problem() -> Problem:

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from django.http import HttpRequest, HttpResponse
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -52,6 +53,25 @@ REQUEST_SECONDS = Histogram(
     registry=PROCESS_REGISTRY,
 )
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class MetricsPort:
+    """Middleware that answers /metrics on a port of its own, and nothing else there.
+
+    `manage.py serve` listens there too. The port is that of the socket, which no header changes.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        """Keep the next layer."""
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer a scrape, or let the site answer on its own port."""
+        if request.META.get("SERVER_PORT") != str(settings.METRICS_PORT):
+            return self.get_response(request)
+        if request.path_info == "/metrics":
+            return metrics(request)
+        return HttpResponseNotFound()
 
 
 class RequestMetrics:

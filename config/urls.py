@@ -6,7 +6,6 @@ from django.views.generic import RedirectView
 
 from config.api import unknown_resource
 from config.health import healthz, readyz
-from config.metrics import metrics
 from tenants.admin.accounts import OwnPasswordView
 from tenants.admin.sessions import own_sessions
 
@@ -14,7 +13,6 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="root"),
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
-    path("metrics", metrics, name="metrics"),
     path("accounts/", include("config.accounts")),
     path("admin/password_change/", admin.site.admin_view(OwnPasswordView.as_view())),
     path("admin/sessions/", admin.site.admin_view(own_sessions), name="own_sessions"),

@@ -142,6 +142,7 @@ class Stack:
         self.environment |= self._start_postgres() | self._start_valkey()
         port = self._web_port()
         self.environment["PORT"] = str(port)
+        self.environment["METRICS_PORT"] = str(self.take_port("metrics"))
         self.environment["PUBLIC_URL"] = self._outside.get("PUBLIC_URL", f"http://127.0.0.1:{port}")
         write_handover(self.state, self.environment)
         return dict(self.environment)

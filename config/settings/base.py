@@ -47,6 +47,7 @@ POST_LATE_USAGE: bool
 FOUR_EYES: bool
 ISSUER: dict[str, str]
 INVOICE_SERIES: str
+METRICS_PORT: int
 TRUSTED_PROXIES: list[IPv4Network | IPv6Network]
 AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]]
 
@@ -145,6 +146,7 @@ def settings_from(env: Environment) -> dict[str, Any]:
 def _entry_settings(env: Environment) -> dict[str, Any]:
     """Return what decides who gets in, and where scrapes are answered."""
     return {
+        "METRICS_PORT": env.METRICS_PORT,
         "TRUSTED_PROXIES": list(env.TRUSTED_PROXIES),
         "AUTH_PASSWORD_VALIDATORS": _password_validators(env.BREACHED_PASSWORDS_FILE),
     }
@@ -208,6 +210,7 @@ INSTALLED_APPS = [
     "config",
 ]
 MIDDLEWARE = [
+    "config.metrics.MetricsPort",
     "config.metrics.RequestMetrics",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

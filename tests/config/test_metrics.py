@@ -2,8 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -17,11 +19,12 @@ from tests.builders import MONTH_START, make_cluster, make_organization, make_pr
 QUERIES = 22
 """One for each gauge, another for bypasses, and one for the clusters, whatever is in the tables."""
 
+PORT = str(settings.METRICS_PORT)
 Sample = tuple[str, tuple[tuple[str, str], ...]]
 
 
 def scrape() -> dict[Sample, float]:
-    response = Client().get("/metrics")
+    response = Client().get("/metrics", SERVER_PORT=PORT)
     assert response.status_code == 200
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -36,6 +39,20 @@ def make_window(cluster: Cluster, hour: int, **fields: object) -> MeteringWindow
     return MeteringWindow.objects.create(
         cluster=cluster, start_at=start_at, **{**defaults, **fields}
     )
+
+
+@pytest.mark.django_db
+def test_metrics_answer_on_their_own_port_and_nothing_else_does() -> None:
+    client = Client()
+    own: dict[str, Any] = {"SERVER_PORT": PORT, "HTTP_HOST": "anything"}
+
+    assert client.get("/metrics").status_code == 404
+    assert client.get("/metrics", HTTP_HOST=f"localhost:{PORT}").status_code == 404
+    assert client.get("/metrics", **own).status_code == 200
+    assert client.post("/metrics", **own).status_code == 405
+    assert "no-store" in client.get("/metrics", **own)["Cache-Control"]
+    for path in ("/admin/login/", "/api/v1/schema/", "/healthz", "/readyz"):
+        assert client.get(path, **own).status_code == 404
 
 
 @pytest.mark.django_db
@@ -97,7 +114,7 @@ def test_statements_do_not_grow_with_clusters_and_windows() -> None:
             make_window(cluster, hour)
 
     with CaptureQueriesContext(connection) as queries:
-        Client().get("/metrics")
+        Client().get("/metrics", SERVER_PORT=PORT)
     assert len(queries) == QUERIES
 
 
@@ -112,7 +129,7 @@ def test_no_organization_project_or_namespace_is_named() -> None:
         not_before=MONTH_START,
     )
 
-    text = Client().get("/metrics").content.decode()
+    text = Client().get("/metrics", SERVER_PORT=PORT).content.decode()
 
     assert not any(name in text for name in ("umbrella", "virus", "raccoon"))
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import time_machine
+from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.test import Client, override_settings
 from structlog.testing import capture_logs
@@ -145,7 +146,8 @@ def test_a_clock_that_is_off_is_a_metric_and_stands_in_readiness() -> None:
     with time_machine.travel(datetime.now(tz=UTC) + timedelta(seconds=100)):
         tasks.tick_partitions()
 
-    metrics = Client().get("/metrics").content.decode()
+    scrape = Client().get("/metrics", SERVER_PORT=str(settings.METRICS_PORT))
+    metrics = scrape.content.decode()
     ready = Client().get("/readyz").json()
 
     [line] = [line for line in metrics.splitlines() if line.startswith("gpu_ledger_clock_offset_")]

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from annotated_types import Le
 from celery.bin.celery import celery as celery_cli
+from django.conf import settings
 from django.core.management import get_commands, load_command_class
 from django.urls import resolve
 
@@ -214,11 +215,12 @@ def test_the_web_port_is_the_same_everywhere() -> None:
 
     assert service("web")["command"][-1] == f"0.0.0.0:{WEB_PORT}"
     assert service("web")["ports"] == [f"127.0.0.1:{WEB_PORT}:{WEB_PORT}"]
-    assert last("EXPOSE") == str(WEB_PORT)
-    assert job["static_configs"] == [{"targets": [f"web:{WEB_PORT}"]}]
-    assert resolve(job["metrics_path"]).url_name == "metrics"
-    # Django refuses requests for hosts it was not told of, the scraper's too.
-    assert service("web")["environment"]["ALLOWED_HOSTS"].split(",")[1:] == ["127.0.0.1", "web"]
+    assert last("EXPOSE") == f"{WEB_PORT} {settings.METRICS_PORT}"
+    assert job["static_configs"] == [{"targets": [f"web:{settings.METRICS_PORT}"]}]
+    # Nobody outside the network of the services reaches the metrics.
+    assert service("web")["command"][3] == "--metrics-address"
+    # Django refuses requests for other hosts, the probe's too.
+    assert service("web")["environment"]["ALLOWED_HOSTS"].split(",")[1:] == ["127.0.0.1"]
 
 
 def test_nothing_listens_beyond_this_machine() -> None:

@@ -17,7 +17,15 @@ from django.urls import resolve
 from config.probe import main as probe
 from tests.deploy.files import ROOT, dockerfile, last, service
 
-SOURCES = ["manage.py", "tenants", "metering", "quotas", "billing", "config"]
+SOURCES = [
+    "manage.py",
+    "tenants",
+    "metering",
+    "quotas",
+    "billing",
+    "config",
+    "docs/reference/openapi.yaml",
+]
 PRODUCTION = {
     "DJANGO_SETTINGS_MODULE": "config.settings.production",
     "SECRET_KEY": "s" * 50,
@@ -40,7 +48,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hidden = [line for line in ignored() if not line.startswith("!") and line != "*"]
     for source in SOURCES:
         if (ROOT / source).is_file():
-            shutil.copy(ROOT / source, folder)
+            (folder / source).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / source, folder / source)
             continue
         for path in sorted((ROOT / source).rglob("*")):
             name = str(path.relative_to(ROOT))

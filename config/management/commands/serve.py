@@ -8,6 +8,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - gunicorn makes its own unique file there.
@@ -22,26 +23,36 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Take where to listen and how many processes and threads to use."""
         parser.add_argument("--bind", default="127.0.0.1:8000", help="address:port")
+        parser.add_argument(
+            "--metrics-address",
+            default="127.0.0.1",
+            help="address on which METRICS_PORT answers /metrics, and nothing else",
+        )
         parser.add_argument("--workers", type=int, default=2)
         parser.add_argument("--threads", type=int, default=4)
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's own signature.
         """Make the folder where processes share their counts, and become gunicorn."""
         os.environ[METRICS_VARIABLE] = str(empty_metrics_folder())
-        os.execv(sys.executable, gunicorn_command(**options))  # noqa: S606 - Our own program and arguments.
+        metrics_bind = f"{options['metrics_address']}:{settings.METRICS_PORT}"
+        command = gunicorn_command(**{**options, "metrics_bind": metrics_bind})
+        os.execv(sys.executable, command)  # noqa: S606 - Our own program and arguments.
 
 
-def gunicorn_command(*, bind: str, workers: int, threads: int, **_: object) -> list[str]:
+def gunicorn_command(
+    *, bind: str, metrics_bind: str, workers: int, threads: int, **_: object
+) -> list[str]:
     """Return gunicorn's command line.
 
     Args:
-        bind: `address:port`.
+        bind: `address:port` of the site.
+        metrics_bind: `address:port` of /metrics; its port is METRICS_PORT.
         workers: Processes; each can serve every request.
         threads: Threads of each process; most of a request is waiting for the database.
     """
     command = [
         *(sys.executable, "-m", "gunicorn", "config.wsgi:application"),
-        *("--bind", bind, "--workers", str(workers)),
+        *("--bind", bind, "--bind", metrics_bind, "--workers", str(workers)),
         *("--worker-class", "gthread", "--threads", str(threads)),
         *("--timeout", "60", "--graceful-timeout", "8", "--max-requests", "10000"),
         *("--max-requests-jitter", "1000", "--access-logfile", "-", "--no-control-socket"),

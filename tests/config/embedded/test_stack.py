@@ -112,6 +112,10 @@ def is_another(state: Path, name: str, before: int) -> bool:
     return pids(state).get(name, before) != before
 
 
+def metrics_port(state: Path) -> int:
+    return int(json.loads((state / "ports.json").read_text("utf-8"))["metrics"])
+
+
 def count_migrations(url: str) -> int:
     with psycopg.connect(url) as connection:
         found = connection.execute("SELECT count(*) FROM django_migrations").fetchone()
@@ -143,7 +147,7 @@ def test_the_whole_stack_outlives_every_kill_beside_another(
     # This needs static files that no app of ours keeps: the API's page.
     swagger = "drf_spectacular_sidecar/swagger-ui-dist/swagger-ui.css"
     assert fetch(f"{first.web_url}/static/{swagger}")[0] == 200
-    assert 'route="healthz"' in fetch(f"{first.web_url}/metrics")[1]
+    assert 'route="healthz"' in fetch(f"http://127.0.0.1:{metrics_port(state)}/metrics")[1]
 
     for name in CHILDREN:
         before = pids(state)

@@ -6,22 +6,27 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 
 from config.management.commands import serve
 
 
 def test_the_command_line_says_where_and_how_many() -> None:
-    command = serve.gunicorn_command(bind="127.0.0.1:9", workers=3, threads=5)
+    command = serve.gunicorn_command(
+        bind="127.0.0.1:9", metrics_bind="127.0.0.1:10", workers=3, threads=5
+    )
 
     assert command[:4] == [sys.executable, "-m", "gunicorn", "config.wsgi:application"]
-    assert command[command.index("--bind") + 1] == "127.0.0.1:9"
+    assert command[4:8] == ["--bind", "127.0.0.1:9", "--bind", "127.0.0.1:10"]
     assert command[command.index("--workers") + 1] == "3"
     assert command[command.index("--threads") + 1] == "5"
     assert "--no-control-socket" in command
 
 
 def test_gunicorn_takes_every_flag() -> None:
-    command = serve.gunicorn_command(bind="127.0.0.1:9", workers=1, threads=1)
+    command = serve.gunicorn_command(
+        bind="127.0.0.1:9", metrics_bind="127.0.0.1:10", workers=1, threads=1
+    )
 
     done = subprocess.run(
         [*command, "--check-config"],
@@ -44,7 +49,8 @@ def test_counts_of_an_earlier_life_are_forgotten(
     called: list[list[str]] = []
     monkeypatch.setattr(os, "execv", lambda _program, command: called.append(command))
 
-    serve.Command().handle(bind="127.0.0.1:9", workers=1, threads=1)
+    serve.Command().handle(bind="127.0.0.1:9", metrics_address="127.0.0.1", workers=1, threads=1)
 
     assert list(folder.iterdir()) == []
     assert [command[2] for command in called] == ["gunicorn"]
+    assert f"127.0.0.1:{settings.METRICS_PORT}" in called[0]
