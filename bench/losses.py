@@ -208,6 +208,7 @@ def _furnish(site: _Site, folder: Path, api_url: str) -> None:
     from config.demo.seeding import Endpoints  # noqa: PLC0415
     from config.embedded.ports import free_port  # noqa: PLC0415
     from metering.adapters.simulated_cluster.kubernetes_api.tls import (  # noqa: PLC0415
+        CLIENT_NAME,
         make_identity,
     )
 
@@ -223,6 +224,7 @@ def _furnish(site: _Site, folder: Path, api_url: str) -> None:
     trusted = ("--client-ca", str(ca_path(folder)))
     celery = ("-m", "celery", "-A", "config")
     quiet = ("--without-gossip", "--without-mingle", "--loglevel", "WARNING")
+    os.environ["ADMISSION_CLIENT_NAMES"] = f"{SANDBOX}={CLIENT_NAME}"
     site.commands = {
         "worker": (
             (*celery, "worker", "-n", "worker@%h", "-Q", "celery,metering", "-c", "2", *quiet),

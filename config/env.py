@@ -104,7 +104,7 @@ class Environment(BaseSettings):
         default_factory=dict
     )
     """By cluster, common names of the certificates its API servers may show, as JSON or as
-    `cluster=name|name,...`; empty allows every signed one to ask for every cluster."""
+    `cluster=name|name,...`; of a cluster that is not named, its slug alone."""
     COST_ESTIMATOR: Literal["billing", "none"] = "billing"
     """Who tells what a quota request would cost."""
     NOTIFICATIONS: Literal["send", "simulated"] = "send"

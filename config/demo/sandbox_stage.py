@@ -10,7 +10,12 @@ from config.demo.sandbox_api import ca_path
 from config.embedded.programs import Program
 from config.embedded.stack import Stack
 from config.embedded.supervisor import PlainService
-from metering.adapters.simulated_cluster.kubernetes_api.tls import HOST, Identity, make_identity
+from metering.adapters.simulated_cluster.kubernetes_api.tls import (
+    CLIENT_NAME,
+    HOST,
+    Identity,
+    make_identity,
+)
 
 
 def start_sandbox(stack: Stack, folder: Path, *, identity: Identity, port: int) -> None:
@@ -54,8 +59,11 @@ def _admission(stack: Stack, folder: Path, *, identity: Identity, port: int) -> 
         "admission", "manage.py", "serve_admission", *listen, *proof, *trusted
     )
     # A server empties its folder of counts when it starts; the web server keeps another.
-    counts = {"PROMETHEUS_MULTIPROC_DIR": str(folder / "admission" / "metrics")}
-    return replace(program, environment={**program.environment, **counts})
+    own = {
+        "PROMETHEUS_MULTIPROC_DIR": str(folder / "admission" / "metrics"),
+        "ADMISSION_CLIENT_NAMES": f"{SANDBOX}={CLIENT_NAME}",
+    }
+    return replace(program, environment={**program.environment, **own})
 
 
 def _listens(port: int) -> bool:

@@ -192,8 +192,16 @@ def test_only_http_is_answered(doors: Doors) -> None:
         answered(doors, {"type": "websocket"}, connect)
 
 
-def test_without_names_every_certificate_may_ask(doors: Doors) -> None:
-    assert checking_names(doors, {}) is doors
+def test_without_a_setting_a_certificate_asks_only_for_the_cluster_of_its_name(
+    doors: Doors, front: Front
+) -> None:
+    application = checking_names(doors, {"ampere": ("apiserver",)})
+    shown = {CLIENT_NAME: "hopper"}
+
+    assert asked(application, scope_of("/admit/hopper/pods", **shown), b"{}")[0] == 200
+    assert asked(application, scope_of("/admit/ampere/pods", **shown), b"{}")[0] == 403
+    assert asked(application, scope_of("/admit/volta/pods", **shown), b"{}")[0] == 403
+    assert front.asked == [("admit", "hopper", b"{}")]
     assert common_name(None) == ""
 
 

@@ -81,8 +81,9 @@ def admission_command(  # noqa: PLR0913 - One per option.
         CommandError: A file is missing, plain HTTP would be served to others, or probes have no
             port of their own.
     """
+    application = f"make_application({threads}, is_proven={not insecure_loopback})"
     command = [
-        *(sys.executable, "-m", "gunicorn", f"config.admission_asgi:make_application({threads})"),
+        *(sys.executable, "-m", "gunicorn", f"config.admission_asgi:{application}"),
         *("--bind", bind, *_probes(probe_bind, bind), "--workers", str(workers)),
         *("--worker-class", "config.admission_worker.AdmissionWorker", "--asgi-lifespan", "off"),
         *(
