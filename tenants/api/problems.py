@@ -8,6 +8,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
 from django.db import OperationalError
 from psycopg.errors import DeadlockDetected, LockNotAvailable, SerializationFailure
 from rest_framework import exceptions, serializers, status
@@ -15,7 +17,7 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
 from tenants.domain.errors import DomainError, InvalidInputError
-from tenants.domain.refusals import UnauthenticatedError
+from tenants.domain.refusals import BodyTooLargeError, UnauthenticatedError
 
 PROBLEM_TYPE = "application/problem+json"
 KEPT_HEADERS = frozenset({"WWW-Authenticate", "Retry-After", "Allow"})
@@ -29,6 +31,9 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
         return _problem(
             _of_refusal(error), status_code=error.status, headers=_headers_of_refusal(error)
         )
+    if isinstance(error, RequestDataTooBig):
+        most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        return problem_response(BodyTooLargeError(f"The body has more than {most} bytes."), context)
     if isinstance(error, OperationalError) and isinstance(error.__cause__, BUSY):
         return _problem(
             _BUSY_BODY,

@@ -19,6 +19,22 @@ class TooManyAttemptsError(DomainError):
     remedy = "Wait until then; networks you signed in from before have a limit of their own."
 
 
+class BodyTooLargeError(DomainError):
+    """The body of a request has more bytes than are read."""
+
+    code = "body_too_large"
+    status = 413
+    remedy = "Send less at once, in several requests."
+
+
+class BodyTooDeepError(DomainError):
+    """The objects and lists of a body are nested deeper than any request needs."""
+
+    code = "body_too_deep"
+    status = 400
+    remedy = "Send a body as the API description shows it."
+
+
 class PreconditionRequiredError(DomainError):
     """A change came without saying which version it changes."""
 

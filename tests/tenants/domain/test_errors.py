@@ -68,6 +68,6 @@ def test_every_refusal_has_a_code_of_its_own() -> None:
 
 @pytest.mark.parametrize("kind", _refusals(), ids=lambda kind: kind.__name__)
 def test_every_refusal_says_what_to_do(kind: type[DomainError]) -> None:
-    assert kind.status in {400, 401, 403, 409, 412, 422, 428, 429}
+    assert kind.status in {400, 401, 403, 409, 412, 413, 422, 428, 429}
     assert kind.remedy.endswith((".", "themselves.")) or kind is NamespaceBoundError
     assert kind.code == kind.code.lower()
