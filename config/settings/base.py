@@ -212,6 +212,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "config.metrics.MetricsPort",
     "config.metrics.RequestMetrics",
+    "config.http_headers.AnswerHeaders",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

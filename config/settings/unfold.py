@@ -74,6 +74,7 @@ UNFOLD: dict[str, Any] = {
             "href": lambda _: static("gpu_ledger/favicon.svg"),
         }
     ],
+    "SCRIPTS": [lambda _: static("gpu_ledger/htmx-settings.js")],
     "SITE_URL": None,
     "ACCOUNT": {
         "navigation": [

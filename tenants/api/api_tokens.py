@@ -118,10 +118,7 @@ class ApiTokenViewSet(ReadingViewSet):
         return Response(
             shown,
             status=status.HTTP_201_CREATED,
-            headers={
-                "Location": f"{request.path}{issued.token.pk}/",
-                "Cache-Control": "no-store",
-            },
+            headers={"Location": f"{request.path}{issued.token.pk}/"},
         )
 
     @extend_schema(request=EmptySerializer)

@@ -5,6 +5,33 @@ import pytest
 from tests.browser.conftest import Site, Visit
 
 OCTOBER = "/admin/?month=2026-10"
+PAGES_OF_EVERY_KIND = {
+    "dora": (
+        OCTOBER,
+        "/admin/billing/invoice/",
+        "/admin/billing/price/add/",
+        "/admin/billing/charge/waste/",
+        "/admin/quotas/quotarequest/",
+        "/admin/tenants/auditentry/",
+        "/admin/password_change/",
+        "/api/v1/docs/",
+    ),
+    "frank": (
+        "/admin/",
+        "/admin/auth/user/",
+        "/admin/auth/user/add/",
+        "/admin/quotas/quotalimit/board/",
+        "/admin/quotas/quotalimit/add/",
+        "/admin/metering/meteringwindow/",
+        "/admin/metering/meteringwindow/calendar/",
+        "/admin/metering/meteringexception/",
+        "/admin/metering/catalogueversion/",
+        "/admin/metering/deviceusage/sharing/",
+        "/admin/tenants/cluster/add/",
+        "/admin/tenants/apitoken/add/",
+    ),
+}
+"""A list with and without actions, a form, a page of ours, a dashboard, the API's page."""
 HAS_DRAWN = """canvas => canvas.getContext("2d")
     .getImageData(0, 0, canvas.width, canvas.height).data.some(value => value > 0)"""
 
@@ -19,6 +46,40 @@ def test_the_dashboard_shows_organizations_and_a_chart_that_has_drawn(visit: Vis
     visit.page.wait_for_function(f"({HAS_DRAWN})(document.querySelector('canvas'))")
     assert canvas.evaluate(HAS_DRAWN)
     assert visit.errors == []
+
+
+@pytest.mark.parametrize("username", ["dora", "frank"])
+def test_pages_of_every_kind_need_nothing_that_the_content_policy_refuses(
+    visit: Visit, username: str
+) -> None:
+    visit.sign_in(username)
+    for path in PAGES_OF_EVERY_KIND[username]:
+        answer = visit.go(path)
+        assert "script-src 'self'" in answer.headers["content-security-policy"], path
+        visit.page.wait_for_load_state("networkidle")
+    with visit.page.expect_navigation():
+        visit.page.goto(f"{visit.url}/admin/tenants/organization/")
+        visit.page.locator("#result_list tbody th a").first.click()
+
+    assert visit.errors == []
+
+
+def test_a_script_or_style_in_a_page_is_not_run(visit: Visit) -> None:
+    visit.sign_in("dora")
+    visit.go("/admin/")
+
+    visit.page.evaluate(
+        """() => {
+            const script = document.createElement("script");
+            script.textContent = "window.hasRun = true";
+            document.body.append(script);
+            const image = "<img src=x onerror='window.hasRun = 1'>";
+            document.body.insertAdjacentHTML("beforeend", image);
+        }"""
+    )
+
+    assert visit.page.evaluate("window.hasRun") is None
+    assert any("Content Security Policy" in error for error in visit.errors)
 
 
 def test_a_capacity_bar_is_as_long_as_its_share_and_has_a_colour(visit: Visit) -> None:

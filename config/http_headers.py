@@ -1,0 +1,84 @@
+"""Headers of every answer: what pages may load, and that answers of the API are kept nowhere."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.template import Context, Template
+from django.template.loader import get_template
+from unfold.settings import get_config
+from unfold.utils import convert_color
+
+API: Final = "/api/"
+_STYLE: Final = re.compile(r"<style[^>]*>(.*?)</style>", re.DOTALL)
+_STYLED: Final = (
+    "unfold/layouts/skeleton.html",
+    "admin/change_list.html",
+    "drf_spectacular/swagger_ui.html",
+)
+"""Templates of libraries that have a style element; each is allowed by its digest."""
+
+
+class AnswerHeaders:
+    """Middleware that adds Content-Security-Policy to pages and `no-store` to the API."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        """Keep the next layer."""
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer; a view that sets one of the headers itself is left alone."""
+        response = self.get_response(request)
+        if request.path_info.startswith(API):
+            response.headers.setdefault("Cache-Control", "no-store")
+        if response.get("Content-Type", "").startswith("text/html"):
+            response.headers.setdefault("Content-Security-Policy", content_security_policy())
+        return response
+
+
+@cache
+def content_security_policy() -> str:
+    """Return what a page may load: files of this service, and no script or style of its own.
+
+    The admin's scripts (Alpine.js) make functions of expressions in attributes, which needs
+    'unsafe-eval', and set widths in style attributes. A script element or an event attribute that
+    someone brings into a page is not run, and nothing is loaded from or sent to another site.
+    """
+    rules = {
+        "default-src": "'none'",
+        "script-src": "'self' 'unsafe-eval'",
+        "style-src": " ".join(["'self'", *sorted(_style_digests())]),
+        "style-src-attr": "'unsafe-inline'",
+        "img-src": "'self' data:",
+        "font-src": "'self'",
+        "connect-src": "'self'",
+        "frame-src": "'self'",
+        "form-action": "'self'",
+        "frame-ancestors": "'none'",
+        "base-uri": "'none'",
+    }
+    return "; ".join(f"{name} {sources}" for name, sources in rules.items())
+
+
+def _style_digests() -> set[str]:
+    """Return the digests of the style elements that the libraries' templates have."""
+    return {
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        for name in _STYLED
+        for source in _STYLE.findall(get_template(name).template.source)  # type: ignore[attr-defined]
+        for text in (Template(source).render(Context(_theme())),)
+    }
+
+
+def _theme() -> dict[str, Any]:
+    """Return what the admin's own style element is made of, as unfold gives it to every page."""
+    config = get_config()
+    colors = {
+        name: {weight: convert_color(value) for weight, value in weights.items()}
+        for name, weights in config["COLORS"].items()
+    }
+    return {"colors": colors, "border_radius": config.get("BORDER_RADIUS")}
