@@ -72,13 +72,14 @@ class Stage:
         Raises:
             EmbeddedServerError: Something does not start.
         """
+        # Commands in another terminal find the kubeconfigs there too.
+        self.stack.environment |= {"CLUSTER_SECRETS_DIR": str(self.folder)}
         with self._doing("Starting PostgreSQL and Valkey"):
             self.stack.start_datastores()
         world = self._place(World.read(self.folder) or World.begin(datetime.now(UTC)))
         self.stack.environment |= _usage_source(world) | _cluster_watch(world)
         # Who tries preemption in the sandbox does not want to wait five minutes for it.
         self.stack.environment |= {"PREEMPTION_GRACE_SECONDS": "10"}
-        self.stack.environment |= {"CLUSTER_SECRETS_DIR": str(self.folder)}
         if self._programs is not None:
             self._history = self.stack.begin_command(
                 "demo_step", "history", f"--programs={self._programs}"
