@@ -22,7 +22,7 @@ from tenants.services.service_accounts import create_service_account
 from tenants.services.tokens import issue_token
 from tests.billing.late import correct
 from tests.billing.ledger import TICK, Ledger, Use, make_ledger, sealed_window
-from tests.builders import AT, MONTH_START, grant, make_invitation, make_user
+from tests.builders import AT, MONTH_START, grant, make_user
 from tests.flows.asking_estate import make_asking
 from tests.flows.fair_use import make_loan
 from tests.metering.derived_rows import make_derived_rows
@@ -58,7 +58,6 @@ def make_set(number: int) -> None:
 def _make_people(ledger: Ledger, number: int) -> None:
     member = make_user(f"member-{number}")
     grant(member, Role.MEMBER, project=ledger.llm)
-    make_invitation(ledger.llm, member)
     account = create_service_account(
         organization=ledger.organization, slug=f"bot-{number}", name="Bot", actor=SEED, at=AT
     )
