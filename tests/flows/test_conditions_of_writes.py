@@ -190,7 +190,10 @@ def test_the_same_key_takes_effect_once_and_never_for_something_else(
         assert again.status_code == first.status_code, operation
         assert json.loads(again.content) == json.loads(first.content), operation
         assert (again["Idempotent-Replayed"], again.get("ETag")) == ("true", first.get("ETag"))
-        another = "POST prices/" if operation != "POST prices/" else "POST price-books/"
-        assert problem(send(client, another, own, **key)) == (422, "idempotency_key_reused")
         assert ledger_digest() == after, operation
+        another = "POST prices/" if operation != "POST prices/" else "POST price-books/"
+        entries = AuditEntry.objects.count()
+        assert problem(send(client, another, own, **key)) == (422, "idempotency_key_reused")
+        assert AuditEntry.objects.latest("pk").action == "tenants:idempotency_key:refuse", operation
+        assert AuditEntry.objects.count() == entries + 1, operation
         transaction.savepoint_rollback(begin)
