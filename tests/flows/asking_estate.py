@@ -49,11 +49,11 @@ def make_asking(organization: Organization, project: Project, owner: User) -> di
         "request-policies": policy.pk,
         "invitations": make_invitation(project, owner).pk,
         "sessions": UUID(int=0),
-        "renewable-requests": _renewable(organization, project, owner).pk,
+        "renewable-requests": make_renewable(organization, project, owner).pk,
     }
 
 
-def _renewable(organization: Organization, project: Project, owner: User) -> QuotaRequest:
+def make_renewable(organization: Organization, project: Project, owner: User) -> QuotaRequest:
     """Make a request that was granted until a time, by the policy itself."""
     return QuotaRequest.objects.create(
         organization=organization,

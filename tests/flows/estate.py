@@ -27,7 +27,13 @@ from metering.models import (
     MeteringWindow,
     UsageRecord,
 )
-from quotas.models import EnforcementTarget, PreemptionPolicy, QuotaRequest, QuotaSuspension
+from quotas.models import (
+    EnforcementTarget,
+    PreemptionPolicy,
+    QuotaLimit,
+    QuotaRequest,
+    QuotaSuspension,
+)
 from tenants.domain.actors import system_actor
 from tenants.domain.roles import Role
 from tenants.models import AuditEntry, Cluster, Membership, Organization, Project, ServiceAccount
@@ -47,9 +53,18 @@ from tests.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
-from tests.builders import AT, MONTH_END, MONTH_START, bind, make_cluster
+from tests.builders import (
+    AT,
+    MONTH_END,
+    MONTH_START,
+    bind,
+    grant,
+    make_cluster,
+    make_invitation,
+    make_user,
+)
 from tests.cast import Cast, make_cast
-from tests.flows.asking_estate import make_asking
+from tests.flows.asking_estate import make_asking, make_renewable
 from tests.flows.fair_use import make_loan
 from tests.metering.derived_rows import make_derived_rows
 from tests.quotas.builders import (
@@ -130,17 +145,16 @@ def _rows(
 ) -> dict[str, Any]:
     """Make what is missing of one organization, and return the keys of all it has."""
     period = BillingPeriod.objects.get(organization=organization, label="2026-10")
-    cluster = windows[0].cluster
     drafted = draft_invoice(period_id=period.pk, actor=SEED, at=AT)
     assignment = PriceBookAssignment.objects.get(organization=organization)
-    derived = make_derived_rows(windows[0], project, owner=owner.username)
     _device(windows[1], project)
+    make_limit(organization, units=16)
+    limit = make_limit(organization, project, units=8)
     return {
+        **_rows_of_project(organization, project, owner, window=windows[0]),
+        **make_asking(organization, project, owner),
         "organizations": organization.pk,
-        "projects": project.pk,
-        "memberships": Membership.objects.filter(user=owner).get().pk,
-        "clusters": cluster.pk,
-        "namespace-bindings": project.bindings.get().pk,
+        "clusters": windows[0].cluster.pk,
         "service-accounts": account.pk,
         "api-tokens": _token(account),
         "audit-entries": AuditEntry.objects.filter(
@@ -148,38 +162,69 @@ def _rows(
         )
         .get()
         .pk,
-        "usage-records": UsageRecord.objects.filter(project=project).earliest("pk").pk,
-        "usage-corrections": correct(
-            windows[0], project, 60, owner=owner.username, state=CorrectionState.PROPOSED
-        ).pk,
-        "waste-findings": derived.finding.pk,
-        "credit-proposals": derived.credit.pk,
-        "device-events": derived.event.pk,
         "metering-windows": windows[1].pk,
         "catalogue-versions": 1,
-        "metering-exceptions": _exception(project, windows[0]),
-        "isolation-policies": make_policy(organization, project).pk,
-        "quota-limits": _limits(organization, project),
-        "quota-grants": _grant(organization, project),
-        "suspensions": _suspension(organization, project),
-        "reservations": make_reservation(cluster, project, namespace=project.slug).pk,
-        "admission-refusals": make_refusal(cluster, project).pk,
+        "quota-limits": limit.pk,
         "preemption-plans": make_plan(organization, expires_at=FAR).pk,
         "preemption-policies": PreemptionPolicy.objects.create(organization=organization).pk,
-        "protected-windows": protect(organization, project, end_at=FAR).pk,
         "quota-loans": make_loan(organization, project),
-        "quota-requests": _request(organization, project, owner),
-        **make_asking(organization, project, owner),
-        "enforcement-targets": _target(cluster, project),
         "price-books": assignment.price_book_id,
         "prices": Price.objects.get(price_book=assignment.price_book_id).pk,
         "price-book-assignments": assignment.pk,
         "billing-periods": period.pk,
+        "invoices": drafted.pk,
+    }
+
+
+def _rows_of_project(
+    organization: Organization, project: Project, owner: User, *, window: MeteringWindow
+) -> dict[str, Any]:
+    """Make what is missing of one project, and return the keys of what it has by itself."""
+    derived = make_derived_rows(window, project, owner=owner.username)
+    return {
+        "projects": project.pk,
+        "memberships": Membership.objects.filter(user=owner).get().pk,
+        "namespace-bindings": project.bindings.get().pk,
+        "usage-records": UsageRecord.objects.filter(project=project).earliest("pk").pk,
+        "usage-corrections": correct(
+            window, project, 60, owner=owner.username, state=CorrectionState.PROPOSED
+        ).pk,
+        "waste-findings": derived.finding.pk,
+        "credit-proposals": derived.credit.pk,
+        "device-events": derived.event.pk,
+        "metering-exceptions": _exception(project, window),
+        "isolation-policies": make_policy(organization, project).pk,
+        "quota-grants": _grant(organization, project),
+        "suspensions": _suspension(organization, project),
+        "reservations": make_reservation(window.cluster, project, namespace=project.slug).pk,
+        "admission-refusals": make_refusal(window.cluster, project).pk,
+        "protected-windows": protect(organization, project, end_at=FAR).pk,
+        "quota-requests": _request(organization, project, owner),
+        "enforcement-targets": _target(window.cluster, project),
         "charges": Charge.objects.get(project=project).pk,
         "accrual-exceptions": AccrualException.objects.get(project=project).pk,
-        "invoices": drafted.pk,
         "user": owner.username,
         "namespace": project.slug,
+    }
+
+
+def add_second_project(estate: Estate) -> dict[str, Any]:
+    """Give Acme's Vision rows of its own and a member, Wanda; return its keys beside Acme's."""
+    acme, vision = estate.cast.acme, estate.cast.vision
+    own = estate.places["own"]
+    wanda = make_user("wanda")
+    grant(wanda, Role.MEMBER, project=vision)
+    hopper = Cluster.objects.get(pk=own["clusters"])
+    bind(hopper, vision.slug, vision, end_at=MONTH_END + BOUND_HOURS * HOUR)
+    uses = [Use(vision, 3600, owner="wanda"), Use(vision, 60, owner="wanda", size="large")]
+    window = sealed_window(hopper, uses, start_at=MONTH_END + 2 * HOUR)
+    accrue_everything()
+    return {
+        **own,
+        **_rows_of_project(acme, vision, wanda, window=window),
+        "quota-limits": QuotaLimit.objects.get(project=vision, size="large").pk,
+        "invitations": make_invitation(vision, wanda).pk,
+        "renewable-requests": make_renewable(acme, vision, wanda).pk,
     }
 
 
@@ -239,11 +284,6 @@ def _exception(project: Project, window: MeteringWindow) -> int:
         created_at=AT,
     )
     return int(made.pk)
-
-
-def _limits(organization: Organization, project: Project) -> UUID:
-    make_limit(organization, units=16)
-    return make_limit(organization, project, units=8).pk
 
 
 def _grant(organization: Organization, project: Project) -> UUID:

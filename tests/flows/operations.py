@@ -235,12 +235,25 @@ def operations() -> list[str]:
 
 
 def send(client: APIClient, operation: str, place: dict[str, Any], **headers: str) -> HttpResponse:
+    """Send an operation with its body of `BODIES`; see `send_body`."""
+    return send_body(client, operation, place, BODIES.get(operation, {}), **headers)
+
+
+def send_body(
+    client: APIClient,
+    operation: str,
+    place: dict[str, Any],
+    body: dict[str, Any],
+    /,
+    **headers: str,
+) -> HttpResponse:
     """Send an operation at a place with a fresh key and the first version, and return the answer.
 
     Args:
         client: Who calls.
         operation: One of `operations()`.
         place: Keys of that place by noun, as the estate has them.
+        body: Its fields, in which names of keys are replaced.
         headers: Replace what is sent by default; an empty one is not sent.
     """
     method, path = operation.split(" ")
@@ -248,11 +261,11 @@ def send(client: APIClient, operation: str, place: dict[str, Any], **headers: st
     known = {**place, "tomorrow": _tomorrow()}
     query = FILTERS.get(path.removesuffix("/"), "") if method == "GET" else ""
     given = {"Idempotency-Key": f"key-{next(_KEYS)}", "If-Match": '"1"', **headers}
-    body = {name: _filled(value, known) for name, value in BODIES.get(operation, {}).items()}
+    filled = {name: _filled(value, known) for name, value in body.items()}
     answer: HttpResponse = client.generic(
         method,
         f"/{PREFIX}{path.replace('/pk/', f'/{place.get(noun)}/')}?{query.format(**known)}",
-        json.dumps(body) if method != "GET" else "",
+        json.dumps(filled) if method != "GET" else "",
         "application/json",
         headers={name: text for name, text in given.items() if text},
     )
@@ -302,15 +315,26 @@ def _filled(value: object, known: dict[str, Any]) -> object:
 
 def handler_of(operation: str) -> Any:  # noqa: ANN401 - A function that carries marks.
     """Return the function that answers an operation, with the marks of its decorators."""
-    method, path = operation.split(" ")
+    method = operation.split(" ", maxsplit=1)[0].lower()
+    for view, actions in _views(operation):
+        handler = getattr(view, actions.get(method, method), None)
+        if handler is not None:
+            return handler
+    raise LookupError(operation)
+
+
+def handler_view(operation: str) -> Any:  # noqa: ANN401 - A class of views.
+    """Return the class of the view that answers an operation."""
+    return next(view for view, _ in _views(operation))
+
+
+def _views(operation: str) -> Iterator[tuple[Any, dict[str, str]]]:
+    """Yield the classes of views at an operation's address, with their actions by method."""
+    path = operation.split(" ")[1]
     for route, pattern in _routes(get_resolver()):
         if route.startswith(PREFIX) and _plain(route) == path:
-            view: Any = pattern.callback
-            name = getattr(view, "actions", {}).get(method.lower(), method.lower())
-            handler = getattr(view.cls, name, None)
-            if handler is not None:
-                return handler
-    raise LookupError(operation)
+            callback: Any = pattern.callback
+            yield callback.cls, getattr(callback, "actions", {})
 
 
 def _tomorrow() -> str:

@@ -22,7 +22,7 @@ from tests.flows.estate import (
     Estate,
     make_estate,
 )
-from tests.flows.operations import operations, send, told
+from tests.flows.operations import BODIES, operations, send_body, told
 from tests.flows.reach import CALLERS, PUBLIC, REACH
 from tests.tenants.api.doors import open_door, problem
 
@@ -48,10 +48,14 @@ def client_of(estate: Estate, name: str) -> APIClient:
     return open_door(getattr(estate.cast, name))
 
 
-def answered(client: APIClient, operation: str, place: dict[str, Any]) -> HttpResponse:
+def answered(
+    client: APIClient, operation: str, place: dict[str, Any], *, body: dict[str, Any] | None = None
+) -> HttpResponse:
     """Send an operation; what it did is undone, unless it was refused."""
     before = transaction.savepoint()
-    answer = send(client, operation, place)
+    answer = send_body(
+        client, operation, place, BODIES.get(operation, {}) if body is None else body
+    )
     if answer.status_code < 400:
         transaction.savepoint_rollback(before)
     else:
