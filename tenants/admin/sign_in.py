@@ -7,6 +7,7 @@ from django.contrib import admin
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
 from unfold.forms import AuthenticationForm
@@ -15,6 +16,7 @@ from tenants.domain.actors import system_actor
 from tenants.domain.networks import client_network
 from tenants.domain.refusals import TooManyAttemptsError
 from tenants.selectors.actors import actor_of_user
+from tenants.services.audit import record
 from tenants.services.sign_in import Attempt, begin_attempt, fail_attempt, succeed_attempt
 
 ACTOR = system_actor("tenants.sign_in")
@@ -46,11 +48,30 @@ class LimitedPasswordBackend(ModelBackend):
             actor=ACTOR,
             at=timezone.now(),
         )
-        user = super().authenticate(request, username=username, password=password, **kwargs)
+        with transaction.atomic():
+            user = super().authenticate(request, username=username, password=password, **kwargs)
+            if user is not None and _is_hashed_anew(user):
+                _record_new_hash(user)
         if user is None:
             fail_attempt(attempt=attempt, actor=ACTOR, at=timezone.now())
         setattr(request, _ATTEMPT, attempt)
         return user
+
+
+def _is_hashed_anew(user: User) -> bool:
+    """Whether Django stored the right password again, since the way to hash it has changed."""
+    return "_password" in vars(user)
+
+
+def _record_new_hash(user: User) -> None:
+    record(
+        actor=ACTOR,
+        at=timezone.now(),
+        action="tenants:user:rehash_password",
+        object_kind="user",
+        object_id=user.pk,
+        facts={},
+    )
 
 
 class SignInForm(AuthenticationForm):

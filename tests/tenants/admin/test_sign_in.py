@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth import authenticate
-from django.contrib.auth.hashers import MD5PasswordHasher
+from django.contrib.auth.hashers import MD5PasswordHasher, make_password
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client, RequestFactory, override_settings
 from django.test.utils import CaptureQueriesContext
@@ -14,9 +15,11 @@ from tenants.domain.actors import system_actor
 from tenants.domain.refusals import TooManyAttemptsError
 from tenants.models import AttemptCount, AuditEntry, KnownNetwork
 from tenants.services.sign_in import KNOWN_FOR, purge_attempts
+from tests.builders import audited, make_user
 from tests.cast import Cast
 
 RIGHT = "correct horse battery"
+HASHERS = "django.contrib.auth.hashers"
 OFFICE, ELSEWHERE = "192.0.2.1", "203.0.113.9"
 SWEEP = system_actor("tenants.tick")
 
@@ -105,6 +108,23 @@ def test_of_1000_guesses_from_1000_networks_at_most_20_are_looked_at(
     assert len(entries("fail") + entries("refuse")) <= 25
     assert sign_in("dora")
     assert guess("dora", address=ELSEWHERE, password=RIGHT) == (username == "dora")
+
+
+@pytest.mark.usefixtures("committed_db")
+@override_settings(
+    PASSWORD_HASHERS=[f"{HASHERS}.MD5PasswordHasher", f"{HASHERS}.PBKDF2PasswordHasher"]
+)
+def test_a_password_hashed_in_an_older_way_signs_in_and_is_hashed_anew() -> None:
+    user = make_user("dora", is_staff=True)
+    older = make_password(RIGHT, hasher="pbkdf2_sha256")
+    with audited():
+        User.objects.filter(pk=user.pk).update(password=older)
+
+    assert sign_in("dora")
+
+    user.refresh_from_db()
+    assert user.password != older
+    assert AuditEntry.objects.filter(action="tenants:user:rehash_password").count() == 1
 
 
 @pytest.mark.usefixtures("cast")
