@@ -4,7 +4,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cached_property
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
@@ -36,11 +36,14 @@ class AnswerHeaders:
         if request.path_info.startswith(API):
             response.headers.setdefault("Cache-Control", "no-store")
         if response.get("Content-Type", "").startswith("text/html"):
-            response.headers.setdefault("Content-Security-Policy", content_security_policy())
+            response.headers.setdefault("Content-Security-Policy", self._policy)
         return response
 
+    @cached_property
+    def _policy(self) -> str:
+        return content_security_policy()
 
-@cache
+
 def content_security_policy() -> str:
     """Return what a page may load: files of this service, and no script or style of its own.
 
