@@ -185,6 +185,7 @@ def _site(folder: Path, api_url: str) -> Iterator[_Site]:
             "REDIS_URL": valkey.url(),
             "LOG_LEVEL": "WARNING",
             "RESERVATION_TTL_SECONDS": str(TTL_SECONDS),
+            "CLUSTER_SECRETS_DIR": str(folder),
         }
         os.environ |= environment
         migrate = ("manage.py", "migrate", "--database", "owner", "-v", "0")
@@ -212,7 +213,7 @@ def _furnish(site: _Site, folder: Path, api_url: str) -> None:
         make_identity,
     )
 
-    place = Endpoints("", api_url, f"kubeconfig:{kubeconfig_path(folder)}")
+    place = Endpoints("", api_url, f"kubeconfig:{kubeconfig_path(folder).name}")
     seed_sandbox(place, password=PASSWORD, at=datetime.now(UTC), limits=())
     set_limits(at=datetime.now(UTC))
     site.answer_while_away("deny")

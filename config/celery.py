@@ -61,7 +61,7 @@ app.conf.update(
     timezone="UTC",
     beat_schedule={
         "tenants.tick_notifications": {"task": "tenants.tick_notifications", "schedule": 15},
-        "config.verify": {"task": "config.verify", "schedule": 3600},
+        "config.tick_verification": {"task": "config.tick_verification", "schedule": 3600},
         "tenants.tick_retention": {"task": "tenants.tick_retention", "schedule": 3600},
         "metering.tick_windows": {"task": "metering.tick_windows", "schedule": 60},
         "metering.tick_devices": {"task": "metering.tick_devices", "schedule": 60},

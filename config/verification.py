@@ -48,8 +48,8 @@ def checks() -> Mapping[str, Check]:
     }
 
 
-@shared_task(base=WakeUp, name="config.verify")  # type: ignore[untyped-decorator]
-def verify_nightly() -> Iterator[int]:
+@shared_task(base=WakeUp, name="config.tick_verification")  # type: ignore[untyped-decorator]
+def tick_verification() -> Iterator[int]:
     """Go on with the run of this night, or begin it once a day has passed; batch by batch."""
     known = checks()
     run = due_run(known, at=database_now())

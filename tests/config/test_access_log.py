@@ -3,7 +3,7 @@
 from datetime import timedelta
 from types import SimpleNamespace
 
-from gunicorn.config import Config
+from gunicorn.config import Config  # type: ignore[import-untyped] # It has no types.
 
 from config.access_log import AccessLog
 

@@ -63,8 +63,7 @@ def test_the_broker_is_the_one_of_the_settings() -> None:
 
 
 def test_every_beat_names_a_task_of_an_app_and_none_is_a_month_away() -> None:
-    for name in APPS:
-        import_module(f"{name}.tasks")
+    app.loader.import_default_modules()
     for name, entry in app.conf.beat_schedule.items():
         assert entry["task"] in app.tasks, name
         assert entry["task"].split(".")[1].startswith("tick_"), name

@@ -317,7 +317,8 @@ def handler_of(operation: str) -> Any:  # noqa: ANN401 - A function that carries
     """Return the function that answers an operation, with the marks of its decorators."""
     method = operation.split(" ", maxsplit=1)[0].lower()
     for view, actions in _views(operation):
-        handler = getattr(view, actions.get(method, method), None)
+        is_class = isinstance(view, type)
+        handler = getattr(view, actions.get(method, method), None) if is_class else view
         if handler is not None:
             return handler
     raise LookupError(operation)
@@ -329,12 +330,12 @@ def handler_view(operation: str) -> Any:  # noqa: ANN401 - A class of views.
 
 
 def _views(operation: str) -> Iterator[tuple[Any, dict[str, str]]]:
-    """Yield the classes of views at an operation's address, with their actions by method."""
+    """Yield the views at an operation's address, with their actions by method."""
     path = operation.split(" ")[1]
     for route, pattern in _routes(get_resolver()):
         if route.startswith(PREFIX) and _plain(route) == path:
             callback: Any = pattern.callback
-            yield callback.cls, getattr(callback, "actions", {})
+            yield getattr(callback, "cls", callback), getattr(callback, "actions", {})
 
 
 def _tomorrow() -> str:

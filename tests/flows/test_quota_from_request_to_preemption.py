@@ -35,6 +35,7 @@ from tests.builders import grant, make_user
 from tests.contract.kubernetes.door import Door
 from tests.contract.kubernetes.webhook_server import WebhookServer
 from tests.contract.kubernetes.wire import Wire
+from tests.references import reference_to
 
 GPU = "requests.nvidia.com/gpu"
 WAIT_SECONDS = 20
@@ -61,7 +62,7 @@ class Site:
 
     def __init__(self, folder: Path, api: KubernetesAPI) -> None:
         self.api = api
-        reference = f"kubeconfig:{kubeconfig_path(folder)}"
+        reference = reference_to(kubeconfig_path(folder))
         seed_sandbox(
             Endpoints("", api.url, reference), password="unused password", at=datetime.now(UTC)
         )

@@ -194,6 +194,7 @@ def test_urls_from_outside_replace_the_embedded_servers(state: Path) -> None:
 
         assert stack.supervisor.pids() == {}
     del outside["DATABASE_OWNER_URL"]
+    assert environment.pop("METRICS_PORT").isdigit()
     assert environment == {**outside, "PUBLIC_URL": f"http://127.0.0.1:{outside['PORT']}"}
     assert not (state / "postgres").exists()
 

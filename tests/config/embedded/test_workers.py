@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import redis
+from django.conf import settings
 from django.db import transaction
 
 from config.celery import QUEUES, app
@@ -188,7 +189,8 @@ def test_live_use_runs_beside_a_cluster_that_accepts_connections_and_never_answe
         away = make_cluster("silent", credential_reference=reference_to(path))
         for number in range(300):
             bind(away, f"team-{number}", cast.llm)
-        site.short_worker(QUOTA_ENFORCER="kubernetes")
+        secrets = str(settings.CLUSTER_SECRETS_DIR)
+        site.short_worker(QUOTA_ENFORCER="kubernetes", CLUSTER_SECRETS_DIR=secrets)
         site.beat()
         until(lambda: EnforcementTarget.objects.filter(attempt__gt=0).exists())
 

@@ -16,6 +16,8 @@ MANIFESTS = Path(__file__).resolve().parents[3] / "deploy" / "kubernetes"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 PATHS = {
     "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
+    "Role": f"{RBAC}/namespaces/{{namespace}}/roles",
+    "RoleBinding": f"{RBAC}/namespaces/{{namespace}}/rolebindings",
     "ClusterRole": f"{RBAC}/clusterroles",
     "ClusterRoleBinding": f"{RBAC}/clusterrolebindings",
 }
@@ -49,7 +51,10 @@ def deploy(wire: Wire, namespace: str, manifest: str) -> Account:
         document["metadata"].update({"name": name, "labels": LABELS})
         if "namespace" in document["metadata"]:
             document["metadata"]["namespace"] = namespace
-        if document["kind"] == "ClusterRoleBinding":
+        for rule in document.get("rules", []):
+            if "resourceNames" in rule:
+                rule["resourceNames"] = [name]
+        if document["kind"].endswith("Binding"):
             document["roleRef"]["name"] = name
             document["subjects"][0].update({"name": name, "namespace": namespace})
         path = PATHS[document["kind"]].format(namespace=namespace)

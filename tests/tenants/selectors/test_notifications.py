@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from django.conf import settings
 from django.db import transaction
 from django.test import Client
 
@@ -53,7 +54,7 @@ def test_what_was_given_up_is_counted_and_exported_without_a_name() -> None:
     first = NotificationDelivery.objects.order_by("created_at")[0]
     NotificationDelivery.objects.exclude(pk=first.pk).update(state="given_up")
 
-    page = Client().get("/metrics").content.decode()
+    page = Client().get("/metrics", SERVER_PORT=str(settings.METRICS_PORT)).content.decode()
 
     assert deliveries_given_up() == {"mail": 2}
     assert 'gpu_ledger_notifications_given_up{kind="mail"} 2.0' in page

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 from celery.exceptions import SoftTimeLimitExceeded
+from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -60,7 +61,7 @@ def test_each_event_is_counted_alone_and_exported_without_a_key() -> None:
     for _ in range(2):
         count_crash(KeyError("llm"), event="tests.others.crashed", key="", at=AT)
 
-    page = Client().get("/metrics").content.decode()
+    page = Client().get("/metrics", SERVER_PORT=str(settings.METRICS_PORT)).content.decode()
 
     assert crashes_by_event() == {EVENT: 1, "tests.others.crashed": 2}
     assert f'gpu_ledger_sweep_crashes_total{{event="{EVENT}"}} 1.0' in page
