@@ -22,6 +22,7 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from config.celery import QUEUES, app
+from config.verification import checks
 from tenants.selectors.clock import clocks_off, offset_sentence, read_clock
 from tenants.selectors.verification import verification_sentence
 from tenants.services.clock import REFUSED_SECONDS
@@ -133,7 +134,13 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "tenants_membership": ("change_is_audited", "is_audited"),
     "tenants_namespacebinding": ("keeps_metered",),
     "tenants_project": ("refuses_delete", "refuses_update"),
-    "tenants_verification": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "tenants_verification": (
+        "begins",
+        "goes_on",
+        "refuses_delete",
+        "refuses_truncate",
+        "refuses_update",
+    ),
     "quotas_preemptionaction": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "quotas_preemptionplan": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "quotas_protectedwindow": ("refuses_delete", "refuses_truncate", "refuses_update"),
@@ -180,7 +187,7 @@ def readyz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - Django's own
 
 def _verification_problem() -> Problem:
     """Return what the last verification of the database found; it keeps no request waiting."""
-    return verification_sentence(at=timezone.now())
+    return verification_sentence(checks=list(checks()), at=timezone.now())
 
 
 def _ask(name: str, question: Callable[[], Problem]) -> Problem:

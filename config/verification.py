@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,7 @@ OBJECTS: Final = Path(__file__).with_name("database_objects.txt")
 ACTOR: Final = system_actor("verification")
 
 
+@cache
 def checks() -> Mapping[str, Check]:
     """Return every check by its name, in order."""
     expected = OBJECTS.read_text(encoding="utf-8").splitlines()
@@ -59,13 +61,13 @@ def tick_verification() -> Iterator[int]:
 
 def due_run(known: Mapping[str, Check], *, at: datetime) -> Verification | None:
     """Return the run to go on with, a new one where none began for a day, or None."""
-    run = unfinished_verification(since=at - ABANDONED_AFTER)
+    run = unfinished_verification(checks=list(known), since=at - ABANDONED_AFTER)
     if run is not None:
-        return run if run.check_name in known else None
-    last = last_verification()
+        return run
+    last = last_verification(checks=list(known))
     if last is not None and last.started_at > at - EVERY:
         return None
-    return begin_verification(checks=known, at=at)
+    return begin_verification(checks=known, is_nightly=True, at=at)
 
 
 def tick(at: datetime, actor: Actor = ACTOR) -> int:

@@ -7,12 +7,17 @@ class Verification(models.Model):
     """One run of `manage.py verify`, or of a night.
 
     `audit_count` and `audit_digest` are of the audit entries that were settled when it began, in
-    order of their ids; the next run must come to the same digest after as many.
+    order of their ids; the next run must come to the same digest after as many. The database
+    writes when a run began and ended, and refuses one that leaves out a check.
     """
 
     id = models.BigAutoField(primary_key=True)
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
+    checks = models.JSONField(default=list)
+    """The names of its checks, in their order."""
+    is_nightly = models.BooleanField(default=False)
+    """Whether any worker may go on with it; one of `manage.py verify` belongs to that process."""
     check_name = models.CharField(max_length=64, blank=True, default="")
     """The check it is at."""
     cursor = models.JSONField(default=dict)

@@ -1,18 +1,23 @@
 """Checks of what tenants holds: audit entries and their leaves. And what the last run found."""
 
 import hashlib
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import connection
+from django.db.models import Q
+from django.db.models.functions import Now
 
 from tenants.domain.verification import Batch, Cursor
-from tenants.models import Verification
+from tenants.models import AuditEntry, Verification
 
 SETTLED_AFTER: Final = timedelta(hours=1)
 """No transaction of the service is open for so long: entries below are all there are."""
 STALE_AFTER: Final = timedelta(hours=48)
 """Two nights without a complete run."""
+EARLIER_RUNS: Final = 32
+"""A month of nights, so that forged ones do not displace what was found before them unseen."""
 LEAVES_PER_BATCH: Final = 10_000
 """Half a second of the database's time, and half a megabyte."""
 
@@ -41,14 +46,22 @@ SELECT coalesce((SELECT id FROM tenants_auditentry
 """
 
 
-def last_verification() -> Verification | None:
-    """Return the last run that has ended, or has found something by now; one row is read."""
-    return Verification.objects.exclude(ended_at=None, difference_count=0).order_by("-id").first()
+def last_verification(*, checks: Sequence[str]) -> Verification | None:
+    """Return the last run that has ended, or has found something by now; one row is read.
+
+    A run of other checks than these, or one of a coming time, shows nothing but what it found.
+    """
+    return (
+        Verification.objects.filter(started_at__lte=Now())
+        .filter(Q(difference_count__gt=0) | Q(ended_at__lte=Now(), checks=list(checks)))
+        .order_by("-id")
+        .first()
+    )
 
 
-def verification_sentence(*, at: datetime) -> str:
+def verification_sentence(*, checks: Sequence[str], at: datetime) -> str:
     """Return what the last run found, "" when it found nothing; one row is read."""
-    last = last_verification()
+    last = last_verification(checks=checks)
     if last is None:
         return "The database was never verified."
     if last.difference_count:
@@ -61,9 +74,10 @@ def verification_sentence(*, at: datetime) -> str:
     return ""
 
 
-def unfinished_verification(*, since: datetime) -> Verification | None:
-    """Return the newest run that began since a time and has not ended."""
-    return Verification.objects.filter(ended_at=None, started_at__gt=since).order_by("-id").first()
+def unfinished_verification(*, checks: Sequence[str], since: datetime) -> Verification | None:
+    """Return the newest nightly run of these checks that began since a time and has not ended."""
+    begun = Verification.objects.filter(started_at__gt=since, started_at__lte=Now())
+    return begun.filter(ended_at=None, is_nightly=True, checks=list(checks)).order_by("-id").first()
 
 
 def first_audit_cursor(
@@ -73,17 +87,15 @@ def first_audit_cursor(
 
     Args:
         settled_after: The age at which entries count for the digest.
-        expected: Count and digest of a line of the log, beside those of the last run.
+        expected: Count and digest of a line of the log, beside those of earlier runs.
     """
     with connection.cursor() as cursor:
         cursor.execute(_SETTLED, [int(settled_after.total_seconds())])
         (settled_id,) = cursor.fetchone()
-    # One that found differences vouches for nothing; what it found is found until it is put right.
-    complete = Verification.objects.exclude(ended_at=None)
-    last = complete.filter(difference_count=0).order_by("-id").first()
-    known: list[list[int | str]] = []
-    if last is not None:
-        known.append([last.audit_count, last.audit_digest, "the last verification"])
+    known: list[list[int | str]] = [
+        [facts["audit_count"], facts["audit_digest"], "an earlier verification"]
+        for facts in _earlier_ends()
+    ]
     if expected is not None:
         known.append([*expected, "the log"])
     return {
@@ -93,6 +105,22 @@ def first_audit_cursor(
         "settled_id": settled_id,
         "expected": [one for one in known if one[0]],
     }
+
+
+def _earlier_ends() -> list[dict[str, Any]]:
+    """Return the facts of the last runs from the audit trail, whose ids and times are no claims.
+
+    One that found differences vouches for nothing; what it found is found until it is put right.
+    """
+    entries = AuditEntry.objects.filter(
+        object_kind="verification", action="tenants:verification:end", facts__differences=0
+    )
+    facts = entries.order_by("-id").values_list("facts", flat=True)[:EARLIER_RUNS]
+    return [
+        one
+        for one in facts
+        if isinstance(one.get("audit_count"), int) and isinstance(one.get("audit_digest"), str)
+    ]
 
 
 def check_audit_entries(cursor: Cursor) -> Batch:
@@ -121,15 +149,20 @@ def check_audit_entries(cursor: Cursor) -> Batch:
 
 def _chain(at: dict[str, Any], rows: list[tuple[int, memoryview, bool]]) -> list[str]:
     """Carry count and digest on over settled rows; return where they are not the known ones."""
+    expected: dict[int, list[tuple[str, str]]] = {}
+    for known_count, known, source in at["expected"]:
+        expected.setdefault(known_count, []).append((known, source))
     found, count, digest = [], int(at["count"]), bytes.fromhex(at["digest"])
     for entry_id, leaf, _ in rows:
         if entry_id > at["settled_id"]:
             break
         count, digest = count + 1, hashlib.sha256(digest + bytes(leaf)).digest()
-        found += [
-            f"The first {count} audit entries have the digest {digest.hex()}; {source} has {known}."
-            for known_count, known, source in at["expected"]
-            if known_count == count and known != digest.hex()
-        ]
+        if count in expected:
+            found += [
+                f"The first {count} audit entries have the digest {digest.hex()}; "
+                f"{source} has {known}."
+                for known, source in expected[count]
+                if known != digest.hex()
+            ]
     at["count"], at["digest"] = count, digest.hex()
     return found

@@ -24,18 +24,29 @@ AUDIT = "audit entries"
 
 
 def begin_verification(
-    *, checks: Mapping[str, Check], cursor: Mapping[str, Any] | None = None, at: datetime
+    *,
+    checks: Mapping[str, Check],
+    cursor: Mapping[str, Any] | None = None,
+    is_nightly: bool = False,
+    at: datetime,
 ) -> Verification:
     """Return a new run, at the begin of its first check.
 
     Args:
         checks: By name, in their order.
         cursor: Where the first check begins; None for its own begin.
-        at: When, UTC.
+        is_nightly: Whether any worker may go on with it.
+        at: When, UTC; the database writes its own time instead.
     """
-    return Verification.objects.create(
-        started_at=at, check_name=next(iter(checks)), cursor=dict(cursor or {})
+    run = Verification.objects.create(
+        started_at=at,
+        checks=list(checks),
+        check_name=next(iter(checks)),
+        is_nightly=is_nightly,
+        cursor=dict(cursor or {}),
     )
+    run.refresh_from_db()
+    return run
 
 
 def verify_batch(
@@ -68,7 +79,6 @@ def verify_batch(
 
 @transaction.atomic
 def _end(run: Verification, *, actor: Actor, at: datetime) -> None:
-    run.ended_at = at
     run.save()
     facts = {
         "differences": run.difference_count,

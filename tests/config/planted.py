@@ -1,0 +1,106 @@
+"""A database with sealed hours and an invoice, and what `verify` says once it was changed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
+
+import psycopg
+from django.core.management import CommandError, call_command
+
+from billing.models import BillingPeriod
+from billing.services.finalizing import finalize_invoice
+from billing.services.invoicing import draft_invoice
+from metering.models import CapacityRecord, MeteringException, MeteringWindow
+from metering.services.sealing import seal_window
+from tests.billing.ledger import (
+    DORA,
+    ERIC,
+    HOUR,
+    TICK,
+    Use,
+    accrue_everything,
+    add_usage,
+    make_ledger,
+    make_window,
+)
+from tests.builders import AT, MONTH_START
+from tests.cast import make_cast
+
+
+def make_world() -> None:
+    """Two sealed hours with usage, capacity and an exception, and the invoice of their month."""
+    make_cast()
+    ledger = make_ledger("globex", bound_hours=2)
+    window, following = make_window(ledger.cluster), make_window(ledger.cluster, MONTH_START + HOUR)
+    add_usage(window, [Use(ledger.llm), Use(ledger.vision, 1_800)])
+    add_usage(following, [Use(ledger.llm)])
+    CapacityRecord.objects.create(
+        window=window,
+        window_start=window.start_at,
+        cluster=ledger.cluster,
+        node="node-1",
+        resource="nvidia_com_gpu",
+        allocatable_units=2,
+        capacity_unit_seconds=7_200,
+        billed_unit_seconds=5_400,
+        held_unit_seconds=0,
+        idle_unit_seconds=1_800,
+    )
+    MeteringException.objects.create(
+        cluster=ledger.cluster,
+        window=window,
+        window_start=window.start_at,
+        kind="unbound_namespace",
+        subject="pod",
+        summary="",
+        remedy="",
+        state="resolved",
+        resolution="Seen.",
+        created_at=AT,
+    )
+    MeteringWindow.objects.update(state="reconciled")
+    for sealed in (window, following):
+        seal_window(window_id=sealed.pk, actor=TICK, at=AT)
+    accrue_everything()
+    period = BillingPeriod.objects.get(label="2026-10", organization=ledger.organization)
+    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
+    finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+
+
+def verify(*arguments: str) -> str:
+    """Return what `manage.py verify` writes about differences, "" when there are none."""
+    errors = StringIO()
+    try:
+        call_command("verify", "--settled-seconds=0", *arguments, stdout=StringIO(), stderr=errors)
+    except CommandError:
+        assert errors.getvalue()
+    return errors.getvalue()
+
+
+@contextmanager
+def unguarded(owner: psycopg.Connection) -> Iterator[None]:
+    """Replace the bodies of all trigger functions within, and put them back after.
+
+    What was switched off or replaced by the statements themselves stays so.
+    """
+    functions = owner.execute(
+        "SELECT p.oid::regprocedure::text, pg_get_functiondef(p.oid) FROM pg_proc p"
+        " WHERE p.pronamespace = 'public'::regnamespace AND p.prorettype = 'trigger'::regtype"
+        "   AND pg_get_userbyid(p.proowner) = current_user"
+    ).fetchall()
+    for name, _ in functions:
+        owner.execute(
+            f"CREATE OR REPLACE FUNCTION {name} RETURNS trigger LANGUAGE plpgsql AS"
+            " 'BEGIN RETURN CASE TG_OP WHEN ''DELETE'' THEN OLD ELSE NEW END; END'".encode()
+        )
+    changed = digests(owner)
+    yield
+    for name, definition in functions:
+        if digests(owner)[name] == changed[name]:
+            owner.execute(definition.encode())
+
+
+def digests(owner: psycopg.Connection) -> dict[str, str]:
+    """Return the body of each function."""
+    rows = owner.execute("SELECT oid::regprocedure::text, prosrc FROM pg_proc").fetchall()
+    return dict(rows)
