@@ -37,6 +37,7 @@ app.conf.update(
         "quotas.tick_live_use": {"queue": "short"},
         "quotas.tick_enforcement": {"queue": "short"},
         "tenants.tick_notifications": {"queue": "short"},
+        "tenants.tick_password_links": {"queue": "short"},
     },
     task_acks_late=True,
     task_reject_on_worker_lost=True,
@@ -61,6 +62,7 @@ app.conf.update(
     timezone="UTC",
     beat_schedule={
         "tenants.tick_notifications": {"task": "tenants.tick_notifications", "schedule": 15},
+        "tenants.tick_password_links": {"task": "tenants.tick_password_links", "schedule": 15},
         "config.tick_verification": {"task": "config.tick_verification", "schedule": 3600},
         "tenants.tick_retention": {"task": "tenants.tick_retention", "schedule": 3600},
         "metering.tick_windows": {"task": "metering.tick_windows", "schedule": 60},

@@ -1,4 +1,4 @@
-"""Celery's kinds of work in tenants: notifications are sent, and purged when they are old.
+"""Celery's kinds of work in tenants: notifications and links are sent, old rows are purged.
 
 A tick that is lost loses nothing; the next one finds the same deliveries.
 """
@@ -12,11 +12,13 @@ from celery import shared_task
 from django.conf import settings
 
 from tenants.adapters import notification_senders
+from tenants.adapters.account_mail import send_set_password
 from tenants.domain.actors import Actor, system_actor
 from tenants.selectors.clock import database_now
 from tenants.services import retention
 from tenants.services.deliveries import claim_deliveries, send_claimed
 from tenants.services.idempotency import forget_answers
+from tenants.services.password_links import LINKS, TASK, take_link_request
 from tenants.services.sessions import delete_ended_sessions
 from tenants.services.sign_in import purge_attempts
 from tenants.services.wakeups import SLICE_SECONDS, WakeUp
@@ -67,6 +69,29 @@ def tick_notifications() -> Iterator[int]:
             has_time=lambda: time.monotonic() < until, actor=ACTOR, at=database_now()
         )
         yield claimed
+
+
+@shared_task(base=WakeUp, name=TASK)
+def tick_password_links() -> Iterator[int]:
+    """Send the links that people asked for, one request after another."""
+    yield from _answer_requests(LINKS, database_now)
+
+
+def send_password_links(at: datetime, actor: Actor = LINKS) -> int:
+    """Send the links that people asked for; return how many.
+
+    Args:
+        at: When, UTC.
+        actor: Who sends.
+    """
+    return sum(_answer_requests(actor, lambda: at))
+
+
+def _answer_requests(actor: Actor, now: Callable[[], datetime]) -> Iterator[int]:
+    while (people := take_link_request(actor=actor, at=now())) is not None:
+        for person in people:
+            send_set_password(person).result(timeout=DELIVERY_SECONDS_MAX)
+        yield len(people)
 
 
 def _send_batch(*, has_time: Callable[[], bool], actor: Actor, at: datetime) -> tuple[int, bool]:

@@ -10,7 +10,12 @@ from typing import Final
 
 import structlog
 from django.conf import settings
+from django.contrib.auth.models import User
+from django.contrib.auth.tokens import default_token_generator
 from django.core.mail import EmailMessage
+from django.urls import reverse
+from django.utils.encoding import force_bytes
+from django.utils.http import urlsafe_base64_encode
 
 _NO_MAIL: Final = "django.core.mail.backends.dummy.EmailBackend"
 _POST: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="account-mail")
@@ -45,6 +50,24 @@ def send_link(*, address: str, subject: str, text: str, link: str) -> "Future[No
         headers={"Auto-Submitted": "auto-generated"},
     )
     return _POST.submit(_send, mail)
+
+
+def send_set_password(person: User) -> "Future[None]":
+    """Send a person a link to set a password, to their own address soon."""
+    path = reverse(
+        "password_reset_confirm",
+        args=(
+            urlsafe_base64_encode(force_bytes(person.pk)),
+            default_token_generator.make_token(person),
+        ),
+    )
+    return send_link(
+        address=person.email,
+        subject="Set your password",
+        text=f"With this link you set the password of {person.get_username()}. "
+        "It can be used once, within a day.",
+        link=public_link(path),
+    )
 
 
 def _send(mail: EmailMessage) -> None:

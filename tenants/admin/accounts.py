@@ -11,6 +11,7 @@ from django.contrib import admin
 from django.contrib.auth import views
 from django.contrib.auth.forms import PasswordResetForm, SetPasswordForm
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse_lazy
 from django.utils import timezone
@@ -23,16 +24,18 @@ from unfold.widgets import (
 )
 
 from tenants.admin.links import read_address_link, send_password_link
+from tenants.admin.sign_in import as_limited, network_of, prove_own_password
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import DomainError
+from tenants.domain.refusals import TooManyAttemptsError
 from tenants.models import Invitation
 from tenants.selectors.actors import actor_of_user
 from tenants.selectors.people import people_with_address
 from tenants.services.account_changes import confirm_address
 from tenants.services.invitations import accept_invitation, open_invitation
+from tenants.services.password_links import LINKS, ask_password_link
 from tenants.services.people import note_link_refused, set_password
 
-LINKS: Final = system_actor("accounts.password")
 INVITATIONS: Final = system_actor("accounts.invitation")
 
 if TYPE_CHECKING:
@@ -44,15 +47,18 @@ else:
 
 
 class LinkRequestForm(PasswordResetForm):
-    """An address; each account that has it gets a link."""
+    """An address; each account that has it gets a link from a worker."""
 
     email = forms.EmailField(max_length=254, widget=UnfoldAdminEmailInputWidget())
 
     def save(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature.
-        """Send each account of the address a link; newcomers have no password yet."""
-        at = timezone.now()
-        for person in people_with_address(self.cleaned_data["email"]):
-            send_password_link(person, actor=LINKS, at=at)
+        """Note the request; neither what is done nor its time depends on whom the address is of."""
+        ask_password_link(
+            email=self.cleaned_data["email"],
+            network=network_of(kwargs["request"]),
+            actor=LINKS,
+            at=timezone.now(),
+        )
 
 
 class AuditedForm(SetForm):
@@ -84,9 +90,27 @@ class LinkPasswordForm(AuditedForm):
 
 
 class OwnPasswordForm(AdminOwnPasswordChangeForm, AuditedForm):
-    """The form of who knows the password."""
+    """The form of who knows the password, with the limits of sign-in."""
 
     by = "own"
+    request: HttpRequest
+
+    def clean_old_password(self) -> str:
+        """Return the old password once it is proven.
+
+        Raises:
+            ValidationError: It is wrong, or was not looked at.
+        """
+        password = str(self.cleaned_data["old_password"])
+        try:
+            is_right = prove_own_password(self.request, self.user, password)
+        except TooManyAttemptsError as error:
+            raise ValidationError(f"{error.message} {error.advice}", code=error.code) from error
+        if not is_right:
+            raise ValidationError(
+                self.error_messages["password_incorrect"], code="password_incorrect"
+            )
+        return password
 
 
 class SitePage(View):
@@ -155,6 +179,16 @@ class OwnPasswordView(SitePage, views.PasswordChangeView):
 
     form_class = OwnPasswordForm
     success_url = reverse_lazy("admin:password_change_done")
+
+    def get_form(self, form_class: type[forms.BaseForm] | None = None) -> Any:  # noqa: ANN401 - Django's signature.
+        """Return the form, which asks where an attempt comes from."""
+        form = super().get_form(form_class)
+        form.request = self.request
+        return form
+
+    def form_invalid(self, form: Any) -> HttpResponse:  # noqa: ANN401 - As above.
+        """Show what was wrong."""
+        return as_limited(self.request, super().form_invalid(form))
 
 
 class LinkView(TemplateView):

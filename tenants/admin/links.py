@@ -9,14 +9,11 @@ from typing import Final
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.contrib.auth.tokens import default_token_generator
 from django.core import signing
 from django.db import transaction
 from django.urls import reverse
-from django.utils.encoding import force_bytes
-from django.utils.http import urlsafe_base64_encode
 
-from tenants.adapters.account_mail import public_link, send_link
+from tenants.adapters.account_mail import public_link, send_link, send_set_password
 from tenants.domain.account_changes import ChangeKind
 from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.identity_refusals import LinkInvalidError
@@ -34,22 +31,7 @@ def send_password_link(person: User, *, actor: Actor, at: datetime) -> bool:
     """
     if not note_password_link(user=person, actor=actor, at=at):
         return False
-    path = reverse(
-        "password_reset_confirm",
-        args=(
-            urlsafe_base64_encode(force_bytes(person.pk)),
-            default_token_generator.make_token(person),
-        ),
-    )
-    transaction.on_commit(
-        lambda: send_link(
-            address=person.email,
-            subject="Set your password",
-            text=f"With this link you set the password of {person.get_username()}. "
-            "It can be used once, within a day.",
-            link=public_link(path),
-        )
-    )
+    transaction.on_commit(lambda: send_set_password(person))
     return True
 
 

@@ -1,26 +1,35 @@
-"""Signing in with a password: Django's backend and form, with limits and a trace."""
+"""Passwords that people enter: Django's backend and forms, with limits and a trace."""
 
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.contrib import admin
+from django.contrib.auth import authenticate
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from unfold.forms import AuthenticationForm
 
 from tenants.domain.actors import system_actor
+from tenants.domain.errors import DomainError
 from tenants.domain.networks import client_network
 from tenants.domain.refusals import TooManyAttemptsError
 from tenants.selectors.actors import actor_of_user
 from tenants.services.audit import record
-from tenants.services.sign_in import Attempt, begin_attempt, fail_attempt, succeed_attempt
+from tenants.services.sign_in import (
+    Attempt,
+    begin_attempt,
+    excuse_attempt,
+    fail_attempt,
+    succeed_attempt,
+)
 
-ACTOR = system_actor("tenants.sign_in")
-_ATTEMPT = "_ledger_sign_in_attempt"
+ACTOR: Final = system_actor("tenants.sign_in")
+_ATTEMPT: Final = "_ledger_sign_in_attempt"
+_REFUSAL: Final = "_ledger_sign_in_refusal"
 
 
 class LimitedPasswordBackend(ModelBackend):
@@ -42,12 +51,13 @@ class LimitedPasswordBackend(ModelBackend):
         """
         if request is None or username is None or password is None:
             return super().authenticate(request, username=username, password=password, **kwargs)
-        attempt = begin_attempt(
-            username=username,
-            network=client_network(request.META, trusted=settings.TRUSTED_PROXIES),
-            actor=ACTOR,
-            at=timezone.now(),
-        )
+        try:
+            attempt = begin_attempt(
+                username=username, network=network_of(request), actor=ACTOR, at=timezone.now()
+            )
+        except TooManyAttemptsError as refusal:
+            setattr(request, _REFUSAL, refusal)
+            raise
         with transaction.atomic():
             user = super().authenticate(request, username=username, password=password, **kwargs)
             if user is not None and _is_hashed_anew(user):
@@ -93,6 +103,46 @@ class SignInForm(AuthenticationForm):
                 attempt=attempt, user=user, actor=actor_of_user(user), at=timezone.now()
             )
         return fields
+
+
+def prove_own_password(request: HttpRequest, user: User, password: str) -> bool:
+    """Whether a signed-in person knows the password; a guess here counts as one at sign-in.
+
+    Raises:
+        TooManyAttemptsError: The password was not looked at.
+    """
+    try:
+        proven = authenticate(request, username=user.get_username(), password=password)
+    except TooManyAttemptsError as error:
+        raise TooManyAttemptsError(
+            error.message, field="old_password", facts=error.facts
+        ) from error
+    attempt = getattr(request, _ATTEMPT, None)
+    if not isinstance(proven, User) or proven.pk != user.pk:
+        return False
+    if isinstance(attempt, Attempt):
+        excuse_attempt(attempt=attempt)
+    user.password = proven.password
+    return True
+
+
+def network_of(request: HttpRequest) -> str:
+    """Return the network a request comes from."""
+    return client_network(request.META, trusted=settings.TRUSTED_PROXIES)
+
+
+def as_limited(request: HttpRequest, answer: HttpResponse) -> HttpResponse:
+    """Answer a page with 429 and Retry-After when a password was not looked at."""
+    refusal = getattr(request, _REFUSAL, None)
+    if isinstance(refusal, DomainError):
+        answer.status_code = refusal.status
+        answer["Retry-After"] = str(refusal.facts["retry_after_seconds"])
+    return answer
+
+
+def sign_in(request: HttpRequest) -> HttpResponse:
+    """Return the admin's sign-in page, whose status says when attempts are limited."""
+    return as_limited(request, admin.site.login(request))
 
 
 admin.site.login_form = SignInForm

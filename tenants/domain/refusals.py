@@ -19,6 +19,14 @@ class TooManyAttemptsError(DomainError):
     remedy = "Wait until then; networks you signed in from before have a limit of their own."
 
 
+class TooManyInvitationsError(DomainError):
+    """One address was invited, or one account invited, too often within some minutes."""
+
+    code = "too_many_invitations"
+    status = 429
+    remedy = "Wait until then; an invitation that was sent is good for seven days."
+
+
 class BodyTooLargeError(DomainError):
     """The body of a request has more bytes than are read."""
 

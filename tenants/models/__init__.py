@@ -19,7 +19,7 @@ from tenants.models.notification import (
 from tenants.models.organization import Organization
 from tenants.models.project import Project
 from tenants.models.session import PersonSession
-from tenants.models.sign_in import AttemptCount, KnownNetwork
+from tenants.models.sign_in import AttemptCount, KnownNetwork, PasswordLinkRequest
 from tenants.models.verification import Verification
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "NotificationDelivery",
     "NotificationEndpoint",
     "Organization",
+    "PasswordLinkRequest",
     "PersonSession",
     "ProcessClock",
     "Project",

@@ -1,4 +1,4 @@
-"""What limits guesses of passwords and tokens: counts of attempts, and networks known to accounts.
+"""What limits guesses and mails: counts of attempts, and networks known to accounts.
 
 Account names and addresses stand here as keyed digests: people type passwords where a name is
 asked for.
@@ -16,6 +16,11 @@ class AttemptKind(models.TextChoices):
     NETWORK = "network", "A network, for accounts not known from it"
     PAIR = "pair", "An account from one network it is known from"
     TOKEN = "token", "API tokens from a network"
+    LINK = "link", "Links to set a password that a network asks for"
+    LINK_TO = "link_to", "Links to set a password for an address"
+    FORGED = "forged", "Links that were never sent, from a network"
+    INVITER = "inviter", "Invitations by an account"
+    INVITED = "invited", "Invitations to an address"
 
 
 class AttemptCount(models.Model):
@@ -56,3 +61,17 @@ class KnownNetwork(models.Model):
     def __str__(self) -> str:
         """Return when it was seen last."""
         return f"seen {self.seen_at}"
+
+
+class PasswordLinkRequest(models.Model):
+    """An address whose accounts are to get a link to set a password; deleted once a worker has it.
+
+    The page writes one for every address: which have an account is looked up by the worker.
+    """
+
+    email = models.EmailField()
+    asked_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        """Return when it was asked for."""
+        return f"asked for at {self.asked_at}"

@@ -36,6 +36,7 @@ from tenants.services.memberships import (
     scope_problems,
 )
 from tenants.services.people import create_person
+from tenants.services.sign_in import count_invitation
 
 LIFETIME: Final = timedelta(days=7)
 SECRET_BYTES: Final = 32
@@ -77,6 +78,7 @@ def invite(  # noqa: PLR0913 - A record's columns; all are keyword only.
         RoleNotYoursToGiveError: The actor's own roles, or its token, do not cover it.
         OrganizationClosedError: The organization is closed.
         ProjectClosedError: The project is closed.
+        TooManyInvitationsError: The address was invited, or the actor invited, too often.
         InvitationOpenError: The same is open.
     """
     scope = Membership(role=role.value, organization=organization, project=project)
@@ -96,6 +98,7 @@ def invite(  # noqa: PLR0913 - A record's columns; all are keyword only.
     refuse_invalid(invitation, further=_problems(invitation, scope))
     _require_may_invite(actor, scope)
     require_open_scope(scope)
+    count_invitation(email=email, actor=actor)
     _same(invitation).filter(expires_at__lte=at).update(withdrawn_at=at)
     add_row(
         row=invitation,

@@ -1,4 +1,4 @@
-"""Limits on guesses at sign-in, and their trace in the audit trail. See docs/adr/0036.
+"""Limits on guesses and on mails that people ask for, and their trace. See docs/adr/0036.
 
 One attempt is one statement, before any password is hashed. From a network that the account has
 signed in from, only that account's own attempts from there count; so no guesses from elsewhere, and
@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from django.utils.crypto import salted_hmac
 
 from tenants.domain.actors import Actor
-from tenants.domain.refusals import TooManyAttemptsError
+from tenants.domain.refusals import TooManyAttemptsError, TooManyInvitationsError
 from tenants.models.sign_in import AttemptKind
 from tenants.services.audit import record
 from tenants.services.retention import in_batches, require_service
@@ -26,6 +26,10 @@ ATTEMPTS_MAX: Final = 10
 """In one span, so at most 20 in any ten minutes; more than people need for their own password."""
 TOKEN_ATTEMPTS_MAX: Final = 30
 """Wrong tokens of one network in a span: some programs may go on with a token that has expired."""
+INVITED_MAX: Final = 3
+"""Invitations of one address in a span, by all accounts: a mailbox is not filled with them."""
+INVITATIONS_MAX: Final = 100
+"""Of one account in a span: a course is invited at once."""
 KNOWN_FOR: Final = timedelta(days=90)
 """How long a network stays known after the last sign-in from it."""
 
@@ -54,6 +58,16 @@ SELECT 'pair', %(pair)s::bytea, id FROM named, known WHERE is_known
 _KEYS_OF_NETWORK: Final = (
     "SELECT 'token' AS kind, %(network)s::bytea AS key, %(label)s::text AS subject"
 )
+_KEYS_OF_LINK: Final = """
+SELECT 'link' AS kind, %(network)s::bytea AS key, %(label)s::text AS subject
+UNION ALL
+SELECT 'link_to', %(address)s::bytea, ''
+"""
+_KEYS_OF_INVITATION: Final = """
+SELECT 'invited' AS kind, %(address)s::bytea AS key, '' AS subject
+UNION ALL
+SELECT 'inviter', %(account)s::bytea, ''
+"""
 _TAKE_OFF: Final = """
 UPDATE tenants_attemptcount c SET attempts = c.attempts - 1
   FROM (SELECT id FROM tenants_attemptcount WHERE id = ANY(%(ids)s)
@@ -91,7 +105,17 @@ class Count:
     @property
     def is_network(self) -> bool:
         """Whether a network is counted, and not an account."""
-        return self.kind in {AttemptKind.NETWORK, AttemptKind.TOKEN}
+        return self.kind in {AttemptKind.NETWORK, AttemptKind.TOKEN, AttemptKind.LINK}
+
+    @property
+    def noun(self) -> str:
+        """What is attempted, as its audit entries name it."""
+        if self.kind == AttemptKind.TOKEN:
+            return "token_guess"
+        return "password_link" if self.kind in _LINK_KINDS else "sign_in"
+
+
+_LINK_KINDS: Final = frozenset({AttemptKind.LINK, AttemptKind.LINK_TO})
 
 
 @dataclass(frozen=True)
@@ -141,13 +165,19 @@ def fail_attempt(*, attempt: Attempt, actor: Actor, at: datetime) -> None:
         _note("fail", named, network=attempt.label, actor=actor, at=at)
 
 
+def excuse_attempt(*, attempt: Attempt) -> None:
+    """Take an attempt with the right password off the counts of failures."""
+    with connection.cursor() as cursor:
+        cursor.execute(_TAKE_OFF, {"ids": [count.id for count in attempt.counts]})
+
+
 @transaction.atomic
 def succeed_attempt(
     *, attempt: Attempt, user: AbstractBaseUser, actor: Actor, at: datetime
 ) -> None:
     """Audit a sign-in, know its network from now on, and take it off the counts of failures."""
+    excuse_attempt(attempt=attempt)
     with connection.cursor() as cursor:
-        cursor.execute(_TAKE_OFF, {"ids": [count.id for count in attempt.counts]})
         cursor.execute(_KNOW, {"account": attempt.account, "network": attempt.network})
     record(
         actor=actor,
@@ -170,6 +200,50 @@ def count_wrong_token(*, network: str, actor: Actor, at: datetime) -> None:
     """
     counts = _count(_KEYS_OF_NETWORK, {"network": _digest(network), "label": network})
     _refuse_beyond(TOKEN_ATTEMPTS_MAX, counts, network=network, actor=actor, at=at)
+
+
+def count_link_request(*, email: str, network: str, actor: Actor, at: datetime) -> None:
+    """Count a request for a link to set a password, alike whether the address has an account.
+
+    Args:
+        email: As typed.
+        network: Where the request comes from.
+        actor: The service itself, since no caller is proven.
+        at: When, UTC.
+
+    Raises:
+        TooManyAttemptsError: Too many requests came from this network, or for this address.
+    """
+    parameters = {
+        "network": _digest(network),
+        "label": network,
+        "address": _digest(email.lower()),
+    }
+    counts = _count(_KEYS_OF_LINK, parameters)
+    _refuse_beyond(ATTEMPTS_MAX, counts, network=network, actor=actor, at=at)
+
+
+def count_invitation(*, email: str, actor: Actor) -> None:
+    """Count an invitation, in the transaction that makes it: what is refused mails nothing.
+
+    Args:
+        email: Whom it is for; its count is shared by all who invite it.
+        actor: Who invites.
+
+    Raises:
+        TooManyInvitationsError: The address was invited too often, or the actor invited too many.
+    """
+    keys = {"address": _digest(email.lower()), "account": _digest(actor.id)}
+    most = {AttemptKind.INVITED: INVITED_MAX, AttemptKind.INVITER: INVITATIONS_MAX}
+    counts = _count(_KEYS_OF_INVITATION, keys)
+    beyond = [count for count in counts if count.attempts > most[AttemptKind(count.kind)]]
+    if beyond:
+        seconds = max(count.seconds_left for count in beyond)
+        raise TooManyInvitationsError(
+            f"Too many invitations went to this address, or out from you; wait {seconds} s.",
+            field="email",
+            facts={"retry_after_seconds": seconds},
+        )
 
 
 def purge_attempts(
@@ -241,7 +315,7 @@ def _note(
     record(
         actor=actor,
         at=at,
-        action=f"tenants:{'token_guess' if count.kind == AttemptKind.TOKEN else 'sign_in'}:{verb}",
+        action=f"tenants:{count.noun}:{verb}",
         object_kind="user" if is_user else "network",
         object_id=count.subject or network,
         facts={

@@ -111,6 +111,7 @@ def test_each_kind_of_work_has_its_queue_and_a_worker_without_a_choice_serves_al
         "quotas.tick_enforcement",
         "quotas.tick_live_use",
         "tenants.tick_notifications",
+        "tenants.tick_password_links",
     }
 
 

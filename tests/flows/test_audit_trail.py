@@ -25,6 +25,7 @@ NOT_DEEDS = {
     "tenants.people.write_person",
     "tenants.tokens.note_token_use",
     "tenants.sign_in.begin_attempt",
+    "tenants.sign_in.count_link_request",
     "tenants.sign_in.count_wrong_token",
     "tenants.sign_in.fail_attempt",
     "tenants.sign_in.succeed_attempt",
@@ -69,6 +70,7 @@ SWEEPS = {
     "tenants.retention.forget_and_tell",
     "tenants.retention.forget_notifications",
     "tenants.verification.verify_batch",
+    "tenants.password_links.take_link_request",
     "tenants.sign_in.purge_attempts",
     "quotas.retention.fold_refusals",
     "quotas.retention.forget_reservations",
@@ -106,6 +108,7 @@ SWEEPS = {
 ELSEWHERE = {
     "tenants.account_changes.confirm_address",
     "tenants.invitations.accept_invitation",
+    "tenants.password_links.ask_password_link",
     "tenants.people.create_superuser",
     "tenants.people.note_link_refused",
     "tenants.sessions.end_other_sessions",

@@ -43,6 +43,7 @@ TICKS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("loans", quotas.tasks.share_fairly),
     ("billing", billing.tasks.tick),
     ("notifications", tenants.tasks.tick),
+    ("password links", tenants.tasks.send_password_links),
     ("forgotten by quotas", quotas.tasks.forget),
     ("forgotten by tenants", tenants.tasks.forget),
     ("verification", config.verification.tick),

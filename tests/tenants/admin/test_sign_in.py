@@ -7,6 +7,7 @@ from django.contrib.auth import authenticate
 from django.contrib.auth.hashers import MD5PasswordHasher, make_password
 from django.contrib.auth.models import User
 from django.db import connection
+from django.http import HttpResponse
 from django.test import Client, RequestFactory, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -19,6 +20,7 @@ from tests.builders import audited, make_user
 from tests.cast import Cast
 
 RIGHT = "correct horse battery"
+NEW = "a much longer phrase"
 HASHERS = "django.contrib.auth.hashers"
 OFFICE, ELSEWHERE = "192.0.2.1", "203.0.113.9"
 SWEEP = system_actor("tenants.tick")
@@ -79,6 +81,42 @@ def test_the_page_of_a_refusal_says_when_to_try_again(cast: Cast) -> None:
     )
 
     assert "Too many attempts failed; the next is looked at in" in page.content.decode()
+    assert page.status_code == 429
+    assert 0 < int(page["Retry-After"]) <= 600
+
+
+def change_password(client: Client, old: str, *, address: str = OFFICE) -> HttpResponse:
+    fields = {"old_password": old, "new_password1": NEW, "new_password2": NEW}
+    return client.post("/admin/password_change/", fields, REMOTE_ADDR=address)
+
+
+def test_guesses_at_the_old_password_of_a_session_are_limited_as_at_sign_in(cast: Cast) -> None:
+    stolen = Client()
+    stolen.force_login(cast.dora)
+
+    pages = [change_password(stolen, "wrong", address=ELSEWHERE) for _ in range(10)]
+    right = change_password(stolen, RIGHT, address=ELSEWHERE)
+
+    assert {page.status_code for page in pages} == {200}
+    assert right.status_code == 429
+    assert 0 < int(right["Retry-After"]) <= 600
+    assert "the next is looked at in" in right.context["form"].errors["old_password"][0]
+    cast.dora.refresh_from_db()
+    assert cast.dora.check_password(RIGHT)
+    assert not sign_in("dora", address=ELSEWHERE)
+    assert [entry.object_id for entry in entries("fail")] == [str(cast.dora.pk)]
+
+
+def test_the_right_old_password_counts_as_no_failure(cast: Cast) -> None:
+    client = Client()
+    client.force_login(cast.dora)
+    change_password(client, "wrong")
+
+    changed = change_password(client, RIGHT)
+
+    assert changed.status_code == 302
+    assert set(AttemptCount.objects.values_list("attempts", flat=True)) == {1}
+    assert client.get("/api/v1/me/").status_code == 200
 
 
 def test_a_sign_in_is_in_the_trail_with_its_network(cast: Cast) -> None:

@@ -11,6 +11,7 @@ from rest_framework.test import APIClient
 
 from tenants.domain.roles import CAPABILITIES, Role
 from tenants.models import AuditEntry, Invitation, Membership
+from tenants.services.sign_in import INVITED_MAX
 from tests.cast import Cast, make_cast
 from tests.tenants.admin.desk import committed, links_sent
 from tests.tenants.api.doors import open_door, problem
@@ -193,3 +194,20 @@ def test_without_a_mail_server_nobody_is_invited(cast: Cast) -> None:
 
     assert status == 409
     assert not Invitation.objects.exists()
+
+
+def test_one_address_is_not_invited_again_and_again(cast: Cast) -> None:
+    bob, project = open_door(cast.bob), str(cast.llm.pk)
+    for _ in range(INVITED_MAX):
+        invited(bob, "eve@example.test", project=project)
+        Invitation.objects.update(withdrawn_at=timezone.now())
+
+    body = {"email": "Eve@example.test", "role": "member", "project": project}
+    refused = bob.post(HERE, body)
+    keyed = bob.post(HERE, body, headers={"Idempotency-Key": "again"})
+
+    assert problem(refused) == problem(keyed) == (429, "too_many_invitations")
+    assert refused.json()["field"] == "email"
+    assert 0 < int(refused["Retry-After"]) <= 600
+    assert len(links_sent()) == Invitation.objects.count() == INVITED_MAX
+    assert invited(bob, "other@example.test", project=project)[0] == 201
