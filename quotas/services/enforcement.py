@@ -32,6 +32,7 @@ from quotas.services.settling import (
 )
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
+from tenants.services.refusals import note_refused_source
 from tenants.services.turns import tell_crash
 
 CLAIM_FOR: Final = timedelta(seconds=60)
@@ -96,6 +97,7 @@ def _settled(answer: Answer[Claim], *, actor: Actor, at: datetime) -> Enforcemen
     if isinstance(error, StaleGenerationError):
         return settle_overtaken(claim, error, actor=actor, at=at)
     if isinstance(error, SourceUnavailableError):
+        note_refused_source(slug=claim.endpoint.slug, error=error, actor=actor, at=at)
         return settle_failure(claim, f"{error.reason}: {error}", at=at)
     assert error is not None  # noqa: S101 - Who has no answer has an error.
     tell_crash(error, event=CRASHED, key=claim.target_id, at=at)
@@ -117,7 +119,7 @@ def check_targets(
         for answer in ask_all(
             list(targets), lambda one: enforcer.read(endpoint_of(one), one.namespace)
         )
-        if _has_drifted(answer, at=at)
+        if _has_drifted(answer, actor=actor, at=at)
     ]
     apply_targets(target_ids=drifted, enforcer=enforcer, actor=actor, at=at)
     return len(drifted)
@@ -135,14 +137,14 @@ def check_target(
     return EnforcementState(EnforcementTarget.objects.get(pk=target_id).state)
 
 
-def _has_drifted(answer: Answer[EnforcementTarget], *, at: datetime) -> bool:
+def _has_drifted(answer: Answer[EnforcementTarget], *, actor: Actor, at: datetime) -> bool:
     """Write what was read; whether it is something else than what was applied."""
     target, live = answer.asked, answer.live
     seen = EnforcementTarget.objects.filter(
         ~UNSETTLED, pk=target.pk, desired_generation=target.desired_generation
     )
     if live is None:
-        _note_unread(answer, seen.update, at=at)
+        _note_unread(answer, seen.update, actor=actor, at=at)
         return False
     told = said_columns(live, at=at)
     if says_what_is_desired(desired_of(target), live):
@@ -163,7 +165,7 @@ def _has_drifted(answer: Answer[EnforcementTarget], *, at: datetime) -> bool:
 
 
 def _note_unread(
-    answer: Answer[EnforcementTarget], write: Callable[..., int], *, at: datetime
+    answer: Answer[EnforcementTarget], write: Callable[..., int], *, actor: Actor, at: datetime
 ) -> None:
     error = answer.error
     if not isinstance(error, SourceUnavailableError):
@@ -174,6 +176,7 @@ def _note_unread(
         return
     # `checked_at` stays what it is: readings have an age, and walls are believed by it.
     write(not_before=at + DRIFT_CHECK_EVERY, last_error=told_briefly(f"{error.reason}: {error}"))
+    note_refused_source(slug=answer.asked.cluster.slug, error=error, actor=actor, at=at)
     log.warning("quotas.enforcement.unread", target=answer.asked.pk, reason=error.reason)
 
 

@@ -78,6 +78,22 @@ def configuration_of(*, slug: str, url: str, reference: str) -> client.Configura
     return configuration
 
 
+def check_reference(reference: str) -> None:
+    """Refuse what a reference names, as far as it is there now; nothing is made of it.
+
+    Raises:
+        SecretForbiddenError: It is never used: it leads outside, or a kubeconfig runs a program.
+    """
+    kind, _, name = reference.partition(":")
+    try:
+        if f"{kind}:" == KUBECONFIG:
+            _read_kubeconfig(name)
+        elif f"{kind}:" == FILE:
+            secret_path(name)
+    except (ConfigException, OSError, ValueError):
+        return
+
+
 def guarded_rest(configuration: client.Configuration) -> RESTClientObject:
     """Return the client's transport, over connections that reach no forbidden address."""
     rest = RESTClientObject(configuration)
@@ -110,6 +126,12 @@ def _fill(configuration: client.Configuration, reference: str, *, url: str) -> N
 
 
 def _fill_from_kubeconfig(configuration: client.Configuration, name: str) -> None:
+    config.load_kube_config_from_dict(  # type: ignore[no-untyped-call]
+        _read_kubeconfig(name), client_configuration=configuration, persist_config=False
+    )
+
+
+def _read_kubeconfig(name: str) -> dict[str, Any]:
     path = secret_path(name)
     try:
         content = yaml.safe_load(read_secret(path))
@@ -118,12 +140,13 @@ def _fill_from_kubeconfig(configuration: client.Configuration, name: str) -> Non
         raise ConfigException("the kubeconfig is not YAML") from None
     if not isinstance(content, dict):
         raise ConfigException("the kubeconfig is not a map")
-    for entries, key in (("users", "user"), ("clusters", "cluster")):
-        for entry in content.get(entries) or []:
-            _bind_files(entry.get(key) or {}, below=path.parent)
-    config.load_kube_config_from_dict(  # type: ignore[no-untyped-call]
-        content, client_configuration=configuration, persist_config=False
-    )
+    try:
+        for entries, key in (("users", "user"), ("clusters", "cluster")):
+            for entry in content.get(entries) or []:
+                _bind_files(entry.get(key) or {}, below=path.parent)
+    except (AttributeError, TypeError):
+        raise ConfigException("the kubeconfig's users and clusters are no lists of maps") from None
+    return content
 
 
 def _bind_files(entry: dict[str, Any], *, below: Path) -> None:

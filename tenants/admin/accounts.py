@@ -27,6 +27,7 @@ from tenants.admin.links import read_address_link, send_password_link
 from tenants.admin.sign_in import as_limited, network_of, prove_own_password
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import DomainError
+from tenants.domain.identity_refusals import LinkInvalidError
 from tenants.domain.refusals import TooManyAttemptsError
 from tenants.models import Invitation
 from tenants.selectors.actors import actor_of_user
@@ -35,6 +36,7 @@ from tenants.services.account_changes import confirm_address
 from tenants.services.invitations import accept_invitation, open_invitation
 from tenants.services.password_links import LINKS, ask_password_link
 from tenants.services.people import note_link_refused, set_password
+from tenants.services.sign_in import count_forged_link
 
 INVITATIONS: Final = system_actor("accounts.invitation")
 
@@ -162,7 +164,9 @@ class SetView(SitePage, views.PasswordResetConfirmView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - Django's signature.
         """Return the template's values; a link that is not valid is noted."""
-        if self.user is not None and not self.validlink:
+        if self.user is None:
+            note_forged(self.request, "password")
+        elif not self.validlink:
             note_link_refused(user=self.user, actor=LINKS, at=timezone.now())
         return super().get_context_data(**kwargs)
 
@@ -216,12 +220,14 @@ class AddressView(LinkView):
         """Show the button."""
         return self.page(**self.extra_context, button="Confirm", form=forms.Form())
 
-    def post(self, request: HttpRequest, signed: str) -> HttpResponse:  # noqa: ARG002 - As above.
+    def post(self, request: HttpRequest, signed: str) -> HttpResponse:
         """Make the change."""
         try:
             change_id, email, owner = read_address_link(signed)
             confirm_address(change_id=change_id, email=email, actor=owner, at=timezone.now())
         except DomainError as error:
+            if isinstance(error, LinkInvalidError):
+                note_forged(request, "address")
             return self.page(**self.extra_context, text=f"{error.message} {error.advice}")
         return self.page(**self.extra_context, text="The new address is in use.")
 
@@ -262,11 +268,18 @@ class InvitationView(LinkView):
         return self._text("The role is yours.")
 
     def _refused(self, error: DomainError) -> HttpResponse:
+        if isinstance(error, LinkInvalidError):
+            note_forged(self.request, "invitation")
         problems = [f"{one.field}: {one.message}" for one in error.problems]
         return self._text(" ".join([error.message, *problems, error.advice]))
 
     def _text(self, text: str) -> HttpResponse:
         return self.page(title=self.title, text=text)
+
+
+def note_forged(request: HttpRequest, link: str) -> None:
+    """Count a link that was never sent; its pages look alike whether it is audited."""
+    count_forged_link(link=link, network=network_of(request), actor=LINKS, at=timezone.now())
 
 
 def _form_of(invitation: Invitation) -> type[forms.Form]:

@@ -31,6 +31,8 @@ from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError
 from tenants.domain.refusals import UnauthenticatedError
 from tenants.selectors.actors import actor_of_user
+from tenants.services.changing import noun_of
+from tenants.services.refusals import note_refusal
 
 __all__ = ["LedgerAdmin", "RowForm", "ServiceAdmin", "ServiceForm", "actor_of_request"]
 
@@ -137,9 +139,18 @@ class LedgerAdmin(ModelAdmin):
             try:
                 call(row, actor, at)
             except DomainError as error:
+                self.audit_refusal(error, object_id=row.pk, actor=actor, at=at)
                 self.report_refusal(request, error, about=f"{row}: ")
             else:
                 self.message_user(request, f"{row} {done}.", messages.SUCCESS)
+
+    def audit_refusal(
+        self, error: DomainError, *, object_id: object, actor: Actor, at: datetime
+    ) -> None:
+        """Audit a refusal that auditors look for, once the service's transaction is undone."""
+        note_refusal(
+            refusal=error, noun=noun_of(self.model), object_id=object_id, actor=actor, at=at
+        )
 
     def report_refusal(self, request: HttpRequest, error: DomainError, *, about: str = "") -> None:
         """Show a refusal with its remedy, and every problem it names."""
@@ -237,10 +248,16 @@ class ServiceAdmin(LedgerAdmin):
 
         def perform(filled: RowForm) -> Model:
             actor, at = actor_of_request(request), timezone.now()
-            if obj is None:
-                return self.add(dict(filled.cleaned_data), actor=actor, at=at)
-            changes = {name: filled.cleaned_data[name] for name in filled.changed_data}
-            return self.change(obj, changes, actor=actor, at=at) if changes else obj
+            try:
+                if obj is None:
+                    return self.add(dict(filled.cleaned_data), actor=actor, at=at)
+                changes = {name: filled.cleaned_data[name] for name in filled.changed_data}
+                return self.change(obj, changes, actor=actor, at=at) if changes else obj
+            except DomainError as error:
+                self.audit_refusal(
+                    error, object_id="" if obj is None else obj.pk, actor=actor, at=at
+                )
+                raise
 
         return type(form.__name__, (form,), {"perform": staticmethod(perform)})
 

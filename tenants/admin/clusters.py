@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
+from tenants.adapters.cluster_reach import reach_problems
 from tenants.admin.base import ServiceAdmin, ServiceForm
 from tenants.domain.actors import Actor
 from tenants.domain.hours import floor_hour, hours_words
@@ -44,13 +45,17 @@ class ClusterAdmin(ServiceAdmin):
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> Cluster:
         """Register a cluster."""
-        return clusters.register_cluster(**fields, actor=actor, at=at)
+        return clusters.register_cluster(
+            **fields, problems=reach_problems(fields), actor=actor, at=at
+        )
 
     def change(
         self, row: Cluster, changes: Mapping[str, Any], *, actor: Actor, at: datetime
     ) -> Cluster:
         """Change how a cluster is reached, observed or named."""
-        return clusters.update_cluster(cluster=row, changes=changes, actor=actor, at=at)
+        return clusters.update_cluster(
+            cluster=row, changes=changes, problems=reach_problems(changes), actor=actor, at=at
+        )
 
     @admin.action(description="Close", permissions=["write"])
     def close_clusters(self, request: HttpRequest, rows: QuerySet[Cluster]) -> None:

@@ -16,6 +16,7 @@ from tenants.access import (
     clusters_visible_to,
     require_capability,
 )
+from tenants.adapters.cluster_reach import reach_problems
 from tenants.api.conditional import expected_version, if_match
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
@@ -167,7 +168,9 @@ class ClusterViewSet(ReadingViewSet):
         """Register a cluster; it is metered from the given hour on."""
         fields = self.read(ClusterInputSerializer, request)
         require_capability(self.actor, WRITE)
-        made = register_cluster(**fields, actor=self.actor, at=self.at)
+        made = register_cluster(
+            **fields, problems=reach_problems(fields), actor=self.actor, at=self.at
+        )
         return self.answer(made, status_code=status.HTTP_201_CREATED)
 
     @extend_schema(request=ClusterChangeSerializer)
@@ -175,9 +178,11 @@ class ClusterViewSet(ReadingViewSet):
     def partial_update(self, request: Request, pk: UUID) -> Response:
         """Change how a cluster is reached, observed or named, and which hours are metered."""
         cluster = access_cluster(self.actor, pk, WRITE)
+        changes = self.read_changes(ClusterChangeSerializer, request)
         changed = update_cluster(
             cluster=cluster,
-            changes=self.read_changes(ClusterChangeSerializer, request),
+            changes=changes,
+            problems=reach_problems(changes),
             expected_version=expected_version(request),
             actor=self.actor,
             at=self.at,

@@ -16,6 +16,9 @@ from rest_framework.viewsets import GenericViewSet
 from tenants.api.actors import actor_of_request
 from tenants.api.conditional import etag_of
 from tenants.domain.actors import Actor, system_actor
+from tenants.domain.errors import DomainError
+from tenants.services.changing import noun_of
+from tenants.services.refusals import is_noted, note_refusal
 
 
 class LedgerViewSet(GenericViewSet[Any]):
@@ -40,6 +43,19 @@ class LedgerViewSet(GenericViewSet[Any]):
     def at(self) -> datetime:
         """Return the time of the request, read once."""
         return timezone.now()
+
+    def handle_exception(self, exc: Exception) -> Response:
+        """Answer an error; some refusals leave an audit entry, since all else is undone."""
+        model = getattr(getattr(self.serializer_class, "Meta", None), "model", None)
+        if isinstance(exc, DomainError) and is_noted(exc) and model is not None:
+            note_refusal(
+                refusal=exc,
+                noun=noun_of(model),
+                object_id=self.kwargs.get("pk", ""),
+                actor=self.actor,
+                at=self.at,
+            )
+        return super().handle_exception(exc)
 
     def read(self, serializer_class: type[BaseSerializer[Any]], request: Request) -> dict[str, Any]:
         """Return the validated body.

@@ -27,6 +27,7 @@ class DomainError(Exception):
         code: Stable snake_case name of the refusal, unique in the product.
         status: The HTTP status a REST door answers with.
         message: One sentence: what was refused.
+        is_audited: Whether entry points leave an audit entry of it.
         remedy: One sentence: what the caller can do.
         field: The offending input field, or "" when none is to blame.
         facts: Numbers and names that explain the refusal.
@@ -35,6 +36,7 @@ class DomainError(Exception):
 
     code: ClassVar[str] = "refused"
     status: ClassVar[int] = 409
+    is_audited: ClassVar[bool] = False
     remedy: ClassVar[str] = ""
 
     def __init__(

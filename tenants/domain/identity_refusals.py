@@ -9,6 +9,7 @@ class SecondPersonRequiredError(ConflictError):
     """One person alone does not change this."""
 
     code = "second_person_required"
+    is_audited = True
     remedy = (
         "Ask for it in the admin under Tenants, Account changes; another platform admin decides."
     )

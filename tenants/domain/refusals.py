@@ -24,6 +24,7 @@ class TooManyInvitationsError(DomainError):
 
     code = "too_many_invitations"
     status = 429
+    is_audited = True
     remedy = "Wait until then; an invitation that was sent is good for seven days."
 
 

@@ -8,6 +8,10 @@ from tenants.domain.errors import FieldProblem
 VARIABLE_PREFIX: Final = "CLUSTER_SECRET_"
 """Only variables of this prefix are read for clusters: none of the service's own has it."""
 IN_CLUSTER: Final = "in-cluster"
+AUDITED_PROBLEMS: Final = frozenset(
+    {"not_a_reference", "variable_forbidden", "path_forbidden", "address_forbidden"}
+)
+"""Codes of problems that may be an attempt to read a secret, or to send it elsewhere."""
 _KINDS: Final = {
     "credential_reference": ("env", "file", "kubeconfig"),
     "prometheus_credential_reference": ("env", "file", "basic-env", "basic-file"),

@@ -124,7 +124,7 @@ def require_version(*, row: models.Model, expected_version: int | None, actor: A
         )
 
 
-def noun_of(row: models.Model) -> str:
+def noun_of(row: models.Model | type[models.Model]) -> str:
     """Return the noun of a row's table in snake_case, such as "service_account"."""
     return str(row._meta.verbose_name).replace(" ", "_")  # noqa: SLF001 - Documented model meta.
 

@@ -85,6 +85,7 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
     kubernetes_user_prefix: str = "",
     trusted_controllers: Sequence[str] = (),
     quota_target: str = QuotaTarget.RESOURCE_QUOTA,
+    problems: Sequence[FieldProblem] = (),
     actor: Actor,
     at: datetime,
 ) -> Cluster:
@@ -112,6 +113,7 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
         kubernetes_user_prefix: What its API puts before a person's name, such as "oidc:".
         trusted_controllers: User names whose pods may carry another's owner annotation.
         quota_target: "resource_quota" or "kueue".
+        problems: What the entry point found wrong with its files and addresses.
         actor: Who registers it.
         at: When, UTC.
 
@@ -143,15 +145,8 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
         quota_target=quota_target,
         created_at=at,
     )
-    refuse_invalid(cluster, further=_problems(cluster))
-    add_row(
-        row=cluster,
-        refusals={SLUG_KEY: SlugTakenError(f'A cluster has the slug "{slug}".', field="slug")},
-        actor=actor,
-        at=at,
-        organization_id=None,
-        facts={"slug": slug, "metered_from": metered_from.isoformat()},
-    )
+    refuse_invalid(cluster, further=(*_problems(cluster), *problems))
+    _add(cluster, actor=actor, at=at)
     return cluster
 
 
@@ -160,6 +155,7 @@ def update_cluster(
     *,
     cluster: Cluster,
     changes: Mapping[str, Any],
+    problems: Sequence[FieldProblem] = (),
     expected_version: int | None = None,
     actor: Actor,
     at: datetime,
@@ -175,6 +171,7 @@ def update_cluster(
     Args:
         cluster: Which one.
         changes: New values by field, of `EDITABLE`.
+        problems: What the entry point found wrong with files and addresses they name.
         expected_version: The version the caller saw; None when it does not matter.
         actor: Who changes it.
         at: When, UTC.
@@ -197,7 +194,11 @@ def update_cluster(
         actor=actor,
         at=at,
         organization_id=None,
-        problems=(*_problems(future), *later_problems(row.metered_from, future.metered_from)),
+        problems=(
+            *_problems(future),
+            *later_problems(row.metered_from, future.metered_from),
+            *problems,
+        ),
     )
 
 
@@ -255,6 +256,18 @@ def note_credential(
             object_id=cluster.pk,
             facts={"expires_at": expires_at.isoformat()},
         )
+
+
+def _add(cluster: Cluster, *, actor: Actor, at: datetime) -> None:
+    taken = SlugTakenError(f'A cluster has the slug "{cluster.slug}".', field="slug")
+    add_row(
+        row=cluster,
+        refusals={SLUG_KEY: taken},
+        actor=actor,
+        at=at,
+        organization_id=None,
+        facts={"slug": cluster.slug, "metered_from": cluster.metered_from.isoformat()},
+    )
 
 
 def _dropped_references(row: Cluster, changes: Mapping[str, Any]) -> dict[str, str]:

@@ -80,7 +80,9 @@ def grant_role(  # noqa: PLR0913 - A record's columns; all are keyword only.
         )
     if needs_second_person(role) and not actor.is_system:
         raise SecondPersonRequiredError(
-            f"One person alone does not make another {role.value}.", field="role"
+            f"One person alone does not make another {role.value}.",
+            field="role",
+            facts={"role": role.value, "username": user.get_username() if user else None},
         )
     _write(membership, actor=actor, at=at)
     return membership

@@ -267,12 +267,15 @@ def note_user_saved(
 def _require_one_person_may(person: User, changes: Mapping[str, Any]) -> None:
     if changes.get("is_staff"):
         raise SecondPersonRequiredError(
-            "One person alone does not open the admin to another.", field="is_staff"
+            "One person alone does not open the admin to another.",
+            field="is_staff",
+            facts={"username": person.get_username()},
         )
     if "email" in changes and is_guarded(person):
         raise SecondPersonRequiredError(
             f"One person alone does not change the address of {person.get_username()}.",
             field="email",
+            facts={"username": person.get_username(), "email": str(changes["email"])},
         )
 
 

@@ -68,6 +68,9 @@ SELECT 'invited' AS kind, %(address)s::bytea AS key, '' AS subject
 UNION ALL
 SELECT 'inviter', %(account)s::bytea, ''
 """
+_KEYS_OF_FORGED: Final = (
+    "SELECT 'forged' AS kind, %(pair)s::bytea AS key, %(label)s::text AS subject"
+)
 _TAKE_OFF: Final = """
 UPDATE tenants_attemptcount c SET attempts = c.attempts - 1
   FROM (SELECT id FROM tenants_attemptcount WHERE id = ANY(%(ids)s)
@@ -105,17 +108,23 @@ class Count:
     @property
     def is_network(self) -> bool:
         """Whether a network is counted, and not an account."""
-        return self.kind in {AttemptKind.NETWORK, AttemptKind.TOKEN, AttemptKind.LINK}
+        return self.kind in _NETWORK_KINDS
 
     @property
     def noun(self) -> str:
         """What is attempted, as its audit entries name it."""
-        if self.kind == AttemptKind.TOKEN:
-            return "token_guess"
-        return "password_link" if self.kind in _LINK_KINDS else "sign_in"
+        return _NOUNS.get(AttemptKind(self.kind), "sign_in")
 
 
-_LINK_KINDS: Final = frozenset({AttemptKind.LINK, AttemptKind.LINK_TO})
+_NETWORK_KINDS: Final = frozenset(
+    {AttemptKind.NETWORK, AttemptKind.TOKEN, AttemptKind.LINK, AttemptKind.FORGED}
+)
+_NOUNS: Final = {
+    AttemptKind.TOKEN: "token_guess",
+    AttemptKind.LINK: "password_link",
+    AttemptKind.LINK_TO: "password_link",
+    AttemptKind.FORGED: "link",
+}
 
 
 @dataclass(frozen=True)
@@ -223,6 +232,23 @@ def count_link_request(*, email: str, network: str, actor: Actor, at: datetime) 
     _refuse_beyond(ATTEMPTS_MAX, counts, network=network, actor=actor, at=at)
 
 
+def count_forged_link(*, link: str, network: str, actor: Actor, at: datetime) -> None:
+    """Count a link that was never sent; the first of a network and kind in a span is audited.
+
+    The pages need no sign-in, so that one entry for each link would let anyone fill the trail.
+
+    Args:
+        link: Which kind of link it says it is, such as "invitation".
+        network: Where it comes from.
+        actor: The service itself, which answers the link.
+        at: When, UTC.
+    """
+    pair = _digest(f"{network}\0{link}")
+    (count,) = _count(_KEYS_OF_FORGED, {"pair": pair, "label": network})
+    if count.attempts == 1:
+        _note("refuse", count, network=network, actor=actor, at=at, link=link)
+
+
 def count_invitation(*, email: str, actor: Actor) -> None:
     """Count an invitation, in the transaction that makes it: what is refused mails nothing.
 
@@ -242,7 +268,7 @@ def count_invitation(*, email: str, actor: Actor) -> None:
         raise TooManyInvitationsError(
             f"Too many invitations went to this address, or out from you; wait {seconds} s.",
             field="email",
-            facts={"retry_after_seconds": seconds},
+            facts={"email": email, "retry_after_seconds": seconds},
         )
 
 

@@ -192,7 +192,9 @@ def _require_second_person(actor: Actor, token: ApiToken, *, at: datetime) -> No
         return
     if not has_first_token(token.user, at=at):
         raise SecondPersonRequiredError(
-            f"The first token of {_holder_label(token)} takes a second person.", field="user"
+            f"The first token of {_holder_label(token)} takes a second person.",
+            field="user",
+            facts={"username": _holder_label(token)},
         )
 
 

@@ -232,7 +232,7 @@ class WatchLoop:
             asked=getattr(error, "retry_after_seconds", 0),
         )
         reading.start_at = self._watcher.pulse() + pause
-        self._leader.note(f"{reading.kind}: {error}")
+        self._leader.note(f"{reading.kind}: {error}", error)
         logger.warning(
             "metering.watch.broken",
             cluster=slug,

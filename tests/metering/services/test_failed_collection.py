@@ -21,6 +21,7 @@ from metering.models import (
 from metering.protocols import Observation
 from metering.services.collection import collect_window
 from metering.services.sweeping import Worker
+from tenants.models import AuditEntry, Cluster
 from tests.metering.collecting import DUE, claim, collect, exceptions, usage
 from tests.metering.ledger import everything
 from tests.metering.seen import (
@@ -62,6 +63,15 @@ def test_a_source_that_does_not_answer_makes_the_window_due_later_and_tells_so()
     assert exceptions() == []
     assert len(usage()) == 1
     assert MeteringWindow.objects.get().failures == 0
+
+
+def test_an_address_that_is_refused_at_use_is_audited() -> None:
+    metering = worker(observation(pod("a")))
+    with source_down(metering, "forbidden_address"):
+        collect_window(claimed=claim(), source=metering.source, actor=ACTOR, at=DUE)
+
+    (entry,) = AuditEntry.objects.filter(action="tenants:cluster:refuse")
+    assert entry.facts == {"code": "forbidden_address", "cluster": Cluster.objects.get().slug}
 
 
 @pytest.mark.parametrize(

@@ -164,3 +164,18 @@ def test_a_burst_wall_that_was_taken_down_is_drift(live: SimulatedCluster) -> No
     assert live.quotas["llm"].burst == {GPU: 2, MIG: 0}
     facts = AuditEntry.objects.latest("pk").facts
     assert (facts["before_burst"], facts["after_burst"]) == ({}, {GPU: 2, MIG: 0})
+
+
+@pytest.mark.usefixtures("hopper")
+def test_a_credential_that_is_refused_at_use_is_audited_once_a_day(live: SimulatedCluster) -> None:
+    refresh()
+    live.failure = "credentials_forbidden"
+    apply()
+    live.failure = ""
+    apply(at=LATER)
+    live.failure = "credentials_forbidden"
+    check()
+
+    (entry,) = AuditEntry.objects.filter(action="tenants:cluster:refuse")
+    assert (entry.facts["code"], entry.object_kind) == ("credentials_forbidden", "cluster")
+    assert entry.object_id == str(target_of().cluster_id)

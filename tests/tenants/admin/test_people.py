@@ -1,18 +1,26 @@
 """Tests of the admin pages of people: no person sets another's password, and two raise one."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
 from django.core import mail
 from django.test import Client
+from django.utils import timezone
 
+from tenants.domain.actors import system_actor
 from tenants.models import ApiToken, AuditEntry
+from tenants.services.sign_in import purge_attempts
 from tests.builders import AT
 from tests.cast import Cast
 from tests.tenants.admin.desk import committed, enter, links_sent
 
 NEW = "a much longer phrase"
+
+
+def trail() -> list[AuditEntry]:
+    return list(AuditEntry.objects.order_by("pk"))
 
 
 def test_a_platform_admin_does_not_sign_in_as_the_finance_admin(cast: Cast) -> None:
@@ -73,6 +81,12 @@ def test_one_person_alone_gives_no_role_of_the_platform(cast: Cast, role: str) -
 
     assert "another platform admin decides" in page.content.decode()
     assert [m.role for m in cast.carol.memberships.all()] == ["member"]
+    (entry,) = trail()
+    assert (entry.action, entry.facts["username"], entry.facts["role"]) == (
+        "tenants:membership:refuse",
+        "carol",
+        role,
+    )
 
 
 def test_one_person_alone_neither_opens_the_admin_nor_moves_a_guarded_address(cast: Cast) -> None:
@@ -94,7 +108,15 @@ def test_one_person_alone_neither_opens_the_admin_nor_moves_a_guarded_address(ca
     people = User.objects.filter(username__in=("carol", "dora", "ann", "frank"))
     assert all(person.email == f"{person.username}@example.test" for person in people)
     assert not User.objects.get(pk=cast.carol.pk).is_staff
-    assert not AuditEntry.objects.exists()
+    assert [(e.action, e.actor_label, e.facts["username"]) for e in trail()] == [
+        ("tenants:user:refuse", "frank", name) for name in ("carol", "dora", "ann", "frank")
+    ]
+    assert trail()[1].facts == {
+        "code": "second_person_required",
+        "fields": {"email": "second_person_required"},
+        "username": "dora",
+        "email": "frank@example.test",
+    }
 
 
 def test_a_change_is_audited_with_what_was_before_and_after(cast: Cast) -> None:
@@ -137,6 +159,28 @@ def test_a_link_sets_the_password_once_and_ends_tokens_and_sessions(cast: Cast) 
     assert old.get("/api/v1/me/").status_code == 401
     entry = AuditEntry.objects.get(action="tenants:user:password")
     assert entry.facts == {"username": "carol", "by": "link", "tokens_revoked": 1}
+
+
+@pytest.mark.usefixtures("cast")
+@pytest.mark.parametrize(
+    ("path", "link"),
+    [
+        ("/accounts/password/OTk5OTk/forged-token/", "password"),
+        ("/accounts/address/forged:x:y/", "address"),
+        ("/accounts/invitation/forged/", "invitation"),
+    ],
+)
+def test_links_that_were_never_sent_leave_one_entry_for_each_network(path: str, link: str) -> None:
+    for address in ("192.0.2.1", "192.0.2.1", "203.0.113.9"):
+        Client(REMOTE_ADDR=address).post(path)
+
+    assert [(e.action, e.object_id, e.facts["link"]) for e in trail()] == [
+        ("tenants:link:refuse", "192.0.2.1/32", link),
+        ("tenants:link:refuse", "203.0.113.9/32", link),
+    ]
+    purge_attempts(actor=system_actor("tests"), at=timezone.now() + timedelta(hours=1))
+    counted = trail()[-1]
+    assert (counted.action, counted.facts["attempts"]) == ("tenants:link:count", 2)
 
 
 def test_who_forgot_the_password_is_answered_alike_for_every_address(cast: Cast) -> None:

@@ -43,6 +43,7 @@ def test_a_scoped_token_gives_no_role_that_may_do_more(cast: Cast) -> None:
     platform = open_door(cast.frank, scopes=narrow).post(
         ROLES, {"user": "carol", "role": "platform_admin"}
     )
+    alone = open_door(cast.frank).post(ROLES, {"user": "carol", "role": "platform_admin"})
     offered = open_door(cast.alice, scopes=narrow).post(
         HERE, {"email": "x@example.test", "role": "member", "project": str(cast.llm.pk)}
     )
@@ -51,6 +52,8 @@ def test_a_scoped_token_gives_no_role_that_may_do_more(cast: Cast) -> None:
     assert problem(raised) == (403, "role_not_yours_to_give")
     assert (raised.json()["field"], "scopes" in raised.json()["remedy"]) == ("role", True)
     assert problem(platform) == (403, "role_not_yours_to_give")
+    assert problem(alone) == (409, "second_person_required")
+    assert AuditEntry.objects.get(action="tenants:membership:refuse").actor_label == "frank"
     assert problem(offered) == (403, "role_not_yours_to_give")
     assert within.status_code == 201
     assert Membership.objects.count() == 8
@@ -211,3 +214,5 @@ def test_one_address_is_not_invited_again_and_again(cast: Cast) -> None:
     assert 0 < int(refused["Retry-After"]) <= 600
     assert len(links_sent()) == Invitation.objects.count() == INVITED_MAX
     assert invited(bob, "other@example.test", project=project)[0] == 201
+    entries = AuditEntry.objects.filter(action="tenants:invitation:refuse")
+    assert [entry.facts["code"] for entry in entries] == ["too_many_invitations"] * 2

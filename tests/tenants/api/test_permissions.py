@@ -136,7 +136,8 @@ def test_each_write_is_allowed_to_exactly_whose_roles_reach_it(
     expected = 401 if name == "anonymous" else allowed.get(name, otherwise)
     assert response.status_code == expected, response.content
     written = AuditEntry.objects.count() - audited
-    assert written == (1 if expected < 300 else 0)
+    is_noted = b"second_person_required" in response.content
+    assert written == (1 if expected < 300 or is_noted else 0)
 
 
 def test_a_binding_of_another_organization_is_not_ended_by_its_id(world: World) -> None:

@@ -5,11 +5,12 @@ from datetime import datetime, timedelta
 import pytest
 from django.db.models import F
 
+from metering.adapters.kubernetes import KubernetesClusterWatch
 from metering.domain.errors import LeaseLostError
 from metering.models import ClusterWatch, PodAllocation, WatchCursor, WatchSpan
 from metering.protocols.watch import WatchedKind, WatchTarget
 from metering.services.watching.turns import WatchLoop
-from tenants.models import Cluster
+from tenants.models import AuditEntry, Cluster
 from tests.metering.services.watching.stage import START, Stage, scenario, turn_until
 
 CLUSTER = scenario().cluster("hopper")
@@ -233,3 +234,17 @@ def test_what_has_come_is_written_when_the_process_ends(stage: Stage) -> None:
 
     versions = dict(WatchCursor.objects.values_list("kind", "resource_version"))
     assert set(versions) == {WatchedKind.PODS, WatchedKind.NODES}
+
+
+def test_a_reference_that_leads_outside_is_audited_when_the_watch_meets_it(stage: Stage) -> None:
+    stage.target = WatchTarget("hopper", credential_reference="kubeconfig:../../etc/passwd")
+    stage.watch = KubernetesClusterWatch(clock=lambda: stage.at)
+    loop = stage.loop()
+
+    for _ in range(5):
+        loop.turn()
+        stage.forward(60)
+    loop.abandon()
+
+    (entry,) = AuditEntry.objects.filter(action="tenants:cluster:refuse")
+    assert entry.facts == {"code": "credentials_forbidden", "cluster": "hopper"}

@@ -1,0 +1,63 @@
+"""What is wrong with the files and addresses that a cluster names, as far as it shows at once.
+
+The same is looked at again at each use: a file may come later, and a name may resolve to another
+address.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from tenants.adapters.cluster_secrets import SecretForbiddenError, secret_path
+from tenants.adapters.guarded_addresses import is_in, read_address, serves_credentials
+from tenants.adapters.guarded_connections import forbidden_networks
+from tenants.adapters.kubernetes_credentials import check_reference
+from tenants.domain.errors import FieldProblem
+from tenants.domain.secret_references import reference_problems
+
+_FORBIDDEN = forbidden_networks()
+
+
+def reach_problems(fields: Mapping[str, Any]) -> tuple[FieldProblem, ...]:
+    """Return the problems of references and URLs that lead where no call may go.
+
+    Args:
+        fields: Of a new cluster, or those that change.
+    """
+    references = ("credential_reference", "prometheus_credential_reference")
+    found = [
+        *(_reference_problem(field, str(fields.get(field, ""))) for field in references),
+        *(
+            _address_problem(field, str(fields.get(field, "")))
+            for field in ("kubernetes_url", "prometheus_url")
+        ),
+    ]
+    return tuple(problem for problem in found if problem is not None)
+
+
+def _reference_problem(field: str, reference: str) -> FieldProblem | None:
+    """Return the problem of a file; what its text shows is a matter of the service."""
+    if reference_problems(field, reference):
+        return None
+    kind, _, name = reference.partition(":")
+    try:
+        if field == "credential_reference":
+            check_reference(reference)
+        elif kind.endswith("file"):
+            secret_path(name)
+    except SecretForbiddenError as error:
+        text = str(error)
+        return FieldProblem(field, "path_forbidden", f"{text[:1].upper()}{text[1:]}")
+    return None
+
+
+def _address_problem(field: str, url: str) -> FieldProblem | None:
+    """Return the problem of a URL whose host is a forbidden address; names are resolved at use."""
+    try:
+        address = read_address(urlsplit(url).hostname or "")
+    except ValueError:
+        return None
+    if not (is_in(address, _FORBIDDEN) or serves_credentials(address)):
+        return None
+    message = "This address lies in a forbidden network. Use the server's own address."
+    return FieldProblem(field, "address_forbidden", message)
