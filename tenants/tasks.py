@@ -12,13 +12,14 @@ from celery import shared_task
 from django.conf import settings
 
 from tenants.adapters import notification_senders
-from tenants.adapters.account_mail import send_set_password
+from tenants.adapters.account_mail import send_address_left, send_set_password
 from tenants.domain.actors import Actor, system_actor
 from tenants.selectors.clock import database_now
 from tenants.services import retention
+from tenants.services.credentials import LINKS_TASK
 from tenants.services.deliveries import claim_deliveries, send_claimed
 from tenants.services.idempotency import forget_answers
-from tenants.services.password_links import LINKS, TASK, take_link_request
+from tenants.services.password_links import LINKS, take_link_request
 from tenants.services.sessions import delete_ended_sessions
 from tenants.services.sign_in import purge_attempts
 from tenants.services.wakeups import SLICE_SECONDS, WakeUp
@@ -71,7 +72,7 @@ def tick_notifications() -> Iterator[int]:
         yield claimed
 
 
-@shared_task(base=WakeUp, name=TASK)
+@shared_task(base=WakeUp, name=LINKS_TASK)
 def tick_password_links() -> Iterator[int]:
     """Send the links that people asked for, one request after another."""
     yield from _answer_requests(LINKS, database_now)
@@ -88,10 +89,13 @@ def send_password_links(at: datetime, actor: Actor = LINKS) -> int:
 
 
 def _answer_requests(actor: Actor, now: Callable[[], datetime]) -> Iterator[int]:
-    while (people := take_link_request(actor=actor, at=now())) is not None:
-        for person in people:
+    while (mails := take_link_request(actor=actor, at=now())) is not None:
+        for person in mails.people:
             send_set_password(person).result(timeout=DELIVERY_SECONDS_MAX)
-        yield len(people)
+        if mails.left_address:
+            left = send_address_left(mails.left_address, username=mails.username)
+            left.result(timeout=DELIVERY_SECONDS_MAX)
+        yield len(mails.people)
 
 
 def _send_batch(*, has_time: Callable[[], bool], actor: Actor, at: datetime) -> tuple[int, bool]:

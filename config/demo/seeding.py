@@ -133,6 +133,14 @@ def _seed_platform_people(password: str, *, actor: Actor, at: datetime) -> None:
         user = _person(username, name, password, is_staff=True, actor=actor, at=at)
         if not Membership.objects.filter(user=user).exists():
             grant_role(role=role, user=user, actor=actor, at=at)
+            _set_password(user, password, actor=actor, at=at)
+
+
+def _set_password(user: User, password: str, *, actor: Actor, at: datetime) -> None:
+    """Set the password again, which a role of the platform ends."""
+    with transaction.atomic():
+        User.objects.filter(pk=user.pk).update(password=_hash_of(password))
+        note_user_saved(user=user, verb="update", fields=["password"], actor=actor, at=at)
 
 
 def seed_organization(plan: OrganizationPlan, password: str, *, actor: Actor, at: datetime) -> None:

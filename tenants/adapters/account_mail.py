@@ -42,14 +42,11 @@ def send_link(*, address: str, subject: str, text: str, link: str) -> "Future[No
         text: What the link is for, in sentences.
         link: The whole address; a secret.
     """
-    mail = EmailMessage(
-        subject=f"[GPU Ledger] {subject}",
-        body=f"{text}\n\n{link}\n\nIf you did not expect this, leave the link alone.\n",
-        from_email=settings.DEFAULT_FROM_EMAIL,
-        to=[address],
-        headers={"Auto-Submitted": "auto-generated"},
+    return _send_soon(
+        address,
+        subject,
+        f"{text}\n\n{link}\n\nIf you did not expect this, leave the link alone.\n",
     )
-    return _POST.submit(_send, mail)
 
 
 def send_set_password(person: User) -> "Future[None]":
@@ -68,6 +65,27 @@ def send_set_password(person: User) -> "Future[None]":
         "It can be used once, within a day.",
         link=public_link(path),
     )
+
+
+def send_address_left(address: str, *, username: str) -> "Future[None]":
+    """Send the owner of an address soon that it is no longer an account's."""
+    return _send_soon(
+        address,
+        "Your mail address was changed",
+        f"The account {username} has another mail address from now on, and no longer this one.\n\n"
+        "If you did not expect this, write to your platform admins at once.\n",
+    )
+
+
+def _send_soon(address: str, subject: str, body: str) -> "Future[None]":
+    mail = EmailMessage(
+        subject=f"[GPU Ledger] {subject}",
+        body=body,
+        from_email=settings.DEFAULT_FROM_EMAIL,
+        to=[address],
+        headers={"Auto-Submitted": "auto-generated"},
+    )
+    return _POST.submit(_send, mail)
 
 
 def _send(mail: EmailMessage) -> None:

@@ -19,18 +19,19 @@ from tenants.services import account_changes
 
 @admin.register(AccountChange)
 class AccountChangeAdmin(ServiceAdmin):
-    """Roles of the platform, access to the admin, first tokens and addresses that wait."""
+    """What waits: roles of the platform, access to the admin, first tokens, addresses, names."""
 
     view_capability = "tenants:membership:read"
     write_capability = "tenants:membership:read"
     hint = (
         "Asked for by one person, approved by another: neither who asked nor who would be raised. "
-        "A new address is confirmed by a link to the old one as well. Value: the role, or the "
-        "address; empty otherwise."
+        "A new address is confirmed by a link to the old one as well. Value: the role, the address "
+        "or the user name; empty otherwise. A role, staff status, another address and activation "
+        "end the person's password, sessions and tokens; a link goes to the person's address."
     )
     add_fields = ("kind", "subject", "value")
     list_display = (
-        "subject",
+        "username",
         "email",
         "kind",
         "value",

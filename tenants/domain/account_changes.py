@@ -16,6 +16,8 @@ class ChangeKind(StrEnum):
     STAFF = "staff"
     FIRST_TOKEN = "first_token"  # noqa: S105 - A kind's name.
     EMAIL = "email"
+    USERNAME = "username"
+    ACTIVATE = "activate"
 
 
 class ChangeState(StrEnum):
@@ -35,8 +37,10 @@ LIFETIME: Final = timedelta(days=7)
 """From asking to the last moment of the decision, and of the first token that it allows."""
 PEOPLE_MIN: Final = 2
 """Platform admins without whom nothing is decided over the web."""
-_OWN: Final = frozenset({ChangeKind.FIRST_TOKEN, ChangeKind.EMAIL})
-_RAISING: Final = frozenset({ChangeKind.ROLE, ChangeKind.STAFF, ChangeKind.FIRST_TOKEN})
+_OWN: Final = frozenset({ChangeKind.FIRST_TOKEN, ChangeKind.EMAIL, ChangeKind.USERNAME})
+_RAISING: Final = frozenset(
+    {ChangeKind.ROLE, ChangeKind.STAFF, ChangeKind.FIRST_TOKEN, ChangeKind.ACTIVATE}
+)
 
 
 def needs_second_person(role: Role) -> bool:

@@ -34,12 +34,15 @@ class Migration(migrations.Migration):
                             ("staff", "staff"),
                             ("first_token", "first token"),
                             ("email", "email"),
+                            ("username", "username"),
+                            ("activate", "activate"),
                         ],
                         max_length=16,
                     ),
                 ),
                 ("value", models.CharField(blank=True, default="", max_length=254)),
                 ("email", models.CharField(blank=True, default="", max_length=254)),
+                ("username", models.CharField(max_length=150)),
                 (
                     "state",
                     models.CharField(

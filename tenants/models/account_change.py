@@ -11,8 +11,9 @@ from tenants.domain.identifiers import new_id
 class AccountChange(models.Model):
     """One change to one person's account: asked for by one, decided by another.
 
-    `value` is the role or the e-mail address; empty for the other kinds. `email` is the person's
-    address when it was asked for: a link goes there, and nothing is approved once it differs.
+    `value` is the role, the address or the user name; empty for the other kinds. `email` and
+    `username` are the person's when it was asked for: links go there, and nothing is approved once
+    either differs.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -24,6 +25,7 @@ class AccountChange(models.Model):
     )
     value = models.CharField(max_length=254, blank=True, default="")
     email = models.CharField(max_length=254, blank=True, default="")
+    username = models.CharField(max_length=150)
     state = models.CharField(
         max_length=16,
         choices=[(state.value, state.value) for state in ChangeState],

@@ -4,6 +4,7 @@ Account names and addresses stand here as keyed digests: people type passwords w
 asked for.
 """
 
+from django.conf import settings
 from django.db import models
 
 DIGEST_BYTES = 32
@@ -66,10 +67,16 @@ class KnownNetwork(models.Model):
 class PasswordLinkRequest(models.Model):
     """An address whose accounts are to get a link to set a password; deleted once a worker has it.
 
-    The page writes one for every address: which have an account is looked up by the worker.
+    The page writes one for every address: which have an account is looked up by the worker. One
+    with a person is written when all that the person signed in with has ended.
     """
 
     email = models.EmailField()
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", null=True
+    )
+    left_address = models.EmailField(blank=True, default="")
+    """The address that the person's account had until now; "" when it is the same."""
     asked_at = models.DateTimeField()
 
     def __str__(self) -> str:

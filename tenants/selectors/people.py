@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet
+from django.db.models import Max, Q, QuerySet
 
 from tenants.domain.account_changes import PLATFORM_ROLES, ChangeKind, ChangeState
 from tenants.domain.errors import NotFoundError
@@ -103,22 +103,30 @@ def holds_platform_role(user: User) -> bool:
     return user.is_superuser or Membership.objects.filter(user=user, role__in=roles).exists()
 
 
-def is_guarded(user: User) -> bool:
-    """Whether one person alone must not change this one's address.
+def is_guarded(user: User, *, at: datetime) -> bool:
+    """Whether one person alone must not change this one's address or name, or activate the account.
 
     So it is for everybody with a role of the platform, and while one is asked for: the address
     that was looked at then is the one that counts.
+
+    Args:
+        user: Who.
+        at: When, UTC.
     """
     asked = AccountChange.objects.filter(
         subject=user,
         kind__in=[ChangeKind.ROLE.value, ChangeKind.STAFF.value],
         state=ChangeState.OPEN.value,
+        expires_at__gt=at,
     )
     return holds_platform_role(user) or asked.exists()
 
 
 def has_first_token(user: User, *, at: datetime) -> bool:
-    """Whether a person ever had a token, or a second person has allowed the first one.
+    """Whether a person with a role of the platform may issue tokens alone.
+
+    So it is once a token was issued since the last such role was given, or a second person has
+    allowed the first one. Tokens from before say nothing: they could do less.
 
     Args:
         user: Whose.
@@ -130,7 +138,12 @@ def has_first_token(user: User, *, at: datetime) -> bool:
         state=ChangeState.APPROVED.value,
         expires_at__gt=at,
     )
-    return ApiToken.objects.filter(user=user).exists() or allowed.exists()
+    raised = Membership.objects.filter(user=user, role__in=[role.value for role in PLATFORM_ROLES])
+    raised_at = raised.aggregate(at=Max("created_at"))["at"]
+    issued = ApiToken.objects.filter(user=user)
+    if raised_at is not None:
+        issued = issued.filter(created_at__gt=raised_at)
+    return issued.exists() or allowed.exists()
 
 
 def was_done_since(user: User, action: str, moment: datetime) -> bool:

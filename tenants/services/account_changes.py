@@ -36,13 +36,13 @@ from tenants.domain.notification_rules import EndpointKind, address_problems
 from tenants.domain.roles import Role
 from tenants.models import AccountChange
 from tenants.selectors.locks import lock_rows
-from tenants.selectors.people import holds_platform_role, platform_admins
+from tenants.selectors.people import has_first_token, holds_platform_role, platform_admins
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
 from tenants.services.changing import add_row
 from tenants.services.memberships import grant_platform_role
 from tenants.services.notifications import notify
-from tenants.services.people import write_person
+from tenants.services.people import write_active, write_person
 
 
 def ask_change(
@@ -59,7 +59,7 @@ def ask_change(
     Args:
         kind: What for.
         subject: Whose account.
-        value: The role or the new address; "" for the other kinds.
+        value: The role, the new address or the new name; "" for the other kinds.
         is_mail_set_up: Whether mails can be sent.
         actor: Who asks.
         at: When, UTC.
@@ -76,6 +76,7 @@ def ask_change(
         subject=subject,
         value=value,
         email=subject.email,
+        username=subject.get_username(),
         asked_by_id=_person_id(actor),
         asked_at=at,
         expires_at=at + LIFETIME,
@@ -100,7 +101,7 @@ def approve_change(*, change_id: UUID, actor: Actor, at: datetime) -> AccountCha
         ChangeNotYoursError: The actor asked for it, would be raised by it, or is no platform admin.
         ChangeDecidedError: It was decided before.
         ChangeExpiredError: It was not decided in time.
-        ChangeOutdatedError: The person's address is another one by now.
+        ChangeOutdatedError: The person's address or user name is another one by now.
         DomainError: What the change itself refuses.
     """
     change = AccountChange.objects.select_related("subject").get(pk=change_id)
@@ -144,7 +145,6 @@ def decline_change(*, change_id: UUID, actor: Actor, at: datetime) -> AccountCha
     Raises:
         ChangeNotYoursError: It does not concern the actor.
         ChangeDecidedError: It was decided before.
-        ChangeExpiredError: It was not decided in time.
     """
     change = AccountChange.objects.select_related("subject").get(pk=change_id)
     with _audited_refusal(change, actor=actor, at=at), transaction.atomic():
@@ -198,25 +198,29 @@ def _approve(change: AccountChange, *, by: str, actor: Actor, at: datetime) -> A
     """Decide first: of two who approve at once, the second finds it decided."""
     _decide(change, ChangeState.APPROVED, actor=actor, at=at)
     (subject,) = lock_rows(User.objects.filter(pk=change.subject_id))
-    if subject.email != change.email:
-        raise ChangeOutdatedError(
-            f"The address of {subject.get_username()} was changed meanwhile.", field="email"
-        )
+    for field, what in (("email", "address"), ("username", "user name")):
+        if getattr(subject, field) != getattr(change, field):
+            raise ChangeOutdatedError(
+                f"The {what} of {change.username} was changed meanwhile.", field=field
+            )
     if change.kind == ChangeKind.ROLE.value:
         grant_platform_role(role=Role(change.value), user=subject, actor=actor, at=at)
     elif change.kind == ChangeKind.STAFF.value:
         write_person(person=subject, changes={"is_staff": True}, actor=actor, at=at)
-    elif change.kind == ChangeKind.EMAIL.value:
-        write_person(person=subject, changes={"email": change.value}, actor=actor, at=at)
+    elif change.kind in {ChangeKind.EMAIL.value, ChangeKind.USERNAME.value}:
+        write_person(person=subject, changes={change.kind: change.value}, actor=actor, at=at)
+    elif change.kind == ChangeKind.ACTIVATE.value:
+        write_active(person=subject, actor=actor, at=at)
     _record(change, "approve", by=by, actor=actor, at=at)
     return change
 
 
 def _decide(change: AccountChange, state: ChangeState, *, actor: Actor, at: datetime) -> None:
-    """Decide by one conditional update, and look at what it did."""
-    decided = AccountChange.objects.filter(
-        pk=change.pk, state=ChangeState.OPEN.value, expires_at__gt=at
-    ).update(state=state.value, decided_by_id=int(actor.id), decided_at=at)
+    """Decide by one conditional update, and look at what it did; late ones can be declined."""
+    undecided = AccountChange.objects.filter(pk=change.pk, state=ChangeState.OPEN.value)
+    if state is ChangeState.APPROVED:
+        undecided = undecided.filter(expires_at__gt=at)
+    decided = undecided.update(state=state.value, decided_by_id=int(actor.id), decided_at=at)
     if decided:
         change.state = state.value
         return
@@ -231,9 +235,11 @@ def _require_sense(change: AccountChange) -> None:
     is_needless = {
         ChangeKind.ROLE.value: subject.memberships.filter(role=change.value).exists(),
         ChangeKind.STAFF.value: subject.is_staff,
-        ChangeKind.FIRST_TOKEN.value: subject.api_tokens.exists()
+        ChangeKind.FIRST_TOKEN.value: has_first_token(subject, at=change.asked_at)
         or not holds_platform_role(subject),
         ChangeKind.EMAIL.value: subject.email == change.value,
+        ChangeKind.USERNAME.value: subject.get_username() == change.value,
+        ChangeKind.ACTIVATE.value: subject.is_active,
     }
     if is_needless[change.kind]:
         raise ChangeNeedlessError(f"{subject.get_username()} does not need this.", field="subject")
@@ -246,7 +252,9 @@ def _value_problems(kind: ChangeKind, value: str) -> tuple[FieldProblem, ...]:
     if kind is ChangeKind.EMAIL:
         wrong = address_problems(EndpointKind.MAIL, value, clear_text_hosts=())
         return tuple(FieldProblem("value", one.code, one.message) for one in wrong)
-    if kind in {ChangeKind.STAFF, ChangeKind.FIRST_TOKEN} and value:
+    if kind is ChangeKind.USERNAME and not value:
+        return (FieldProblem("value", "required", "Name the new user name."),)
+    if kind in {ChangeKind.STAFF, ChangeKind.FIRST_TOKEN, ChangeKind.ACTIVATE} and value:
         return (FieldProblem("value", "not_for_kind", "Leave it empty."),)
     return ()
 
@@ -276,7 +284,7 @@ def _record(change: AccountChange, verb: str, *, actor: Actor, at: datetime, **f
 def _facts(change: AccountChange) -> dict[str, str]:
     return {
         "kind": change.kind,
-        "subject": change.subject.get_username(),
+        "subject": change.username,
         "value": change.value,
         "email": change.email,
     }

@@ -28,6 +28,7 @@ from tenants.selectors.people import platform_admins
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
 from tenants.services.changing import add_row
+from tenants.services.credentials import end_credentials
 
 
 @transaction.atomic
@@ -92,6 +93,8 @@ def grant_role(  # noqa: PLR0913 - A record's columns; all are keyword only.
 def grant_platform_role(*, role: Role, user: User, actor: Actor, at: datetime) -> Membership:
     """Give a role of the platform that one person asked for and this one approves.
 
+    What the holder signed in with before ends, as with every role of the platform.
+
     Raises:
         RoleNotYoursToGiveError: The actor's own roles do not cover it.
         HolderInactiveError: The holder may not act.
@@ -119,6 +122,9 @@ def _write(membership: Membership, *, actor: Actor, at: datetime) -> None:
         organization_id=organization_id_of(membership),
         facts=_facts(membership),
     )
+    if needs_second_person(Role(membership.role)):
+        for person in lock_rows(User.objects.filter(pk__in=[membership.user_id])):
+            end_credentials(person=person, actor=actor, at=at)
 
 
 @transaction.atomic

@@ -10,6 +10,7 @@ from typing import Any, Final
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from tenants.domain.account_changes import ChangeState
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, FieldProblem
 from tenants.domain.identity_refusals import (
@@ -18,12 +19,13 @@ from tenants.domain.identity_refusals import (
     SecondPersonRequiredError,
     UsernameTakenError,
 )
-from tenants.models import ApiToken
+from tenants.models import AccountChange
 from tenants.selectors.locks import lock_rows
 from tenants.selectors.people import is_guarded, was_done_since
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
 from tenants.services.changing import add_row
+from tenants.services.credentials import end_credentials, revoke_tokens
 from tenants.services.memberships import refuse_last_platform_admin
 
 LINK_EVERY: Final = timedelta(minutes=5)
@@ -105,8 +107,8 @@ def change_person(*, user: User, changes: Mapping[str, Any], actor: Actor, at: d
     Args:
         user: Who.
         changes: New values of `username`, `first_name`, `last_name`, `email`, `is_staff`.
-        actor: Who changes it; alone they neither open the admin to a person nor move the address
-            of a person with a role of the platform.
+        actor: Who changes it; alone they neither open the admin to a person nor change the name or
+            the address of a person with a role of the platform.
         at: When, UTC.
 
     Raises:
@@ -117,12 +119,14 @@ def change_person(*, user: User, changes: Mapping[str, Any], actor: Actor, at: d
     (person,) = lock_rows(User.objects.filter(pk=user.pk))
     wanted = {name: value for name, value in changes.items() if getattr(person, name) != value}
     if not actor.is_system:
-        _require_one_person_may(person, wanted)
+        _require_one_person_may(person, wanted, at=at)
     return write_person(person=person, changes=wanted, actor=actor, at=at)
 
 
 def write_person(*, person: User, changes: Mapping[str, Any], actor: Actor, at: datetime) -> User:
     """Change a locked person inside a transaction; the entry has old and new values.
+
+    Another address, and access to the admin, end what the person signed in with.
 
     Raises:
         InvalidInputError: Fields are wrong; every problem is named.
@@ -139,20 +143,26 @@ def write_person(*, person: User, changes: Mapping[str, Any], actor: Actor, at: 
         raise _taken(name)
     person.save(update_fields=list(changed))
     _record(person, "update", {"changed": changed}, actor=actor, at=at)
+    if "email" in changed or changes.get("is_staff"):
+        left, _ = changed.get("email", ("", ""))
+        end_credentials(person=person, left_address=left, actor=actor, at=at)
     return person
 
 
 @transaction.atomic
-def note_password_link(*, user: User, actor: Actor, at: datetime) -> bool:
+def note_password_link(
+    *, user: User, every: timedelta = LINK_EVERY, actor: Actor, at: datetime
+) -> bool:
     """Note that a link to set a password goes to a person; False when one went just now.
 
     Args:
         user: Who gets it, at their own address.
+        every: How long a link keeps the next one back.
         actor: Who asked for it; never shown the link.
         at: When, UTC.
     """
     (person,) = lock_rows(User.objects.filter(pk=user.pk))
-    if not person.email or was_done_since(person, LINK_SENT, at - LINK_EVERY):
+    if not person.email or was_done_since(person, LINK_SENT, at - every):
         return False
     _record(person, "password_link", {"email": person.email}, actor=actor, at=at)
     return True
@@ -195,7 +205,7 @@ def set_password(*, user: User, password: str, by: str, actor: Actor, at: dateti
         raise LinkInvalidError("The password was changed meanwhile.", field="new_password1")
     person.set_password(password)
     person.save(update_fields=["password"])
-    revoked = _revoke_tokens(person, at=at)
+    revoked = revoke_tokens(person, at=at)
     _record(person, "password", {"by": by, "tokens_revoked": revoked}, actor=actor, at=at)
     user.password = person.password
     return person
@@ -203,7 +213,7 @@ def set_password(*, user: User, password: str, by: str, actor: Actor, at: dateti
 
 @transaction.atomic
 def deactivate_user(*, user: User, actor: Actor, at: datetime) -> User:
-    """Keep a person out: no sign-in, and every API token revoked. Twice changes nothing.
+    """Keep a person out: no sign-in, no API token, nothing asked for. Twice changes nothing.
 
     Raises:
         LastPlatformAdminError: Nobody active would be platform admin.
@@ -214,20 +224,36 @@ def deactivate_user(*, user: User, actor: Actor, at: datetime) -> User:
         return person
     person.is_active = False
     person.save(update_fields=["is_active"])
-    revoked = _revoke_tokens(person, at=at)
-    _record(person, "deactivate", {"tokens_revoked": revoked}, actor=actor, at=at)
+    revoked = revoke_tokens(person, at=at)
+    closed = AccountChange.objects.filter(asked_by=person, state=ChangeState.OPEN.value).update(
+        state=ChangeState.EXPIRED.value
+    )
+    facts = {"tokens_revoked": revoked, "changes_closed": closed}
+    _record(person, "deactivate", facts, actor=actor, at=at)
     return person
 
 
 @transaction.atomic
 def activate_user(*, user: User, actor: Actor, at: datetime) -> User:
-    """Let a person in again; revoked tokens stay revoked. Twice changes nothing."""
+    """Let a person in again, by a link to set a password. Twice changes nothing.
+
+    Raises:
+        SecondPersonRequiredError: One person alone does not do this.
+    """
     (person,) = lock_rows(User.objects.filter(pk=user.pk))
+    if not actor.is_system and not person.is_active and is_guarded(person, at=at):
+        raise _takes_two(person, f"activate {person.get_username()}", field="is_active")
+    return write_active(person=person, actor=actor, at=at)
+
+
+def write_active(*, person: User, actor: Actor, at: datetime) -> User:
+    """Activate a locked person inside a transaction; what was used to sign in before has ended."""
     if person.is_active:
         return person
     person.is_active = True
     person.save(update_fields=["is_active"])
     _record(person, "activate", {}, actor=actor, at=at)
+    end_credentials(person=person, actor=actor, at=at)
     return person
 
 
@@ -264,23 +290,29 @@ def note_user_saved(
     _record(user, verb, {"fields": sorted(fields)}, actor=actor, at=at)
 
 
-def _require_one_person_may(person: User, changes: Mapping[str, Any]) -> None:
+def _require_one_person_may(person: User, changes: Mapping[str, Any], *, at: datetime) -> None:
     if changes.get("is_staff"):
         raise SecondPersonRequiredError(
             "One person alone does not open the admin to another.",
             field="is_staff",
             facts={"username": person.get_username()},
         )
-    if "email" in changes and is_guarded(person):
-        raise SecondPersonRequiredError(
-            f"One person alone does not change the address of {person.get_username()}.",
-            field="email",
-            facts={"username": person.get_username(), "email": str(changes["email"])},
-        )
+    for field, what in (("email", "address"), ("username", "user name")):
+        if field in changes and is_guarded(person, at=at):
+            raise _takes_two(
+                person,
+                f"change the {what} of {person.get_username()}",
+                field=field,
+                wanted=str(changes[field]),
+            )
 
 
-def _revoke_tokens(person: User, *, at: datetime) -> int:
-    return ApiToken.objects.filter(user=person, revoked_at=None).update(revoked_at=at)
+def _takes_two(person: User, what: str, *, field: str, wanted: str = "") -> DomainError:
+    return SecondPersonRequiredError(
+        f"One person alone does not {what}.",
+        field=field,
+        facts={"username": person.get_username(), "wanted": wanted},
+    )
 
 
 def _taken(username: str) -> DomainError:

@@ -68,6 +68,7 @@ def open_change(estate: Estate) -> UUID:
         subject=estate.cast.bob,
         value=Role.AUDITOR.value,
         email=estate.cast.bob.email,
+        username="bob",
         asked_by=fiona,
         asked_at=AT,
         expires_at=SOON,
@@ -234,7 +235,11 @@ TENANTS_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, 
     "tenants.account_changes.approve_change": (
         frank,
         lambda e, who: account_changes.approve_change(change_id=open_change(e), **who),
-        [("tenants:account_change:approve", None), ("tenants:membership:create", None)],
+        [
+            ("tenants:account_change:approve", None),
+            ("tenants:membership:create", None),
+            ("tenants:user:end_credentials", None),
+        ],
     ),
     "tenants.account_changes.decline_change": (
         frank,
@@ -271,6 +276,6 @@ TENANTS_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, 
     "tenants.people.activate_user": (
         frank,
         lambda _, who: people.activate_user(user=switched_off(), **who),
-        [("tenants:user:activate", None)],
+        [("tenants:user:activate", None), ("tenants:user:end_credentials", None)],
     ),
 }

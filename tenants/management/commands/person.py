@@ -17,7 +17,7 @@ from tenants.domain.roles import Role
 from tenants.selectors.clock import database_now
 from tenants.selectors.people import user_named
 from tenants.services.memberships import grant_role
-from tenants.services.people import change_person, create_person
+from tenants.services.people import activate_user, change_person, create_person
 
 ACTOR: Final = system_actor("manage.person")
 
@@ -25,7 +25,7 @@ ACTOR: Final = system_actor("manage.person")
 class Command(BaseCommand):
     """Make a person, or change what one person alone does not change in the admin."""
 
-    help = "Make a person, give a role of the platform, open the admin, or change an address."
+    help = "Make or activate a person, give a role or staff status, change an address or name."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Take what is to be done to whom."""
@@ -35,11 +35,15 @@ class Command(BaseCommand):
             ("role", "give a role of the platform"),
             ("staff", "open the admin to a person"),
             ("email", "change a person's mail address"),
+            ("rename", "change a person's user name"),
+            ("activate", "let a deactivated person in again"),
         ):
             one = verbs.add_parser(verb, help=about)
             one.add_argument("username")
             if verb in {"add", "email"}:
                 one.add_argument("email")
+            if verb == "rename":
+                one.add_argument("new_username")
             if verb == "role":
                 one.add_argument("role", choices=sorted(role.value for role in PLATFORM_ROLES))
 
@@ -67,7 +71,15 @@ def _do(options: dict[str, Any], *, at: datetime) -> None:
     person = user_named(name, field="username")
     if verb == "role":
         grant_role(role=Role(options["role"]), user=person, actor=ACTOR, at=at)
-    elif verb == "staff":
-        change_person(user=person, changes={"is_staff": True}, actor=ACTOR, at=at)
+    elif verb == "activate":
+        activate_user(user=person, actor=ACTOR, at=at)
     else:
-        change_person(user=person, changes={"email": options["email"]}, actor=ACTOR, at=at)
+        change_person(user=person, changes=_changes(options), actor=ACTOR, at=at)
+
+
+def _changes(options: dict[str, Any]) -> dict[str, Any]:
+    if options["verb"] == "staff":
+        return {"is_staff": True}
+    if options["verb"] == "rename":
+        return {"username": options["new_username"]}
+    return {"email": options["email"]}

@@ -10,11 +10,16 @@ from django.utils import timezone
 
 from tenants.domain.roles import Role
 from tenants.models import AccountChange, ApiToken, AuditEntry
+from tenants.selectors.actors import actor_of_user
+from tenants.services.people import deactivate_user
+from tenants.services.tokens import issue_token
 from tests.builders import grant, make_user
 from tests.cast import Cast
 from tests.tenants.admin.desk import committed, enter, links_sent
 
 PAGE = "/admin/tenants/accountchange/"
+PEOPLE = "/admin/auth/user/"
+NEW = "a much longer phrase"
 
 
 @pytest.fixture
@@ -36,6 +41,20 @@ def decide(client: Client, action: str = "approve_changes") -> str:
     return answer.content.decode()
 
 
+def set_password(link: str) -> None:
+    """Set a password by a link, as who reads the mailbox does."""
+    visitor = Client()
+    form = visitor.get(link, follow=True).redirect_chain[-1][0]
+    visitor.post(form, {"new_password1": NEW, "new_password2": NEW})
+
+
+def signs_in(username: str) -> bool:
+    """Whether the password set by a link opens a session."""
+    visitor = Client()
+    visitor.post("/admin/login/", {"username": username, "password": NEW})
+    return "_auth_user_id" in visitor.session
+
+
 def refused() -> list[str]:
     """Return the codes of the refusals in the trail."""
     entries = AuditEntry.objects.filter(action="tenants:account_change:refuse").order_by("pk")
@@ -53,6 +72,7 @@ def test_two_people_make_a_finance_admin(cast: Cast, fiona: User) -> None:
     assert [e.action for e in AuditEntry.objects.order_by("pk")] == [
         "tenants:account_change:create",
         "tenants:membership:create",
+        "tenants:user:end_credentials",
         "tenants:account_change:approve",
     ]
 
@@ -194,3 +214,140 @@ def test_the_first_token_of_a_finance_admin_takes_a_second_person(cast: Cast, fi
     assert before.json()["code"] == unapproved.json()["code"] == "second_person_required"
     assert after.status_code == 201
     assert ApiToken.objects.get().user == cast.dora
+
+
+@pytest.mark.parametrize(("kind", "value"), [("role", "finance_admin"), ("staff", "")])
+def test_a_password_set_under_another_address_survives_no_approval(
+    cast: Cast, fiona: User, kind: str, value: str
+) -> None:
+    """The attack: make a person with one's own address, set the password, name the honest one."""
+    frank = enter(cast.frank)
+    with committed():
+        frank.post(f"{PEOPLE}add/", {"username": "eve", "email": "frank-private@example.test"})
+    [link] = links_sent()
+    set_password(link)
+    eve = User.objects.get(username="eve")
+    assert eve.has_usable_password()
+    User.objects.filter(pk=eve.pk).update(email="eve@example.test")
+    ask(frank, kind, eve, value)
+    mail.outbox.clear()
+
+    decide(enter(fiona))
+
+    eve.refresh_from_db()
+    assert eve.is_staff == (kind == "staff")
+    assert eve.memberships.exists() == (kind == "role")
+    assert not eve.has_usable_password()
+    [link] = links_sent()
+    assert mail.outbox[0].to == ["eve@example.test"]
+    set_password(link)
+    eve.refresh_from_db()
+    assert eve.check_password(NEW)
+
+
+def test_an_address_moved_there_and_back_leaves_no_password_and_is_told(cast: Cast) -> None:
+    frank, before = enter(cast.frank), enter(cast.carol)
+    page, fields = f"{PEOPLE}{cast.carol.pk}/change/", {"username": "carol", "is_staff": "on"}
+
+    with committed():
+        frank.post(page, {**fields, "email": "frank-private@example.test"})
+    [link] = links_sent()
+    left = [one.to for one in mail.outbox if "was changed" in one.subject]
+    set_password(link)
+    assert signs_in("carol")
+    with committed():
+        frank.post(page, {**fields, "email": "carol@example.test"})
+
+    assert left == [["carol@example.test"]]
+    assert not signs_in("carol")
+    assert before.get("/api/v1/me/").status_code == 401
+    assert not User.objects.get(pk=cast.carol.pk).has_usable_password()
+
+
+def test_a_person_renamed_meanwhile_is_not_raised(cast: Cast, fiona: User) -> None:
+    ask(enter(cast.frank), "role", cast.carol, "finance_admin")
+    User.objects.filter(pk=cast.carol.pk).update(username="caroline")
+
+    page = decide(enter(fiona))
+
+    assert "The user name of carol was changed meanwhile." in page
+    assert not cast.carol.memberships.filter(role=Role.FINANCE_ADMIN).exists()
+
+
+def test_two_people_activate_a_guarded_person_without_the_old_password(
+    cast: Cast, fiona: User
+) -> None:
+    gwen = make_user("gwen", is_staff=True)
+    grant(gwen, Role.PLATFORM_ADMIN)
+    ask(enter(fiona), "role", cast.carol, "auditor")
+    deactivate_user(user=fiona, actor=actor_of_user(cast.frank), at=timezone.now())
+    frank = enter(cast.frank)
+
+    alone = frank.post(
+        PEOPLE, {"action": "activate_people", "_selected_action": str(fiona.pk)}, follow=True
+    )
+    was_active = User.objects.get(pk=fiona.pk).is_active
+    assert not ask(frank, "activate", fiona)
+    decide(enter(gwen))
+
+    assert "another platform admin decides" in alone.content.decode()
+    assert not was_active
+    fiona.refresh_from_db()
+    assert (fiona.is_active, fiona.has_usable_password()) == (True, False)
+    assert set(AccountChange.objects.values_list("kind", "state")) == {
+        ("role", "expired"),
+        ("activate", "approved"),
+    }
+    assert len(links_sent()) == 1
+
+
+def test_a_token_from_before_a_role_of_the_platform_ends_and_allows_no_other(
+    cast: Cast, fiona: User
+) -> None:
+    at = timezone.now()
+    old = issue_token(
+        name="old",
+        expires_at=at + timedelta(days=300),
+        user=cast.carol,
+        actor=actor_of_user(cast.carol),
+        at=at,
+    )
+    ask(enter(cast.frank), "role", cast.carol, "finance_admin")
+    decide(enter(fiona))
+
+    mine = Client(headers={"authorization": f"Bearer {old.text}"}).get("/api/v1/me/")
+    body = {"name": "x", "expires_at": (at + timedelta(days=365)).isoformat()}
+    cast.carol.refresh_from_db()
+    more = enter(cast.carol).post("/api/v1/api-tokens/", body, content_type="application/json")
+
+    assert mine.status_code == 401
+    assert more.json()["code"] == "second_person_required"
+    assert ApiToken.objects.get().revoked_at is not None
+
+
+def test_what_has_expired_guards_nothing_and_can_be_declined(cast: Cast, fiona: User) -> None:
+    frank = enter(cast.frank)
+    ask(frank, "role", cast.carol, "finance_admin")
+    page, fields = f"{PEOPLE}{cast.carol.pk}/change/", {"username": "carol", "is_staff": "on"}
+    frank.post(page, {**fields, "email": "early@example.test"})
+    AccountChange.objects.update(expires_at=timezone.now())
+    frank.post(page, {**fields, "email": "late@example.test"})
+
+    decide(enter(fiona), "decline_changes")
+
+    assert User.objects.get(pk=cast.carol.pk).email == "late@example.test"
+    assert AccountChange.objects.get().state == "declined"
+
+
+def test_two_people_rename_a_guarded_person(cast: Cast, fiona: User) -> None:
+    frank = enter(cast.frank)
+    fields = {"username": "dora-old", "email": cast.dora.email, "is_staff": "on"}
+
+    alone = frank.post(f"{PEOPLE}{cast.dora.pk}/change/", fields).content.decode()
+    name_then = User.objects.get(pk=cast.dora.pk).username
+    ask(frank, "username", cast.dora, "dora.b")
+    decide(enter(fiona))
+
+    assert "another platform admin decides" in alone
+    assert name_then == "dora"
+    assert User.objects.get(pk=cast.dora.pk).username == "dora.b"

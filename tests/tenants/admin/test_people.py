@@ -115,7 +115,7 @@ def test_one_person_alone_neither_opens_the_admin_nor_moves_a_guarded_address(ca
         "code": "second_person_required",
         "fields": {"email": "second_person_required"},
         "username": "dora",
-        "email": "frank@example.test",
+        "wanted": "frank@example.test",
     }
 
 

@@ -76,10 +76,25 @@ def test_the_host_makes_what_takes_two_people_over_the_web(cast: Cast) -> None:
     assert [m.role for m in eve.memberships.all()] == ["finance_admin"]
     assert trail() == [
         ("tenants:user:create", "manage.person"),
-        ("tenants:user:update", "manage.person"),
-        ("tenants:membership:create", "manage.person"),
-        ("tenants:user:update", "manage.person"),
+        *(
+            entry
+            for action in ("user:update", "membership:create", "user:update")
+            for entry in (
+                (f"tenants:{action}", "manage.person"),
+                ("tenants:user:end_credentials", "manage.person"),
+            )
+        ),
     ]
+
+
+def test_the_host_renames_and_activates_who_is_guarded(cast: Cast) -> None:
+    User.objects.filter(pk=cast.dora.pk).update(is_active=False)
+
+    run("person", "activate", "dora")
+    run("person", "rename", "dora", "dora.b")
+
+    dora = User.objects.get(pk=cast.dora.pk)
+    assert (dora.is_active, dora.username, dora.has_usable_password()) == (True, "dora.b", False)
 
 
 def test_what_the_host_is_refused_is_named(cast: Cast) -> None:

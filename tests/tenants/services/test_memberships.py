@@ -249,6 +249,7 @@ def test_a_deactivated_person_comes_back_without_the_old_tokens(cast: Cast) -> N
     assert [e.action for e in AuditEntry.objects.order_by("id")] == [
         "tenants:user:deactivate",
         "tenants:user:activate",
+        "tenants:user:end_credentials",
     ]
 
 
