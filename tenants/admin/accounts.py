@@ -240,6 +240,15 @@ class NewcomerForm(forms.Form):
     )
 
 
+class SharedAddressForm(NewcomerForm):
+    """The user name of one of the accounts that have the address."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature.
+        """Ask for the name that is there."""
+        super().__init__(*args, **kwargs)
+        self.fields["username"].label = "User name of your account"
+
+
 class InvitationView(LinkView):
     """Accept an invitation; who has no account yet chooses a user name."""
 
@@ -283,4 +292,7 @@ def note_forged(request: HttpRequest, link: str) -> None:
 
 
 def _form_of(invitation: Invitation) -> type[forms.Form]:
-    return forms.Form if people_with_address(invitation.email) else NewcomerForm
+    known = people_with_address(invitation.email)
+    if not known:
+        return NewcomerForm
+    return forms.Form if len(known) == 1 else SharedAddressForm

@@ -78,6 +78,13 @@ class InvitationOpenError(ConflictError):
     remedy = "Withdraw the open invitation first, or wait for an answer."
 
 
+class AddressSharedError(ConflictError):
+    """Several accounts have the invited address; which one is meant was not named."""
+
+    code = "address_shared"
+    remedy = "Write the user name of the account that gets the role."
+
+
 class InvitationClosedError(ConflictError):
     """The invitation was accepted or withdrawn, or is too old."""
 

@@ -46,6 +46,7 @@ class Migration(migrations.Migration):
                 ("expires_at", models.DateTimeField()),
                 ("accepted_at", models.DateTimeField(blank=True, null=True)),
                 ("withdrawn_at", models.DateTimeField(blank=True, null=True)),
+                ("attempts", models.PositiveSmallIntegerField(default=0, editable=False)),
                 (
                     "accepted_by",
                     models.ForeignKey(

@@ -37,6 +37,8 @@ class Invitation(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", null=True, blank=True
     )
     withdrawn_at = models.DateTimeField(null=True, blank=True)
+    attempts = models.PositiveSmallIntegerField(default=0, editable=False)
+    """How often a user name was tried with the link: each says whether it is taken."""
 
     class Meta:
         ordering = ["-created_at", "-id"]

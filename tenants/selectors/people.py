@@ -86,7 +86,8 @@ def people_with_address(address: str) -> list[User]:
     """Return the active people whose mail address this is; none for an empty one."""
     if not address:
         return []
-    return list(User.objects.filter(email__iexact=address, is_active=True)[:SHARED_ADDRESS_MAX])
+    people = User.objects.filter(email__iexact=address, is_active=True).order_by("pk")
+    return list(people[:SHARED_ADDRESS_MAX])
 
 
 def platform_admins() -> QuerySet[User]:

@@ -10,11 +10,13 @@ from typing import Final
 
 from django.contrib.auth.models import User
 from django.db import models, transaction
+from django.db.models import F
 
 from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.errors import FieldProblem
 from tenants.domain.granting import exceeds_token, may_give
 from tenants.domain.identity_refusals import (
+    AddressSharedError,
     InvitationClosedError,
     InvitationOpenError,
     LinkInvalidError,
@@ -39,6 +41,8 @@ from tenants.services.people import create_person
 from tenants.services.sign_in import count_invitation
 
 LIFETIME: Final = timedelta(days=7)
+NAMES_MAX: Final = 5
+"""User names tried with one link: more than people need, too few to learn which are taken."""
 SECRET_BYTES: Final = 32
 
 
@@ -140,20 +144,26 @@ def accept_invitation(*, secret: str, username: str, actor: Actor, at: datetime)
 
     Args:
         secret: Of the link.
-        username: Of the account to make; not looked at when the address has one.
+        username: Of the account to make, or of the one that is meant where several have the
+            address. Not looked at when one account has it.
         actor: The service itself, which answers the link.
         at: When, UTC.
 
     Raises:
         LinkInvalidError: No invitation has this link.
-        InvitationClosedError: It was accepted or withdrawn, or is too old.
+        InvitationClosedError: It was accepted or withdrawn, or is too old, or too many user names
+            were tried.
+        AddressSharedError: Several accounts have the address, and none of them this name.
         DomainError: What making the account, or giving the role, refuses.
     """
     invitation = _open_or_audited(secret, actor=actor, at=at)
+    inviter = actor_of_user(invitation.invited_by)
+    _require_may_invite(inviter, _scope_of(invitation))
+    if len(people_with_address(invitation.email)) != 1:
+        _count_name(invitation, actor=actor, at=at)
     with transaction.atomic():
         require_open_scope(_scope_of(invitation))
-        known = people_with_address(invitation.email)
-        person = known[0] if known else _make(invitation, username, actor=actor, at=at)
+        person = _invited(invitation, username, actor=actor, at=at)
         accepted = (
             Invitation.objects.filter(pk=invitation.pk)
             .filter(accepted_at=None, withdrawn_at=None)
@@ -166,7 +176,7 @@ def accept_invitation(*, secret: str, username: str, actor: Actor, at: datetime)
             user=person,
             organization=invitation.organization,
             project=invitation.project,
-            actor=actor_of_user(invitation.invited_by),
+            actor=inviter,
             at=at,
         )
         _record(invitation, "accept", actor=actor, at=at, username=person.get_username())
@@ -222,10 +232,28 @@ def _scope_of(invitation: Invitation) -> Membership:
     )
 
 
-def _make(invitation: Invitation, username: str, *, actor: Actor, at: datetime) -> User:
-    return create_person(
-        username=username, email=invitation.email, is_mail_set_up=True, actor=actor, at=at
-    )
+def _count_name(invitation: Invitation, *, actor: Actor, at: datetime) -> None:
+    """Count a user name before it is looked at; beyond the limit the invitation is withdrawn."""
+    with transaction.atomic():
+        same = Invitation.objects.filter(pk=invitation.pk)
+        if same.filter(attempts__lt=NAMES_MAX).update(attempts=F("attempts") + 1):
+            return
+        if same.filter(accepted_at=None, withdrawn_at=None).update(withdrawn_at=at):
+            _record(invitation, "withdraw", actor=actor, at=at, code="too_many_names")
+    raise InvitationClosedError("Too many user names were tried.", field="link")
+
+
+def _invited(invitation: Invitation, username: str, *, actor: Actor, at: datetime) -> User:
+    """Return the account of the address; make one where there is none."""
+    known = people_with_address(invitation.email)
+    if not known:
+        return create_person(
+            username=username, email=invitation.email, is_mail_set_up=True, actor=actor, at=at
+        )
+    meant = known if len(known) == 1 else [one for one in known if one.username == username]
+    if not meant:
+        raise AddressSharedError("Several accounts have this address.", field="username")
+    return meant[0]
 
 
 def _problems(invitation: Invitation, scope: Membership) -> tuple[FieldProblem, ...]:

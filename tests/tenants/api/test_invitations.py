@@ -11,7 +11,9 @@ from rest_framework.test import APIClient
 
 from tenants.domain.roles import CAPABILITIES, Role
 from tenants.models import AuditEntry, Invitation, Membership
+from tenants.services.invitations import NAMES_MAX
 from tenants.services.sign_in import INVITED_MAX
+from tests.builders import make_user
 from tests.cast import Cast, make_cast
 from tests.tenants.admin.desk import committed, links_sent
 from tests.tenants.api.doors import open_door, problem
@@ -156,7 +158,8 @@ def test_an_inviter_who_may_not_any_more_gives_nothing(cast: Cast) -> None:
 
     answer = Client().post(link, {"username": "eve"}).content.decode()
 
-    assert "not yours to give" in answer
+    assert "not yours to offer" in answer
+    assert "not yours to offer" in Client().post(link, {"username": "dora"}).content.decode()
     assert not User.objects.filter(username="eve").exists()
     assert Invitation.objects.get().accepted_at is None
 
@@ -216,3 +219,34 @@ def test_one_address_is_not_invited_again_and_again(cast: Cast) -> None:
     assert invited(bob, "other@example.test", project=project)[0] == 201
     entries = AuditEntry.objects.filter(action="tenants:invitation:refuse")
     assert [entry.facts["code"] for entry in entries] == ["too_many_invitations"] * 2
+
+
+def test_a_link_says_of_few_user_names_whether_they_are_taken(cast: Cast) -> None:
+    invited(open_door(cast.bob), "bob.second@example.test", project=str(cast.llm.pk))
+    [link] = links_sent()
+
+    names = ("dora", "frank", "ann", "alice", "mallory", "carol", "free")
+    pages = [Client().post(link, {"username": name}).content.decode() for name in names]
+
+    assert ["Another person is called" in page for page in pages].count(True) == NAMES_MAX
+    assert "Too many user names were tried." in pages[NAMES_MAX]
+    assert "withdrawn" in pages[-1]
+    assert User.objects.count() == 7
+    closed = AuditEntry.objects.get(action="tenants:invitation:withdraw")
+    assert closed.facts["code"] == "too_many_names"
+
+
+def test_where_two_accounts_have_the_address_the_named_one_gets_the_role(cast: Cast) -> None:
+    second = make_user("mallory2")
+    User.objects.filter(pk=second.pk).update(email=cast.mallory.email)
+    invited(open_door(cast.bob), cast.mallory.email, project=str(cast.llm.pk))
+    [link] = links_sent()
+
+    looked = Client().get(link).content.decode()
+    foreign = Client().post(link, {"username": "dora"}).content.decode()
+    Client().post(link, {"username": "mallory2"})
+
+    assert "User name of your account" in looked
+    assert "Several accounts have this address." in foreign
+    assert [m.project for m in second.memberships.all()] == [cast.llm]
+    assert not cast.mallory.memberships.filter(project=cast.llm).exists()
