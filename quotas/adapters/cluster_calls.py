@@ -110,6 +110,8 @@ class ClusterCalls:
             raw = answer.read()
         except urllib3.exceptions.HTTPError as error:
             raise _unanswered(error, endpoint.slug) from error
+        except ValueError:
+            raise unsendable(endpoint.slug) from None  # The cause may show the token.
         if answer.status >= HTTPStatus.BAD_REQUEST:
             if answer.status == HTTPStatus.UNAUTHORIZED:
                 # The next attempt reads the credentials again, in case they were rotated.
@@ -148,6 +150,13 @@ def unavailable(error: ClusterRefusalError, what: str) -> SourceUnavailableError
     sentence = error.document.get("message") or "no reason given"
     return SourceUnavailableError(
         f"{what} was answered with {status}: {sentence}", reason=_REASONS.get(status, fallback)
+    )
+
+
+def unsendable(slug: str) -> SourceUnavailableError:
+    """Return what it means that a call cannot be put on the wire."""
+    return SourceUnavailableError(
+        f"The URL or the token of cluster {slug} cannot be sent.", reason="bad_target"
     )
 
 

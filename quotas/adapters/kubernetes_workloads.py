@@ -14,6 +14,7 @@ import urllib3
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
+from quotas.adapters.cluster_calls import unsendable
 from quotas.adapters.eviction_answers import answer_of, eviction_of, unavailable
 from quotas.protocols import EnforcementEndpoint
 from quotas.protocols.workloads import (
@@ -245,6 +246,8 @@ class KubernetesWorkloadEvictor:
             raise SourceUnavailableError(
                 f"Cluster {endpoint.slug} did not answer.", reason="unreachable"
             ) from error
+        except ValueError:
+            raise unsendable(endpoint.slug) from None  # The cause may show the token.
 
     def _client(self, endpoint: EnforcementEndpoint) -> client.ApiClient:
         with self._lock:

@@ -14,6 +14,7 @@ the next call uses a token that was rotated.
 """
 
 import os
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,6 +45,7 @@ _NAMES_FILES: Final = (
     "tokenFile",
 )
 _FORBIDDEN: Final = forbidden_networks()
+_TOKEN: Final = re.compile(r"(?:[Bb]earer )?[\x21-\x7e]+")
 
 
 def configuration_of(*, slug: str, url: str, reference: str) -> client.Configuration:
@@ -65,6 +67,7 @@ def configuration_of(*, slug: str, url: str, reference: str) -> client.Configura
     configuration.proxy = None
     try:
         _fill(configuration, reference, url=url)
+        _require_tokens(configuration)
     except SecretForbiddenError as error:
         raise SourceUnavailableError(
             f"The credentials of cluster {slug} are not used: {error}",
@@ -126,9 +129,13 @@ def _fill(configuration: client.Configuration, reference: str, *, url: str) -> N
 
 
 def _fill_from_kubeconfig(configuration: client.Configuration, name: str) -> None:
-    config.load_kube_config_from_dict(  # type: ignore[no-untyped-call]
-        _read_kubeconfig(name), client_configuration=configuration, persist_config=False
-    )
+    content = _read_kubeconfig(name)
+    try:
+        config.load_kube_config_from_dict(  # type: ignore[no-untyped-call]
+            content, client_configuration=configuration, persist_config=False
+        )
+    except (AttributeError, KeyError, TypeError):
+        raise ConfigException("the kubeconfig has not the form of one") from None
 
 
 def _read_kubeconfig(name: str) -> dict[str, Any]:
@@ -191,3 +198,10 @@ def _fill_from_file(configuration: client.Configuration, name: str, *, url: str)
 def _fill_token(configuration: client.Configuration, token: str, *, url: str) -> None:
     configuration.host = url.rstrip("/")
     configuration.api_key = {"BearerToken": f"Bearer {token}"}
+
+
+def _require_tokens(configuration: client.Configuration) -> None:
+    """Refuse what cannot stand in a header: the error of sending it would repeat it in a log."""
+    for value in configuration.api_key.values():
+        if _TOKEN.fullmatch(str(value)) is None:
+            raise ConfigException("what it names holds no token: put one line without spaces there")

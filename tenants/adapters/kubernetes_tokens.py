@@ -123,6 +123,10 @@ def _request(*, slug: str, url: str, reference: str, life: TokenLife) -> str:
         raise SourceUnavailableError(
             f"Cluster {slug} did not answer with a new token.", reason="unreachable"
         ) from error
+    except ValueError:
+        raise SourceUnavailableError(
+            f"The URL or the token of cluster {slug} cannot be sent.", reason="bad_target"
+        ) from None  # The cause may show the token.
     finally:
         pools.clear()
     if answer.status not in {HTTPStatus.OK, HTTPStatus.CREATED}:

@@ -1,6 +1,7 @@
 """Where the credentials of a cluster come from."""
 
 import json
+import traceback
 from pathlib import Path
 
 import pytest
@@ -240,3 +241,43 @@ def test_a_call_into_a_forbidden_network_sends_nothing(
 
     assert refusal.value.reason == "forbidden_address"
     assert receiver.posts == []
+
+
+@pytest.mark.parametrize("kind", ["file", "kubeconfig"])
+def test_a_file_of_several_lines_is_no_token_and_its_text_is_repeated_nowhere(
+    tmp_path: Path, kind: str
+) -> None:
+    """The text stood in the error of sending it, and so in the log."""
+    path = tmp_path / "secret"
+    text = "apiVersion: v1\nkind: Secret\ntoken: TOPSECRET\n"
+    if kind == "kubeconfig":
+        text = write_kubeconfig(tmp_path, URL).read_text().replace("sesame", '"a\\nTOPSECRET"')
+    path.write_text(text)
+
+    with pytest.raises(SourceUnavailableError) as refusal:
+        configuration_of(URL, reference_to(path, kind=kind))
+
+    assert refusal.value.reason == "credentials_missing"
+    assert "TOPSECRET" not in "".join(traceback.format_exception(refusal.value))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "users: [abc]",
+        "users: 5",
+        "users: abc\nclusters: {a: b}",
+        "- 1",
+        "users: [{user: [x]}]",
+        "contexts: [abc]\ncurrent-context: a",
+        "current-context: a\ncontexts: [{name: a, context: 5}]\nclusters: [5]",
+    ],
+)
+def test_a_kubeconfig_that_is_none_is_said_to_be_missing(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(text)
+
+    with pytest.raises(SourceUnavailableError) as refusal:
+        configuration_of(URL, reference_to(path))
+
+    assert refusal.value.reason == "credentials_missing"
