@@ -4,6 +4,7 @@ An IPv4 address stands for itself: a subscriber, or an office behind one gateway
 counts, which is the smallest range a subscriber gets and can take any address of (RFC 6177).
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
@@ -14,6 +15,10 @@ Network = IPv4Network | IPv6Network
 UNKNOWN: Final = "unknown"
 """The network of a peer without an address, such as one on a Unix socket."""
 IPV6_BITS: Final = 64
+NAT64: Final = IPv6Network("64:ff9b::/96")
+"""Every IPv4 address, as a translator writes it (RFC 6052); as one network it would be everyone."""
+_IPV4_MAX: Final = 2**32 - 1
+_BRACKETED: Final = re.compile(r"\[([^\]]*)\](?::\d+)?")
 
 
 def client_network(environ: Mapping[str, object], *, trusted: Sequence[Network]) -> str:
@@ -44,13 +49,20 @@ def _hops(forwarded_for: str) -> Iterator[Address | None]:
 
 
 def _address_of(text: str) -> Address | None:
-    """Return an address without its zone; an IPv4 address within IPv6 is itself."""
+    """Return an address without its zone and port; an IPv4 address within IPv6 is itself."""
+    bracketed = _BRACKETED.fullmatch(text)
+    host = bracketed[1] if bracketed else text
+    if host.count(":") == 1:
+        host = host.partition(":")[0]
     try:
-        address = ip_address(text.partition("%")[0])
+        address = ip_address(host.partition("%")[0])
     except ValueError:
         return None
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address
+    if not isinstance(address, IPv6Address):
+        return address
+    if address in NAT64:
+        return IPv4Address(int(address) & _IPV4_MAX)
+    return address.ipv4_mapped or address
 
 
 def _is_in(address: Address, networks: Sequence[Network]) -> bool:
