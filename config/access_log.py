@@ -1,11 +1,10 @@
 """gunicorn's log of requests, without the secrets that stand in addresses of mailed links."""
 
-import re
-from typing import Any, Final
+from typing import Any
 
 from gunicorn.glogging import Logger  # type: ignore[import-untyped] # It has no types.
 
-_LINK: Final = re.compile(r"(/accounts/(?:password|address|invitation)/)[^\s?\"]+")
+from config.logging import cut_links
 
 
 class AccessLog(Logger):  # type: ignore[misc]
@@ -14,8 +13,4 @@ class AccessLog(Logger):  # type: ignore[misc]
     def atoms(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - gunicorn's signature.
         """Return the parts of a line by their letters in its format."""
         parts: dict[str, Any] = super().atoms(*args, **kwargs)
-        return {name: _cut(value) for name, value in parts.items()}
-
-
-def _cut(value: object) -> object:
-    return _LINK.sub(r"\1...", value) if isinstance(value, str) else value
+        return {name: cut_links(value) for name, value in parts.items()}

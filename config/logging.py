@@ -3,9 +3,30 @@
 Every module asks `structlog.get_logger(__name__)`; lines of Django and Celery pass the same way.
 """
 
-from typing import Any
+import re
+from collections.abc import MutableMapping
+from typing import Any, Final
 
 import structlog
+
+_LINK: Final = re.compile(r"(/accounts/(?:password|address|invitation)/)[^\s?\"']+")
+
+
+def cut_links(value: object) -> object:
+    """Return a text without the secrets that stand in addresses of mailed links."""
+    return _LINK.sub(r"\1...", value) if isinstance(value, str) else value
+
+
+def _without_links(
+    logger: object,  # noqa: ARG001 - structlog's signature.
+    name: str,  # noqa: ARG001 - As above.
+    event: MutableMapping[str, Any],
+) -> MutableMapping[str, Any]:
+    """Cut links in every line: Django's own name the path of a request that it refuses."""
+    for key, value in event.items():
+        event[key] = cut_links(value)
+    return event
+
 
 SHARED_PROCESSORS: list[Any] = [
     structlog.contextvars.merge_contextvars,
@@ -48,6 +69,7 @@ def logging_settings(*, level: str, form: str) -> dict[str, Any]:
                 "()": structlog.stdlib.ProcessorFormatter,
                 "processors": [
                     structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                    _without_links,
                     renderer,
                 ],
                 "foreign_pre_chain": SHARED_PROCESSORS,

@@ -1,8 +1,11 @@
-"""The log of requests has no link that sets a password."""
+"""No log has a link that sets a password."""
 
+import logging
 from datetime import timedelta
 from types import SimpleNamespace
 
+import pytest
+from django.test import Client
 from gunicorn.config import Config  # type: ignore[import-untyped] # It has no types.
 
 from config.access_log import AccessLog
@@ -25,3 +28,20 @@ def test_a_link_of_a_mail_is_not_logged() -> None:
 
     assert parts["r"] == "GET /accounts/password/... HTTP/1.1"
     assert "c9x" not in str(parts)
+
+
+@pytest.mark.django_db
+def test_a_link_that_is_refused_is_not_logged_by_django(caplog: pytest.LogCaptureFixture) -> None:
+    secret = "c9x-0123456789abcdef"
+    formatter = logging.getLogger().handlers[0].formatter
+    assert formatter is not None
+
+    Client(enforce_csrf_checks=True).post(f"/accounts/invitation/{secret}/", {"username": "x"})
+    Client().get(f"/accounts/password/MQ/{secret}/more/")
+
+    lines = [formatter.format(record) for record in caplog.records]
+    assert ["/accounts/invitation/..." in lines[0], "/accounts/password/..." in lines[1]] == [
+        True,
+        True,
+    ]
+    assert secret not in str(lines)
