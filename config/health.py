@@ -23,6 +23,7 @@ from redis.exceptions import RedisError
 
 from config.celery import QUEUES, app
 from config.verification import checks
+from tenants.admin.sign_in import PROXY_UNNAMED
 from tenants.selectors.clock import clocks_off, offset_sentence, read_clock
 from tenants.selectors.verification import verification_sentence
 from tenants.services.clock import REFUSED_SECONDS
@@ -179,10 +180,21 @@ def readyz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - Django's own
         "workers": workers or "ok",
         "clocks": _ask_clocks(),
         "verification": _ask("verification", _verification_problem) or "ok",
+        "proxies": proxy_problem() or "ok",
     }
     if not is_ready:
         logger.error("health.not_ready", **{k: v for k, v in problems.items() if v})
     return JsonResponse(body, status=200 if is_ready else 503)
+
+
+def proxy_problem() -> Problem:
+    """Return that people behind a proxy share one network; as far as this process has seen."""
+    if not PROXY_UNNAMED.is_set():
+        return ""
+    return (
+        "Requests carry X-Forwarded-For and TRUSTED_PROXIES is empty: behind a proxy all people"
+        " share one network at sign-in. Set TRUSTED_PROXIES to the proxy's network."
+    )
 
 
 def _verification_problem() -> Problem:

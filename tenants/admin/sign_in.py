@@ -1,12 +1,17 @@
 """Passwords that people enter: Django's backend and forms, with limits and a trace."""
 
+import secrets
+from collections.abc import Callable
+from threading import Event
 from typing import Any, Final
 
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth import authenticate
 from django.contrib.auth.backends import ModelBackend
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import User
+from django.core import signing
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
@@ -20,16 +25,24 @@ from tenants.domain.refusals import TooManyAttemptsError
 from tenants.selectors.actors import actor_of_user
 from tenants.services.audit import record
 from tenants.services.sign_in import (
+    KNOWN_FOR,
+    NO_DEVICE,
     Attempt,
+    Device,
     begin_attempt,
+    deny_attempt,
     excuse_attempt,
     fail_attempt,
     succeed_attempt,
 )
 
 ACTOR: Final = system_actor("tenants.sign_in")
+PROXY_UNNAMED: Final = Event()
+"""Set once a person's request carries X-Forwarded-For while TRUSTED_PROXIES is empty."""
 _ATTEMPT: Final = "_ledger_sign_in_attempt"
 _REFUSAL: Final = "_ledger_sign_in_refusal"
+_SIGNED_IN: Final = "_ledger_signed_in"
+_DEVICE: Final = "device"
 
 
 class LimitedPasswordBackend(ModelBackend):
@@ -53,7 +66,11 @@ class LimitedPasswordBackend(ModelBackend):
             return super().authenticate(request, username=username, password=password, **kwargs)
         try:
             attempt = begin_attempt(
-                username=username, network=network_of(request), actor=ACTOR, at=timezone.now()
+                username=username,
+                network=network_of(request),
+                device=read_device(request),
+                actor=ACTOR,
+                at=timezone.now(),
             )
         except TooManyAttemptsError as refusal:
             setattr(request, _REFUSAL, refusal)
@@ -102,7 +119,24 @@ class SignInForm(AuthenticationForm):
             succeed_attempt(
                 attempt=attempt, user=user, actor=actor_of_user(user), at=timezone.now()
             )
+            setattr(self.request, _SIGNED_IN, user)
         return fields
+
+    def confirm_login_allowed(self, user: AbstractBaseUser) -> None:
+        """Refuse people whom the page is not for, though the password is right.
+
+        Raises:
+            ValidationError: They may not enter here.
+        """
+        try:
+            super().confirm_login_allowed(user)
+        except ValidationError:
+            attempt = getattr(self.request, _ATTEMPT, None)
+            if isinstance(attempt, Attempt):
+                deny_attempt(
+                    attempt=attempt, user=user, actor=actor_of_user(user), at=timezone.now()
+                )
+            raise
 
 
 def prove_own_password(request: HttpRequest, user: User, password: str) -> bool:
@@ -127,8 +161,50 @@ def prove_own_password(request: HttpRequest, user: User, password: str) -> bool:
 
 
 def network_of(request: HttpRequest) -> str:
-    """Return the network a request comes from."""
+    """Return the network a request comes from; note a proxy that the settings do not name."""
+    if not settings.TRUSTED_PROXIES and "HTTP_X_FORWARDED_FOR" in request.META:
+        PROXY_UNNAMED.set()
     return client_network(request.META, trusted=settings.TRUSTED_PROXIES)
+
+
+def read_device(request: HttpRequest) -> Device:
+    """Return the browser that a request's cookie proves; `NO_DEVICE` without one of ours."""
+    try:
+        user_id, number = signing.loads(
+            request.COOKIES.get(_DEVICE, ""), salt=__name__, max_age=KNOWN_FOR
+        )
+    except (signing.BadSignature, TypeError, ValueError):
+        return NO_DEVICE
+    return Device(user_id=int(user_id), number=str(number))
+
+
+class DeviceCookie:
+    """Middleware that lets a browser prove later that an account has signed in with it.
+
+    The cookie opens nothing: it only keeps guesses of others from refusing its account here.
+    Source: OWASP, "Slow down online guessing attacks with device cookies".
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        """Keep the next layer."""
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer, with the cookie after a sign-in."""
+        response = self.get_response(request)
+        user = getattr(request, _SIGNED_IN, None)
+        if isinstance(user, User):
+            device = read_device(request)
+            number = device.number if device.user_id == user.pk else secrets.token_urlsafe(16)
+            response.set_cookie(
+                _DEVICE,
+                signing.dumps([user.pk, number], salt=__name__),
+                max_age=KNOWN_FOR,
+                secure=settings.SESSION_COOKIE_SECURE,
+                httponly=True,
+                samesite="Lax",
+            )
+        return response
 
 
 def as_limited(request: HttpRequest, answer: HttpResponse) -> HttpResponse:

@@ -17,6 +17,7 @@ class Migration(migrations.Migration):
                 choices=[
                     ("account", "An account, from networks it is not known from"),
                     ("network", "A network, for accounts not known from it"),
+                    ("device", "An account in a browser that it has signed in with"),
                     ("pair", "An account from one network it is known from"),
                     ("token", "API tokens from a network"),
                     ("link", "Links to set a password that a network asks for"),

@@ -15,6 +15,7 @@ class AttemptKind(models.TextChoices):
 
     ACCOUNT = "account", "An account, from networks it is not known from"
     NETWORK = "network", "A network, for accounts not known from it"
+    DEVICE = "device", "An account in a browser that it has signed in with"
     PAIR = "pair", "An account from one network it is known from"
     TOKEN = "token", "API tokens from a network"
     LINK = "link", "Links to set a password that a network asks for"
@@ -49,13 +50,13 @@ class AttemptCount(models.Model):
 class KnownNetwork(models.Model):
     """A network from which an account signed in with the right password."""
 
-    account = models.BinaryField(max_length=DIGEST_BYTES)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     network = models.BinaryField(max_length=DIGEST_BYTES)
     seen_at = models.DateTimeField()
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["account", "network"], name="known_network_unique"),
+            models.UniqueConstraint(fields=["user", "network"], name="known_network_unique"),
         ]
         indexes = [models.Index(fields=["seen_at"], name="known_network_seen")]
 

@@ -2,8 +2,8 @@
 
 One attempt is one statement, before any password is hashed. From a network that the account has
 signed in from, only that account's own attempts from there count; so no guesses from elsewhere, and
-none at other accounts, refuse its owner. All other attempts count for the account and for the
-network.
+none at other accounts, refuse its owner. So it is with a browser in which the account has signed
+in, wherever it is. All other attempts count for the account and for the network.
 """
 
 from collections.abc import Callable
@@ -42,19 +42,28 @@ RETURNING id, kind, subject, attempts,
           ceil(extract(epoch FROM since + %(span)s - clock_timestamp()))::integer
 """
 _KEYS_OF_SIGN_IN: Final = """
-WITH known AS (
-  SELECT EXISTS (SELECT FROM tenants_knownnetwork k
-                  WHERE k.account = %(account)s AND k.network = %(network)s
-                    AND k.seen_at > clock_timestamp() - %(known_for)s) AS is_known),
-named AS (
-  SELECT coalesce((SELECT id::text FROM auth_user WHERE username = %(username)s), '') AS id)
-SELECT 'account' AS kind, %(account)s::bytea AS key, id AS subject
-  FROM named, known WHERE NOT is_known
+WITH named AS (
+  SELECT coalesce((SELECT id FROM auth_user WHERE username = %(username)s), 0) AS id),
+origin AS (
+  SELECT id, coalesce(nullif(id, 0)::text, '') AS subject,
+         CASE WHEN id > 0 AND id = %(device_of)s THEN 'device'
+              WHEN EXISTS (SELECT FROM tenants_knownnetwork k
+                            WHERE k.user_id = named.id AND k.network = %(network)s
+                              AND k.seen_at > clock_timestamp() - %(known_for)s) THEN 'pair'
+              ELSE 'network' END AS kind
+    FROM named)
+SELECT 'account' AS kind, %(account)s::bytea AS key, subject FROM origin
+ WHERE kind = 'network' AND NOT EXISTS (
+   SELECT FROM tenants_attemptcount o
+    WHERE o.kind = 'network' AND o.key = %(network)s AND o.attempts >= %(most)s
+      AND o.since = date_bin(%(span)s, clock_timestamp(), 'epoch'))
 UNION ALL
-SELECT 'network', %(network)s::bytea, %(label)s FROM known WHERE NOT is_known
-UNION ALL
-SELECT 'pair', %(pair)s::bytea, id FROM named, known WHERE is_known
+SELECT kind, CASE kind WHEN 'device' THEN %(device)s WHEN 'pair' THEN %(pair)s
+                       ELSE %(network)s END::bytea,
+       CASE kind WHEN 'network' THEN %(label)s ELSE subject END
+  FROM origin
 """
+"""A network that is refused anyway adds no row for each name that it tries."""
 _KEYS_OF_NETWORK: Final = (
     "SELECT 'token' AS kind, %(network)s::bytea AS key, %(label)s::text AS subject"
 )
@@ -78,9 +87,9 @@ UPDATE tenants_attemptcount c SET attempts = c.attempts - 1
  WHERE c.id = counted.id
 """
 _KNOW: Final = """
-INSERT INTO tenants_knownnetwork (account, network, seen_at)
-VALUES (%(account)s, %(network)s, clock_timestamp())
-    ON CONFLICT (account, network) DO UPDATE SET seen_at = excluded.seen_at
+INSERT INTO tenants_knownnetwork (user_id, network, seen_at)
+VALUES (%(user)s, %(network)s, clock_timestamp())
+    ON CONFLICT (user_id, network) DO UPDATE SET seen_at = excluded.seen_at
 """
 _PURGE: Final = """
 DELETE FROM tenants_attemptcount WHERE id IN (
@@ -131,36 +140,52 @@ _NOUNS: Final = {
 class Attempt:
     """One attempt to sign in, counted before its password is looked at."""
 
-    account: bytes
     network: bytes
     label: str
     counts: tuple[Count, ...]
 
 
-def begin_attempt(*, username: str, network: str, actor: Actor, at: datetime) -> Attempt:
+@dataclass(frozen=True)
+class Device:
+    """A browser in which an account has signed in, as its signed cookie says."""
+
+    user_id: int
+    number: str
+
+
+NO_DEVICE: Final = Device(user_id=0, number="")
+
+
+def begin_attempt(
+    *, username: str, network: str, device: Device = NO_DEVICE, actor: Actor, at: datetime
+) -> Attempt:
     """Count an attempt to sign in; one statement, and an audit entry for a span's first refusal.
 
     Args:
         username: As typed; the same happens whether it exists or not.
         network: Where it comes from, as `client_network` returns it.
+        device: The browser, where its cookie is ours.
         actor: The service itself, since no caller is proven yet.
         at: When, UTC.
 
     Raises:
         TooManyAttemptsError: The password must not be looked at.
     """
-    account, origin = _digest(username), _digest(network)
+    origin = _digest(network)
     parameters = {
-        "account": account,
+        "account": _digest(username),
         "network": origin,
         "pair": _digest(f"{network}\0{username}"),
+        "device": _digest(f"{device.number}\0{device.user_id}"),
+        "device_of": device.user_id,
+        "most": ATTEMPTS_MAX,
         "label": network,
         "username": username,
         "known_for": KNOWN_FOR,
     }
     counts = _count(_KEYS_OF_SIGN_IN, parameters)
     _refuse_beyond(ATTEMPTS_MAX, counts, network=network, actor=actor, at=at)
-    return Attempt(account=account, network=origin, label=network, counts=counts)
+    return Attempt(network=origin, label=network, counts=counts)
 
 
 def fail_attempt(*, attempt: Attempt, actor: Actor, at: datetime) -> None:
@@ -187,11 +212,24 @@ def succeed_attempt(
     """Audit a sign-in, know its network from now on, and take it off the counts of failures."""
     excuse_attempt(attempt=attempt)
     with connection.cursor() as cursor:
-        cursor.execute(_KNOW, {"account": attempt.account, "network": attempt.network})
+        cursor.execute(_KNOW, {"user": user.pk, "network": attempt.network})
+    _record(attempt, user, "succeed", actor=actor, at=at)
+
+
+@transaction.atomic
+def deny_attempt(*, attempt: Attempt, user: AbstractBaseUser, actor: Actor, at: datetime) -> None:
+    """Audit a right password of a person whom the page is not for; it is no guess."""
+    excuse_attempt(attempt=attempt)
+    _record(attempt, user, "deny", actor=actor, at=at)
+
+
+def _record(
+    attempt: Attempt, user: AbstractBaseUser, verb: str, *, actor: Actor, at: datetime
+) -> None:
     record(
         actor=actor,
         at=at,
-        action="tenants:sign_in:succeed",
+        action=f"tenants:sign_in:{verb}",
         object_kind="user",
         object_id=user.pk,
         facts={"network": attempt.label},

@@ -55,6 +55,7 @@ def test_ready_when_all_holds_though_the_broker_is_silent() -> None:
         "workers": "Unknown while the broker does not answer.",
         "clocks": [],
         "verification": "The database was never verified.",
+        "proxies": "ok",
     }
 
 

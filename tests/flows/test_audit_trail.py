@@ -32,6 +32,7 @@ NOT_DEEDS = {
     "tenants.sign_in.count_forged_link",
     "tenants.sign_in.count_link_request",
     "tenants.sign_in.count_wrong_token",
+    "tenants.sign_in.deny_attempt",
     "tenants.sign_in.fail_attempt",
     "tenants.sign_in.succeed_attempt",
     "billing.periods.ensure_months",
