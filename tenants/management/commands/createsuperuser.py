@@ -8,6 +8,8 @@ from argparse import ArgumentParser
 from typing import Any, Final
 
 from django.contrib.auth.models import User
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 
 from tenants.domain.actors import system_actor
@@ -44,6 +46,8 @@ class Command(BaseCommand):
             username = username or input("Username: ")
             email = email or input("Email address: ")
             password = ask_password(User(username=username, email=email), stderr=self.stderr)
+        elif password:
+            _require_good(password, User(username=username or "", email=email or ""))
         if not username or not email:
             raise CommandError("Name --username and --email.")
         try:
@@ -58,3 +62,10 @@ class Command(BaseCommand):
             problems = [f"{one.field}: {one.message}" for one in error.problems]
             raise CommandError("\n".join([error.message, *problems, error.advice])) from error
         self.stdout.write(f"{username} is made.")
+
+
+def _require_good(password: str, person: User) -> None:
+    try:
+        validate_password(password, person)
+    except ValidationError as error:
+        raise CommandError("\n".join(["DJANGO_SUPERUSER_PASSWORD:", *error.messages])) from error

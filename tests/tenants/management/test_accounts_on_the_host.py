@@ -64,6 +64,19 @@ def test_a_weak_password_is_not_set(cast: Cast, monkeypatch: pytest.MonkeyPatch)
     assert not trail()
 
 
+def test_a_weak_password_of_the_environment_makes_no_superuser(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cast.frank.is_active
+    monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", "password")
+
+    with pytest.raises(CommandError, match="DJANGO_SUPERUSER_PASSWORD"):
+        run("createsuperuser", "--noinput", "--username", "root", "--email", "root@example.test")
+
+    assert not User.objects.filter(username="root").exists()
+    assert not trail()
+
+
 def test_the_host_makes_what_takes_two_people_over_the_web(cast: Cast) -> None:
     assert cast.frank.is_active
     run("person", "add", "eve", "eve@example.test")
