@@ -103,3 +103,15 @@ def test_valkeys_password_is_the_one_in_the_url(secrets: Path) -> None:
     password = found["redis_url"].split(":")[2].split("@")[0]
 
     assert found["valkey_conf"].splitlines()[0] == f"requirepass {password}"
+
+
+def test_an_older_configuration_of_valkey_is_renewed_with_its_password(secrets: Path) -> None:
+    before = contents(secrets)
+    password = before["valkey_conf"].splitlines()[0]
+    (secrets / "valkey_conf").write_text(
+        f"{password}\nappendonly yes\nmaxmemory-policy noeviction\ndir /data\n"
+    )
+
+    run_make_secrets(secrets.parent.parent)
+
+    assert contents(secrets) == before
