@@ -67,11 +67,23 @@ class MetricsPort:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Answer a scrape, or let the site answer on its own port."""
-        if request.META.get("SERVER_PORT") != str(settings.METRICS_PORT):
+        if _port_of(request) != str(settings.METRICS_PORT):
             return self.get_response(request)
         if request.path_info == "/metrics":
             return metrics(request)
         return HttpResponseNotFound()
+
+
+def _port_of(request: HttpRequest) -> str:
+    """Return the port that a request came in at; "" for none.
+
+    On a Unix socket gunicorn takes SERVER_PORT from the Host header, which anybody writes.
+    """
+    connection = request.META.get("gunicorn.socket")
+    if connection is None:
+        return str(request.META.get("SERVER_PORT", ""))
+    address = connection.getsockname()
+    return str(address[1]) if isinstance(address, tuple) else ""
 
 
 class RequestMetrics:

@@ -1,5 +1,6 @@
 """Metrics: true at the time of the scrape, bounded in number, silent about tenants."""
 
+import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,16 @@ def test_metrics_answer_on_their_own_port_and_nothing_else_does() -> None:
     assert "no-store" in client.get("/metrics", **own)["Cache-Control"]
     for path in ("/admin/login/", "/api/v1/schema/", "/healthz", "/readyz"):
         assert client.get(path, **own).status_code == 404
+
+
+@pytest.mark.django_db
+def test_a_host_header_on_a_unix_socket_is_no_port() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        environ: dict[str, Any] = {"SERVER_PORT": PORT, "gunicorn.socket": ours}
+        answer = Client().get("/metrics", **environ)
+
+    assert answer.status_code == 404
 
 
 @pytest.mark.django_db
