@@ -56,6 +56,16 @@ def life_of(token: str) -> TokenLife | None:
     return None if subject is None else TokenLife(begin, end, subject[1], subject[2])
 
 
+def token_path(reference: str) -> Path | None:
+    """Return the file of a reference, whatever way it is written; None for what is no such file."""
+    if not reference.startswith(FILE):
+        return None
+    try:
+        return secret_path(reference.removeprefix(FILE))
+    except (SecretForbiddenError, OSError, ValueError):
+        return None
+
+
 def renew_token(
     *, slug: str, url: str, reference: str, at: datetime
 ) -> tuple[datetime, bool] | None:

@@ -60,6 +60,6 @@ def namespace_directory(
 
 
 def clusters_with_tokens() -> list[Cluster]:
-    """Return the clusters in use whose token is in a file, by slug."""
+    """Return the clusters in use whose token is in a file, the oldest first."""
     rows = Cluster.objects.filter(credential_reference__startswith="file:")
-    return list(rows.filter(state=LifecycleState.ACTIVE).order_by("slug"))
+    return list(rows.filter(state=LifecycleState.ACTIVE).order_by("created_at", "slug"))

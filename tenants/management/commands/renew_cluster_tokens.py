@@ -3,6 +3,7 @@
 import signal
 import threading
 from argparse import ArgumentParser
+from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ import structlog
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections
 
-from tenants.adapters.kubernetes_tokens import renew_token
+from tenants.adapters.kubernetes_tokens import renew_token, token_path
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import SourceUnavailableError
 from tenants.selectors.clock import database_now
@@ -18,6 +19,10 @@ from tenants.selectors.directory import clusters_with_tokens
 from tenants.services.clusters import note_credential
 
 ACTOR: Final = system_actor("manage.renew_cluster_tokens")
+SHARED: Final = (
+    "An older cluster has the same token, and this one's answer would replace it. Put another file"
+    " there for it."
+)
 logger = structlog.get_logger(__name__)
 
 
@@ -60,7 +65,16 @@ class Command(BaseCommand):
 
     def _renew_all(self) -> int:
         failed = 0
+        taken: set[Path] = set()
         for cluster in clusters_with_tokens():
+            path = token_path(cluster.credential_reference)
+            if path in taken:
+                failed += 1
+                logger.error("tenants.cluster_token.shared", cluster=cluster.slug)
+                self.stderr.write(f"{cluster.slug}: {SHARED}")
+                continue
+            if path is not None:
+                taken.add(path)
             try:
                 done = renew_token(
                     slug=cluster.slug,

@@ -129,6 +129,31 @@ def test_without_a_successor_the_old_token_stays(
     assert place.read_text() == old
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize("reference", ["file:hopper/token", "file:./hopper/alias"])
+def test_a_second_cluster_with_the_same_file_is_sent_nothing_and_replaces_nothing(
+    place: Path, reference: str
+) -> None:
+    old, new = token(begun_ago=0.6 * DAY), token(begun_ago=0 * DAY, name="b")
+    place.write_text(old)
+    (place.parent / "alias").symlink_to("token")
+    with receiving() as receiver, receiving() as listener:
+        receiver.answer = answer(new)
+        first = register(receiver)
+        make_cluster(
+            "apart",
+            created_at=first.created_at + DAY,
+            kubernetes_url=f"http://127.0.0.1:{listener.port}",
+            credential_reference=reference,
+        )
+
+        said = renew()
+
+    assert "apart: An older cluster has the same token" in said
+    assert listener.posts == []
+    assert place.read_text().strip() == new
+
+
 @pytest.mark.parametrize("text", ["", "sesame", "a.b.c", "e30.e30.e30"])
 def test_a_token_of_another_kind_has_no_known_end(text: str) -> None:
     assert life_of(text) is None
