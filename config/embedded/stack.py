@@ -36,7 +36,7 @@ WORKER_STOP_SECONDS = 40
 """Longer than the worker's soft shutdown, so that a running tick may end by itself."""
 WEB_STOP_SECONDS = 10
 COMMAND_POLL_SECONDS = 60
-SHORT_PROCESSES = 3
+SHORT_PROCESSES = 4
 """One for each of the short kinds of work, so that none of them waits for another; see ADR 0030."""
 LINE_CHARACTERS_MAX = 80
 NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"

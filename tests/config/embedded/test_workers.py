@@ -65,7 +65,7 @@ class Site:
 
     def short_worker(self, name: str = "short-worker", **environment: str) -> None:
         """Start a worker for the short kinds."""
-        self.celery(name, "worker", "-Q", "short", "-c", "3", **environment)
+        self.celery(name, "worker", "-Q", "short", "-c", "4", **environment)
 
     def beat(self, name: str = "beat") -> None:
         """Start a beat."""
