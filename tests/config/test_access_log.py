@@ -30,6 +30,19 @@ def test_a_link_of_a_mail_is_not_logged() -> None:
     assert "c9x" not in str(parts)
 
 
+def test_a_link_of_a_request_that_fails_is_not_logged_by_gunicorn() -> None:
+    lines: list[str] = []
+    log = AccessLog(Config())
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    log.error_log.addHandler(handler)
+
+    log.error("Error handling request %s %s", "POST", "/accounts/invitation/c9x-0123/")
+    log.error_log.removeHandler(handler)
+
+    assert lines == ["Error handling request POST /accounts/invitation/..."]
+
+
 @pytest.mark.django_db
 def test_a_link_that_is_refused_is_not_logged_by_django(caplog: pytest.LogCaptureFixture) -> None:
     secret = "c9x-0123456789abcdef"
