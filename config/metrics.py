@@ -4,7 +4,6 @@ Counts of requests live in each web process and are added up over all of them. G
 the database when Prometheus asks, so every process gives the same answer.
 """
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -14,7 +13,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
@@ -29,6 +28,7 @@ from quotas.selectors.live_gauges import (
     refusals_by_code,
     reservations_by_state,
 )
+from tenants.adapters.process_counts import all_processes
 from tenants.selectors.clock import clocks_off
 from tenants.selectors.crashes import crashes_by_event
 from tenants.selectors.notifications import deliveries_given_up, oldest_undelivered_age
@@ -47,9 +47,14 @@ REQUESTS = Counter(
 )
 REQUEST_SECONDS = Histogram(
     f"{PREFIX}_http_request_seconds",
-    "Seconds from request to answer, by route.",
-    ("route",),
+    "Seconds from request to answer.",
     buckets=SECONDS_BUCKETS,
+    registry=PROCESS_REGISTRY,
+)
+ROUTE_SECONDS = Counter(
+    f"{PREFIX}_http_route_seconds",
+    "Seconds that requests took, added up by route; buckets of each would make scrapes slow.",
+    ("route",),
     registry=PROCESS_REGISTRY,
 )
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -101,7 +106,9 @@ class RequestMetrics:
         route = match.route if match is not None else UNMATCHED
         method = request.method if request.method in METHODS else "OTHER"
         REQUESTS.labels(method, route, str(response.status_code)).inc()
-        REQUEST_SECONDS.labels(route).observe(time.perf_counter() - begin)
+        seconds = time.perf_counter() - begin
+        REQUEST_SECONDS.observe(seconds)
+        ROUTE_SECONDS.labels(route).inc(seconds)
         return response
 
 
@@ -235,7 +242,7 @@ def metrics(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - Django's ow
     """Answer a scrape."""
     gauges = CollectorRegistry()
     gauges.register(_Described(LedgerCollector(at=timezone.now())))
-    text = generate_latest(_request_registry()) + generate_latest(gauges)
+    text = generate_latest(all_processes(PROCESS_REGISTRY)) + generate_latest(gauges)
     return HttpResponse(text, content_type=CONTENT_TYPE_LATEST)
 
 
@@ -250,15 +257,6 @@ class _Described(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from self.collector.collect()
-
-
-def _request_registry() -> CollectorRegistry:
-    """Return this process's counts, or those of all processes where they share a folder."""
-    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
-        return PROCESS_REGISTRY
-    registry = CollectorRegistry()
-    multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-    return registry
 
 
 def _by_label(name: str, text: str, *, label: str, values: dict[str, int]) -> Metric:

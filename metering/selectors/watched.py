@@ -54,6 +54,6 @@ def heartbeat_ages(*, at: datetime) -> dict[str, int]:
     rows = Cluster.objects.filter(is_watched=True, state=LifecycleState.ACTIVE).order_by("slug")
     healthy = dict(ClusterWatch.objects.values_list("cluster_id", "healthy_at"))
     return {
-        row.slug: max(0, int((at - (healthy.get(row.pk) or row.created_at)).total_seconds()))
-        for row in rows
+        slug: max(0, int((at - (healthy.get(pk) or created_at)).total_seconds()))
+        for pk, slug, created_at in rows.values_list("pk", "slug", "created_at")
     }

@@ -1,7 +1,5 @@
 """Gauges: what `/metrics` tells of quotas."""
 
-from collections import Counter
-
 from django.db.models import Count, Sum
 
 from quotas.models import EnforcementTarget
@@ -18,9 +16,9 @@ def unapplied_targets() -> dict[str, int]:
     clusters = Cluster.objects.filter(state=LifecycleState.ACTIVE).order_by("slug")
     unsettled = EnforcementTarget.objects.filter(
         UNSETTLED, cluster__state=LifecycleState.ACTIVE
-    ).values_list("cluster__slug", flat=True)
-    counts = Counter(unsettled)
-    return {slug: counts[slug] for slug in clusters.values_list("slug", flat=True)}
+    ).values_list("cluster__slug")
+    counts = dict(unsettled.order_by("cluster__slug").annotate(targets=Count("pk")))
+    return {slug: counts.get(slug, 0) for slug in clusters.values_list("slug", flat=True)}
 
 
 def drifts_repaired() -> dict[str, int]:

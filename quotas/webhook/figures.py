@@ -1,12 +1,13 @@
 """Figures of the door, counted in each process and added up where processes share a folder."""
 
-import os
 from functools import lru_cache
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from tenants.adapters.process_counts import all_processes
 
 NANOSECONDS = 1_000_000_000
 REGISTRY = CollectorRegistry()
@@ -51,12 +52,4 @@ def _seconds(door: str) -> Histogram:
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - Django's own signature.
     """Answer a scrape."""
-    return HttpResponse(generate_latest(_registry()), content_type=CONTENT_TYPE_LATEST)
-
-
-def _registry() -> CollectorRegistry:
-    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
-        return REGISTRY
-    registry = CollectorRegistry()
-    multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-    return registry
+    return HttpResponse(generate_latest(all_processes(REGISTRY)), content_type=CONTENT_TYPE_LATEST)
