@@ -6,13 +6,23 @@ the database URL, not the token pepper, not `/proc/self/environ`.
 
 import os
 import stat
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from django.conf import settings
 
-from tenants.domain.secret_references import VARIABLE_PREFIX, relative_path_problem
+from tenants.domain.secret_references import (
+    REFERENCE_FIELDS,
+    VARIABLE_PREFIX,
+    host_of,
+    relative_path_problem,
+    split_reference,
+)
 
+PIN_FILE_END: Final = ".host"
+PIN_VARIABLE_END: Final = "_HOST"
 SECRET_BYTES_MAX: Final = 256 * 1024
 """A kubeconfig with its certificates is below 64 KiB."""
 
@@ -50,6 +60,62 @@ def secret_path(path: str, *, below: Path | None = None) -> Path:
     if not resolved.is_relative_to(directory):
         raise SecretForbiddenError(f"It leads outside the directory of secrets. {remedy}")
     return resolved
+
+
+def pinned_hosts(reference: str) -> frozenset[str] | None:
+    """Return the hosts that an operator pinned a secret to, beside it; None without a pin.
+
+    For a file they are in `<file>.host`, for a variable in `<NAME>_HOST`, separated by spaces or
+    lines. A pin that cannot be read allows no host.
+
+    Raises:
+        SecretForbiddenError: The secret is, or its pin leads, outside the directory.
+    """
+    kind, name = split_reference(reference)
+    if kind == "env":
+        text = os.environ.get(f"{name}{PIN_VARIABLE_END}")
+        return None if text is None else frozenset(text.lower().split())
+    if kind != "file":
+        return None
+    resolved = secret_path(name)
+    pins = {resolved.with_name(resolved.name + PIN_FILE_END), secret_path(name + PIN_FILE_END)}
+    try:
+        hosts = [frozenset(_read_pin(pin)) for pin in pins if pin.exists()]
+    except (OSError, ValueError):
+        return frozenset()
+    return frozenset.intersection(*hosts) if hosts else None
+
+
+def require_pinned_host(reference: str, *, url: str) -> None:
+    """Refuse to send a secret to another host than it is pinned to.
+
+    Raises:
+        SecretForbiddenError: The URL's host is another.
+    """
+    hosts = pinned_hosts(reference)
+    if hosts is not None and host_of(url) not in hosts:
+        raise SecretForbiddenError(
+            "The secret is pinned to another host. Correct the URL, or the pin beside the secret."
+        )
+
+
+def read_pins(fields: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+    """Return the pinned hosts of the references among a cluster's fields, by reference.
+
+    Those that lead outside are left out: they are refused for that, and at each use.
+    """
+    pins: dict[str, frozenset[str]] = {}
+    for field in REFERENCE_FIELDS:
+        reference = str(fields.get(field) or "")
+        with suppress(SecretForbiddenError):
+            hosts = pinned_hosts(reference)
+            if hosts is not None:
+                pins[reference] = hosts
+    return pins
+
+
+def _read_pin(path: Path) -> list[str]:
+    return read_secret(path).decode().lower().split()
 
 
 def read_secret(path: Path) -> bytes:

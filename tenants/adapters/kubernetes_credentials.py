@@ -9,8 +9,9 @@ A `credential_reference` is one of:
   is the certificate authority, as a mounted service account secret has it;
 - `in-cluster`: the service account of the pod the service runs in.
 
-Paths are relative to CLUSTER_SECRETS_DIR and end below it. Everything is read anew at each call, so
-the next call uses a token that was rotated.
+A token that is pinned beside it, by `CLUSTER_SECRET_<NAME>_HOST` or `<path>.host`, is sent to no
+other host. Paths are relative to CLUSTER_SECRETS_DIR and end below it. Everything is read anew at
+each call, so the next call uses a token that was rotated.
 """
 
 import os
@@ -26,6 +27,7 @@ from kubernetes.config.config_exception import ConfigException
 from tenants.adapters.cluster_secrets import (
     SecretForbiddenError,
     read_secret,
+    require_pinned_host,
     secret_path,
     secret_variable,
 )
@@ -112,6 +114,7 @@ def guarded_client(configuration: client.Configuration) -> client.ApiClient:
 
 
 def _fill(configuration: client.Configuration, reference: str, *, url: str) -> None:
+    require_pinned_host(reference, url=url)
     if reference.startswith(KUBECONFIG):
         _fill_from_kubeconfig(configuration, reference.removeprefix(KUBECONFIG))
     elif reference.startswith(ENVIRONMENT):

@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
 from tenants.adapters.cluster_reach import reach_problems
+from tenants.adapters.cluster_secrets import read_pins
 from tenants.admin.base import ServiceAdmin, ServiceForm
 from tenants.domain.actors import Actor
 from tenants.domain.hours import floor_hour, hours_words
@@ -46,7 +47,7 @@ class ClusterAdmin(ServiceAdmin):
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> Cluster:
         """Register a cluster."""
         return clusters.register_cluster(
-            **fields, problems=reach_problems(fields), actor=actor, at=at
+            **fields, problems=reach_problems(fields), pins=read_pins(fields), actor=actor, at=at
         )
 
     def change(
@@ -54,7 +55,12 @@ class ClusterAdmin(ServiceAdmin):
     ) -> Cluster:
         """Change how a cluster is reached, observed or named."""
         return clusters.update_cluster(
-            cluster=row, changes=changes, problems=reach_problems(changes), actor=actor, at=at
+            cluster=row,
+            changes=changes,
+            problems=reach_problems(changes),
+            pins=read_pins(changes),
+            actor=actor,
+            at=at,
         )
 
     @admin.action(description="Close", permissions=["write"])

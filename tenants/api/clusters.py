@@ -17,6 +17,7 @@ from tenants.access import (
     require_capability,
 )
 from tenants.adapters.cluster_reach import reach_problems
+from tenants.adapters.cluster_secrets import read_pins
 from tenants.api.conditional import expected_version, if_match
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
@@ -169,7 +170,11 @@ class ClusterViewSet(ReadingViewSet):
         fields = self.read(ClusterInputSerializer, request)
         require_capability(self.actor, WRITE)
         made = register_cluster(
-            **fields, problems=reach_problems(fields), actor=self.actor, at=self.at
+            **fields,
+            problems=reach_problems(fields),
+            pins=read_pins(fields),
+            actor=self.actor,
+            at=self.at,
         )
         return self.answer(made, status_code=status.HTTP_201_CREATED)
 
@@ -183,6 +188,7 @@ class ClusterViewSet(ReadingViewSet):
             cluster=cluster,
             changes=changes,
             problems=reach_problems(changes),
+            pins=read_pins(changes),
             expected_version=expected_version(request),
             actor=self.actor,
             at=self.at,

@@ -18,6 +18,7 @@ from tenants.models.notification import (
 )
 from tenants.models.organization import Organization
 from tenants.models.project import Project
+from tenants.models.secret_host import SecretHost
 from tenants.models.session import PersonSession
 from tenants.models.sign_in import AttemptCount, KnownNetwork, PasswordLinkRequest
 from tenants.models.verification import Verification
@@ -45,6 +46,7 @@ __all__ = [
     "ProcessClock",
     "Project",
     "QuotaTarget",
+    "SecretHost",
     "ServiceAccount",
     "SweepCrash",
     "Verification",

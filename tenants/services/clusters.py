@@ -1,6 +1,6 @@
 """Writing clusters: registered, described anew, closed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from tenants.selectors.locks import lock_rows
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
 from tenants.services.changing import add_row, change_row, require_version
+from tenants.services.secret_hosts import REFERENCE_OF, secret_problems
 
 EDITABLE: Final = (
     "name",
@@ -54,10 +55,7 @@ EDITABLE: Final = (
     "metered_from",
     "metered_until",
 )
-REFERENCE_OF: Final = {
-    "kubernetes_url": "credential_reference",
-    "prometheus_url": "prometheus_credential_reference",
-}
+NO_PINS: Final[Mapping[str, Collection[str]]] = {}
 SLUG_KEY: Final = "tenants_cluster_slug_key"
 
 
@@ -86,6 +84,7 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
     trusted_controllers: Sequence[str] = (),
     quota_target: str = QuotaTarget.RESOURCE_QUOTA,
     problems: Sequence[FieldProblem] = (),
+    pins: Mapping[str, Collection[str]] = NO_PINS,
     actor: Actor,
     at: datetime,
 ) -> Cluster:
@@ -114,6 +113,7 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
         trusted_controllers: User names whose pods may carry another's owner annotation.
         quota_target: "resource_quota" or "kueue".
         problems: What the entry point found wrong with its files and addresses.
+        pins: The hosts that an operator pinned secrets to, by reference.
         actor: Who registers it.
         at: When, UTC.
 
@@ -145,18 +145,21 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
         quota_target=quota_target,
         created_at=at,
     )
-    refuse_invalid(cluster, further=(*_problems(cluster), *problems))
+    wrong = (*_problems(cluster), *problems)
+    wrong = wrong or secret_problems(cluster, changed=EDITABLE, pins=pins, at=at)
+    refuse_invalid(cluster, further=wrong)
     _add(cluster, actor=actor, at=at)
     return cluster
 
 
 @transaction.atomic
-def update_cluster(
+def update_cluster(  # noqa: PLR0913 - As above.
     *,
     cluster: Cluster,
     changes: Mapping[str, Any],
     problems: Sequence[FieldProblem] = (),
     expected_version: int | None = None,
+    pins: Mapping[str, Collection[str]] = NO_PINS,
     actor: Actor,
     at: datetime,
 ) -> Cluster:
@@ -166,13 +169,15 @@ def update_cluster(
     them. From `metered_until` on no hour is opened, and what is not sealed there is waived; without
     it, metering goes on after its newest hour.
 
-    A credential is for one address: a new URL drops the reference, unless the same change names it.
+    A credential is for one address: a new URL drops the reference, unless the same change names it,
+    and a secret goes to another host than its first only where an operator pinned it there.
 
     Args:
         cluster: Which one.
         changes: New values by field, of `EDITABLE`.
         problems: What the entry point found wrong with files and addresses they name.
         expected_version: The version the caller saw; None when it does not matter.
+        pins: The hosts that an operator pinned secrets to, by reference.
         actor: Who changes it.
         at: When, UTC.
 
@@ -187,6 +192,12 @@ def update_cluster(
     require_version(row=row, expected_version=expected_version, actor=actor)
     changes = {**_dropped_references(row, changes), **changes}
     future = Cluster(**{name: changes.get(name, getattr(row, name)) for name in EDITABLE})
+    wrong = (
+        *_problems(future),
+        *later_problems(row.metered_from, future.metered_from),
+        *problems,
+    )
+    wrong = wrong or secret_problems(future, changed=changes, pins=pins, at=at)
     return change_row(
         row=row,
         changes=changes,
@@ -194,11 +205,7 @@ def update_cluster(
         actor=actor,
         at=at,
         organization_id=None,
-        problems=(
-            *_problems(future),
-            *later_problems(row.metered_from, future.metered_from),
-            *problems,
-        ),
+        problems=wrong,
     )
 
 

@@ -6,6 +6,7 @@ A `prometheus_credential_reference` is one of:
   CLUSTER_SECRETS_DIR;
 - `basic-env:CLUSTER_SECRET_<NAME>` or `basic-file:<path>`: `user:password`, likewise.
 
+A pin beside the secret, `CLUSTER_SECRET_<NAME>_HOST` or `<path>.host`, keeps it from other hosts.
 Everything is read anew for each window, so a token that was rotated is found by asking again. What
 was read goes into a header of the request and nowhere else: no message, log or evidence holds it.
 """
@@ -18,10 +19,12 @@ from metering.protocols import ClusterTarget
 from tenants.adapters.cluster_secrets import (
     SecretForbiddenError,
     read_secret,
+    require_pinned_host,
     secret_path,
     secret_variable,
 )
 from tenants.domain.errors import SourceUnavailableError
+from tenants.domain.secret_references import split_reference
 
 SCOPE_HEADER: Final = "X-Scope-OrgID"
 """Tells Mimir, Cortex and Thanos' receivers which tenant's series are asked for."""
@@ -41,7 +44,9 @@ def request_headers(target: ClusterTarget) -> dict[str, str]:
     """
     headers = {}
     if target.prometheus_credential_reference:
-        headers["Authorization"] = _authorization(target.prometheus_credential_reference)
+        headers["Authorization"] = _authorization(
+            target.prometheus_credential_reference, url=target.prometheus_url
+        )
     if target.prometheus_scope_org_id:
         if _SCOPE.fullmatch(target.prometheus_scope_org_id) is None:
             raise SourceUnavailableError(
@@ -51,9 +56,9 @@ def request_headers(target: ClusterTarget) -> dict[str, str]:
     return headers
 
 
-def _authorization(reference: str) -> str:
-    kind, _, place = reference.partition(":")
-    secret = _secret(kind.removeprefix(BASIC), place)
+def _authorization(reference: str, *, url: str) -> str:
+    kind = reference.partition(":")[0]
+    secret = _secret(reference, url=url)
     if not kind.startswith(BASIC):
         if _TOKEN.fullmatch(secret) is None:
             raise _missing("What it names holds no token.")
@@ -63,8 +68,10 @@ def _authorization(reference: str) -> str:
     return f"Basic {b64encode(secret.encode()).decode()}"
 
 
-def _secret(kind: str, name: str) -> str:
+def _secret(reference: str, *, url: str) -> str:
+    kind, name = split_reference(reference)
     try:
+        require_pinned_host(reference, url=url)
         if kind == "env":
             return secret_variable(name)
         if kind == "file":

@@ -81,6 +81,38 @@ def test_a_file_holds_a_token_and_the_authority_lies_beside_it(tmp_path: Path) -
     assert found.ssl_ca_cert == f"{tmp_path}/ca.crt"
 
 
+@pytest.mark.parametrize("pin", ["other.example.test", "", "kubernetes.example.test.evil"])
+def test_a_pinned_token_goes_to_no_other_host(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pin: str
+) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "token").write_text("sesame")
+    (tmp_path / "secret" / "token.host").write_text(pin)
+    (tmp_path / "linked").symlink_to("secret/token")
+    monkeypatch.setenv("CLUSTER_SECRET_HOPPER", "sesame")
+    monkeypatch.setenv("CLUSTER_SECRET_HOPPER_HOST", pin)
+    directory = reference_to(tmp_path, kind="file")
+
+    for reference in (
+        "env:CLUSTER_SECRET_HOPPER",
+        f"{directory}/secret/token",
+        f"{directory}/linked",
+    ):
+        with pytest.raises(SourceUnavailableError) as refusal:
+            configuration_of(URL, reference)
+
+        assert refusal.value.reason == "credentials_forbidden"
+
+
+def test_a_pinned_token_goes_to_its_hosts(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("sesame")
+    (tmp_path / "token.host").write_text("10.0.0.1\nKubernetes.example.test\n")
+
+    pinned = configuration_of(URL, reference_to(tmp_path / "token", kind="file"))
+
+    assert pinned.get_api_key_with_prefix("BearerToken") == "Bearer sesame"
+
+
 def test_a_rotated_token_is_found_by_asking_again(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("sesame")
     before = configuration_of(URL, reference_to(tmp_path / "token", kind="file"))

@@ -1,6 +1,7 @@
 """Tests of each resource's way from made to closed, over REST."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.utils import timezone
@@ -10,6 +11,7 @@ from tenants.domain.hours import floor_hour
 from tenants.models import AuditEntry, Membership
 from tests.builders import make_cluster
 from tests.cast import Cast
+from tests.references import reference_to
 from tests.tenants.api.doors import open_door, problem
 
 
@@ -195,6 +197,28 @@ def test_the_trail_is_read_by_object_and_shows_the_leaf(cast: Cast, frank: APICl
     assert (entry["action"], entry["actor_label"]) == ("tenants:project:update", "frank")
     assert entry["facts"] == {"changed": {"name": ["LLM", "LLM 2"]}}
     assert len(bytes.fromhex(entry["leaf"])) == 32
+
+
+def test_a_secret_that_is_pinned_goes_to_no_other_host(frank: APIClient, tmp_path: Path) -> None:
+    (tmp_path / "token.host").write_text("hopper.example.test", encoding="utf-8")
+    secret = reference_to(tmp_path / "token", kind="file")
+    own, other = "https://hopper.example.test:6443", "https://listener.example.test"
+    body = {"slug": "new", "name": "New", "metered_from": floor_hour(timezone.now()).isoformat()}
+    body["credential_reference"] = secret
+
+    refused = frank.post("/api/v1/clusters/", {**body, "kubernetes_url": other})
+    made = frank.post("/api/v1/clusters/", {**body, "kubernetes_url": own})
+    moved = frank.patch(
+        made["Location"],
+        {"kubernetes_url": other, "credential_reference": secret},
+        headers={"If-Match": '"1"'},
+    )
+
+    assert (refused.status_code, made.status_code, moved.status_code) == (422, 201, 422)
+    for answer in (refused, moved):
+        assert answer.json()["field"] == "credential_reference"
+        assert answer.json()["problems"][0]["code"] == "secret_of_another_host"
+        assert "token.host" in answer.json()["problems"][0]["message"]
 
 
 def test_a_cluster_is_watched_once_it_can_be_reached(frank: APIClient) -> None:

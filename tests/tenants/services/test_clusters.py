@@ -1,6 +1,7 @@
 """Tests of registering, describing and closing clusters."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from tenants.domain.errors import InvalidInputError
 from tenants.domain.refusals import OpenBindingsError, SlugTakenError, StaleVersionError
 from tenants.models import AuditEntry, Cluster
 from tenants.services.clusters import close_cluster, register_cluster, update_cluster
+from tenants.services.secret_hosts import REFERENCE_OF
 from tests.builders import AT, MONTH_START, bind, make_cluster, make_organization, make_project
 
 pytestmark = pytest.mark.django_db
@@ -206,4 +208,86 @@ def test_a_new_address_drops_the_credential_of_the_old_one(url: str, reference: 
 
     assert change(**{url: old}) == secret
     assert change(**{url: "https://evil.example.test"}) == ""
-    assert change(**{url: "https://new.example.test", reference: secret}) == secret
+    assert change(**{url: old, reference: secret}) == secret
+
+
+LISTENER = "https://listener.example.test"
+SECRET = "file:hopper/token"
+
+
+@pytest.mark.parametrize(
+    "naming",
+    ["file:hopper/token", "file:hopper//./token", "file:hopper/..data/token"],
+)
+@pytest.mark.parametrize(("url", "reference"), list(REFERENCE_OF.items()))
+def test_a_secret_goes_to_no_listener_by_its_name(url: str, reference: str, naming: str) -> None:
+    """The attack: another cluster, which names this one's secret and the listener's address."""
+    naming = naming.replace("file", "basic-file") if url == "prometheus_url" else naming
+    who: dict[str, Any] = {"metered_from": MONTH_START, "actor": SEED, "at": AT}
+    own: dict[str, Any] = {url: "https://hopper.example.test", reference: naming}
+    others: dict[str, Any] = {url: LISTENER, reference: naming}
+    register_cluster(slug="hopper", name="H", **own, **who)
+
+    with pytest.raises(InvalidInputError) as refusal:
+        register_cluster(slug="evil", name="E", **others, **who)
+
+    (problem,) = refusal.value.problems
+    assert (problem.field, problem.code) == (reference, "secret_of_another_host")
+    assert "hopper" in problem.message
+    assert list(Cluster.objects.values_list("slug", flat=True)) == ["hopper"]
+
+
+def test_a_secret_that_was_cleared_goes_to_no_listener_either() -> None:
+    cluster = make_cluster()
+
+    def change(**changes: str) -> Cluster:
+        return update_cluster(cluster=cluster, changes=changes, actor=SEED, at=AT)
+
+    change(kubernetes_url="https://hopper.example.test", credential_reference=SECRET)
+    with pytest.raises(InvalidInputError):
+        change(kubernetes_url=LISTENER, credential_reference=SECRET)
+    change(kubernetes_url=LISTENER)
+    with pytest.raises(InvalidInputError) as refusal:
+        change(credential_reference=SECRET)
+    with pytest.raises(InvalidInputError):
+        change(prometheus_url=LISTENER, prometheus_credential_reference=f"basic-{SECRET}")
+
+    assert refusal.value.problems[0].code == "secret_of_another_host"
+    cluster.refresh_from_db()
+    assert (cluster.credential_reference, cluster.prometheus_credential_reference) == ("", "")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://evil.test\\@hopper.example.test",
+        "https://hopper.example.test@evil.test",
+        "https://evil.test#@hopper.example.test",
+    ],
+)
+def test_a_url_that_two_clients_read_differently_gets_no_secret(url: str) -> None:
+    pins = {SECRET: {"hopper.example.test"}}
+
+    with pytest.raises(InvalidInputError):
+        update_cluster(
+            cluster=make_cluster(),
+            changes={"prometheus_url": url, "prometheus_credential_reference": SECRET},
+            pins=pins,
+            actor=SEED,
+            at=AT,
+        )
+
+
+def test_an_operators_pin_decides_which_hosts_get_a_secret() -> None:
+    cluster, pins = make_cluster(), {SECRET: {"new.example.test"}}
+
+    def change(url: str) -> Cluster:
+        changes = {"kubernetes_url": url, "credential_reference": SECRET}
+        return update_cluster(cluster=cluster, changes=changes, pins=pins, actor=SEED, at=AT)
+
+    changed = change("https://NEW.example.test:6443/")
+    with pytest.raises(InvalidInputError) as refusal:
+        change("https://old.example.test")
+
+    assert changed.credential_reference == SECRET
+    assert refusal.value.problems[0].code == "secret_of_another_host"

@@ -69,6 +69,22 @@ def test_a_user_and_password_go_with_every_query(tmp_path: Path) -> None:
     assert sent(world, "Authorization") == {f"Basic {expected}"}
 
 
+def test_a_pinned_secret_goes_to_no_other_host(tmp_path: Path) -> None:
+    world, secret = sound_world(), tmp_path / "secret"
+    secret.write_text("meter:password", encoding="utf-8")
+    reference = reference_to(secret, kind="basic-file")
+    pin = tmp_path / "secret.host"
+
+    pin.write_text("mimir.example.test", encoding="utf-8")
+    with pytest.raises(SourceUnavailableError) as refusal:
+        observe(world, prometheus_credential_reference=reference)
+    assert (refusal.value.reason, world.heard) == ("credentials_forbidden", [])
+
+    pin.write_text("127.0.0.1 localhost", encoding="utf-8")
+    observe(world, prometheus_credential_reference=reference)
+    assert None not in sent(world, "Authorization")
+
+
 def test_a_rotated_token_is_found_at_the_next_window(tmp_path: Path) -> None:
     world, source, secret = sound_world(), PrometheusUsageSource(), tmp_path / "token"
     with serving(world) as url:
