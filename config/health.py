@@ -25,13 +25,13 @@ from config.celery import QUEUES, app
 from config.verification import checks
 from tenants.admin.sign_in import PROXY_UNNAMED
 from tenants.selectors.clock import clocks_off, offset_sentence, read_clock
+from tenants.selectors.database_objects import RUNTIME_ROLE
 from tenants.selectors.verification import verification_sentence
 from tenants.services.clock import REFUSED_SECONDS
 from tenants.services.wakeups import wake_ages
 
 logger = structlog.get_logger(__name__)
 
-RUNTIME_ROLE = "gpu_ledger_runtime"
 BROKER_TIMEOUT_SECONDS = 1
 STANDSTILL_SECONDS = 300
 """Each queue has a kind of work a minute, and no task lasts longer than 240 s."""

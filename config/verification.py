@@ -40,7 +40,7 @@ def checks() -> Mapping[str, Check]:
     expected = OBJECTS.read_text(encoding="utf-8").splitlines()
     return {
         AUDIT: check_audit_entries,
-        "functions, triggers, partitions": objects_check(expected),
+        "objects of the database": objects_check(expected),
         "sequences": check_sequences,
         "sealed windows": check_sealed_windows,
         "device figures": check_device_windows,

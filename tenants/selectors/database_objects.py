@@ -1,11 +1,12 @@
-"""Objects of the database that keep the ledgers: functions, triggers, partitions and sequences.
+"""Objects of the database that keep the ledgers, compared with a list committed with the code.
 
-The owner of the tables can replace a function, change rows and put it back; what is left replaced,
-detached or set back is found here, by comparison with a list that is committed with the code.
+They are functions, triggers, constraints, privileges, partitions and sequences. The owner of the
+tables can replace a function, change rows and put it back; what is left replaced, dropped, granted,
+detached or set back is a difference.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from django.db import connection
@@ -15,6 +16,8 @@ from tenants.domain.verification import Batch, Check, Cursor
 PARTITION: Final = re.compile(r"_\d{4}_\d{2}(?!\d)")
 """How the name of a month's partition ends."""
 MONTH: Final = "_YYYY_MM"
+RUNTIME_ROLE: Final = "gpu_ledger_runtime"
+"""What the service's own role is a member of."""
 
 _FUNCTIONS: Final = """
 SELECT 'function', p.oid::regprocedure::text,
@@ -25,10 +28,60 @@ SELECT 'function', p.oid::regprocedure::text,
                       AND d.objid = p.oid AND d.deptype = 'e')
 """
 _TRIGGERS: Final = """
-SELECT c.relname, c.relispartition, t.tgname, t.tgenabled::text, pg_get_triggerdef(t.oid)
+SELECT c.relname, c.relispartition,
+       concat_ws(' ', 'trigger', c.relname, t.tgname, t.tgenabled, pg_get_triggerdef(t.oid))
   FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
  WHERE NOT t.tgisinternal AND c.relnamespace = 'public'::regnamespace
 """
+_CONSTRAINTS: Final = """
+SELECT 'constraint', c.relname, o.conname,
+       regexp_replace(pg_get_constraintdef(o.oid), '\\n\\s*', ' ', 'g')
+  FROM pg_constraint o JOIN pg_class c ON c.oid = o.conrelid
+ WHERE c.relnamespace = 'public'::regnamespace AND NOT c.relispartition
+   AND o.contype IN ('c', 'f', 'p', 'u', 'x') AND o.conparentid = 0
+UNION ALL
+SELECT 'index', c.relname, i.relname, pg_get_indexdef(x.indexrelid)
+  FROM pg_index x JOIN pg_class c ON c.oid = x.indrelid JOIN pg_class i ON i.oid = x.indexrelid
+ WHERE c.relnamespace = 'public'::regnamespace AND NOT c.relispartition
+   AND x.indisunique AND x.indisvalid
+   AND NOT EXISTS (SELECT FROM pg_constraint o
+                    WHERE o.conindid = x.indexrelid AND o.contype IN ('p', 'u', 'x'))
+"""
+"""PostgreSQL refuses to drop those of one partition, and to attach a table without them."""
+_PRIVILEGES: Final = """
+WITH service AS (
+  SELECT r.oid FROM pg_roles r
+   WHERE pg_has_role(r.oid, %(runtime)s, 'MEMBER') AND NOT r.rolsuper
+     AND NOT EXISTS (SELECT FROM pg_class c
+                      WHERE c.relowner = r.oid AND c.relnamespace = 'public'::regnamespace)),
+grantees AS (
+  SELECT g.oid, g.rolname FROM pg_roles g
+   WHERE EXISTS (SELECT FROM service WHERE pg_has_role(service.oid, g.oid, 'MEMBER'))
+  UNION ALL
+  SELECT 0, 'PUBLIC'),
+objects AS (
+  SELECT 'pg_class'::regclass AS catalogue, oid, relname::text AS name, relispartition,
+         relowner AS owner, relacl AS acl
+    FROM pg_class
+   WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+  UNION ALL
+  SELECT 'pg_class'::regclass, c.oid, c.relname || '(' || a.attname || ')', c.relispartition,
+         c.relowner, a.attacl
+    FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+   WHERE c.relnamespace = 'public'::regnamespace AND NOT a.attisdropped
+  UNION ALL
+  SELECT 'pg_proc'::regclass, oid, oid::regprocedure::text, false,
+         proowner, coalesce(proacl, acldefault('f', proowner))
+    FROM pg_proc WHERE pronamespace = 'public'::regnamespace)
+SELECT o.name, o.relispartition,
+       concat_ws(' ', 'privilege', o.name, g.rolname,
+                 a.privilege_type || CASE WHEN a.is_grantable THEN '*' ELSE '' END)
+  FROM objects o CROSS JOIN aclexplode(o.acl) a JOIN grantees g ON g.oid = a.grantee
+ WHERE a.grantee <> o.owner
+   AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = o.catalogue AND d.objid = o.oid
+                      AND d.deptype = 'e')
+"""
+"""Of all roles that the service's role can act as, and of PUBLIC; `*` marks a grant option."""
 _PARTITIONS: Final = """
 SELECT c.relname, c.relispartition FROM pg_class c
  WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND c.relname ~ '_\\d{4}_\\d{2}$'
@@ -44,16 +97,16 @@ SELECT c.oid::regclass::text, quote_ident(a.attname),
 
 
 def object_lines() -> frozenset[str]:
-    """Return a line for each function and trigger, the same in every month.
+    """Return a line for each object, the same in every month.
 
-    A trigger of a partition stands once for all months; `check_objects` asks each month for it.
+    What a partition has stands once for all months; `objects_check` asks each month for it.
     """
     plain, partitions = _read()
     return frozenset(plain.union(*partitions.values()))
 
 
 def objects_check(expected: Collection[str]) -> Check:
-    """Return a check of functions, triggers and partitions against committed lines."""
+    """Return a check of the objects and partitions against committed lines."""
 
     def check(_: Cursor) -> Batch:
         plain, partitions = _read()
@@ -83,12 +136,12 @@ def check_sequences(_: Cursor) -> Batch:
 
 def _read() -> tuple[set[str], dict[str, set[str]]]:
     """Return the lines of what is there once, and by partition what is there each month."""
-    plain = {" ".join(row) for row in _rows(_FUNCTIONS)}
+    plain = {" ".join(row) for query in (_FUNCTIONS, _CONSTRAINTS) for row in _rows(query)}
     partitions: dict[str, set[str]] = {
         name: set() for name, is_attached in _rows(_PARTITIONS) if is_attached
     }
-    for table, is_partition, name, enabled, definition in _rows(_TRIGGERS):
-        line = f"trigger {table} {name} {enabled} {definition}"
+    of_tables = _rows(_TRIGGERS) + _rows(_PRIVILEGES, {"runtime": RUNTIME_ROLE})
+    for table, is_partition, line in of_tables:
         if is_partition:
             partitions.setdefault(table, set()).add(PARTITION.sub(MONTH, line))
         elif not PARTITION.search(table):  # A detached one is found by that.
@@ -113,11 +166,14 @@ def _name(line: str) -> str:
     kind, _, rest = line.partition(" ")
     if kind == "function":
         return f"The {kind} {rest.rpartition(' ')[0]}"
+    if kind == "privilege":
+        on, grantee, privilege = rest.rsplit(" ", 2)
+        return f"The {kind} {privilege} of {grantee} on {on}"
     table, name, *_ = rest.split(" ")
     return f"The {kind} {name} on {table}"
 
 
-def _rows(query: str) -> list[tuple[Any, ...]]:
+def _rows(query: str, values: Mapping[str, str] | None = None) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
-        cursor.execute(query)
+        cursor.execute(query, values)
         return list(cursor.fetchall())

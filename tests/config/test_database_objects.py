@@ -1,4 +1,4 @@
-"""The committed list of functions and triggers is that of a migrated database.
+"""The committed list of the database's objects is that of a migrated database.
 
     GOLDEN=write .venv/bin/pytest tests/config/test_database_objects.py
 

@@ -134,6 +134,46 @@ NAMED = {
             "metering_usagerecord_YYYY_MM is missing or was replaced."
         ),
     ),
+    "two projects may have a namespace at once": (
+        ["ALTER TABLE tenants_namespacebinding DROP CONSTRAINT namespace_bindings_do_not_overlap"],
+        (
+            "The constraint namespace_bindings_do_not_overlap on tenants_namespacebinding"
+            " is missing or was replaced."
+        ),
+    ),
+    "a check is replaced by one that always holds": (
+        [
+            "ALTER TABLE tenants_apitoken DROP CONSTRAINT api_token_expires_after_creation",
+            (
+                "ALTER TABLE tenants_apitoken ADD CONSTRAINT api_token_expires_after_creation"
+                " CHECK (true)"
+            ),
+        ],
+        "The constraint api_token_expires_after_creation on tenants_apitoken is not ours.",
+    ),
+    "a unique index is dropped": (
+        ["DROP INDEX account_change_open_once"],
+        "The index account_change_open_once on tenants_accountchange is missing or was replaced.",
+    ),
+    "the service may change a ledger": (
+        ["GRANT UPDATE ON tenants_auditentry TO gpu_ledger_runtime"],
+        "The privilege UPDATE of gpu_ledger_runtime on tenants_auditentry is not ours.",
+    ),
+    "the role that the service signs in as may empty a ledger": (
+        ["GRANT TRUNCATE ON billing_charge TO gpu_ledger_app"],
+        "The privilege TRUNCATE of gpu_ledger_app on billing_charge is not ours.",
+    ),
+    "everybody may change a column of a ledger": (
+        ["GRANT UPDATE (occurred_at) ON tenants_auditentry TO PUBLIC"],
+        "The privilege UPDATE of PUBLIC on tenants_auditentry(occurred_at) is not ours.",
+    ),
+    "the service may change one month": (
+        ["GRANT UPDATE ON metering_usagerecord_2026_10 TO gpu_ledger_runtime"],
+        (
+            "metering_usagerecord_2026_10: The privilege UPDATE of gpu_ledger_runtime on"
+            " metering_usagerecord_YYYY_MM is not ours."
+        ),
+    ),
     "usage was changed while a trigger was replaced": (
         ["UPDATE metering_usagerecord SET owner = 'dave' WHERE unit_seconds = 3600"],
         "has 2 records, and not the 2 that were sealed.",

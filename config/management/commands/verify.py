@@ -22,7 +22,7 @@ class Command(BaseCommand):
 
     help = (
         "Recompute digests of sealed hours, corrections, invoices and audit entries, and compare"
-        " functions, triggers, partitions and sequences; exit with 1 where something differs."
+        " the objects of the database with a list; exit with 1 where something differs."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
