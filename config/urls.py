@@ -7,17 +7,15 @@ from django.views.generic import RedirectView
 from config.api import unknown_resource
 from config.health import healthz, readyz
 from tenants.admin.accounts import OwnPasswordView
-from tenants.admin.sessions import own_sessions
 from tenants.admin.sign_in import sign_in
 
 urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="admin:index"), name="root"),
+    path("", RedirectView.as_view(pattern_name="sign_in"), name="root"),
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
     path("accounts/", include("config.accounts")),
     path("admin/login/", sign_in),
     path("admin/password_change/", admin.site.admin_view(OwnPasswordView.as_view())),
-    path("admin/sessions/", admin.site.admin_view(own_sessions), name="own_sessions"),
     path("admin/", admin.site.urls),
     path("api/v1/", include("config.api")),
     re_path(r"^api(?:/(?P<rest>.*))?$", unknown_resource),

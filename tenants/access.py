@@ -7,6 +7,7 @@ here too.
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -79,6 +80,7 @@ __all__ = [
     "is_platform_wide",
     "memberships_visible_to",
     "organizations_visible_to",
+    "own_tokens",
     "projects_visible_to",
     "require_capability",
     "service_accounts_visible_to",
@@ -223,6 +225,11 @@ def access_api_token(actor: Actor, token_id: UUID) -> ApiToken:
         NotFoundError: It does not exist for this actor.
     """
     return access_seen(api_tokens_visible_to(actor), token_id)
+
+
+def own_tokens(actor: Actor, *, at: datetime) -> QuerySet[ApiToken]:
+    """Return a person's own tokens that have not ended; none of service accounts."""
+    return api_tokens_visible_to(actor).filter(user_id=actor.id, revoked_at=None, expires_at__gt=at)
 
 
 def access_audit_entry(actor: Actor, entry_id: int) -> AuditEntry:

@@ -79,7 +79,7 @@ UNFOLD: dict[str, Any] = {
     "ACCOUNT": {
         "navigation": [
             {"title": "Change password", "link": reverse_lazy("admin:password_change")},
-            {"title": "Your sessions", "link": reverse_lazy("own_sessions")},
+            {"title": "Your access", "link": reverse_lazy("own_access")},
         ]
     },
     "SHOW_HISTORY": False,

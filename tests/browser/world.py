@@ -18,10 +18,13 @@ from tests.quotas.builders import actor_of, make_limit
 
 
 def make_world() -> Office:
-    """Return the office with a draft, a capacity, an exception and a request, let in as staff."""
+    """Return the office with a draft, a capacity, an exception and a request.
+
+    Everybody but Carol is staff.
+    """
     office = make_office()
     with audited():
-        User.objects.update(is_staff=True)
+        User.objects.exclude(username="carol").update(is_staff=True)
     draft_invoice_of(office)
     window = make_window(make_cluster("ampere"))
     query = 'sum by (uid) (kube_pod_container_resource_requests{job="' + "kube-state-metrics" * 20

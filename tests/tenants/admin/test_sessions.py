@@ -65,7 +65,7 @@ def test_ones_own_sessions_are_listed_without_their_keys_and_ended(cast: Cast) -
     keys = list(PersonSession.objects.values_list("session_key", flat=True))
 
     listed = here.get(HERE)
-    page = here.get("/admin/sessions/").content.decode()
+    page = here.get("/accounts/").content.decode()
 
     rows = listed.json()["results"]
     assert [(row["browser"], row["is_current"]) for row in rows] == [
@@ -76,8 +76,8 @@ def test_ones_own_sessions_are_listed_without_their_keys_and_ended(cast: Cast) -
     assert not [key for key in keys if key in page + listed.content.decode()]
 
     other = PersonSession.objects.get(user=cast.dora).public_id
-    unseen = here.post("/admin/sessions/", {"session": str(other)}, follow=True)
-    here.post("/admin/sessions/", {"session": rows[0]["id"]})
+    unseen = here.post("/accounts/sessions/end/", {"session": str(other)}, follow=True)
+    here.post("/accounts/sessions/end/", {"session": rows[0]["id"]})
 
     assert "There is no such session." in unseen.content.decode()
     assert [status(client) for client in (here, phone, stranger)] == [200, 401, 200]
@@ -87,7 +87,7 @@ def test_ones_own_sessions_are_listed_without_their_keys_and_ended(cast: Cast) -
 def test_all_others_are_ended_at_once(cast: Cast) -> None:
     here, *others = [sign_in(cast.frank) for _ in range(3)]
 
-    page = here.post("/admin/sessions/", follow=True).content.decode()
+    page = here.post("/accounts/sessions/end/", follow=True).content.decode()
 
     assert "2 sessions have ended." in page
     assert [status(client) for client in (here, *others)] == [200, 401, 401]
@@ -113,7 +113,10 @@ def test_a_token_ends_sessions_of_its_person_unless_it_is_limited(cast: Cast) ->
 
 
 def test_a_page_needs_a_person_who_is_signed_in() -> None:
-    assert re.match("/admin/login/", Client().get("/admin/sessions/")["Location"])
+    for path in ("/accounts/", "/accounts/password/"):
+        assert re.match("/accounts/sign-in/", Client().get(path)["Location"])
+    for path in ("/accounts/tokens/", "/accounts/sessions/end/"):
+        assert re.match("/accounts/sign-in/", Client().post(path)["Location"])
 
 
 def test_what_has_ended_by_itself_is_deleted(cast: Cast) -> None:

@@ -167,10 +167,10 @@ def test_a_page_of_another_size_is_refused(frank: APIClient, size: str) -> None:
     assert response.json()["remedy"] == "Use a whole number from 1 to 200, and follow `next`."
 
 
-def test_the_root_leads_to_the_admin() -> None:
+def test_the_root_leads_to_the_sign_in_of_everybody() -> None:
     response = APIClient().get("/")
 
-    assert (response.status_code, response["Location"]) == (302, "/admin/")
+    assert (response.status_code, response["Location"]) == (302, "/accounts/sign-in/")
 
 
 def test_lists_are_filtered(cast: Cast, frank: APIClient) -> None:

@@ -1,0 +1,196 @@
+"""Pages of one's own for every active person: sign in, and "Your access" with tokens and sessions.
+
+Signing in is the admin's own form and backend, with its limits and its trace, for people without
+staff status too. No role is needed here: the API token that is issued can do what its person can.
+"""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.auth import views
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import AbstractBaseUser, User
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import reverse, reverse_lazy
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
+
+from tenants.access import access_seen, own_tokens
+from tenants.admin.accounts import OwnPasswordView, SitePage
+from tenants.admin.base import actor_of_request
+from tenants.admin.session_limits import current_session_id
+from tenants.admin.sign_in import SignInForm, as_limited
+from tenants.domain.errors import DomainError
+from tenants.domain.tokens import LIFETIME_MAX
+from tenants.selectors.sessions import sessions_of
+from tenants.services.refusals import note_refusal
+from tenants.services.sessions import end_other_sessions, end_session
+from tenants.services.tokens import IssuedToken, issue_token, revoke_token
+
+signed_in = login_required(login_url="sign_in")
+
+
+class PersonSignInForm(SignInForm):
+    """The admin's form, for every active person."""
+
+    def confirm_login_allowed(self, user: AbstractBaseUser) -> None:
+        """Refuse people who were deactivated, and no others.
+
+        Raises:
+            ValidationError: The person was deactivated.
+        """
+        if not user.is_active:
+            raise ValidationError(self.error_messages["inactive"], code="inactive")
+
+
+class SignInView(SitePage, views.LoginView):
+    """Sign in; staff people go on to the admin, all others to their own page."""
+
+    authentication_form = PersonSignInForm
+    template_name = "accounts/form.html"
+    redirect_authenticated_user = True
+    extra_context = {"title": "Sign in", "button": "Sign in", "is_sign_in": True}
+
+    def form_invalid(self, form: Any) -> HttpResponse:  # noqa: ANN401 - Django's signature.
+        """Show what was wrong; the status says when attempts are limited."""
+        return as_limited(self.request, super().form_invalid(form))
+
+    def get_default_redirect_url(self) -> str:
+        """Return where to go without `next`."""
+        is_staff = isinstance(self.request.user, User) and self.request.user.is_staff
+        return reverse("admin:index" if is_staff else "own_access")
+
+
+class ChangeOwnPasswordView(OwnPasswordView):
+    """Change one's own password without the admin around it."""
+
+    template_name = "accounts/form.html"
+    success_url = reverse_lazy("own_access")
+    extra_context = {"title": "Change your password", "button": "Change the password"}
+
+    def form_valid(self, form: Any) -> HttpResponse:  # noqa: ANN401 - A form of either kind.
+        """Save, and say on the next page what it did."""
+        answer = super().form_valid(form)
+        if not form.errors:
+            done = "The password is changed; your API tokens and other sessions have ended."
+            messages.success(self.request, done)
+        return answer
+
+
+class TokenForm(forms.Form):
+    """A token to issue to oneself."""
+
+    name = forms.CharField(
+        max_length=200,
+        label="What it is for",
+        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
+    )
+    days = forms.IntegerField(
+        min_value=1,
+        max_value=LIFETIME_MAX.days,
+        initial=30,
+        label="Days until it ends",
+        widget=UnfoldAdminIntegerFieldWidget(),
+    )
+    scopes = forms.CharField(
+        max_length=2_000,
+        required=False,
+        label="Scopes",
+        help_text="Capabilities it is limited to, separated by spaces, as in billing:charge:read. "
+        "Empty for all that you may do.",
+        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
+    )
+
+
+@signed_in
+@require_safe
+def own_access(request: HttpRequest) -> HttpResponse:
+    """Show the signed-in person's tokens and sessions."""
+    return _page(request, form=TokenForm())
+
+
+@signed_in
+@require_POST
+def issue_own_token(request: HttpRequest) -> HttpResponse:
+    """Issue a token and show its text in this one answer; it is stored nowhere."""
+    form, actor, at = TokenForm(request.POST), actor_of_request(request), timezone.now()
+    if not form.is_valid():
+        return _page(request, form=form)
+    try:
+        issued = issue_token(
+            name=form.cleaned_data["name"],
+            expires_at=at + timedelta(days=form.cleaned_data["days"]),
+            scopes=form.cleaned_data["scopes"].split(),
+            user=_person(request),
+            actor=actor,
+            at=at,
+        )
+    except DomainError as error:
+        note_refusal(refusal=error, noun="api_token", actor=actor, at=at)
+        problems = [f"{one.field}: {one.message}" for one in error.problems]
+        form.add_error(None, " ".join([error.message, *problems, error.advice]))
+        return _page(request, form=form)
+    return _page(request, form=TokenForm(), issued=issued)
+
+
+@signed_in
+@require_POST
+def end_own_token(request: HttpRequest, token_id: UUID) -> HttpResponse:
+    """Revoke one of one's own tokens."""
+    actor, at = actor_of_request(request), timezone.now()
+    try:
+        token = access_seen(own_tokens(actor, at=at), token_id)
+        revoke_token(token=token, actor=actor, at=at)
+        messages.success(request, "The token has ended.")
+    except DomainError as error:
+        messages.error(request, f"{error.message} {error.advice}")
+    return redirect("own_access")
+
+
+@signed_in
+@require_POST
+def end_own_sessions(request: HttpRequest) -> HttpResponse:
+    """End the session that is named, or all but this one."""
+    user, actor, at = _person(request), actor_of_request(request), timezone.now()
+    named = request.POST.get("session")
+    try:
+        if named:
+            end_session(user=user, session_id=UUID(named), actor=actor, at=at)
+            messages.success(request, "The session has ended.")
+        else:
+            keep = current_session_id(request)
+            ended = end_other_sessions(user=user, keep=keep, actor=actor, at=at)
+            messages.success(request, f"{ended} sessions have ended.")
+    except (DomainError, ValueError):
+        messages.error(request, "There is no such session. It may have ended by itself.")
+    return redirect("own_access")
+
+
+def _page(
+    request: HttpRequest, *, form: TokenForm, issued: IssuedToken | None = None
+) -> HttpResponse:
+    at = timezone.now()
+    context = {
+        **admin.site.each_context(request),
+        "title": "Your access",
+        "form": form,
+        "issued": issued,
+        "tokens": own_tokens(actor_of_request(request), at=at),
+        "sessions": sessions_of(_person(request), current=current_session_id(request), at=at),
+    }
+    return TemplateResponse(
+        request, "accounts/access.html", context, headers={"Cache-Control": "no-store"}
+    )
+
+
+def _person(request: HttpRequest) -> User:
+    if not isinstance(request.user, User):
+        raise PermissionDenied
+    return request.user

@@ -1,0 +1,159 @@
+"""The pages of one's own: people without staff status sign in and get an API token themselves."""
+
+import re
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from tenants.models import ApiToken, AuditEntry
+from tests.builders import audited
+from tests.cast import Cast, make_cast
+from tests.tenants.admin.desk import committed, enter, links_sent
+from tests.tenants.api.doors import open_door
+
+pytestmark = pytest.mark.django_db
+HERE, SIGN_IN, TOKENS = "/accounts/", "/accounts/sign-in/", "/accounts/tokens/"
+ME = "/api/v1/me/"
+PASSWORD = "correct horse battery"
+NEW = "a much longer phrase"
+TOKEN = re.compile(r"gl_[0-9a-f]{12}_[0-9a-f]{64}")
+
+
+@pytest.fixture
+def cast() -> Cast:
+    """Return the cast; none of them has staff status."""
+    return make_cast()
+
+
+def sign_in(username: str, password: str = PASSWORD, **where: str) -> Client:
+    """Return a browser that has filled in the page."""
+    client = Client(REMOTE_ADDR="192.0.2.1")
+    client.post(SIGN_IN, {"username": username, "password": password, **where})
+    return client
+
+
+def is_signed_in(client: Client) -> bool:
+    return "_auth_user_id" in client.session
+
+
+def issue(client: Client, **fields: object) -> str:
+    return client.post(TOKENS, {"name": "laptop", "days": 30, **fields}).content.decode()
+
+
+def bearer(text: str) -> int:
+    return int(Client(headers={"authorization": f"Bearer {text}"}).get(ME).status_code)
+
+
+def test_an_invited_person_gets_from_the_mail_to_an_api_token(cast: Cast) -> None:
+    alice = open_door(cast.alice)
+    with committed():
+        alice.post(
+            "/api/v1/invitations/",
+            {"email": "eve@example.test", "role": "member", "project": str(cast.llm.pk)},
+            headers={"idempotency-key": "eve"},
+        )
+    [invitation] = links_sent()
+    browser = Client()
+    with committed():
+        browser.post(invitation, {"username": "eve"})
+    shown = browser.get(links_sent()[-1], follow=True)
+    done = browser.post(
+        shown.redirect_chain[-1][0], {"new_password1": NEW, "new_password2": NEW}, follow=True
+    ).content.decode()
+
+    assert f'href="{HERE}"' in done
+    assert browser.get(HERE)["Location"] == f"{SIGN_IN}?next={HERE}"
+    eve = sign_in("eve", NEW)
+    text = TOKEN.findall(issue(eve))[0]
+
+    assert not User.objects.get(username="eve").is_staff
+    assert bearer(text) == 200
+    assert not TOKEN.search(eve.get(HERE).content.decode())
+    issued = AuditEntry.objects.filter(object_kind="api_token").latest("pk")
+    assert (issued.action, issued.actor_label) == ("tenants:api_token:create", "eve")
+
+
+def test_guesses_at_this_page_and_at_the_admins_count_together(cast: Cast) -> None:
+    carol = cast.carol.username
+    for number in range(20):
+        path = SIGN_IN if number % 2 else "/admin/login/"
+        Client(REMOTE_ADDR="203.0.113.9").post(path, {"username": carol, "password": "wrong"})
+    client = Client(REMOTE_ADDR="203.0.113.9")
+    page = client.post(SIGN_IN, {"username": carol, "password": PASSWORD})
+
+    assert "Too many attempts failed" in page.content.decode()
+    assert (page.status_code, page.has_header("Retry-After")) == (429, True)
+    assert not is_signed_in(client)
+    assert is_signed_in(sign_in("dora"))
+    refused = AuditEntry.objects.filter(action="tenants:sign_in:refuse")
+    assert [entry.facts["network"] for entry in refused] == ["203.0.113.9/32"]
+
+
+def test_a_sign_in_is_audited_and_leads_nowhere_else(cast: Cast) -> None:
+    client = Client()
+    answer = client.post(
+        f"{SIGN_IN}?next=https://evil.example.test/", {"username": "carol", "password": PASSWORD}
+    )
+
+    assert answer["Location"] == HERE
+    assert AuditEntry.objects.get(action="tenants:sign_in:succeed").object_id == str(cast.carol.pk)
+    with audited():
+        User.objects.filter(pk=cast.dora.pk).update(is_staff=True, is_active=True)
+        User.objects.filter(pk=cast.bob.pk).update(is_active=False)
+    assert sign_in("dora").get(SIGN_IN)["Location"] == "/admin/"
+    assert not is_signed_in(sign_in("bob"))
+    assert client.post("/accounts/sign-out/")["Location"] == SIGN_IN
+    assert not is_signed_in(client)
+
+
+def test_the_first_token_of_a_platform_role_takes_a_second_person_here_too(cast: Cast) -> None:
+    page = issue(sign_in(cast.dora.username))
+
+    assert "takes a second person" in page
+    assert not ApiToken.objects.exists()
+    refused = AuditEntry.objects.get(action="tenants:api_token:refuse")
+    assert refused.actor_label == "dora"
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"days": 366}, "less than or equal to 365"),
+        ({"name": ""}, "This field is required"),
+        ({"scopes": "billing:everything"}, "is not a capability"),
+    ],
+)
+def test_a_wrong_field_is_named(cast: Cast, fields: dict[str, object], sentence: str) -> None:
+    assert sentence in issue(sign_in(cast.carol.username), **fields)
+    assert not ApiToken.objects.exists()
+
+
+def test_one_ends_ones_own_tokens_and_no_others(cast: Cast) -> None:
+    carol = enter(cast.carol)
+    own, others = TOKEN.findall(issue(carol, scopes="tenants:project:read"))[0], open_door(cast.bob)
+    bobs = ApiToken.objects.get(user=cast.bob)
+    mine = ApiToken.objects.get(user=cast.carol)
+    assert mine.scopes == ["tenants:project:read"]
+
+    refused = carol.post(f"{TOKENS}{bobs.pk}/end/", follow=True).content.decode()
+    carol.post(f"{TOKENS}{mine.pk}/end/")
+
+    assert "There is no such" in refused
+    assert (bearer(own), others.get(ME).status_code) == (401, 200)
+    assert mine.prefix not in carol.get(HERE).content.decode()
+
+
+def test_a_new_password_ends_the_tokens_and_keeps_this_session(cast: Cast) -> None:
+    here, phone = sign_in("carol"), sign_in("carol")
+    text = TOKEN.findall(issue(here))[0]
+
+    wrong = {"old_password": "wrong", "new_password1": NEW, "new_password2": NEW}
+    here.post("/accounts/password/", wrong)
+    assert bearer(text) == 200
+    page = here.post("/accounts/password/", {**wrong, "old_password": PASSWORD}, follow=True)
+
+    assert "The password is changed" in page.content.decode()
+    assert bearer(text) == 401
+    assert [client.get(ME).status_code for client in (here, phone)] == [200, 401]
+    assert is_signed_in(sign_in(cast.carol.username, NEW))
