@@ -283,7 +283,7 @@ def test_a_file_of_several_lines_is_no_token_and_its_text_is_repeated_nowhere(
     path = tmp_path / "secret"
     text = "apiVersion: v1\nkind: Secret\ntoken: TOPSECRET\n"
     if kind == "kubeconfig":
-        text = write_kubeconfig(tmp_path, URL).read_text().replace("sesame", '"a\\nTOPSECRET"')
+        text = write_kubeconfig(tmp_path, URL, "a\nTOPSECRET").read_text()
     path.write_text(text)
 
     with pytest.raises(SourceUnavailableError) as refusal:

@@ -154,6 +154,21 @@ def test_a_second_cluster_with_the_same_file_is_sent_nothing_and_replaces_nothin
     assert place.read_text().strip() == new
 
 
+@pytest.mark.django_db
+def test_a_token_that_is_pinned_to_another_host_is_not_sent_for_its_successor(place: Path) -> None:
+    place.write_text(old := token(begun_ago=0.6 * DAY))
+    place.with_name("token.host").write_text("hopper.example.test")
+    with receiving() as receiver:
+        receiver.answer = answer(token(begun_ago=0 * DAY, name="b"))
+        register(receiver)
+
+        said = renew()
+
+    assert "pinned to another host" in said
+    assert receiver.posts == []
+    assert place.read_text() == old
+
+
 @pytest.mark.parametrize("text", ["", "sesame", "a.b.c", "e30.e30.e30"])
 def test_a_token_of_another_kind_has_no_known_end(text: str) -> None:
     assert life_of(text) is None
