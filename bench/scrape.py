@@ -22,7 +22,7 @@ PROCESSES: Final = 2
 """As many as `manage.py serve` starts."""
 ROUTES: Final = scaled(100)
 """Of some 490; the others are hardly asked for."""
-SCRAPES: Final = 10
+SCRAPES: Final = 40
 CPU_MILLISECONDS_MAX: Final = Decimal(20)
 AT: Final = datetime(2026, 10, 1, tzinfo=UTC)
 

@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 from billing.selectors.gauges import count_unaccrued_corrections, count_unaccrued_windows
 from metering.selectors.gauges import oldest_due_window, open_exceptions_by_kind, windows_by_state
 from metering.selectors.watched import heartbeat_ages
-from quotas.selectors.gauges import drifts_repaired, foreign_quotas, unapplied_targets
+from quotas.selectors.gauges import interference, unapplied_targets
 from quotas.selectors.live_gauges import (
     counter_drift,
     live_bypasses,
@@ -196,17 +196,20 @@ def _enforcement() -> Iterator[Metric]:
         label="cluster",
         values=unapplied_targets(),
     )
+    others = interference()
     yield _by_label(
         "quota_drifts_repaired",
         "Quotas that somebody had changed or deleted in the cluster, and that were repaired.",
         label="cluster",
-        values=drifts_repaired(),
+        values={slug: one.drifts_repaired for slug, one in others.items()},
     )
     yield _by_label(
         "namespaces_with_foreign_quotas",
         "Namespaces in which somebody else keeps a quota of GPU resources too.",
         label="cluster",
-        values=foreign_quotas(),
+        values={
+            slug: one.foreign_namespaces for slug, one in others.items() if one.foreign_namespaces
+        },
     )
 
 

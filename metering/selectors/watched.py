@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from metering.models import ClusterWatch
 from metering.protocols.watch import WatchTarget
 from tenants.models import Cluster
 from tenants.models.cluster import AdmissionMode
@@ -52,8 +51,8 @@ def heartbeat_ages(*, at: datetime) -> dict[str, int]:
     A watch that never was healthy counts from when its cluster was registered.
     """
     rows = Cluster.objects.filter(is_watched=True, state=LifecycleState.ACTIVE).order_by("slug")
-    healthy = dict(ClusterWatch.objects.values_list("cluster_id", "healthy_at"))
+    times = rows.values_list("slug", "created_at", "watch__healthy_at")
     return {
-        slug: max(0, int((at - (healthy.get(pk) or created_at)).total_seconds()))
-        for pk, slug, created_at in rows.values_list("pk", "slug", "created_at")
+        slug: max(0, int((at - (healthy_at or created_at)).total_seconds()))
+        for slug, created_at, healthy_at in times
     }
