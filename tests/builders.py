@@ -23,8 +23,9 @@ from tenants.models import (
     NamespaceBinding,
     Organization,
     Project,
+    ServiceAccount,
 )
-from tenants.services.audit import record
+from tenants.services.audit import record_each
 
 AT = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 MONTH_START = datetime(2026, 10, 1, tzinfo=UTC)
@@ -47,13 +48,14 @@ def audited() -> Iterator[None]:
     with transaction.atomic():
         yield
         if commits:
-            record(
-                actor=system_actor("tests"),
-                at=AT,
-                action=ROW_WRITE,
-                object_kind="row",
-                object_id="",
-            )
+            for kind, rows in (("user", User.objects), ("service_account", ServiceAccount.objects)):
+                record_each(
+                    actor=system_actor("tests"),
+                    at=AT,
+                    action=ROW_WRITE,
+                    object_kind=kind,
+                    facts={key: {} for key in rows.values_list("pk", flat=True)},
+                )
 
 
 def make_user(username: str = "alice", **fields: object) -> User:

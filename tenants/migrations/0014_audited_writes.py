@@ -63,47 +63,65 @@ GRANT INSERT ({GIVEN}) ON {AUDIT} TO {RUNTIME_ROLE};
 """
 NO_GRANTS = f"GRANT INSERT ON {AUDIT} TO {RUNTIME_ROLE};\n"
 
-# Looked at when the transaction commits, so that the entry may come before or after the change. A
-# restored database counts its transactions anew: an old entry of the same number is none.
+# Looked at when the transaction commits, so that the entry may come before or after the change. It
+# names the row, or the person or service account that holds it: an entry about something else is
+# none. A restored database counts its transactions anew: an old entry of the same number is none.
 # The owner of the tables is spared: migrations change rows, and only it may do so unseen.
 AUDITED = f"""
 CREATE FUNCTION audit_require_entry() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+  written jsonb[] := CASE TG_OP WHEN 'INSERT' THEN ARRAY[to_jsonb(NEW)]
+                       WHEN 'DELETE' THEN ARRAY[to_jsonb(OLD)]
+                       ELSE ARRAY[to_jsonb(OLD), to_jsonb(NEW)] END;
 BEGIN
-  IF EXISTS (SELECT FROM {AUDIT} WHERE transaction_id = pg_current_xact_id()::text::bigint
-                AND recorded_at > clock_timestamp() - interval '1 day')
-     OR current_user = (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = TG_RELID) THEN
+  IF current_user = (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = TG_RELID) THEN
     RETURN NULL;
   END IF;
-  RAISE EXCEPTION '% on % is refused: it leaves no audit entry', TG_OP, TG_TABLE_NAME
-    USING ERRCODE = 'restrict_violation',
-          HINT = 'Write the audit entry in the same transaction: call the service.';
+  IF written[1] -> 'is_superuser' IS DISTINCT FROM written[cardinality(written)] -> 'is_superuser'
+  THEN
+    RAISE EXCEPTION 'UPDATE on % is refused: is_superuser stays as it was made', TG_TABLE_NAME
+      USING ERRCODE = 'restrict_violation', HINT = 'Give the role of a platform admin instead.';
+  END IF;
+  IF EXISTS (SELECT FROM unnest(written) AS w(one) WHERE NOT EXISTS (
+       SELECT FROM {AUDIT} WHERE transaction_id = pg_current_xact_id()::text::bigint
+          AND recorded_at > clock_timestamp() - interval '1 day'
+          AND ((object_kind, object_id) = (TG_ARGV[0], w.one ->> 'id')
+            OR (object_kind, object_id) = ('user', w.one ->> 'user_id')
+            OR (object_kind, object_id) = ('service_account', w.one ->> 'service_account_id'))))
+  THEN
+    RAISE EXCEPTION '% on % is refused: it leaves no audit entry', TG_OP, TG_TABLE_NAME
+      USING ERRCODE = 'restrict_violation',
+            HINT = 'Write the audit entry in the same transaction: call the service.';
+  END IF;
+  RETURN NULL;
 END $$;
 """
-# By table, the column that may change unseen: it notes a use, and is no right of anybody.
+# By table, what entries call its rows, and the column that may change unseen: it notes a use and is
+# no right of anybody.
 PEOPLE = {
-    "auth_user": "last_login",
-    "auth_user_groups": "",
-    "auth_user_user_permissions": "",
-    "tenants_membership": "",
-    "tenants_apitoken": "last_used_at",
+    "auth_user": ("user", "last_login"),
+    "auth_user_groups": ("", ""),
+    "auth_user_user_permissions": ("", ""),
+    "tenants_membership": ("membership", ""),
+    "tenants_apitoken": ("api_token", "last_used_at"),
 }
 
 
-def _constraint(table: str, name: str, event: str, when: str = "") -> str:
+def _constraint(table: str, name: str, event: str, *, kind: str, when: str = "") -> str:
     condition = f"WHEN ({when}) " if when else ""
     return always(
         table,
         f"{table}_{name}",
         f"AFTER {event} ON {table} DEFERRABLE INITIALLY DEFERRED FOR EACH ROW "
-        f"{condition}EXECUTE FUNCTION audit_require_entry()",
+        f"{condition}EXECUTE FUNCTION audit_require_entry('{kind}')",
     ).replace("CREATE TRIGGER", "CREATE CONSTRAINT TRIGGER")
 
 
-def _audited(table: str, spared: str) -> str:
+def _audited(table: str, kind: str, spared: str) -> str:
     changed = f"to_jsonb(OLD) - '{spared}' IS DISTINCT FROM to_jsonb(NEW) - '{spared}'"
-    return _constraint(table, "is_audited", "INSERT OR DELETE") + _constraint(
-        table, "change_is_audited", "UPDATE", changed
+    return _constraint(table, "is_audited", "INSERT OR DELETE", kind=kind) + _constraint(
+        table, "change_is_audited", "UPDATE", kind=kind, when=changed
     )
 
 
@@ -132,7 +150,7 @@ class Migration(migrations.Migration):
         migrations.RunSQL(GRANTS, NO_GRANTS),
         migrations.RunSQL(
             AUDITED
-            + "".join(_audited(table, spared) for table, spared in PEOPLE.items())
+            + "".join(_audited(table, *names) for table, names in PEOPLE.items())
             + f"REVOKE DELETE ON auth_user, tenants_apitoken FROM {RUNTIME_ROLE};\n",
             f"GRANT DELETE ON auth_user, tenants_apitoken TO {RUNTIME_ROLE};\n"
             + "".join(

@@ -110,20 +110,25 @@ def execute(*statements: str) -> None:
 
 ENTRY = (
     "INSERT INTO tenants_auditentry ({columns}occurred_at, actor_kind, actor_id, actor_label,"
-    " action, object_kind, object_id, facts) VALUES ({values}now(), 'person', '1', 'frank',"
-    " 'tenants:user:update', 'user', '1', '{{}}')"
+    " action, object_kind, object_id, facts) SELECT {values}now(), 'person', '1', 'frank',"
+    " 'tenants:user:update', 'user', {about}, '{{}}'"
 )
-PLAIN = ENTRY.format(columns="", values="")
+PLAIN = ENTRY.format(
+    columns="",
+    values="",
+    about="(SELECT id FROM auth_user WHERE username = 'alice')",
+)
+OF_FRANK = PLAIN.replace("username = 'alice'", "username = 'frank'")
 
 
 @pytest.mark.usefixtures("committed_db")
 def test_the_runtime_role_cannot_choose_an_entrys_id() -> None:
     with pytest.raises(DatabaseError, match="permission denied"):
-        execute(ENTRY.format(columns="id, ", values="1000000, "))
+        execute(ENTRY.format(columns="id, ", values="1000000, ", about="1"))
     with pytest.raises(DatabaseError, match="permission denied"):
         execute(
-            ENTRY.format(columns="id, ", values="1000000, ").replace(
-                ") VALUES", ") OVERRIDING SYSTEM VALUE VALUES"
+            ENTRY.format(columns="id, ", values="1000000, ", about="1").replace(
+                ") SELECT", ") OVERRIDING SYSTEM VALUE SELECT"
             )
         )
 
@@ -136,6 +141,7 @@ def test_the_time_and_the_transaction_of_an_entry_are_the_databases() -> None:
         ENTRY.format(
             columns="recorded_at, transaction_id, leaf, ",
             values="'2020-01-01Z', 1, '\\x00', ",
+            about="1",
         )
     )
 
@@ -147,8 +153,9 @@ def test_the_time_and_the_transaction_of_an_entry_are_the_databases() -> None:
     assert leaf_mismatches() == []
 
 
+MAKES_SUPERUSER = "UPDATE auth_user SET is_superuser = true WHERE username = 'alice'"
 UNSEEN = [
-    "UPDATE auth_user SET is_superuser = true WHERE username = 'alice'",
+    "UPDATE auth_user SET email = 'x@example.test' WHERE username = 'alice'",
     "UPDATE auth_user SET password = 'x' WHERE username = 'alice'",
     "UPDATE auth_user SET last_login = now(), is_staff = true WHERE username = 'alice'",
     """INSERT INTO auth_user (username, password, email, first_name, last_name, is_active,
@@ -178,16 +185,17 @@ def people(committed_db: str) -> None:  # noqa: ARG001 - What is made here commi
 
 
 @pytest.mark.usefixtures("people")
-@pytest.mark.parametrize("statement", UNSEEN)
-def test_people_roles_and_tokens_do_not_change_without_an_entry(statement: str) -> None:
-    """The attack: SQL as the service's own role, which leaves nothing in the trail."""
-    with pytest.raises(DatabaseError, match="leaves no audit entry"):
-        execute(statement)
+def test_people_roles_and_tokens_do_not_change_without_an_entry_about_them() -> None:
+    """The attack: SQL as the service's own role, beside no entry or a true one about another."""
+    for statement in UNSEEN:
+        for entries in ((), (OF_FRANK,)):
+            with pytest.raises(DatabaseError, match="leaves no audit entry"):
+                execute(*entries, statement)
 
 
 @pytest.mark.usefixtures("people")
 def test_they_change_with_an_entry_in_the_same_transaction() -> None:
-    change = UNSEEN[0]
+    change = "UPDATE auth_user SET is_staff = true WHERE username = 'alice'"
 
     execute(PLAIN, change)
     execute(change.replace("true", "false"), PLAIN)
@@ -195,7 +203,23 @@ def test_they_change_with_an_entry_in_the_same_transaction() -> None:
     with pytest.raises(DatabaseError, match="leaves no audit entry"):
         execute(change)
 
-    assert not User.objects.get(username="alice").is_superuser
+    assert not User.objects.get(username="alice").is_staff
+
+
+@pytest.mark.usefixtures("people")
+def test_a_role_does_not_move_to_the_person_that_the_entry_names() -> None:
+    with pytest.raises(DatabaseError, match="leaves no audit entry"):
+        execute(
+            PLAIN,
+            "UPDATE tenants_membership SET user_id = (SELECT id FROM auth_user"
+            " WHERE username = 'alice') WHERE role = 'finance_admin'",
+        )
+
+
+@pytest.mark.usefixtures("people")
+def test_nobody_becomes_a_superuser_with_an_entry_either() -> None:
+    with pytest.raises(DatabaseError, match="is_superuser stays"):
+        execute(PLAIN, MAKES_SUPERUSER)
 
 
 @pytest.mark.usefixtures("people")
