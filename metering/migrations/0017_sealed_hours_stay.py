@@ -36,7 +36,9 @@ BEGIN
        AND (n.allocatable_units, n.held_unit_seconds, n.idle_unit_seconds)
            <> (0, 0, greatest(0, -n.billed_unit_seconds)) LIMIT 1;
   ELSE
-    SELECT o.window_id INTO offender FROM new_rows n JOIN old_rows o ON o.id = n.id
+    -- A row under another id has no old row, and differs in everything.
+    SELECT coalesce(o.window_id, n.window_id) INTO offender
+      FROM new_rows n FULL JOIN old_rows o ON o.id = n.id
      WHERE (n.window_id = ANY(sealed) OR o.window_id = ANY(sealed))
        AND ((n.window_id, n.window_start, n.cluster_id, n.node, n.resource, n.size, n.price_group,
              n.sharing_mode, n.share_numerator, n.share_denominator, n.allocatable_units)
@@ -49,7 +51,9 @@ BEGIN
                   AND c.state = 'posted' AND c.cause = 'released'))
          OR n.idle_unit_seconds <> greatest(
               o.idle_unit_seconds - (n.billed_unit_seconds - o.billed_unit_seconds)
-              + (o.held_unit_seconds - n.held_unit_seconds), least(o.idle_unit_seconds, 0)))
+              + (o.held_unit_seconds - n.held_unit_seconds), least(o.idle_unit_seconds, 0))
+         OR n.capacity_unit_seconds
+            <> n.billed_unit_seconds + n.held_unit_seconds + n.idle_unit_seconds)
      LIMIT 1;
   END IF;
   IF offender IS NULL THEN
@@ -92,7 +96,20 @@ BEGIN
   RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
 END $$;
 """
-EXCEPTION_KEY = "(OLD.cluster_id, OLD.window_id, OLD.window_start, OLD.created_at)"
+EXCEPTION_KEY = (
+    "(OLD.id, OLD.cluster_id, OLD.window_id, OLD.window_start, OLD.kind, OLD.subject,"
+    " OLD.created_at)"
+)
+# As the product opens one again: without the decision, and after a person's for other facts, or
+# where the window waits.
+OPENED_OTHERWISE = """
+  OLD.state = 'resolved' AND NEW.state <> 'resolved'
+  AND (NEW.state <> 'open' OR NEW.resolution <> '' OR NEW.resolved_at IS NOT NULL
+    OR NEW.resolved_by_id IS NOT NULL
+    OR (OLD.resolved_by_id IS NOT NULL
+      AND OLD.kind NOT IN ('low_coverage', 'overdue', 'quarantined', 'source_unavailable')
+      AND (OLD.details - 'query_digest', OLD.held_unit_seconds)
+          IS NOT DISTINCT FROM (NEW.details - 'query_digest', NEW.held_unit_seconds)))"""
 TRIGGERS = (
     always(
         CAPACITY,
@@ -118,7 +135,8 @@ TRIGGERS = (
         operation="UPDATE",
         reason="what was decided stays; open it again instead",
         when=f"{EXCEPTION_KEY} IS DISTINCT FROM {EXCEPTION_KEY.replace('OLD.', 'NEW.')}"
-        " OR (OLD.state = 'resolved' AND NEW.state = 'resolved')",
+        " OR (OLD.state = 'resolved' AND NEW.state = 'resolved')"
+        f" OR ({OPENED_OTHERWISE})",
     )
     + refuse(EXCEPTION, operation="DELETE", reason="an exception is resolved, and kept")
     + refuse(EXCEPTION, operation="TRUNCATE", reason="an exception is resolved, and kept")
