@@ -8,11 +8,20 @@ from typing import Final
 
 from celery import shared_task
 
-from billing.selectors.verification import check_invoices, check_numbers
+from billing.selectors.verification import (
+    check_charges,
+    check_finalizations,
+    check_invoices,
+    check_lines,
+    check_numbers,
+    check_prices,
+)
 from metering.selectors.verification import (
     check_corrections,
     check_device_windows,
+    check_postings,
     check_sealed_windows,
+    check_seals,
 )
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.verification import Check
@@ -42,11 +51,17 @@ def checks() -> Mapping[str, Check]:
         AUDIT: check_audit_entries,
         "objects of the database": objects_check(expected),
         "sequences": check_sequences,
+        "seals": check_seals,
         "sealed windows": check_sealed_windows,
         "device figures": check_device_windows,
+        "postings": check_postings,
         "corrections": check_corrections,
+        "finalizations": check_finalizations,
         "invoices": check_invoices,
         "invoice numbers": check_numbers,
+        "invoice lines": check_lines,
+        "charges": check_charges,
+        "prices": check_prices,
     }
 
 

@@ -1,18 +1,24 @@
-"""Checks of what billing froze: final invoices, their lines and digests, and their numbers."""
+"""Checks of what billing froze: invoices, their lines and numbers, and charges with prices."""
 
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Sum
 
 from billing.domain.document import digest_of
-from billing.models import Invoice
-from tenants.domain.verification import Batch, Cursor
+from billing.models import Invoice, InvoiceLine
+from tenants.domain.verification import Batch, Cursor, differences_of
 from tenants.models import AuditEntry
+from tenants.selectors.verification import check_frozen_by_entries
 
 INVOICES_PER_BATCH: Final = 100
 """A document has a line for each project, size and price."""
+LINES_PER_BATCH: Final = 20
+"""A line has up to some ten thousand charges: one an hour and owner."""
+WINDOWS_PER_BATCH: Final = 50
+"""Some ten thousand records, which are added up."""
 
 _NUMBERS: Final = """
 SELECT coalesce(s.code, i.series), coalesce(s.next_number, 1) - 1, coalesce(i.last, 0),
@@ -22,14 +28,99 @@ SELECT coalesce(s.code, i.series), coalesce(s.next_number, 1) - 1, coalesce(i.la
               WHERE state = 'final' GROUP BY series) i ON i.series = s.code
 """
 
+_IS_FINAL: Final = """EXISTS (
+  SELECT FROM billing_invoice i
+   WHERE i.id = CASE WHEN e.object_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+                     THEN e.object_id::uuid END
+     AND i.state = 'final' AND i.content_sha256 = e.facts ->> 'content_sha256')"""
+_LINES: Final = """
+SELECT l.id, i.series, i.number, l.position, l.unit_seconds, coalesce(c.unit_seconds, 0),
+       coalesce(c.is_own, true)
+  FROM (SELECT l.* FROM billing_invoiceline l JOIN billing_invoice i ON i.id = l.invoice_id
+         WHERE i.state = 'final' AND (%(after)s::uuid IS NULL OR l.id > %(after)s::uuid)
+         ORDER BY l.id LIMIT %(most)s) l
+  JOIN billing_invoice i ON i.id = l.invoice_id
+  LEFT JOIN LATERAL (
+    SELECT sum(c.unit_seconds) AS unit_seconds,
+           bool_and((c.organization_id, c.period_id, c.project_id, c.size, c.price_group,
+                     c.unit_price, c.currency)
+                    = (i.organization_id, i.period_id, l.project_id, l.size, l.price_group,
+                       l.unit_price, i.currency)) AS is_own
+      FROM billing_charge c WHERE c.line_id = l.id) c ON true
+ ORDER BY l.id
+"""
+_PAGE: Final = "SELECT id FROM metering_sealed_window WHERE id > %s ORDER BY id LIMIT %s"
+_KEY: Final = "window_id, correction_id, organization_id, project_id, owner, size, price_group"
+_NO_CORRECTION: Final = "'00000000-0000-0000-0000-000000000000'::uuid"
+_GROUPED: Final = f"""
+SELECT r.window_id, coalesce(r.correction_id, {_NO_CORRECTION}) AS correction_id,
+       r.organization_id, r.project_id, r.owner, r.size, r.price_group,
+       sum(r.unit_seconds) AS unit_seconds"""
+# Use that is not charged yet is nothing wrong; a charge of no use is, and one that is not the use.
+_CHARGES: Final = f"""
+WITH used AS ({_GROUPED} FROM metering_sealed_usage r
+  WHERE r.window_id = ANY(%(windows)s) AND r.window_start = ANY(ARRAY(
+    SELECT start_at FROM metering_sealed_window WHERE id = ANY(%(windows)s)))
+  GROUP BY 1, 2, 3, 4, 5, 6, 7),
+charged AS ({_GROUPED} FROM billing_charge r WHERE r.window_id = ANY(%(windows)s)
+  GROUP BY 1, 2, 3, 4, 5, 6, 7)
+SELECT DISTINCT g.window_id, 'of its usage'
+  FROM (SELECT window_id, correction_id, u.unit_seconds AS used, c.unit_seconds AS charged
+          FROM used u FULL JOIN charged c USING ({_KEY})) g
+  LEFT JOIN billing_accruedwindow w
+    ON w.window_id = g.window_id AND g.correction_id = {_NO_CORRECTION}
+  LEFT JOIN billing_accruedcorrection k ON k.correction_id = g.correction_id
+ WHERE coalesce(g.used, 0) <> coalesce(g.charged, 0)
+   AND (g.charged IS NOT NULL OR w.is_complete OR k.is_complete)
+ UNION ALL
+SELECT DISTINCT c.window_id, 'at the prices of its hour'
+  FROM billing_charge c
+  JOIN metering_sealed_window w ON w.id = c.window_id
+  LEFT JOIN billing_price p ON p.id = c.price_id
+  LEFT JOIN billing_pricebook b ON b.id = p.price_book_id
+ WHERE c.window_id = ANY(%(windows)s)
+   AND ((c.unit_price, c.size, c.currency, c.window_start)
+        IS DISTINCT FROM (p.unit_price, p.size, b.currency, w.start_at)
+     OR (p.valid @> c.window_start AND p.price_group IN (c.price_group, '*', '*/burst'))
+        IS NOT TRUE
+     OR NOT EXISTS (
+          SELECT FROM billing_pricebookassignment a
+           WHERE (a.organization_id, a.price_book_id) = (c.organization_id, p.price_book_id)
+             AND a.valid @> c.window_start))
+ ORDER BY 1, 2
+"""  # noqa: S608 - Constants.
+_PRICES: Final = """
+SELECT p.id, p.unit_price::text || ' for ' || p.size || '/' || p.price_group,
+       e.facts ->> 'price_book' = b.slug AND e.facts ->> 'size' = p.size
+       AND e.facts ->> 'price_group' = p.price_group
+       AND CASE WHEN e.facts ->> 'unit_price' ~ '^[0-9]+([.][0-9]+)?([eE][+-]?[0-9]{1,2})?$'
+                THEN (e.facts ->> 'unit_price')::numeric = p.unit_price END
+       AND CASE WHEN e.facts ->> 'valid_from'
+                     ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:00:00[+-][0-9]{2}:[0-9]{2}$'
+                THEN (e.facts ->> 'valid_from')::timestamptz = lower(p.valid) END
+  FROM billing_price p JOIN billing_pricebook b ON b.id = p.price_book_id
+  LEFT JOIN LATERAL (
+    SELECT facts FROM tenants_auditentry
+     WHERE (object_kind, object_id, action) = ('price', p.id::text, 'billing:price:set')
+     ORDER BY id LIMIT 1) e ON true
+ ORDER BY p.id
+"""
+_IS_SET: Final = """EXISTS (
+  SELECT FROM billing_price p
+   WHERE p.id = CASE WHEN e.object_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+                     THEN e.object_id::uuid END)"""
+
 
 def check_invoices(cursor: Cursor) -> Batch:
     """Recompute digests and totals of final invoices, and compare them with the audit trail."""
     rows = Invoice.objects.filter(state="final").order_by("id")
     if cursor:
         rows = rows.filter(id__gt=cursor["id"])
+    rows = rows.select_related("period").prefetch_related("lines")
     page = list(
-        rows.select_related("period").annotate(added=Sum("lines__amount"))[:INVOICES_PER_BATCH]
+        rows.only("series", "number", "total", "document", "content_sha256", "period__label")[
+            :INVOICES_PER_BATCH
+        ]
     )
     if not page:
         return Batch(0)
@@ -40,11 +131,73 @@ def check_invoices(cursor: Cursor) -> Batch:
     )
     audited = {entry.object_id: entry.facts for entry in entries}
     found = [
-        f"The invoice {row.reference} {sentence}."
+        sentence
         for row in page
-        for sentence in _differences(row, audited.get(str(row.pk), {}))
+        for sentence in differences_of(
+            f"The invoice {row.reference}", partial(_differences, row, audited.get(str(row.pk), {}))
+        )
     ]
     return Batch(len(page), tuple(found), {"id": str(page[-1].pk)})
+
+
+def check_finalizations(cursor: Cursor) -> Batch:
+    """Compare every finalization of the audit trail with its invoice: there, final, the same."""
+    return check_frozen_by_entries(
+        cursor,
+        actions=["billing:invoice:finalize"],
+        is_kept=_IS_FINAL,
+        sentence="The invoice {} was finalized by the audit trail, and is not, or is another.",
+    )
+
+
+def check_lines(cursor: Cursor) -> Batch:
+    """Add up the charges of every line of a final invoice."""
+    with connection.cursor() as database:
+        database.execute(_LINES, {"after": cursor.get("id"), "most": LINES_PER_BATCH})
+        rows = database.fetchall()
+    found = tuple(
+        f"Line {position} of invoice {series} {number} has {there} unit-seconds of its own charges,"
+        f" and not {kept}."
+        if is_own
+        else f"Line {position} of invoice {series} {number} has charges of something else."
+        for _, series, number, position, kept, there, is_own in rows
+        if kept != there or not is_own
+    )
+    return Batch(len(rows), found, {"id": str(rows[-1][0])} if rows else None)
+
+
+def check_charges(cursor: Cursor) -> Batch:
+    """Compare the charges of every sealed hour with its usage, and with the prices they pinned."""
+    with connection.cursor() as database:
+        database.execute(_PAGE, [cursor.get("id", 0), WINDOWS_PER_BATCH])
+        page = database.fetchall()
+        if not page:
+            return Batch(0)
+        database.execute(_CHARGES, {"windows": [window_id for (window_id,) in page]})
+        rows = database.fetchall()
+    found = tuple(f"The charges of window {window_id} are not {what}." for window_id, what in rows)
+    return Batch(len(page), found, {"id": page[-1][0]})
+
+
+def check_prices(cursor: Cursor) -> Batch:
+    """Compare every price with the audit entry that set it, and every such entry with its price."""
+    batch = check_frozen_by_entries(
+        cursor,
+        actions=["billing:price:set"],
+        is_kept=_IS_SET,
+        sentence="The price {} was set by the audit trail, and is missing.",
+    )
+    if not batch.is_last:
+        return batch
+    with connection.cursor() as database:
+        database.execute(_PRICES)
+        rows = database.fetchall()
+    found = tuple(
+        f"The price {price_id} of {text} is not what was set by the audit trail."
+        for price_id, text, is_same in rows
+        if not is_same
+    )
+    return Batch(len(rows), found)
 
 
 def check_numbers(_: Cursor) -> Batch:
@@ -66,7 +219,27 @@ def _differences(invoice: Invoice, audited: dict[str, Any]) -> list[str]:
         found.append("has another document than was issued")
     if invoice.content_sha256 != audited.get("content_sha256"):
         found.append("has another digest than the audit entry of its finalization")
+    if invoice.reference != audited.get("reference"):
+        found.append("has another number than the audit entry of its finalization")
+    lines = list(invoice.lines.all())
+    added = sum(line.amount for line in lines)
     printed = Decimal(invoice.document["total"]["amount"])
-    if not printed == invoice.total == (invoice.added or 0):  # type: ignore[attr-defined]
+    if not printed == invoice.total == added:
         found.append(f"shows {printed}, has the total {invoice.total} and lines of another sum")
+    if not _are_printed(lines, invoice.document["lines"]):
+        found.append("has other lines than its document")
     return found
+
+
+def _are_printed(lines: Sequence[InvoiceLine], printed: Sequence[Mapping[str, Any]]) -> bool:
+    kept = [(x.position, x.size, x.unit_seconds, x.unit_price, x.amount) for x in lines]
+    return kept == [
+        (
+            line["position"],
+            line["size"],
+            line["unit_seconds"],
+            Decimal(line["unit_price"]),
+            Decimal(line["amount"]),
+        )
+        for line in printed
+    ]

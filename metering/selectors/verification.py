@@ -1,18 +1,23 @@
 """Checks of what metering froze: records of sealed windows, and posted corrections."""
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Final
+from uuid import UUID
 
-from django.db import connection
+from django.db import DataError, connection, transaction
 
 from metering.domain.correction import digest_of_lines
 from metering.models import UsageCorrection
+from metering.selectors.corrections import LINE_TYPES
 from metering.selectors.record_digest import (
     DIGEST_OF_DEVICES,
     DIGEST_OF_LINES,
     RECORD_LINE,
     device_lines,
 )
-from tenants.domain.verification import Batch, Cursor
+from tenants.domain.verification import Batch, Cursor, differences_of
+from tenants.selectors.verification import check_frozen_by_entries
 
 RECORDS_PER_BATCH: Final = 20_000
 """A second of the database's time."""
@@ -23,17 +28,18 @@ DEVICE_WINDOWS_PER_BATCH: Final = 10
 CORRECTIONS_PER_BATCH: Final = 500
 
 _PAGE: Final = """
-SELECT id, window_start FROM (
-  SELECT id, start_at AS window_start, sum(record_count) OVER (ORDER BY id) - record_count AS before
-    FROM (SELECT id, start_at, record_count FROM metering_meteringwindow
+SELECT id FROM (
+  SELECT id, sum(record_count) OVER (ORDER BY id) - record_count AS before
+    FROM (SELECT id, record_count FROM metering_meteringwindow
            WHERE state = 'sealed' AND id > %s ORDER BY id LIMIT %s) page) counted
  WHERE before < %s ORDER BY id
 """
 # The digest in the audit entry of the seal is compared too: to change records unseen, one would
 # have to change window, entry and leaf alike.
 _WINDOWS: Final = f"""
-SELECT w.id, w.start_at, d.records, w.record_count, d.digest, w.record_digest, a.digest,
-       coalesce(k.billed = used.unit_seconds, true)
+SELECT w.id, to_char(w.start_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24"Z"'), d.records,
+       w.record_count, d.digest, w.record_digest, a.digest,
+       coalesce(k.billed = used.unit_seconds, true), used.is_corrected
   FROM metering_meteringwindow w
   LEFT JOIN LATERAL (
     SELECT facts ->> 'digest' AS digest FROM tenants_auditentry
@@ -49,7 +55,11 @@ SELECT w.id, w.start_at, d.records, w.record_count, d.digest, w.record_digest, a
     SELECT sum(c.billed_unit_seconds) AS billed FROM metering_capacityrecord c
      WHERE c.window_id = w.id) k ON true
   LEFT JOIN LATERAL (
-    SELECT coalesce(sum(u.unit_seconds), 0) AS unit_seconds FROM metering_usagerecord u
+    SELECT coalesce(sum(u.unit_seconds), 0) AS unit_seconds,
+           coalesce(bool_and(u.revision = 0 OR c.id IS NOT NULL), true) AS is_corrected
+      FROM metering_usagerecord u
+      LEFT JOIN metering_usagecorrection c
+        ON c.id = u.correction_id AND c.window_id = u.window_id AND c.state = 'posted'
      WHERE u.window_start = w.start_at AND u.window_id = w.id) used ON true
  WHERE w.id = ANY(%s) ORDER BY w.id
 """  # noqa: S608 - Constants.
@@ -62,34 +72,94 @@ SELECT w.window_id, w.row_count, w.row_digest, d.rows, d.digest
      FROM ({device_lines("w.window_id")}) lines) d
  ORDER BY w.window_id
 """  # noqa: S608 - Constants.
-_CORRECTED: Final = """
+_COLUMNS: Final = ", ".join(LINE_TYPES)
+_TYPES: Final = ", ".join(f"{name} {kind}" for name, kind in LINE_TYPES.items())
+_CORRECTED: Final = f"""
 SELECT c.id FROM metering_usagecorrection c
   LEFT JOIN LATERAL (
-    SELECT count(*) AS records, sum(u.unit_seconds) AS unit_seconds FROM metering_usagerecord u
-     WHERE u.correction_id = c.id AND u.window_start = c.window_start) w ON true
- WHERE c.id = ANY(%s) AND (w.records, w.unit_seconds)
-       IS DISTINCT FROM (c.record_count::bigint, c.unit_seconds::numeric)
-"""
+    SELECT array_agg(l::text ORDER BY l::text) AS lines, count(*) AS records,
+           sum(l.unit_seconds) AS unit_seconds,
+           bool_and((l.organization_id, l.project_id) = (c.organization_id, c.project_id)) AS is_own
+      FROM (SELECT {_COLUMNS} FROM jsonb_to_recordset(c.lines) AS l({_TYPES})) l) asked ON true
+  LEFT JOIN LATERAL (
+    SELECT array_agg(u::text ORDER BY u::text) AS lines
+      FROM (SELECT {_COLUMNS} FROM metering_usagerecord r
+             WHERE (r.correction_id, r.window_start, r.window_id, r.cluster_id)
+                   = (c.id, c.window_start, c.window_id, c.cluster_id)) u) there ON true
+ WHERE c.id = ANY(%s)
+   AND (asked.records, asked.unit_seconds, asked.is_own, asked.lines)
+       IS DISTINCT FROM (c.record_count::bigint, c.unit_seconds::numeric, true, there.lines)
+"""  # noqa: S608 - Constants.
+_IS_SEALED: Final = """EXISTS (
+  SELECT FROM metering_meteringwindow w
+   WHERE w.id = CASE WHEN e.object_id ~ '^[0-9]{1,18}$' THEN e.object_id::bigint END
+     AND w.state = 'sealed' AND w.record_digest = e.facts ->> 'digest')"""
+# A recheck has one entry for all that it corrected.
+_POSTED_BY: Final = """jsonb_array_elements(CASE
+         WHEN e.action = 'metering:correction:post'
+           THEN jsonb_build_array(e.facts || '{"state": "posted"}')
+         WHEN jsonb_typeof(e.facts -> 'corrections') = 'array' THEN e.facts -> 'corrections'
+         ELSE '[]' END)"""
+_IS_POSTED: Final = f"""NOT EXISTS (
+  SELECT FROM {_POSTED_BY} AS said(fact)
+   WHERE said.fact ->> 'state' = 'posted' AND NOT EXISTS (
+     SELECT FROM metering_usagecorrection c
+      WHERE c.id = CASE WHEN said.fact ->> 'correction'
+                             ~ '^[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$'
+                        THEN (said.fact ->> 'correction')::uuid END
+        AND c.state = 'posted' AND c.digest = said.fact ->> 'digest'))"""  # noqa: S608 - Constants.
+_UNAUDITED: Final = f"""
+SELECT c.id FROM metering_usagecorrection c
+ WHERE c.id = ANY(%s) AND NOT EXISTS (
+   SELECT FROM tenants_auditentry e CROSS JOIN LATERAL {_POSTED_BY} AS said(fact)
+    WHERE (e.object_kind, e.object_id, e.action) IN (
+            ('usage_correction', c.id::text, 'metering:correction:post'),
+            ('metering_window', c.window_id::text, 'metering:window:recheck'))
+      AND said.fact @> jsonb_build_object(
+            'correction', c.id::text, 'digest', c.digest, 'state', 'posted'))
+"""  # noqa: S608 - Constants.
+
+
+def check_seals(cursor: Cursor) -> Batch:
+    """Compare every seal of the audit trail with its window: there, sealed, of the same digest."""
+    return check_frozen_by_entries(
+        cursor,
+        actions=["metering:window:seal"],
+        is_kept=_IS_SEALED,
+        sentence="The window {} was sealed by the audit trail, and is not, or is another.",
+    )
+
+
+def check_postings(cursor: Cursor) -> Batch:
+    """Compare every posting of the audit trail with its correction: there, posted, the same."""
+    return check_frozen_by_entries(
+        cursor,
+        actions=["metering:correction:post", "metering:window:recheck"],
+        is_kept=_IS_POSTED,
+        sentence="A correction of {} was posted by the audit trail, and is not, or is another.",
+    )
 
 
 def check_sealed_windows(cursor: Cursor) -> Batch:
     """Recompute the digests of sealed windows from their records."""
     with connection.cursor() as database:
         database.execute(_PAGE, [cursor.get("id", 0), WINDOWS_PER_BATCH, RECORDS_PER_BATCH])
-        ids = [window_id for window_id, _ in database.fetchall()]
+        ids = [window_id for (window_id,) in database.fetchall()]
         if not ids:
             return Batch(0)
         database.execute(_WINDOWS, [ids])
         rows = database.fetchall()
     found = []
-    for window_id, start_at, records, kept, digest, sealed, audited, is_balanced in rows:
-        name = f"The window {window_id} of {start_at:%Y-%m-%dT%HZ}"
+    for window_id, hour, records, kept, digest, sealed, audited, is_balanced, is_corrected in rows:
+        name = f"The window {window_id} of {hour}"
         if (records, digest) != (kept, sealed):
             found.append(f"{name} has {records} records, and not the {kept} that were sealed.")
         if sealed != audited:
             found.append(f"{name} has another digest than the audit entry of its seal.")
         if not is_balanced:
             found.append(f"{name} has other capacity billed than its records hold.")
+        if not is_corrected:
+            found.append(f"{name} has records of no posted correction.")
     return Batch(sum(row[2] for row in rows), tuple(found), {"id": ids[-1]})
 
 
@@ -115,13 +185,35 @@ def check_corrections(cursor: Cursor) -> Batch:
     page = list(rows.only("id", "lines", "digest", "state")[:CORRECTIONS_PER_BATCH])
     if not page:
         return Batch(0)
-    with connection.cursor() as database:
-        database.execute(_CORRECTED, [[row.pk for row in page if row.state == "posted"]])
-        written_otherwise = [row_id for (row_id,) in database.fetchall()]
+    posted = [row.pk for row in page if row.state == "posted"]
     found = [
-        f"The correction {row.pk} has other lines than were asked for."
+        sentence
         for row in page
-        if digest_of_lines(row.lines) != row.digest
+        for sentence in differences_of(f"The correction {row.pk}", partial(_line_differences, row))
     ]
-    found += [f"The correction {row_id} has other records." for row_id in written_otherwise]
+    found += [f"The correction {row_id} has other records." for row_id in _otherwise(posted)]
+    with connection.cursor() as database:
+        database.execute(_UNAUDITED, [posted])
+        unaudited = database.fetchall()
+    found += [
+        f"The correction {row_id} is posted without an audit entry." for (row_id,) in unaudited
+    ]
     return Batch(len(page), tuple(found), {"id": str(page[-1].pk)})
+
+
+def _line_differences(row: UsageCorrection) -> list[str]:
+    is_same = digest_of_lines(row.lines) == row.digest
+    return [] if is_same else ["has other lines than were asked for"]
+
+
+def _otherwise(correction_ids: Sequence[UUID]) -> list[UUID]:
+    """Return those whose records are not their lines; lines that are none hide no others."""
+    try:
+        with transaction.atomic(), connection.cursor() as database:
+            database.execute(_CORRECTED, [list(correction_ids)])
+            return [row_id for (row_id,) in database.fetchall()]
+    except DataError:
+        half = len(correction_ids) // 2
+        if not half:
+            return list(correction_ids)
+        return _otherwise(correction_ids[:half]) + _otherwise(correction_ids[half:])

@@ -1,6 +1,6 @@
 """Verification: what a check of the database is, and what one batch of it comes to."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -35,3 +35,16 @@ class Batch:
 
 Check = Callable[[Cursor], Batch]
 """Reads one batch after a cursor; it keeps nothing in the session and changes nothing."""
+
+
+def differences_of(name: str, compare: Callable[[], Iterable[str]]) -> list[str]:
+    """Return in what a row differs; one that cannot be read differs, and hides no other row.
+
+    Args:
+        name: Of the row, as a sentence begins.
+        compare: Returns how the sentence goes on, for each difference.
+    """
+    try:
+        return [f"{name} {sentence}." for sentence in compare()]
+    except Exception as error:  # noqa: BLE001 - Who planted it may have written anything.
+        return [f"{name} cannot be read: {type(error).__name__}."]

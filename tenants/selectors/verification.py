@@ -38,6 +38,8 @@ _LEAVES: Final = f"""
 SELECT e.id, e.leaf, e.leaf = {_LEAF}
   FROM (SELECT * FROM tenants_auditentry WHERE id > %s ORDER BY id LIMIT %s) e ORDER BY e.id
 """  # noqa: S608 - A constant.
+ENTRIES_PER_BATCH: Final = 20_000
+"""A tenth of a second of the database's time."""
 _SETTLED: Final = """
 SELECT coalesce((SELECT id FROM tenants_auditentry
                   WHERE recorded_at IS NULL
@@ -166,3 +168,31 @@ def _chain(at: dict[str, Any], rows: list[tuple[int, memoryview, bool]]) -> list
             ]
     at["count"], at["digest"] = count, digest.hex()
     return found
+
+
+def check_frozen_by_entries(
+    cursor: Cursor, *, actions: Sequence[str], is_kept: str, sentence: str
+) -> Batch:
+    """Start from the audit trail: what entries of some actions froze is there, and frozen.
+
+    Args:
+        cursor: The id of the last entry read.
+        actions: Of the entries.
+        is_kept: SQL of ours, a condition about the entry `e`.
+        sentence: With `{}` for the object's id, where it is not kept.
+    """
+    query = _FROZEN.format(is_kept=is_kept)
+    with connection.cursor() as database:
+        database.execute(query, [cursor.get("id", 0), ENTRIES_PER_BATCH, list(actions)])
+        last_id, count, missing = database.fetchone()
+    found = tuple(sentence.format(object_id) for object_id in missing)
+    return Batch(count, found, None if last_id is None else {"id": last_id})
+
+
+_FROZEN: Final = """
+WITH page AS MATERIALIZED (
+  SELECT id, action, object_id, facts FROM tenants_auditentry WHERE id > %s ORDER BY id LIMIT %s),
+said AS MATERIALIZED (SELECT * FROM page WHERE action = ANY(%s))
+SELECT (SELECT max(id) FROM page), (SELECT count(*) FROM said),
+       ARRAY(SELECT e.object_id FROM said e WHERE ({is_kept}) IS NOT TRUE ORDER BY e.id)
+"""

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 import structlog
-from django.db import transaction
+from django.db import OperationalError, transaction
 
 from tenants.domain.actors import Actor
 from tenants.domain.verification import DIFFERENCES_KEPT_MAX, Batch, Check
@@ -56,7 +56,7 @@ def verify_batch(
 
     After the last batch of the last check the run is ended, logged and in the audit trail.
     """
-    batch = checks[run.check_name](run.cursor)
+    batch = _read(checks[run.check_name], cursor=run.cursor)
     run.counts[run.check_name] = run.counts.get(run.check_name, 0) + batch.count
     room = DIFFERENCES_KEPT_MAX - len(run.differences)
     run.differences += batch.differences[:room]
@@ -75,6 +75,22 @@ def verify_batch(
     else:
         _end(run, actor=actor, at=at)
     return batch
+
+
+def _read(check: Check, *, cursor: Mapping[str, Any]) -> Batch:
+    """Read one batch; where even its rows cannot be read, that differs and the next check follows.
+
+    Raises:
+        OperationalError: The database did not answer, which is no difference.
+    """
+    try:
+        with transaction.atomic():
+            return check(cursor)
+    except OperationalError:
+        raise
+    except Exception as error:
+        logger.exception("tenants.verification.unreadable", cursor=dict(cursor))
+        return Batch(0, (f"What follows {dict(cursor)} cannot be read: {type(error).__name__}.",))
 
 
 @transaction.atomic

@@ -5,13 +5,16 @@ from contextlib import contextmanager
 from io import StringIO
 
 import psycopg
+import pytest
 from django.core.management import CommandError, call_command
+from django.db import DatabaseError, connection, transaction
 
-from billing.models import BillingPeriod
+from billing.models import BillingPeriod, Price
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from metering.models import CapacityRecord, MeteringException, MeteringWindow
 from metering.services.sealing import seal_window
+from tenants.services.audit import record
 from tests.billing.ledger import (
     DORA,
     ERIC,
@@ -29,7 +32,7 @@ from tests.cast import make_cast
 
 def make_world() -> None:
     """Two sealed hours with usage, capacity and an exception, and the invoice of their month."""
-    make_cast()
+    cast = make_cast()
     ledger = make_ledger("globex", bound_hours=2)
     window, following = make_window(ledger.cluster), make_window(ledger.cluster, MONTH_START + HOUR)
     add_usage(window, [Use(ledger.llm), Use(ledger.vision, 1_800)])
@@ -56,15 +59,38 @@ def make_world() -> None:
         remedy="",
         state="resolved",
         resolution="Seen.",
+        resolved_by=cast.frank,
         created_at=AT,
     )
     MeteringWindow.objects.update(state="reconciled")
     for sealed in (window, following):
         seal_window(window_id=sealed.pk, actor=TICK, at=AT)
+    for price in Price.objects.select_related("price_book"):
+        note_price(price)
     accrue_everything()
     period = BillingPeriod.objects.get(label="2026-10", organization=ledger.organization)
     draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
     finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+
+
+@transaction.atomic
+def note_price(price: Price) -> None:
+    """Leave the audit entry of a price that a builder has made."""
+    facts = {
+        "price_book": price.price_book.slug,
+        "size": price.size,
+        "price_group": price.price_group,
+        "unit_price": str(price.unit_price),
+        "valid_from": price.valid.lower.isoformat(),
+    }
+    record(
+        actor=DORA,
+        at=AT,
+        action="billing:price:set",
+        object_kind="price",
+        object_id=price.pk,
+        facts=facts,
+    )
 
 
 def verify(*arguments: str) -> str:
@@ -104,3 +130,13 @@ def digests(owner: psycopg.Connection) -> dict[str, str]:
     """Return the body of each function."""
     rows = owner.execute("SELECT oid::regprocedure::text, prosrc FROM pg_proc").fetchall()
     return dict(rows)
+
+
+def refuses(statement: str, refusal: str) -> None:
+    """Run a statement as the runtime role, and expect the database to refuse it."""
+    with (
+        pytest.raises(DatabaseError, match=refusal),
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(statement)

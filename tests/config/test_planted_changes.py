@@ -6,10 +6,9 @@ second is what the owner of the tables can do, who may replace triggers: `verify
 
 import psycopg
 import pytest
-from django.db import DatabaseError, connection, transaction
 
 from tenants.models import Verification
-from tests.config.planted import unguarded, verify
+from tests.config.planted import refuses, unguarded, verify
 
 REFUSED = {
     "an exception is deleted": ("DELETE FROM metering_meteringexception", "permission denied"),
@@ -28,6 +27,21 @@ REFUSED = {
     "capacity of a sealed hour is deleted": (
         "DELETE FROM metering_capacityrecord",
         "window is sealed",
+    ),
+    "what a person decided is opened": (
+        (
+            "UPDATE metering_meteringexception SET state = 'open', resolution = '',"
+            " resolved_at = NULL, resolved_by_id = NULL"
+        ),
+        "what was decided stays",
+    ),
+    "an exception becomes another": (
+        (
+            "UPDATE metering_meteringexception SET kind = 'missing_node', subject = 'other',"
+            " details = '{\"x\": 1}', state = 'open', resolution = '', resolved_at = NULL,"
+            " resolved_by_id = NULL"
+        ),
+        "what was decided stays",
     ),
     "a final invoice is inserted": (
         (
@@ -88,17 +102,11 @@ REFUSED = {
 
 
 @pytest.mark.usefixtures("world")
-@pytest.mark.parametrize("planted", REFUSED)
-def test_the_runtime_role_cannot(planted: str) -> None:
-    statement, refusal = REFUSED[planted]
+def test_the_runtime_role_cannot() -> None:
     verify()
 
-    with (
-        pytest.raises(DatabaseError, match=refusal),
-        transaction.atomic(),
-        connection.cursor() as cursor,
-    ):
-        cursor.execute(statement)
+    for statement, refusal in REFUSED.values():
+        refuses(statement, refusal)
 
     assert verify() == ""
 
@@ -205,6 +213,52 @@ NAMED = {
     "the counter of a series was set back": (
         ["UPDATE billing_invoiceseries SET next_number = 1"],
         "The series GL is at 0; its final invoices are 1, the last has 1.",
+    ),
+    "the last invoice is gone, and its number": (
+        [
+            "UPDATE billing_charge SET line_id = NULL",
+            "DELETE FROM billing_invoiceline",
+            "DELETE FROM billing_invoice",
+            "UPDATE billing_invoiceseries SET next_number = 1",
+        ],
+        "was finalized by the audit trail, and is not, or is another.",
+    ),
+    "hours are not sealed any more, and their usage is another's": (
+        [
+            "UPDATE metering_meteringwindow SET state = 'reconciled'",
+            "UPDATE metering_usagerecord SET owner = 'dave'",
+        ],
+        "The window 1 was sealed by the audit trail, and is not, or is another.",
+    ),
+    "billed charges and their prices were doubled": (
+        [
+            "UPDATE billing_charge SET unit_seconds = unit_seconds * 2",
+            "UPDATE billing_price SET unit_price = unit_price * 2",
+        ],
+        "Line 1 of invoice GL 1 has 14400 unit-seconds of its own charges, and not 7200.",
+    ),
+    "charges moved to another person": (
+        ["UPDATE billing_charge SET owner = 'dave'"],
+        "The charges of window 1 are not of its usage.",
+    ),
+    "charges moved to another price": (
+        ["UPDATE billing_charge SET line_id = NULL, unit_price = 1"],
+        "The charges of window 1 are not at the prices of its hour.",
+    ),
+    "a price was changed": (
+        ["UPDATE billing_price SET unit_price = 1"],
+        "of 1.0000000000 for small/* is not what was set by the audit trail.",
+    ),
+    "a line of an invoice was changed": (
+        ["UPDATE billing_invoiceline SET unit_price = 1"],
+        "GL-2026-000001 has other lines than its document.",
+    ),
+    "an invoice has another number": (
+        [
+            "UPDATE billing_invoice SET number = 2",
+            "UPDATE billing_invoiceseries SET next_number = 3",
+        ],
+        "has another number than the audit entry of its finalization.",
     ),
     "an audit entry was edited": (
         ["UPDATE tenants_auditentry SET actor_label = 'eve' WHERE id = {id}"],

@@ -1,0 +1,107 @@
+"""Changes that an attacker would plant about a correction: refused, or named by `verify`."""
+
+import psycopg
+import pytest
+
+from metering.models import UsageRecord
+from metering.services.corrections import ask_correction
+from tenants.models import Verification
+from tests.billing.ledger import DORA
+from tests.builders import AT
+from tests.config.planted import refuses, unguarded, verify
+
+
+@pytest.fixture
+def corrected(world: None) -> None:  # noqa: ARG001 - What is corrected.
+    """A posted correction of the first hour."""
+    ask_correction(
+        record=UsageRecord.objects.order_by("id")[0],
+        unit_seconds=-600,
+        reason="Seen.",
+        is_four_eyes=False,
+        actor=DORA,
+        at=AT,
+    )
+
+
+@pytest.mark.usefixtures("corrected")
+def test_the_runtime_role_rewrites_no_capacity_of_a_corrected_hour() -> None:
+    grown = (
+        "allocatable_units = 9, capacity_unit_seconds = capacity_unit_seconds + 25200,"
+        " idle_unit_seconds = idle_unit_seconds + 25200"
+    )
+
+    refuses(f"UPDATE metering_capacityrecord SET {grown}", "is sealed")  # noqa: S608 - A constant.
+    refuses(
+        f"UPDATE metering_capacityrecord SET id = id + 1000000, {grown}",  # noqa: S608 - As above.
+        "is sealed",
+    )
+
+
+CORRECTED = {
+    "its record moved to another organization": (
+        (
+            "UPDATE metering_usagerecord SET (project_id, organization_id) ="
+            " (SELECT id, organization_id FROM tenants_project WHERE slug = 'virus')"
+            " WHERE revision = 1"
+        ),
+        "has other records.",
+    ),
+    "its record is another pod's": (
+        "UPDATE metering_usagerecord SET pod_name = 'x' WHERE revision = 1",
+        "has other records.",
+    ),
+    "its record is of no correction": (
+        "UPDATE metering_usagerecord SET correction_id = NULL WHERE revision = 1",
+        "has records of no posted correction.",
+    ),
+    "it was never posted": (
+        (
+            "UPDATE metering_usagecorrection SET state = 'proposed', decided_at = NULL;"
+            "DELETE FROM metering_usagerecord WHERE revision = 1"
+        ),
+        "was posted by the audit trail, and is not, or is another.",
+    ),
+    "it has another digest": (
+        "UPDATE metering_usagecorrection SET digest = repeat('0', 64)",
+        "is posted without an audit entry.",
+    ),
+}
+
+
+@pytest.mark.usefixtures("corrected")
+def test_what_the_owner_did_to_a_correction_is_named(owner: psycopg.Connection) -> None:
+    assert verify() == ""
+
+    with unguarded(owner):
+        owner.execute("CREATE TEMPORARY TABLE records AS TABLE metering_usagerecord")
+        owner.execute("CREATE TEMPORARY TABLE corrections AS TABLE metering_usagecorrection")
+        for statement, sentence in CORRECTED.values():
+            owner.execute(statement.encode())
+            assert sentence in verify()
+            owner.execute(RESTORED)
+
+
+RESTORED = """
+DELETE FROM metering_usagerecord;
+INSERT INTO metering_usagerecord SELECT * FROM records;
+UPDATE metering_usagecorrection c SET (state, decided_at, digest)
+       = (k.state, k.decided_at, k.digest) FROM corrections k WHERE k.id = c.id;
+"""
+
+
+@pytest.mark.usefixtures("corrected")
+def test_what_cannot_be_read_is_named_and_hides_nothing_else(owner: psycopg.Connection) -> None:
+    with unguarded(owner):
+        owner.execute("UPDATE billing_invoice SET document = document - 'total'")
+        owner.execute('UPDATE metering_usagecorrection SET lines = \'[{"seconds": "x"}]\'')
+        owner.execute("UPDATE metering_meteringwindow SET start_at = 'infinity' WHERE id = 2")
+        owner.execute("UPDATE billing_price SET unit_price = 1")
+
+    found = verify()
+
+    assert "The invoice GL-2026-000001 cannot be read: KeyError." in found
+    assert "has other lines than were asked for." in found
+    assert "has other records." in found
+    assert "is not what was set by the audit trail." in found
+    assert Verification.objects.latest("id").ended_at is not None
