@@ -12,7 +12,7 @@ from metering.domain.errors import PartitionRangeError
 
 logger = structlog.get_logger(__name__)
 
-MONTHS_MAX = 120
+MONTHS_MAX: Final = 24
 MONTHS_AHEAD = 3
 # Looking for a name takes no lock. Names are those that the owner's function gives.
 _IS_MISSING: Final = """
@@ -35,7 +35,7 @@ def ensure_partitions(*, from_month: datetime, months: int) -> int:
         months: How many months, the first included.
 
     Raises:
-        PartitionRangeError: Fewer than 1 month or more than 120.
+        PartitionRangeError: Fewer than 1 month or more than 24.
     """
     if not 1 <= months <= MONTHS_MAX:
         raise PartitionRangeError(
@@ -74,7 +74,7 @@ def try_partitions(*, from_month: datetime, months: int) -> bool:
         months: How many months, the first included.
 
     Raises:
-        PartitionRangeError: Fewer than 1 month or more than 120.
+        PartitionRangeError: Fewer than 1 month or more than 24.
     """
     try:
         ensure_partitions(from_month=from_month, months=months)

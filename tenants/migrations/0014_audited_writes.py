@@ -8,6 +8,11 @@ GIVEN = (
     " organization_id, facts, leaf, recorded_at, transaction_id"
 )
 
+COLUMNS = f"""
+ALTER TABLE {AUDIT} ADD COLUMN IF NOT EXISTS recorded_at timestamptz,
+  ADD COLUMN IF NOT EXISTS transaction_id bigint;
+"""
+
 # What the database says of an entry is written over whatever the statement gave. Entries of before
 # have no recorded time, and the leaf they had.
 LEAF = """
@@ -35,7 +40,7 @@ BEGIN
   RETURN NEW;
 END $$;
 """
-# The way back keeps what verifies: entries of before have neither column's value.
+# After the way back new entries have neither column's value, and verify without them.
 LEAF_OF_BEFORE = """
 CREATE OR REPLACE FUNCTION audit_leaf_input(entry tenants_auditentry) RETURNS bytea
 LANGUAGE sql IMMUTABLE AS $$
@@ -56,12 +61,17 @@ BEGIN
 END $$;
 """
 
-# No statement of the service names the id, so it always comes from the sequence.
+# No statement of the service names the id, so it always comes from the sequence. Which migrations
+# were applied is the owner's to say.
 GRANTS = f"""
+REVOKE INSERT, UPDATE, DELETE ON django_migrations FROM {RUNTIME_ROLE};
 REVOKE INSERT ON {AUDIT} FROM {RUNTIME_ROLE};
 GRANT INSERT ({GIVEN}) ON {AUDIT} TO {RUNTIME_ROLE};
 """
-NO_GRANTS = f"GRANT INSERT ON {AUDIT} TO {RUNTIME_ROLE};\n"
+NO_GRANTS = f"""
+GRANT INSERT ON {AUDIT} TO {RUNTIME_ROLE};
+GRANT INSERT, UPDATE, DELETE ON django_migrations TO {RUNTIME_ROLE};
+"""
 
 # Looked at when the transaction commits, so that the entry may come before or after the change. It
 # names the row, or the person or service account that holds it: an entry about something else is
@@ -132,19 +142,21 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.AddField(
-            model_name="auditentry",
-            name="recorded_at",
-            field=models.DateTimeField(editable=False, null=True),
-        ),
-        migrations.AddField(
-            model_name="auditentry",
-            name="transaction_id",
-            field=models.BigIntegerField(editable=False, null=True),
-        ),
-        migrations.AddIndex(
-            model_name="auditentry",
-            index=models.Index(fields=["transaction_id"], name="audit_by_transaction"),
+        # The way back keeps the columns: entries that have them verify by nothing else.
+        migrations.SeparateDatabaseAndState(
+            database_operations=[migrations.RunSQL(COLUMNS, migrations.RunSQL.noop)],
+            state_operations=[
+                migrations.AddField(
+                    model_name="auditentry",
+                    name="recorded_at",
+                    field=models.DateTimeField(editable=False, null=True),
+                ),
+                migrations.AddField(
+                    model_name="auditentry",
+                    name="transaction_id",
+                    field=models.BigIntegerField(editable=False, null=True),
+                ),
+            ],
         ),
         migrations.RunSQL(LEAF, LEAF_OF_BEFORE),
         migrations.RunSQL(GRANTS, NO_GRANTS),

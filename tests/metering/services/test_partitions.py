@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from django.db import connection
+from django.db import DatabaseError, connection, transaction
 
 from metering.domain.errors import PartitionRangeError
 from metering.services.partitions import ensure_partitions
@@ -44,7 +44,7 @@ def test_a_temporary_table_does_not_stand_in_for_a_partition() -> None:
     assert "metering_usagerecord_2031_03" in partitions()
 
 
-@pytest.mark.parametrize("months", [0, -1, 121])
+@pytest.mark.parametrize("months", [0, -1, 25])
 def test_no_months_and_too_many_are_refused(months: int) -> None:
     before = partitions()
 
@@ -52,6 +52,23 @@ def test_no_months_and_too_many_are_refused(months: int) -> None:
         ensure_partitions(from_month=datetime(2031, 1, 1, tzinfo=UTC), months=months)
 
     assert (refusal.value.code, refusal.value.field) == ("metering_partition_range", "months")
+    assert partitions() == before
+
+
+@pytest.mark.parametrize("year", [2000, 2090])
+def test_months_far_from_now_are_refused_by_the_database(year: int) -> None:
+    """The attack: the runtime role fills the catalogue with partitions that nothing needs."""
+    before = partitions()
+
+    with (
+        pytest.raises(DatabaseError, match="more than 10 years from now"),
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(
+            "SELECT metering_ensure_partitions(%s, 1)", [datetime(year, 1, 1, tzinfo=UTC)]
+        )
+
     assert partitions() == before
 
 

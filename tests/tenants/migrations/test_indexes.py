@@ -1,4 +1,7 @@
-"""Indexes are built beside the work, whatever an earlier try left and however long others read."""
+"""Indexes are built beside the work, whatever an earlier try left and however long others read.
+
+After the way back and forth audit entries are what their leaves were made of.
+"""
 
 import contextlib
 import os
@@ -8,14 +11,22 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from django.db import transaction
 
 from config.embedded.postgres import OWNER, EmbeddedPostgres
+from tenants.domain.actors import system_actor
+from tenants.models import AuditEntry
+from tenants.selectors.audit import leaf_mismatches
+from tenants.services.audit import record
+from tests.builders import AT
 
+HOST = system_actor("tests")
 ROOT = Path(__file__).resolve().parents[3]
 BEFORE = ("metering 0009", "quotas 0011", "tenants 0006")
 """The last migrations before the indexes."""
 INDEXES = {
     "admission_refusal_last": "quotas_admissionrefusal",
+    "audit_by_transaction": "tenants_auditentry",
     "claim_consumer_by_pod": "metering_claimconsumer",
     "notification_occurred": "tenants_notification",
     "reservation_released": "quotas_reservation",
@@ -96,6 +107,8 @@ def test_an_upgrade_outlasts_who_reads_and_makes_anew_what_an_earlier_try_left(
     postgres: EmbeddedPostgres, committed_db: str, superuser_url: str
 ) -> None:
     made = indexes(superuser_url)
+    with transaction.atomic():
+        record(actor=HOST, at=AT, action="a:b:c", object_kind="k", object_id="1")
     back = migrate(postgres, committed_db, *BEFORE)
     assert (*back.communicate(timeout=60), back.returncode) == ("2s 0\n", "", 0)
     assert indexes(superuser_url) == []
@@ -111,3 +124,5 @@ def test_an_upgrade_outlasts_who_reads_and_makes_anew_what_an_earlier_try_left(
     assert (*told, migrating.returncode) == ("2s 0\n", "", 0)
     assert indexes(superuser_url) == made
     assert [row[:2] for row in made] == [(name, True) for name in INDEXES]
+    assert AuditEntry.objects.exclude(recorded_at=None).count() == 1
+    assert leaf_mismatches() == []
