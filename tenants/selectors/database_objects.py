@@ -1,8 +1,9 @@
 """Objects of the database that keep the ledgers, compared with a list committed with the code.
 
-They are functions, triggers, constraints, privileges, partitions and sequences. The owner of the
-tables can replace a function, change rows and put it back; what is left replaced, dropped, granted,
-detached or set back is a difference.
+They are functions of every schema, triggers, constraints, views, rules, row security, column
+defaults, privileges, partitions and sequences. The owner of the tables can replace a function,
+change rows and put it back; what is left replaced, dropped, granted, detached or set back is a
+difference.
 """
 
 import re
@@ -23,7 +24,8 @@ _FUNCTIONS: Final = """
 SELECT 'function', p.oid::regprocedure::text,
        encode(sha256(convert_to(pg_get_functiondef(p.oid), 'UTF8')), 'hex')
   FROM pg_proc p
- WHERE p.pronamespace = 'public'::regnamespace AND p.prokind IN ('f', 'p')
+ WHERE p.pronamespace::regnamespace::text NOT IN ('pg_catalog', 'information_schema')
+   AND p.pronamespace::regnamespace::text !~ '^pg_temp_' AND p.prokind IN ('f', 'p')
    AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass
                       AND d.objid = p.oid AND d.deptype = 'e')
 """
@@ -48,6 +50,41 @@ SELECT 'index', c.relname, i.relname, pg_get_indexdef(x.indexrelid)
                     WHERE o.conindid = x.indexrelid AND o.contype IN ('p', 'u', 'x'))
 """
 """PostgreSQL refuses to drop those of one partition, and to attach a table without them."""
+_STRUCTURE: Final = """
+WITH digested AS (
+  SELECT 'view' AS kind, c.relname, c.relkind::text AS name,
+         pg_get_viewdef(c.oid) || coalesce(c.reloptions::text, '') AS definition
+    FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('v', 'm')
+  UNION ALL
+  SELECT 'rule', c.relname, r.rulename, r.ev_enabled::text || pg_get_ruledef(r.oid)
+    FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class
+   WHERE c.relnamespace = 'public'::regnamespace AND r.rulename <> '_RETURN'
+  UNION ALL
+  SELECT 'policy', c.relname, p.polname, concat_ws(' ', p.polcmd, p.polpermissive, p.polroles,
+         pg_get_expr(p.polqual, c.oid), pg_get_expr(p.polwithcheck, c.oid))
+    FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid
+   WHERE c.relnamespace = 'public'::regnamespace
+  UNION ALL
+  SELECT 'event_trigger', 'database', e.evtname,
+         concat_ws(' ', e.evtevent, e.evtenabled, e.evtfoid::regproc)
+    FROM pg_event_trigger e)
+SELECT kind, relname, name, encode(sha256(convert_to(definition, 'UTF8')), 'hex') FROM digested
+UNION ALL
+SELECT 'row_security', c.relname, 'enabled', c.relforcerowsecurity::text
+  FROM pg_class c
+ WHERE c.relnamespace = 'public'::regnamespace AND (c.relrowsecurity OR c.relforcerowsecurity)
+UNION ALL
+SELECT 'default', c.relname, a.attname, pg_get_expr(d.adbin, d.adrelid)
+  FROM pg_attrdef d JOIN pg_class c ON c.oid = d.adrelid
+  JOIN pg_attribute a ON (a.attrelid, a.attnum) = (d.adrelid, d.adnum)
+ WHERE c.relnamespace = 'public'::regnamespace AND NOT c.relispartition
+UNION ALL
+SELECT 'foreign_key_trigger', c.relname, o.conname, t.tgenabled::text
+  FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+  JOIN pg_constraint o ON o.oid = t.tgconstraint
+ WHERE t.tgisinternal AND t.tgenabled <> 'O' AND c.relnamespace = 'public'::regnamespace
+"""
+"""Of partitions there are none, but for defaults, which are those of their table."""
 _PRIVILEGES: Final = """
 WITH service AS (
   SELECT r.oid FROM pg_roles r
@@ -136,7 +173,9 @@ def check_sequences(_: Cursor) -> Batch:
 
 def _read() -> tuple[set[str], dict[str, set[str]]]:
     """Return the lines of what is there once, and by partition what is there each month."""
-    plain = {" ".join(row) for query in (_FUNCTIONS, _CONSTRAINTS) for row in _rows(query)}
+    plain = {
+        " ".join(row) for query in (_FUNCTIONS, _CONSTRAINTS, _STRUCTURE) for row in _rows(query)
+    }
     partitions: dict[str, set[str]] = {
         name: set() for name, is_attached in _rows(_PARTITIONS) if is_attached
     }

@@ -7,11 +7,13 @@ writes it anew after a migration that changes one of them.
 
 import os
 
+import psycopg
 import pytest
 from django.db import connection
 
 from config.verification import OBJECTS
 from tenants.selectors.database_objects import object_lines
+from tests.config.planted import verify
 
 IS_WRITING = os.environ.get("GOLDEN") == "write"
 
@@ -49,3 +51,50 @@ def test_the_runtime_role_does_not_say_which_migrations_were_applied() -> None:
             " has_table_privilege('django_migrations', 'INSERT, UPDATE, DELETE, TRUNCATE')"
         )
         assert cursor.fetchone() == (True, False)
+
+
+PLANTED = {
+    "CREATE RULE quiet AS ON UPDATE TO tenants_apitoken DO INSTEAD NOTHING": (
+        "The rule quiet on tenants_apitoken is not ours."
+    ),
+    "CREATE OR REPLACE VIEW metering_posted_correction AS SELECT id, window_id, window_start,"
+    " cluster_id, organization_id, project_id, cause, unit_seconds, record_count,"
+    " decided_at AS posted_at FROM metering_usagecorrection WHERE state = 'posted' AND false": (
+        "The view v on metering_posted_correction is missing or was replaced."
+    ),
+    "CREATE POLICY none ON billing_charge USING (false)": (
+        "The policy none on billing_charge is not ours."
+    ),
+    "ALTER TABLE billing_charge ENABLE ROW LEVEL SECURITY": (
+        "The row_security enabled on billing_charge is not ours."
+    ),
+    "ALTER TABLE billing_charge ALTER created_at SET DEFAULT '2020-01-01Z'": (
+        "The default created_at on billing_charge is not ours."
+    ),
+    "CREATE SCHEMA other": "",
+    "CREATE FUNCTION other.f() RETURNS int LANGUAGE sql AS 'SELECT 1'": (
+        "The function other.f() is not ours."
+    ),
+    "CREATE FUNCTION other.e() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END'": (
+        "The function other.e() is not ours."
+    ),
+    "CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION other.e()": (
+        "The event_trigger e on database is not ours."
+    ),
+    "ALTER TABLE billing_charge DISABLE TRIGGER ALL": (
+        "The foreign_key_trigger billing_charge_price_id_"
+    ),
+}
+
+
+@pytest.mark.usefixtures("committed_db")
+def test_what_changes_the_meaning_of_a_table_is_named(superuser_url: str) -> None:
+    assert verify() == ""
+
+    with psycopg.connect(superuser_url, autocommit=True) as superuser:
+        for statement in PLANTED:
+            superuser.execute(statement.encode())
+    found = verify()
+
+    for sentence in PLANTED.values():
+        assert sentence in found
