@@ -229,7 +229,8 @@ class AddressView(LinkView):
             if isinstance(error, LinkInvalidError):
                 note_forged(request, "address")
             return self.page(**self.extra_context, text=f"{error.message} {error.advice}")
-        return self.page(**self.extra_context, text="The new address is in use.")
+        text = "The new address is in use. A link to set your password is on its way to it."
+        return self.page(**self.extra_context, text=text)
 
 
 class NewcomerForm(forms.Form):
