@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import BinaryIO, Final
 
-from metering.adapters.simulated_cluster.hardware import (
+from simulator.cluster.exporters.openmetrics import HistorySlice
+from simulator.cluster.hardware import (
     SEVEN_SMALL,
     SLICED_A100,
     SMALL_H100,
@@ -23,9 +24,8 @@ from metering.adapters.simulated_cluster.hardware import (
     slots_of,
     whole_node,
 )
-from metering.adapters.simulated_cluster.lanes import pod_labels
-from metering.adapters.simulated_cluster.openmetrics import HistorySlice
-from metering.adapters.simulated_cluster.scenario import (
+from simulator.cluster.lanes import pod_labels
+from simulator.cluster.scenario import (
     Container,
     DeviceSlot,
     Namespace,

@@ -256,10 +256,10 @@ def _worker(folder: Path) -> Iterator[None]:
 
 def _serve(folder: Path, control: Connection) -> None:
     """Serve a cluster with all the namespaces and no quota."""
-    from metering.adapters.simulated_cluster.kubernetes_api import (  # noqa: PLC0415 - A child's.
+    from simulator.kubernetes_api import (  # noqa: PLC0415 - A child's.
         KubernetesAPI,
     )
-    from metering.adapters.simulated_cluster.kubernetes_api.resources import (  # noqa: PLC0415
+    from simulator.kubernetes_api.resources import (  # noqa: PLC0415
         NAMESPACES as NAMESPACES_RESOURCE,
     )
 

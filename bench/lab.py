@@ -96,7 +96,7 @@ def _live(folder: Path) -> tuple[Mapping[str, int], list[Told]]:
         now,
         seconds_of_story,
     )
-    from metering.adapters.simulated_cluster.lab import (  # noqa: PLC0415 - As above.
+    from simulator.cluster.lab import (  # noqa: PLC0415 - As above.
         SCRAPE_UNITS,
         SLUG,
         WINDOW_UNITS,

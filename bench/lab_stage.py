@@ -20,18 +20,6 @@ from config.embedded.ports import free_port
 from config.embedded.prometheus import EmbeddedPrometheus
 from config.embedded.prometheus_programs import find_prometheus
 from metering.adapters.prometheus import PrometheusUsageSource
-from metering.adapters.simulated_cluster.exporter import GrowingScenario, LiveExporter
-from metering.adapters.simulated_cluster.lab import (
-    BACK_UNITS,
-    KILL_UNITS,
-    NAMESPACE,
-    RESTART_UNITS,
-    SCRAPE_UNITS,
-    SLUG,
-)
-from metering.adapters.simulated_cluster.scenario import Scenario
-from metering.adapters.simulated_cluster.scraping import OBJECT_JOB, OBJECT_PATH
-from metering.adapters.simulated_watch import SimulatedClusterWatch
 from metering.domain.policy import DEFAULT_POLICY
 from metering.protocols.watch import WatchedKind, WatchTarget
 from metering.services.catalogue import ensure_catalogue
@@ -42,6 +30,18 @@ from metering.services.watching.events import ledger_events
 from metering.services.watching.heartbeats import beat
 from metering.services.watching.leases import Lease, take_lease
 from metering.services.watching.lists import ledger_list
+from simulator.adapters.cluster_watch import SimulatedClusterWatch
+from simulator.cluster.exporters.exporter import GrowingScenario, LiveExporter
+from simulator.cluster.exporters.scraping import OBJECT_JOB, OBJECT_PATH
+from simulator.cluster.lab import (
+    BACK_UNITS,
+    KILL_UNITS,
+    NAMESPACE,
+    RESTART_UNITS,
+    SCRAPE_UNITS,
+    SLUG,
+)
+from simulator.cluster.scenario import Scenario
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster, Organization
 from tenants.services.clusters import register_cluster

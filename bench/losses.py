@@ -208,7 +208,7 @@ def _furnish(site: _Site, folder: Path, api_url: str) -> None:
     from config.demo.sandbox_webhooks import register_webhooks  # noqa: PLC0415
     from config.demo.seeding import Endpoints  # noqa: PLC0415
     from config.embedded.ports import free_port  # noqa: PLC0415
-    from metering.adapters.simulated_cluster.kubernetes_api.tls import (  # noqa: PLC0415
+    from simulator.kubernetes_api.tls import (  # noqa: PLC0415
         CLIENT_NAME,
         make_identity,
     )

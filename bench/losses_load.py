@@ -6,13 +6,13 @@ import time
 from datetime import datetime
 from typing import Any, Final
 
-from metering.adapters.simulated_cluster.kubernetes_api import KubernetesAPI
-from metering.adapters.simulated_cluster.kubernetes_api.errors import StatusError
-from metering.adapters.simulated_cluster.kubernetes_api.incoming import Writing
-from metering.adapters.simulated_cluster.kubernetes_api.node_agents import RUNS_FOR
-from metering.adapters.simulated_cluster.kubernetes_api.pod_usage import TERMINAL
-from metering.adapters.simulated_cluster.kubernetes_api.resources import PODS
-from metering.adapters.simulated_cluster.kubernetes_api.users import User
+from simulator.kubernetes_api import KubernetesAPI
+from simulator.kubernetes_api.errors import StatusError
+from simulator.kubernetes_api.incoming import Writing
+from simulator.kubernetes_api.node_agents import RUNS_FOR
+from simulator.kubernetes_api.pod_usage import TERMINAL
+from simulator.kubernetes_api.resources import PODS
+from simulator.kubernetes_api.users import User
 
 PROJECT_UNITS: Final = {"arm": 4, "fleet": 3}
 """By project, whose namespace has the same name."""

@@ -130,7 +130,7 @@ def _prometheus(folder: Path) -> tuple[EmbeddedPrometheus, Decimal]:
     """Return a server with the month in it, and the seconds the import took."""
     from config.embedded.prometheus_history import import_history  # noqa: PLC0415
     from config.embedded.prometheus_programs import find_prometheus  # noqa: PLC0415
-    from metering.adapters.simulated_cluster.demo_scenario import demo_scenario  # noqa: PLC0415
+    from simulator.cluster.demo_scenario import demo_scenario  # noqa: PLC0415
 
     programs = find_prometheus(ROOT / ".tools")
     if programs.folder is None:
@@ -146,7 +146,7 @@ def _prometheus(folder: Path) -> tuple[EmbeddedPrometheus, Decimal]:
 
 def _tenants(prometheus_url: str) -> None:
     """Make one organization and the cluster "hopper", with every namespace bound."""
-    from metering.adapters.simulated_cluster.demo_tenancy import (  # noqa: PLC0415 - As above.
+    from simulator.cluster.demo_tenancy import (  # noqa: PLC0415 - As above.
         HOPPER,
         namespaces_of,
     )

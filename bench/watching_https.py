@@ -178,10 +178,10 @@ def _follow(
 
 def _serve(folder: Path, control: Connection) -> None:
     """Serve pods; at "go" bind and delete others, a little faster than has to be kept up with."""
-    from metering.adapters.simulated_cluster.kubernetes_api import (  # noqa: PLC0415 - A child's.
+    from simulator.kubernetes_api import (  # noqa: PLC0415 - A child's.
         KubernetesAPI,
     )
-    from metering.adapters.simulated_cluster.kubernetes_api.resources import (  # noqa: PLC0415
+    from simulator.kubernetes_api.resources import (  # noqa: PLC0415
         PODS as PODS_RESOURCE,
     )
 

@@ -244,7 +244,7 @@ def _copy_plainly() -> Decimal:
 def _prometheus(folder: Path) -> tuple[EmbeddedPrometheus, Decimal]:
     """Return a server that holds both clusters' hour, and the seconds the import took."""
     from config.embedded.prometheus_programs import find_prometheus  # noqa: PLC0415 - Fetches.
-    from metering.adapters.simulated_cluster.openmetrics import HistoryWriter  # noqa: PLC0415
+    from simulator.cluster.exporters.openmetrics import HistoryWriter  # noqa: PLC0415
 
     programs = find_prometheus(ROOT / ".tools")
     if programs.folder is None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = Path(sys.executable).parent
-PACKAGES = ("tenants", "metering", "quotas", "billing", "config", "tests", "bench")
+PACKAGES = ("tenants", "metering", "quotas", "billing", "config", "simulator", "tests", "bench")
 OPENAPI = ROOT / "docs" / "reference" / "openapi.yaml"
 
 

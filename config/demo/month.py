@@ -33,11 +33,11 @@ from billing.tasks import accrue_pending
 from config.demo.plan import FINANCE_ADMIN, FINANCE_REVIEWER, PLATFORM_ADMIN
 from config.demo.stage import LINE_SECONDS
 from config.demo.world import CLUSTERS, World
-from metering.adapters.simulated_cluster.demo_tenancy import ORGANIZATIONS
 from metering.domain.policy import GapPolicy
 from metering.models import MeteringWindow, WindowState
 from metering.services.decisions import decide_window
 from metering.tasks import tick_windows
+from simulator.cluster.demo_tenancy import ORGANIZATIONS
 from tenants.domain.actors import Actor, system_actor
 from tenants.models import Organization
 from tenants.selectors.actors import actor_of_user

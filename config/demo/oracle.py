@@ -16,12 +16,12 @@ from decimal import ROUND_HALF_UP, Decimal
 from zoneinfo import ZoneInfo
 
 from config.demo.plan import PlannedBook
-from metering.adapters.simulated_cluster.scenario import (
+from simulator.cluster.scenario import (
     Pod,
     Scenario,
     SimulatedCluster,
 )
-from metering.adapters.simulated_cluster.tenancy import OrganizationPlan
+from simulator.cluster.tenancy import OrganizationPlan
 
 SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)

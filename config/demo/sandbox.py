@@ -9,19 +9,19 @@ from datetime import datetime
 from typing import Any, Final
 
 from config.demo.plan import PlannedLimit
-from metering.adapters.simulated_cluster.kubernetes_api import KubernetesAPI
-from metering.adapters.simulated_cluster.kubernetes_api.incoming import printed_time
-from metering.adapters.simulated_cluster.kubernetes_api.resources import (
-    NAMESPACES,
-    NODES,
-    PRIORITY_CLASSES,
-    Resource,
-)
-from metering.adapters.simulated_cluster.tenancy import (
+from simulator.cluster.tenancy import (
     NamespacePlan,
     OrganizationPlan,
     PersonPlan,
     ProjectPlan,
+)
+from simulator.kubernetes_api import KubernetesAPI
+from simulator.kubernetes_api.incoming import printed_time
+from simulator.kubernetes_api.resources import (
+    NAMESPACES,
+    NODES,
+    PRIORITY_CLASSES,
+    Resource,
 )
 
 SANDBOX: Final = "sandbox"

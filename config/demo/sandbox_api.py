@@ -10,8 +10,8 @@ from typing import Final
 
 from config.demo.private_files import write_private
 from config.demo.sandbox import LEAD, SANDBOX, load_sandbox
-from metering.adapters.simulated_cluster.kubernetes_api import KubernetesAPI
-from metering.adapters.simulated_cluster.kubernetes_api.kubeconfig import write_kubeconfig
+from simulator.kubernetes_api import KubernetesAPI
+from simulator.kubernetes_api.kubeconfig import write_kubeconfig
 
 SERVICE: Final = "gpu-ledger"
 EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from config.demo.sandbox_api import ca_path
 from config.embedded.programs import Program
 from config.embedded.stack import Stack
 from config.embedded.supervisor import PlainService
-from metering.adapters.simulated_cluster.kubernetes_api.tls import (
+from simulator.kubernetes_api.tls import (
     CLIENT_NAME,
     HOST,
     Identity,

@@ -27,13 +27,13 @@ from config.demo.plan import (
     PlannedPrice,
 )
 from config.demo.sandbox import TAILSPIN
-from metering.adapters.simulated_cluster.demo_tenancy import ORGANIZATIONS
-from metering.adapters.simulated_cluster.scenario import (
+from metering.domain.resource_names import sanitise
+from simulator.cluster.demo_tenancy import ORGANIZATIONS
+from simulator.cluster.scenario import (
     USER_LABEL,
     Scenario,
 )
-from metering.adapters.simulated_cluster.tenancy import OrganizationPlan, PersonPlan
-from metering.domain.resource_names import sanitise
+from simulator.cluster.tenancy import OrganizationPlan, PersonPlan
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.roles import Role
 from tenants.models import Cluster, Membership, NamespaceBinding, Organization, Project

@@ -34,8 +34,8 @@ from config.embedded.prometheus import EmbeddedPrometheus
 from config.embedded.prometheus_programs import find_prometheus
 from config.embedded.stack import ROOT, RunningCommand, Stack
 from config.embedded.supervisor import READY_SECONDS
-from metering.adapters.simulated_cluster.kubernetes_api.tls import HOST
-from metering.adapters.simulated_cluster.scraping import scrape_configs
+from simulator.cluster.exporters.scraping import scrape_configs
+from simulator.kubernetes_api.tls import HOST
 
 SIMULATED = ("exporter", SANDBOX, *CLUSTERS)
 """What the simulator serves, each on a port of its own."""

@@ -10,9 +10,6 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final
 
-from metering.adapters.simulated_cluster.demo_tenancy import HOPPER
-from metering.adapters.simulated_cluster.scenario import Scenario
-from metering.adapters.simulated_watch import SimulatedClusterWatch
 from metering.models import ClusterWatch, WatchSpan
 from metering.protocols.watch import WatchedKind, WatchTarget
 from metering.selectors.watch import cursor_of
@@ -20,6 +17,9 @@ from metering.services.watching.events import ledger_events
 from metering.services.watching.heartbeats import beat
 from metering.services.watching.leases import Lease, release_lease, take_lease
 from metering.services.watching.lists import ledger_list
+from simulator.adapters.cluster_watch import SimulatedClusterWatch
+from simulator.cluster.demo_tenancy import HOPPER
+from simulator.cluster.scenario import Scenario
 from tenants.domain.actors import Actor, system_actor
 from tenants.models import Cluster
 

@@ -14,9 +14,9 @@ from typing import Any, Self
 from config.demo.oracle import month_hours
 from config.demo.private_files import write_private
 from config.demo.seeding import Endpoints
-from metering.adapters.simulated_cluster.demo_scenario import demo_scenario
-from metering.adapters.simulated_cluster.demo_tenancy import AMPERE, HOPPER, ORGANIZATIONS
-from metering.adapters.simulated_cluster.scenario import Scenario
+from simulator.cluster.demo_scenario import demo_scenario
+from simulator.cluster.demo_tenancy import AMPERE, HOPPER, ORGANIZATIONS
+from simulator.cluster.scenario import Scenario
 
 SEED = 20_261_001
 CLUSTERS = (HOPPER, AMPERE)

@@ -6,13 +6,13 @@ from datetime import datetime
 from pathlib import Path
 
 from config.embedded.prometheus import EmbeddedPrometheus
-from metering.adapters.simulated_cluster.openmetrics import (
+from simulator.cluster.exporters.openmetrics import (
     HistorySlice,
     HistoryWriter,
     SliceFigures,
     history_slices,
 )
-from metering.adapters.simulated_cluster.scenario import Scenario
+from simulator.cluster.scenario import Scenario
 
 READERS = 2
 """promtool uses about one core; two at a time keep two cores busy beside the writer."""

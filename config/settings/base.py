@@ -168,11 +168,11 @@ def _password_validators(breached_passwords: Path | None) -> list[dict[str, Any]
 
 USAGE_SOURCES = {
     "prometheus": "metering.adapters.prometheus.PrometheusUsageSource",
-    "simulated": "metering.adapters.simulated.SimulatedUsageSource",
+    "simulated": "simulator.adapters.usage_source.SimulatedUsageSource",
 }
 CLUSTER_WATCHES = {
     "kubernetes": "metering.adapters.kubernetes.KubernetesClusterWatch",
-    "simulated": "metering.adapters.simulated_watch.SimulatedClusterWatch",
+    "simulated": "simulator.adapters.cluster_watch.SimulatedClusterWatch",
 }
 QUOTA_ENFORCERS = {
     "kubernetes": "quotas.adapters.routed.RoutedQuotaEnforcer",

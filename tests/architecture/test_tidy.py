@@ -22,7 +22,7 @@ BINARY = (".png", ".jpg", ".ico", ".woff2", ".pdf", ".gz")
 LOCKED = re.compile(r"^requirements/.*\.txt$")
 
 
-EQUIPMENT = ("metering/adapters/simulated_cluster/", "config/demo/")
+EQUIPMENT = ("config/demo/",)
 """Played for the tests and the demo, never in production: neither code under test nor a test."""
 
 

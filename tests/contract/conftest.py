@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from metering.adapters.simulated_cluster.kubernetes_api import KubernetesAPI
+from simulator.kubernetes_api import KubernetesAPI
 from tests.match_conditions import compile_condition
 
 

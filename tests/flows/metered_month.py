@@ -24,13 +24,13 @@ from config.demo.plan import (
     PlannedPrice,
 )
 from config.demo.seeding import Endpoints, seed
-from metering.adapters.simulated import SimulatedUsageSource
-from metering.adapters.simulated_cluster.demo_scenario import demo_scenario
-from metering.adapters.simulated_cluster.scenario import Outage, Scenario
 from metering.domain.policy import GapPolicy
 from metering.models import MeteringWindow
 from metering.services.decisions import decide_window
 from metering.services.sweeping import Sweep, Worker, meter_due
+from simulator.adapters.usage_source import SimulatedUsageSource
+from simulator.cluster.demo_scenario import demo_scenario
+from simulator.cluster.scenario import Outage, Scenario
 from tenants.domain.actors import Actor, system_actor
 from tenants.selectors.actors import actor_of_user
 

@@ -12,11 +12,11 @@ from django.test import override_settings
 from kubernetes import client, config
 from rest_framework.test import APIClient
 
-from metering.adapters.simulated_cluster.kubernetes_api import KubernetesAPI
 from quotas.adapters.kubernetes_workloads import KubernetesWorkloadEvictor
 from quotas.models import PreemptionAction, QuotaLimit, Reservation
 from quotas.selectors.preemption import overages_everywhere
 from quotas.tasks import preempt, tick
+from simulator.kubernetes_api import KubernetesAPI
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast, make_cast
 from tests.contract.kubernetes.conftest import bind as place

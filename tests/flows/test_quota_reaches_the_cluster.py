@@ -9,8 +9,8 @@ from django.test import override_settings
 from kubernetes import client, config
 from rest_framework.test import APIClient
 
-from metering.adapters.simulated_cluster.kubernetes_api import KubernetesAPI
 from quotas.tasks import tick
+from simulator.kubernetes_api import KubernetesAPI
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast, make_cast
 from tests.references import reference_to

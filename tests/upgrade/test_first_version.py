@@ -21,11 +21,11 @@ from billing.models import Charge, Invoice
 from billing.tasks import accrue_pending
 from config.embedded.postgres import EmbeddedPostgres, binary_folder
 from config.embedded.postgres_data import SUPERUSER
-from metering.adapters.simulated import SimulatedUsageSource
-from metering.adapters.simulated_cluster.demo_scenario import demo_scenario
 from metering.models import MeteringWindow, UsageRecord
 from metering.services import sealing
 from metering.services.sweeping import Worker, meter_due
+from simulator.adapters.usage_source import SimulatedUsageSource
+from simulator.cluster.demo_scenario import demo_scenario
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 from tenants.selectors.audit import leaf_mismatches

@@ -13,9 +13,9 @@ from config.demo.sandbox import SANDBOX
 from config.demo.sandbox_api import serve_sandbox
 from config.demo.world import CLUSTERS, World
 from config.embedded.stack import ROOT
-from metering.adapters.simulated_cluster.exporter import GrowingScenario, LiveExporter
-from metering.adapters.simulated_cluster.kubernetes_api import KubernetesAPI
-from metering.adapters.simulated_cluster.kubernetes_api.server import wall_clock
+from simulator.cluster.exporters.exporter import GrowingScenario, LiveExporter
+from simulator.kubernetes_api import KubernetesAPI
+from simulator.kubernetes_api.server import wall_clock
 
 FOLDER = ROOT / "var" / "demo"
 LOAD_SECONDS = 10

@@ -13,8 +13,8 @@ from config.demo.asking import LEFT, Asked, DemoRefusedError, ask_for_quota, dem
 from config.demo.limit_seeding import seed_limits
 from config.demo.plan import LIMITS, QUOTA_REQUEST
 from config.demo.seeding import seed_organization
-from metering.adapters.simulated_cluster.demo_tenancy import ORGANIZATIONS
 from quotas.models import QuotaLimit, QuotaRequest
+from simulator.cluster.demo_tenancy import ORGANIZATIONS
 from tenants.domain.actors import system_actor
 from tenants.models import IdempotencyRecord, Project
 

@@ -8,7 +8,7 @@ import pytest
 
 from config.demo.oracle import Unknowable, Verdict, judge, month_hours
 from config.demo.plan import PlannedBook, PlannedPrice
-from metering.adapters.simulated_cluster.scenario import (
+from simulator.cluster.scenario import (
     Container,
     Outage,
     Pod,
@@ -16,7 +16,7 @@ from metering.adapters.simulated_cluster.scenario import (
     Scenario,
     SimulatedCluster,
 )
-from metering.adapters.simulated_cluster.tenancy import NamespacePlan, OrganizationPlan, ProjectPlan
+from simulator.cluster.tenancy import NamespacePlan, OrganizationPlan, ProjectPlan
 
 BEGIN = datetime(2026, 10, 1, tzinfo=UTC)
 UNTIL = datetime(2026, 11, 2, tzinfo=UTC)

@@ -12,10 +12,10 @@ from config.demo.month import meter_month
 from config.demo.plan import LIMITS
 from config.demo.seeding import Endpoints, seed, seed_organization
 from config.demo.world import CLUSTERS, World
-from metering.adapters.simulated_cluster.demo_scenario import demo_scenario
-from metering.adapters.simulated_cluster.demo_tenancy import ORGANIZATIONS
 from metering.models import MeteringWindow
 from quotas.models import QuotaLimit
+from simulator.cluster.demo_scenario import demo_scenario
+from simulator.cluster.demo_tenancy import ORGANIZATIONS
 from tenants.domain.actors import system_actor
 from tests.builders import make_cluster, make_organization
 

@@ -21,9 +21,9 @@ from config.embedded.prometheus_programs import (
     find_victoria_metrics,
 )
 from config.embedded.supervisor import Supervisor
-from metering.adapters.simulated_cluster.demo_scenario import demo_scenario
-from metering.adapters.simulated_cluster.exporter import GrowingScenario, LiveExporter
-from metering.adapters.simulated_cluster.scraping import scrape_configs
+from simulator.cluster.demo_scenario import demo_scenario
+from simulator.cluster.exporters.exporter import GrowingScenario, LiveExporter
+from simulator.cluster.exporters.scraping import scrape_configs
 
 ROOT = Path(__file__).resolve().parents[3]
 MONTH = datetime(2026, 10, 1, tzinfo=UTC)

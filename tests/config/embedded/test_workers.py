@@ -19,12 +19,12 @@ from config.celery import QUEUES, app
 from config.embedded.postgres import APP, OWNER, EmbeddedPostgres
 from config.embedded.programs import wait_until
 from config.embedded.stack import Stack
-from metering.adapters.simulated_cluster.demo_tenancy import namespaces_of
 from metering.domain.window import window_containing
 from metering.models import MeteringWindow, UsageRecord
 from metering.services.windows import open_due_windows
 from quotas.models import EnforcementTarget, QuotaCounter
 from quotas.services.counters import open_counter
+from simulator.cluster.demo_tenancy import namespaces_of
 from tenants.models import Cluster
 from tenants.selectors.crashes import crashes_by_event
 from tests.builders import bind, make_cluster

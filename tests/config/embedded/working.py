@@ -12,8 +12,8 @@ import time_machine
 from django.conf import settings
 
 from config.celery import app
-from metering.adapters.simulated import SimulatedUsageSource
 from metering.protocols import ClusterTarget, Observation
+from simulator.adapters.usage_source import SimulatedUsageSource
 
 WINDOW_SECONDS = float(os.environ.get("WINDOW_SECONDS", "0"))
 AHEAD = timedelta(seconds=int(os.environ.get("CLOCK_AHEAD_SECONDS", "0")))

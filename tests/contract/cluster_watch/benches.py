@@ -8,10 +8,6 @@ from pathlib import Path
 from typing import Protocol
 
 from metering.adapters.kubernetes import KubernetesClusterWatch
-from metering.adapters.simulated_cluster.demo_scenario import demo_scenario
-from metering.adapters.simulated_cluster.kubernetes_api import KubernetesAPI
-from metering.adapters.simulated_cluster.scenario import USER_LABEL, Scenario
-from metering.adapters.simulated_watch import SimulatedClusterWatch
 from metering.protocols.watch import (
     Change,
     ClusterWatch,
@@ -20,6 +16,10 @@ from metering.protocols.watch import (
     WatchEvent,
     WatchTarget,
 )
+from simulator.adapters.cluster_watch import SimulatedClusterWatch
+from simulator.cluster.demo_scenario import demo_scenario
+from simulator.cluster.scenario import USER_LABEL, Scenario
+from simulator.kubernetes_api import KubernetesAPI
 from tests.references import reference_to
 
 MONTH = datetime(2026, 10, 1, tzinfo=UTC)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from metering.adapters.simulated_cluster.scenario import Scenario
+from simulator.cluster.scenario import Scenario
 from tests.contract.cluster_watch.benches import (
     Bench,
     SimulatedBench,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from metering.adapters.simulated_cluster.scenario import Scenario
 from metering.protocols.watch import PodState, WatchedKind
+from simulator.cluster.scenario import Scenario
 from tests.contract.cluster_watch.benches import (
     START,
     SimulatedBench,

@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from metering.adapters.simulated_cluster.scenario import PodPhase
 from metering.protocols.watch import (
     Change,
     NodeState,
@@ -15,6 +14,7 @@ from metering.protocols.watch import (
     WatchEvent,
     WatchExpiredError,
 )
+from simulator.cluster.scenario import PodPhase
 from tenants.domain.errors import SourceUnavailableError
 from tests.contract.cluster_watch.benches import START, STEP, Bench, listed, told, version_of
 

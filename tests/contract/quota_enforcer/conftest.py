@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from metering.adapters.simulated_cluster.kubernetes_api import KubernetesAPI
+from simulator.kubernetes_api import KubernetesAPI
 from tests.contract.quota_enforcer.benches import (
     Bench,
     KubernetesBench,

@@ -15,12 +15,13 @@ from config.embedded.prometheus import EmbeddedPrometheus
 from config.embedded.prometheus_history import import_history
 from config.embedded.prometheus_programs import find_prometheus, find_victoria_metrics
 from metering.adapters.prometheus import PrometheusUsageSource
-from metering.adapters.simulated import SimulatedUsageSource
-from metering.adapters.simulated_cluster.demo_lanes import AMPERE_NODES
-from metering.adapters.simulated_cluster.demo_scenario import demo_scenario
-from metering.adapters.simulated_cluster.incidents import pending_pod, refused_pod
-from metering.adapters.simulated_cluster.prometheus_text import sanitize_name
-from metering.adapters.simulated_cluster.scenario import (
+from metering.protocols import ClusterTarget, DeviceFigures, Observation, UsageSource
+from simulator.adapters.usage_source import SimulatedUsageSource
+from simulator.cluster.demo_lanes import AMPERE_NODES
+from simulator.cluster.demo_scenario import demo_scenario
+from simulator.cluster.exporters.prometheus_text import sanitize_name
+from simulator.cluster.incidents import pending_pod, refused_pod
+from simulator.cluster.scenario import (
     USER_LABEL,
     Outage,
     OutageKind,
@@ -28,7 +29,6 @@ from metering.adapters.simulated_cluster.scenario import (
     Scenario,
     SimulatedCluster,
 )
-from metering.protocols import ClusterTarget, DeviceFigures, Observation, UsageSource
 from tests.contract.usage_source import victoria_metrics as embedded
 
 ROOT = Path(__file__).resolve().parents[3]

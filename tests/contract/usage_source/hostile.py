@@ -18,8 +18,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import requests
 
-from metering.adapters.simulated_cluster.prometheus_text import render_labels
 from metering.protocols import ClusterTarget
+from simulator.cluster.exporters.prometheus_text import render_labels
 from tests.metering.seen import WHOLE_H100
 
 BEGIN = datetime(2026, 10, 1, tzinfo=UTC)

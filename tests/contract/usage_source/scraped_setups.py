@@ -16,11 +16,11 @@ from pathlib import Path
 from config.embedded.programs import end_stale
 from config.embedded.prometheus import EmbeddedPrometheus
 from metering.adapters.prometheus import PrometheusUsageSource
-from metering.adapters.simulated_cluster.prometheus_text import render_labels
 from metering.domain.policy import GapPolicy
 from metering.models import MeteringException, MeteringWindow, UsageRecord
 from metering.services.decisions import decide_window
 from metering.services.sweeping import Worker, meter_due
+from simulator.cluster.exporters.prometheus_text import render_labels
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.seen import ACTOR, WHOLE_H100
 

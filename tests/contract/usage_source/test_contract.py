@@ -5,16 +5,16 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from metering.adapters.simulated_cluster.incidents import (
+from metering.protocols import Observation, PodObservation
+from simulator.cluster.exporters.prometheus_text import sanitize_name
+from simulator.cluster.incidents import (
     ENDS_INSIDE_NAME,
     FINISHES_INSIDE_NAME,
     LIVES_INSIDE_NAME,
     PENDING_NAME,
     REFUSED_NAME,
 )
-from metering.adapters.simulated_cluster.prometheus_text import sanitize_name
-from metering.adapters.simulated_cluster.scenario import Pod
-from metering.protocols import Observation, PodObservation
+from simulator.cluster.scenario import Pod
 from tests.contract.usage_source.conftest import (
     FAILURE,
     HOURS,

@@ -20,8 +20,8 @@ from config.embedded.programs import (
     stop_program,
     wait_until,
 )
-from metering.adapters.simulated_cluster.openmetrics import HistoryWriter, history_slices
-from metering.adapters.simulated_cluster.scenario import Scenario
+from simulator.cluster.exporters.openmetrics import HistoryWriter, history_slices
+from simulator.cluster.scenario import Scenario
 
 PROGRAM = "victoria-metrics"
 START_SECONDS_MAX = 60

@@ -5,8 +5,8 @@ from django.core.exceptions import ImproperlyConfigured
 
 from metering.adapters import usage_source
 from metering.adapters.prometheus import PrometheusUsageSource
-from metering.adapters.simulated_cluster.demo_scenario import demo_scenario
 from metering.protocols import ClusterTarget
+from simulator.cluster.demo_scenario import demo_scenario
 
 BACKEND = "metering.adapters.prometheus.PrometheusUsageSource"
 
@@ -35,7 +35,7 @@ def test_the_simulated_source_meters_the_world_its_options_name() -> None:
     options = {"seed": 5, "month_start": "2026-09-30T22:00:00+00:00"}
 
     source = usage_source(
-        {"BACKEND": "metering.adapters.simulated.SimulatedUsageSource", "OPTIONS": options}
+        {"BACKEND": "simulator.adapters.usage_source.SimulatedUsageSource", "OPTIONS": options}
     )
 
     start_at = datetime(2026, 10, 2, 9, tzinfo=UTC)

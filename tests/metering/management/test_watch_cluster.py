@@ -16,13 +16,13 @@ from django.test import override_settings
 
 from metering.adapters import cluster_watch
 from metering.adapters.kubernetes import KubernetesClusterWatch
-from metering.adapters.simulated_watch import SimulatedClusterWatch
 from metering.management.commands import watch_cluster as command
 from metering.models import ClusterWatch, WatchCursor
 from metering.protocols.watch import WatchTarget
 from metering.selectors.watched import WatchedCluster, heartbeat_ages, watched_clusters
 from metering.services.watching.leading import Watcher
 from metering.services.watching.leases import take_lease
+from simulator.adapters.cluster_watch import SimulatedClusterWatch
 from tenants.domain.actors import system_actor
 from tests.builders import AT, make_cluster
 

@@ -7,15 +7,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from metering.adapters.simulated import SimulatedUsageSource
-from metering.adapters.simulated_cluster.lab import (
-    BACK_UNITS,
-    KILL_UNITS,
-    NAMESPACE,
-    SLUG,
-    lab_scenario,
-)
-from metering.adapters.simulated_watch import SimulatedClusterWatch
 from metering.domain.policy import GapPolicy
 from metering.domain.window_state import WindowState
 from metering.models import MeteringException, MeteringWindow, UsageRecord
@@ -27,6 +18,15 @@ from metering.services.watching.heartbeats import beat
 from metering.services.watching.leases import Lease, take_lease
 from metering.services.watching.lists import ledger_list
 from metering.services.windows import claim_windows, open_due_windows
+from simulator.adapters.cluster_watch import SimulatedClusterWatch
+from simulator.adapters.usage_source import SimulatedUsageSource
+from simulator.cluster.lab import (
+    BACK_UNITS,
+    KILL_UNITS,
+    NAMESPACE,
+    SLUG,
+    lab_scenario,
+)
 from tenants.models import Cluster
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.collecting import DUE

@@ -9,13 +9,13 @@ import pytest
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
-from metering.adapters.simulated_cluster.kubernetes_api import KubernetesAPI
 from quotas.adapters import kubernetes_workloads, workload_evictor
 from quotas.adapters.eviction_answers import answer_of, eviction_of
 from quotas.adapters.kubernetes_workloads import PATCH_TRIES, KubernetesWorkloadEvictor
 from quotas.adapters.simulated_workloads import SimulatedWorkloadEvictor
 from quotas.protocols import EnforcementEndpoint
 from quotas.protocols.workloads import EvictionAnswer, EvictionOutcome, WorkloadReference
+from simulator.kubernetes_api import KubernetesAPI
 from tenants.domain.errors import SourceUnavailableError
 from tests.references import reference_to
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from metering.adapters.simulated_cluster.kubernetes_api.patches import json_patch
 from quotas.domain.admission_review import Requester
 from quotas.domain.ownership import (
     Identity,
@@ -17,6 +16,7 @@ from quotas.domain.ownership import (
 )
 from quotas.domain.pod_review import pod_ask
 from quotas.domain.workload_templates import templates_of
+from simulator.kubernetes_api.patches import json_patch
 from tests.quotas.reviews import JOB_CONTROLLER, job, pod
 
 OWNER = "gpu-ledger.io/owner"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from metering.adapters.simulated_cluster.kubernetes_api.patches import json_patch
+from simulator.kubernetes_api.patches import json_patch
 from tenants.models import Cluster
 from tests.quotas.reviews import JOB_CONTROLLER, container, job, made_by, pod
 from tests.quotas.webhook.conftest import Answer, Doors

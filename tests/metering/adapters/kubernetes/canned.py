@@ -13,9 +13,9 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from metering.adapters.kubernetes import KubernetesClusterWatch
-from metering.adapters.simulated_cluster.kubernetes_api import write_kubeconfig
-from metering.adapters.simulated_cluster.kubernetes_api.tls import make_identity
 from metering.protocols.watch import WatchTarget
+from simulator.kubernetes_api import write_kubeconfig
+from simulator.kubernetes_api.tls import make_identity
 from tests.references import reference_to
 
 NOW = datetime(2026, 10, 5, 12, 0, 0, tzinfo=UTC)

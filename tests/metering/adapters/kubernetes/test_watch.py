@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 from metering.adapters.kubernetes import KubernetesClusterWatch, lines
-from metering.adapters.simulated_cluster.kubernetes_api import write_kubeconfig
-from metering.adapters.simulated_cluster.kubernetes_api.tls import make_identity
 from metering.protocols.watch import (
     Change,
     NodeState,
@@ -16,6 +14,8 @@ from metering.protocols.watch import (
     WatchEvent,
     WatchTarget,
 )
+from simulator.kubernetes_api import write_kubeconfig
+from simulator.kubernetes_api.tls import make_identity
 from tenants.domain.errors import SourceUnavailableError
 from tests.metering.adapters.kubernetes.canned import (
     NOW,

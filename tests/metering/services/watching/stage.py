@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
-from metering.adapters.simulated_cluster.demo_scenario import demo_scenario
-from metering.adapters.simulated_cluster.scenario import USER_LABEL, Scenario
-from metering.adapters.simulated_watch import SimulatedClusterWatch
 from metering.protocols.watch import ClusterWatch, WatchTarget
 from metering.services.watching.leading import Leader, Watcher
 from metering.services.watching.leases import Lease, take_lease
 from metering.services.watching.pace import WatchPace
 from metering.services.watching.turns import WatchLoop
+from simulator.adapters.cluster_watch import SimulatedClusterWatch
+from simulator.cluster.demo_scenario import demo_scenario
+from simulator.cluster.scenario import USER_LABEL, Scenario
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 

@@ -8,12 +8,12 @@ from threading import Event
 import pytest
 from django.db import OperationalError
 
-from metering.adapters.simulated_watch import SimulatedClusterWatch
 from metering.models import ClusterWatch, PodAllocation, WatchCursor, WatchSpan
 from metering.protocols.watch import WatchTarget
 from metering.services.watching.leading import Watcher
 from metering.services.watching.loop import keep_watching, watch_cluster
 from metering.services.watching.pace import WatchPace
+from simulator.adapters.cluster_watch import SimulatedClusterWatch
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import AuditEntry, Cluster
 from tests.metering.services.watching.stage import ACTOR, START, TARGET, Stage, scenario

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from metering.adapters.kubernetes import KubernetesClusterWatch
-from metering.adapters.simulated_cluster.kubernetes_api import KubernetesAPI
-from metering.adapters.simulated_cluster.scenario import USER_LABEL, Pod
 from metering.models import ClusterWatch, PodAllocation, WatchCursor, WatchSpan
 from metering.protocols.watch import WatchTarget
 from metering.services.watching.pace import WatchPace
+from simulator.cluster.scenario import USER_LABEL, Pod
+from simulator.kubernetes_api import KubernetesAPI
 from tenants.models import Cluster
 from tests.metering.services.watching.stage import START, Stage, scenario, turn_until
 from tests.references import reference_to

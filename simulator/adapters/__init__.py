@@ -1,0 +1,1 @@
+"""Sources, watches, enforcers and senders that speak to simulated clusters, or to memory."""

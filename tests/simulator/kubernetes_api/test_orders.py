@@ -1,0 +1,227 @@
+"""Faults on order: each is met by the requests it is for, as often as it says, and no longer."""
+
+import threading
+
+import pytest
+import urllib3
+
+from simulator.kubernetes_api import KubernetesAPI
+from simulator.kubernetes_api.resources import NODES
+from tests.contract.kubernetes.wire import Wire
+
+PODS = "/api/v1/pods"
+NODE_PATH = "/api/v1/nodes"
+
+
+def put_nodes(api: KubernetesAPI, *names: str) -> str:
+    """Write nodes, and return the version from before."""
+    version = str(api.store.version)
+    for name in names:
+        api.store.put(NODES, ("", name), {"metadata": {"name": name}, "spec": {}, "status": {}})
+    return version
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (409, "Conflict"),
+        (410, "Expired"),
+        (429, "TooManyRequests"),
+        (500, "InternalError"),
+        (503, "ServiceUnavailable"),
+        (504, "Timeout"),
+    ],
+)
+def test_the_next_requests_are_answered_with_an_error(
+    api: KubernetesAPI, wire: Wire, code: int, reason: str
+) -> None:
+    api.orders.answer(code, times=2)
+
+    replies = [wire.get(PODS) for _ in range(3)]
+
+    assert [reply.code for reply in replies] == [code, code, 200]
+    assert replies[0].body["kind"] == "Status"
+    assert (replies[0].body["reason"], replies[0].body["code"]) == (reason, code)
+    assert "Retry-After" not in replies[0].headers
+
+
+def test_an_error_may_say_when_to_come_again(api: KubernetesAPI, wire: Wire) -> None:
+    api.orders.answer(429, retry_after_seconds=7)
+
+    reply = wire.get(PODS)
+
+    assert reply.headers["Retry-After"] == "7"
+    assert reply.body["details"]["retryAfterSeconds"] == 7
+
+
+def test_only_the_verb_and_the_resource_that_are_meant_meet_it(
+    api: KubernetesAPI, wire: Wire
+) -> None:
+    api.orders.answer(503, verb="list", resource="pods")
+
+    others = [wire.get(NODE_PATH).code, wire.get("/api/v1/namespaces/a/pods/b").code]
+    meant = wire.get("/api/v1/namespaces/a/pods")
+
+    assert others == [200, 404]
+    assert meant.code == 503
+
+
+def test_a_subresource_is_another_resource(api: KubernetesAPI, wire: Wire) -> None:
+    api.orders.answer(429, verb="create", resource="pods/eviction")
+
+    assert wire.post("/api/v1/namespaces/a/pods", {}).code == 404
+    assert wire.post("/api/v1/namespaces/a/pods/b/eviction", {}).code == 429
+
+
+def test_orders_are_met_in_the_order_in_which_they_came(api: KubernetesAPI, wire: Wire) -> None:
+    api.orders.answer(500)
+    api.orders.answer(503)
+
+    assert [wire.get(PODS).code for _ in range(3)] == [500, 503, 200]
+
+
+def test_a_watch_may_be_told_410_at_once(api: KubernetesAPI, wire: Wire) -> None:
+    api.orders.answer(410, verb="watch")
+
+    reply = wire.get(PODS, watch="true", resourceVersion="5")
+
+    assert (reply.code, reply.body["reason"]) == (410, "Expired")
+
+
+def test_an_order_for_nobody_is_a_mistake(api: KubernetesAPI) -> None:
+    with pytest.raises(ValueError, match="one request at least"):
+        api.orders.answer(500, times=0)
+
+
+def test_orders_that_are_forgotten_are_met_by_nobody(api: KubernetesAPI, wire: Wire) -> None:
+    api.orders.answer(500, times=100)
+    api.orders.clear()
+
+    assert wire.get(PODS).code == 200
+
+
+def test_an_answer_that_is_garbage_is_no_json(api: KubernetesAPI, wire: Wire) -> None:
+    api.orders.garble(verb="list", resource="pods")
+
+    with pytest.raises(ValueError, match=r"Expecting|delimiter|property"):
+        wire.get(PODS)
+
+    assert wire.get(PODS).code == 200
+
+
+def test_a_watch_turns_to_garbage_after_so_many_events(api: KubernetesAPI, wire: Wire) -> None:
+    version = put_nodes(api, "one", "two")
+    api.orders.garble(verb="watch", events=1)
+
+    events = wire.watch(NODE_PATH, resourceVersion=version)
+
+    assert next(events)["object"]["metadata"]["name"] == "one"
+    with pytest.raises(ValueError, match=r"Expecting|delimiter|property"):
+        next(events)
+
+
+def test_an_answer_is_cut_in_the_middle(api: KubernetesAPI, wire: Wire) -> None:
+    api.orders.cut(verb="list", resource="nodes")
+
+    with pytest.raises(urllib3.exceptions.HTTPError):
+        wire.get(NODE_PATH)
+
+    assert wire.get(NODE_PATH).code == 200
+
+
+def test_a_watch_is_cut_in_the_middle_of_an_event(api: KubernetesAPI, wire: Wire) -> None:
+    version = put_nodes(api, "three", "four")
+    api.orders.cut(verb="watch", events=1)
+
+    events = wire.watch(NODE_PATH, resourceVersion=version)
+
+    assert next(events)["object"]["metadata"]["name"] == "three"
+    with pytest.raises((ValueError, urllib3.exceptions.HTTPError)):
+        next(events)
+    again = list(wire.watch(NODE_PATH, resourceVersion=version))
+    assert [one["object"]["metadata"]["name"] for one in again] == ["three", "four"]
+
+
+def test_a_list_that_stalls_is_not_answered_until_it_is_let_go(
+    api: KubernetesAPI, wire: Wire
+) -> None:
+    api.orders.stall(verb="list", resource="pods")
+    ended: list[str] = []
+
+    def ask() -> None:
+        try:
+            wire.get(PODS)
+        except urllib3.exceptions.HTTPError:
+            ended.append("closed without an answer")
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    asking.join(0.3)
+    was_waiting = asking.is_alive() and not ended
+    others = wire.get(NODE_PATH).code
+    api.orders.release()
+    asking.join(5)
+
+    assert was_waiting
+    assert others == 200
+    assert ended == ["closed without an answer"]
+
+
+def test_a_watch_that_stalls_has_headers_and_says_nothing(api: KubernetesAPI, wire: Wire) -> None:
+    version = put_nodes(api, "five")
+    api.orders.stall(verb="watch", seconds=0.2)
+
+    events = wire.watch(NODE_PATH, resourceVersion=version)
+
+    with pytest.raises(urllib3.exceptions.HTTPError):
+        next(events)
+
+
+def test_a_delayed_answer_is_an_honest_one(api: KubernetesAPI, wire: Wire) -> None:
+    api.orders.delay(60, verb="list", resource="pods")
+    answered: list[int] = []
+    asking = threading.Thread(target=lambda: answered.append(wire.get(PODS).code))
+    asking.start()
+    asking.join(0.3)
+    was_waiting = not answered
+
+    api.orders.clear()
+    asking.join(5)
+
+    assert was_waiting
+    assert answered == [200]
+
+
+def test_what_is_compacted_ends_open_watches_and_refuses_old_ones(
+    api: KubernetesAPI, wire: Wire
+) -> None:
+    version = put_nodes(api, "six", "seven")
+
+    api.expire()
+
+    (event,) = wire.watch(NODE_PATH, resourceVersion=version)
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+    assert event["object"]["reason"] == "Expired"
+    assert event["object"]["message"] == (
+        f"too old resource version: {version} ({api.store.version})"
+    )
+
+
+def test_a_page_of_what_is_compacted_may_be_gone_on_with_in_spite_of_it(
+    api: KubernetesAPI, wire: Wire
+) -> None:
+    put_nodes(api, "aa", "ab", "ac")
+    first = wire.get(NODE_PATH, limit=2).body
+    put_nodes(api, "ad")
+    token = first["metadata"]["continue"]
+
+    api.expire()
+
+    refused = wire.get(NODE_PATH, limit=2, **{"continue": token})
+    rest = wire.get(NODE_PATH, limit=2, **{"continue": refused.body["metadata"]["continue"]})
+    assert (refused.code, refused.body["reason"]) == (410, "Expired")
+    assert refused.message.startswith(
+        "The provided continue parameter is too old to display a consistent list result. You can"
+    )
+    assert [one["metadata"]["name"] for one in rest.body["items"]] == ["ac", "ad"]
+    assert rest.body["metadata"]["resourceVersion"] == str(api.store.version)
