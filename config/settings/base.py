@@ -176,11 +176,11 @@ CLUSTER_WATCHES = {
 }
 QUOTA_ENFORCERS = {
     "kubernetes": "quotas.adapters.routed.RoutedQuotaEnforcer",
-    "simulated": "quotas.adapters.simulated.SimulatedQuotaEnforcer",
+    "simulated": "simulator.adapters.quota_enforcer.SimulatedQuotaEnforcer",
 }
 WORKLOAD_EVICTORS = {
     "kubernetes": "quotas.adapters.kubernetes_workloads.KubernetesWorkloadEvictor",
-    "simulated": "quotas.adapters.simulated_workloads.SimulatedWorkloadEvictor",
+    "simulated": "simulator.adapters.workload_evictor.SimulatedWorkloadEvictor",
 }
 
 COST_ESTIMATORS = {

@@ -7,7 +7,7 @@ from config.env import Environment
 
 MAIL_TIMEOUT_SECONDS = 5
 _MAIL_BACKENDS = "django.core.mail.backends"
-_SIMULATED = {"BACKEND": "tenants.adapters.notification_simulated.SimulatedSender"}
+_SIMULATED = {"BACKEND": "simulator.adapters.notification_sender.SimulatedSender"}
 
 
 def notification_settings(env: Environment) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from metering.services import (
     rechecks,
     waste,
 )
-from quotas.adapters.simulated import SimulatedQuotaEnforcer
 from quotas.services import enforcement_by_hand, grant_ends, grants, limits, requests, suspensions
+from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
 from tenants.domain.actors import Actor
 from tenants.selectors.actors import actor_of_user
 from tests.builders import AT, MONTH_END

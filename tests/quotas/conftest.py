@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from quotas.adapters.simulated import SimulatedQuotaEnforcer
-from quotas.adapters.simulated_workloads import SimulatedWorkloadEvictor
+from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
+from simulator.adapters.workload_evictor import SimulatedWorkloadEvictor
 from tests.cast import Cast, make_cast
 
 

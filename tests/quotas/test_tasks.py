@@ -10,13 +10,13 @@ from structlog.testing import capture_logs
 from quotas import tasks
 from quotas.adapters import quota_enforcer
 from quotas.adapters.kubernetes import KubernetesQuotaEnforcer
-from quotas.adapters.simulated import SimulatedQuotaEnforcer
 from quotas.models import EnforcementTarget
 from quotas.selectors.enforcement import unread_target_ids
 from quotas.selectors.gauges import unapplied_targets
 from quotas.services import enforcement as services
 from quotas.services import loans, preemption_stepping
 from quotas.tasks import enforcement, fair_use, preemption
+from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import Cluster
 from tenants.selectors.crashes import crashes_by_event

@@ -13,7 +13,7 @@ GIVEN = {
     "DATABASE_URL": "postgresql://app:x@db/gpu_ledger",
     "REDIS_URL": "redis://queue:6379/0",
 }
-SIMULATED = {"BACKEND": "tenants.adapters.notification_simulated.SimulatedSender"}
+SIMULATED = {"BACKEND": "simulator.adapters.notification_sender.SimulatedSender"}
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 from kubernetes import client, config
 
 from quotas.adapters.kubernetes_workloads import KubernetesWorkloadEvictor
-from quotas.adapters.simulated_workloads import SimulatedPod, SimulatedWorkloadEvictor
 from quotas.protocols import EnforcementEndpoint
 from quotas.protocols.workloads import WorkloadEvictor
+from simulator.adapters.workload_evictor import SimulatedPod, SimulatedWorkloadEvictor
 from tests.contract.kubernetes.conftest import bind, set_phase, wait_for
 from tests.contract.kubernetes.server import Server, discover
 from tests.contract.kubernetes.wire import Wire

@@ -12,9 +12,9 @@ from kubernetes.client.exceptions import ApiException
 from quotas.adapters import kubernetes_workloads, workload_evictor
 from quotas.adapters.eviction_answers import answer_of, eviction_of
 from quotas.adapters.kubernetes_workloads import PATCH_TRIES, KubernetesWorkloadEvictor
-from quotas.adapters.simulated_workloads import SimulatedWorkloadEvictor
 from quotas.protocols import EnforcementEndpoint
 from quotas.protocols.workloads import EvictionAnswer, EvictionOutcome, WorkloadReference
+from simulator.adapters.workload_evictor import SimulatedWorkloadEvictor
 from simulator.kubernetes_api import KubernetesAPI
 from tenants.domain.errors import SourceUnavailableError
 from tests.references import reference_to
@@ -243,7 +243,7 @@ def test_a_simulated_cluster_that_is_away_answers_nothing() -> None:
 
 
 def test_a_setting_names_one_evictor_per_process() -> None:
-    setting = {"BACKEND": "quotas.adapters.simulated_workloads.SimulatedWorkloadEvictor"}
+    setting = {"BACKEND": "simulator.adapters.workload_evictor.SimulatedWorkloadEvictor"}
 
     assert workload_evictor(setting) is workload_evictor({**setting, "OPTIONS": {}})
     assert isinstance(workload_evictor(setting), SimulatedWorkloadEvictor)

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from quotas.adapters.simulated import SimulatedCluster, SimulatedQuotaEnforcer
 from quotas.models import EnforcementTarget
+from simulator.adapters.quota_enforcer import SimulatedCluster, SimulatedQuotaEnforcer
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
 from tests.quotas.admin.test_pages import (  # noqa: F401 - Fixtures used by name.

@@ -2,8 +2,8 @@
 
 import pytest
 
-from quotas.adapters.simulated import SimulatedQuotaEnforcer
 from quotas.models import EnforcementTarget
+from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
 from tests.quotas.api.conftest import Caller

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from metering.domain import crashpoints
-from quotas.adapters.simulated import SimulatedCluster, SimulatedQuotaEnforcer
-from quotas.adapters.simulated_workloads import SimulatedWorkloads
 from quotas.models import QuotaLimit
+from simulator.adapters.quota_enforcer import SimulatedCluster, SimulatedQuotaEnforcer
+from simulator.adapters.workload_evictor import SimulatedWorkloads
 from tenants.models import Cluster
 from tests.builders import bind, make_cluster
 from tests.cast import Cast

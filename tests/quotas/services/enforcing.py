@@ -2,10 +2,10 @@
 
 from datetime import datetime, timedelta
 
-from quotas.adapters.simulated import SimulatedQuotaEnforcer
 from quotas.models import EnforcementTarget
 from quotas.services.enforcement import apply_target
 from quotas.services.target_plans import refresh_targets
+from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
 from tenants.domain.actors import system_actor
 from tests.builders import AT
 

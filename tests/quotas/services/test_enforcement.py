@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from quotas.adapters.simulated import SimulatedCluster, SimulatedQuotaEnforcer
 from quotas.models import EnforcementTarget
 from quotas.protocols import DesiredQuota, EnforcementEndpoint, LiveQuota
 from quotas.selectors.enforcement import due_target_ids
 from quotas.services.enforcement import apply_target
+from simulator.adapters.quota_enforcer import SimulatedCluster, SimulatedQuotaEnforcer
 from tenants.models import AuditEntry
 from tests.builders import AT
 from tests.quotas.builders import audit_actions

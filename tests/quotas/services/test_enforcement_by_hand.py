@@ -2,9 +2,9 @@
 
 import pytest
 
-from quotas.adapters.simulated import SimulatedCluster, SimulatedQuotaEnforcer
 from quotas.models import EnforcementTarget
 from quotas.services.enforcement_by_hand import apply_again, read_again
+from simulator.adapters.quota_enforcer import SimulatedCluster, SimulatedQuotaEnforcer
 from tenants.models import AuditEntry
 from tests.builders import AT
 from tests.quotas.builders import audit_actions

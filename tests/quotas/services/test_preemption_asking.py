@@ -7,7 +7,6 @@ import pytest
 
 from config.celery import TASK_SOFT_TIME_LIMIT_SECONDS
 from quotas import tasks
-from quotas.adapters.simulated_workloads import SimulatedWorkloads
 from quotas.models import PreemptionAction, PreemptionPlan, Reservation
 from quotas.protocols import EnforcementEndpoint
 from quotas.protocols.workloads import EvictionAnswer, WorkloadReference
@@ -15,6 +14,7 @@ from quotas.services.preemption_asking import SECOND_NS, SLOWEST_SECONDS, TURN_S
 from quotas.services.preemption_resuming import resume_jobs
 from quotas.services.preemption_stepping import CLAIM_FOR, step_plan
 from quotas.tasks.preemption import PREEMPTING_SECONDS_MAX
+from simulator.adapters.workload_evictor import SimulatedWorkloads
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import Cluster
 from tests.builders import make_cluster

@@ -7,10 +7,10 @@ import pytest
 from django.conf import LazySettings
 
 from config.celery import app
-from quotas.adapters.simulated_workloads import SimulatedWorkloads
 from quotas.models import Reservation
 from quotas.services.preemption_stepping import CYCLE, NEXT_TURN_AFTER
 from quotas.tasks import preempt
+from simulator.adapters.workload_evictor import SimulatedWorkloads
 from tenants.models import Cluster
 from tests.builders import make_cluster
 from tests.cast import Cast

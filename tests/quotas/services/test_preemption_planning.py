@@ -8,7 +8,6 @@ from django.test.utils import CaptureQueriesContext
 
 from metering.domain.gpu_sizes import GPUSize
 from metering.models import ClaimConsumer, QueuedPod
-from quotas.adapters.simulated_workloads import SimulatedWorkloadEvictor
 from quotas.domain.errors import (
     PreemptionInputError,
     PreemptionNotNeededError,
@@ -23,6 +22,7 @@ from quotas.services.preemption_planning import (
     plan_preemption,
 )
 from quotas.services.protected_windows import close_window
+from simulator.adapters.workload_evictor import SimulatedWorkloadEvictor
 from tenants.domain.errors import ForbiddenError
 from tenants.models import AuditEntry, Cluster
 from tests.builders import AT, make_cluster

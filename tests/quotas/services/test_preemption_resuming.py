@@ -2,9 +2,9 @@
 
 import pytest
 
-from quotas.adapters.simulated_workloads import SimulatedWorkloads
 from quotas.models import PreemptionAction, PreemptionPlan, QuotaLimit
 from quotas.services.preemption_resuming import resume_jobs
+from simulator.adapters.workload_evictor import SimulatedWorkloads
 from tenants.domain.errors import ForbiddenError, NotFoundError
 from tenants.domain.identifiers import new_id
 from tenants.models import AuditEntry

@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 
 from metering.domain.gpu_sizes import GPUSize
-from quotas.adapters.simulated_workloads import SimulatedWorkloads
 from quotas.models import (
     EnforcementTarget,
     PreemptionAction,
@@ -14,6 +13,7 @@ from quotas.models import (
     Reservation,
 )
 from quotas.services.preemption_planning import YieldDemand, plan_preemption
+from simulator.adapters.workload_evictor import SimulatedWorkloads
 from tenants.models import AuditEntry, Cluster
 from tests.builders import AT, make_cluster
 from tests.cast import Cast

@@ -13,10 +13,10 @@ from uuid import UUID
 import pytest
 from pytest_django import Settings
 
+from simulator.adapters.notification_sender import SimulatedSender
 from tenants.adapters import notification_senders
 from tenants.adapters.guarded_http import GuardedPoster
 from tenants.adapters.notification_mail import MailSender
-from tenants.adapters.notification_simulated import SimulatedSender
 from tenants.adapters.notification_webhook import WebhookSender, body_of, signature
 from tenants.domain.errors import SourceUnavailableError
 from tenants.protocols import NotificationSender, OutgoingNotification
@@ -220,7 +220,7 @@ def test_settings_choose_who_sends() -> None:
                 "BACKEND": "tenants.adapters.notification_webhook.guarded_webhook_sender",
                 "OPTIONS": {"allowed_networks": ["10.0.0.0/8"]},
             },
-            "mail": {"BACKEND": "tenants.adapters.notification_simulated.SimulatedSender"},
+            "mail": {"BACKEND": "simulator.adapters.notification_sender.SimulatedSender"},
         }
     )
 

@@ -11,8 +11,8 @@ from django.db import connection, connections, transaction
 from structlog.testing import capture_logs
 
 from config.celery import TASK_SOFT_TIME_LIMIT_SECONDS
+from simulator.adapters.notification_sender import SimulatedSender
 from tenants import tasks
-from tenants.adapters.notification_simulated import SimulatedSender
 from tenants.domain.actors import system_actor
 from tenants.domain.notification_rules import ATTEMPTS_MAX, LEASE, wait_after
 from tenants.models import NotificationDelivery, NotificationEndpoint, SweepCrash
