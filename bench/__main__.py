@@ -19,7 +19,7 @@ SMOKE: Final = "smoke"
 WITHOUT_SMOKE: Final = {
     "lab": "its story lasts four minutes of real time at any size",
     "losses": "each loss lasts long enough for the slowest repair at any size",
-    "starved": "tests/config/embedded/test_workers.py starves a worker at this size",
+    "starved": "tests/embedded/test_workers.py starves a worker at this size",
 }
 
 

@@ -113,8 +113,8 @@ class Server:
 @contextmanager
 def admission_server() -> Iterator[Server]:
     """Run what `serve_admission` becomes, without TLS, counting for Prometheus as it does."""
-    from config.embedded.ports import free_port  # noqa: PLC0415 - Starts nothing.
     from config.management.commands.serve_admission import admission_command  # noqa: PLC0415
+    from embedded.ports import free_port  # noqa: PLC0415 - Starts nothing.
 
     port = free_port()
     command = admission_command(
@@ -127,7 +127,7 @@ def admission_server() -> Iterator[Server]:
 @contextmanager
 def bare_server() -> Iterator[Server]:
     """Run the bare views as Django is served best: gunicorn, as many processes, no access log."""
-    from config.embedded.ports import free_port  # noqa: PLC0415 - Starts nothing.
+    from embedded.ports import free_port  # noqa: PLC0415 - Starts nothing.
 
     port = free_port()
     command = [

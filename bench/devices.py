@@ -23,7 +23,7 @@ from bench.harness import (
     scaled,
 )
 from bench.plain import ask_plainly
-from config.embedded.prometheus import EmbeddedPrometheus
+from embedded.prometheus import EmbeddedPrometheus
 
 START: Final = datetime(2026, 10, 5, tzinfo=UTC)
 HOURS: Final = 6
@@ -213,7 +213,7 @@ def _tenants(count: int, prometheus_url: str) -> None:
 
 def _prometheus(folder: Path) -> EmbeddedPrometheus:
     """Return a server with both histories in it."""
-    from config.embedded.prometheus_programs import find_prometheus  # noqa: PLC0415
+    from embedded.prometheus_programs import find_prometheus  # noqa: PLC0415
 
     programs = find_prometheus(ROOT / ".tools")
     if programs.folder is None:

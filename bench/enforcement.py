@@ -57,7 +57,7 @@ RESOURCE, KEY = "nvidia.com/gpu", "requests.nvidia.com/gpu"
 
 def run() -> Iterator[Figure]:
     """Serve from one process, enforce from others."""
-    from config.embedded.valkey import EmbeddedValkey  # noqa: PLC0415 - Starts servers.
+    from embedded.valkey import EmbeddedValkey  # noqa: PLC0415 - Starts servers.
 
     with tempfile.TemporaryDirectory(prefix="gpu-ledger-enforce-") as name:
         folder = Path(name)

@@ -122,7 +122,7 @@ def measured() -> Iterator[Stopwatch]:
 @contextmanager
 def ledger_database() -> Iterator[None]:
     """Start a PostgreSQL of our own, migrate it as its owner, and set Django up on it."""
-    from config.embedded.postgres import OWNER, EmbeddedPostgres  # noqa: PLC0415 - Starts servers.
+    from embedded.postgres import OWNER, EmbeddedPostgres  # noqa: PLC0415 - Starts servers.
 
     with tempfile.TemporaryDirectory(prefix="gpu-ledger-bench-") as folder:
         Path(folder).chmod(0o755)

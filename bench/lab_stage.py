@@ -16,9 +16,9 @@ from typing import Self
 
 from bench.harness import ROOT
 from bench.lab_methods import Told
-from config.embedded.ports import free_port
-from config.embedded.prometheus import EmbeddedPrometheus
-from config.embedded.prometheus_programs import find_prometheus
+from embedded.ports import free_port
+from embedded.prometheus import EmbeddedPrometheus
+from embedded.prometheus_programs import find_prometheus
 from metering.adapters.prometheus import PrometheusUsageSource
 from metering.domain.policy import DEFAULT_POLICY
 from metering.protocols.watch import WatchedKind, WatchTarget

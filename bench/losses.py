@@ -167,9 +167,9 @@ class _Site:
 @contextmanager
 def _site(folder: Path, api_url: str) -> Iterator[_Site]:
     """Start everything there is, with the demo's sandbox in it and the bench's limits."""
-    from config.embedded.ports import free_port  # noqa: PLC0415 - Starts servers.
-    from config.embedded.postgres import OWNER, EmbeddedPostgres  # noqa: PLC0415 - Starts servers.
-    from config.embedded.valkey import EmbeddedValkey  # noqa: PLC0415
+    from embedded.ports import free_port  # noqa: PLC0415 - Starts servers.
+    from embedded.postgres import OWNER, EmbeddedPostgres  # noqa: PLC0415 - Starts servers.
+    from embedded.valkey import EmbeddedValkey  # noqa: PLC0415
 
     # On ports of their own: who comes back is found where it was.
     postgres = EmbeddedPostgres(folder / "postgres", port=free_port())
@@ -207,7 +207,7 @@ def _furnish(site: _Site, folder: Path, api_url: str) -> None:
     from config.demo.sandbox_stage import admission_ca_path  # noqa: PLC0415
     from config.demo.sandbox_webhooks import register_webhooks  # noqa: PLC0415
     from config.demo.seeding import Endpoints  # noqa: PLC0415
-    from config.embedded.ports import free_port  # noqa: PLC0415
+    from embedded.ports import free_port  # noqa: PLC0415
     from simulator.kubernetes_api.tls import (  # noqa: PLC0415
         CLIENT_NAME,
         make_identity,

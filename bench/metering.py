@@ -24,7 +24,7 @@ from bench.harness import (
     scaled,
 )
 from bench.plain import ask_plainly
-from config.embedded.prometheus import EmbeddedPrometheus
+from embedded.prometheus import EmbeddedPrometheus
 
 MONTH_START = datetime(2026, 10, 1, tzinfo=UTC)
 WINDOWS = scaled(720)
@@ -128,9 +128,9 @@ def _queries() -> list[tuple[str, str]]:
 
 def _prometheus(folder: Path) -> tuple[EmbeddedPrometheus, Decimal]:
     """Return a server with the month in it, and the seconds the import took."""
-    from config.embedded.prometheus_history import import_history  # noqa: PLC0415
-    from config.embedded.prometheus_programs import find_prometheus  # noqa: PLC0415
+    from embedded.prometheus_programs import find_prometheus  # noqa: PLC0415
     from simulator.cluster.demo_scenario import demo_scenario  # noqa: PLC0415
+    from simulator.cluster.exporters.prometheus_history import import_history  # noqa: PLC0415
 
     programs = find_prometheus(ROOT / ".tools")
     if programs.folder is None:

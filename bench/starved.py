@@ -76,7 +76,7 @@ class Metered:
 
 def run() -> Iterator[Figure]:
     """Meter as many hours unhindered and starved."""
-    from config.embedded.valkey import EmbeddedValkey  # noqa: PLC0415 - Starts servers.
+    from embedded.valkey import EmbeddedValkey  # noqa: PLC0415 - Starts servers.
 
     with tempfile.TemporaryDirectory(prefix="gpu-ledger-starved-") as name, ExitStack() as stack:
         folder = Path(name)

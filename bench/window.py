@@ -34,7 +34,7 @@ from bench.harness import (
     scaled,
 )
 from bench.plain import ask_plainly
-from config.embedded.prometheus import EmbeddedPrometheus
+from embedded.prometheus import EmbeddedPrometheus
 
 HOUR: Final = datetime(2026, 10, 1, 10, tzinfo=UTC)
 AT: Final = HOUR + timedelta(hours=1, minutes=20)
@@ -243,7 +243,7 @@ def _copy_plainly() -> Decimal:
 
 def _prometheus(folder: Path) -> tuple[EmbeddedPrometheus, Decimal]:
     """Return a server that holds both clusters' hour, and the seconds the import took."""
-    from config.embedded.prometheus_programs import find_prometheus  # noqa: PLC0415 - Fetches.
+    from embedded.prometheus_programs import find_prometheus  # noqa: PLC0415 - Fetches.
     from simulator.cluster.exporters.openmetrics import HistoryWriter  # noqa: PLC0415
 
     programs = find_prometheus(ROOT / ".tools")

@@ -12,7 +12,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = Path(sys.executable).parent
-PACKAGES = ("tenants", "metering", "quotas", "billing", "config", "simulator", "tests", "bench")
+PACKAGES = (
+    "tenants",
+    "metering",
+    "quotas",
+    "billing",
+    "config",
+    "simulator",
+    "embedded",
+    "tests",
+    "bench",
+)
 OPENAPI = ROOT / "docs" / "reference" / "openapi.yaml"
 
 

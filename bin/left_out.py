@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from config.embedded.prometheus_programs import (  # noqa: E402 - The path comes first.
+from embedded.prometheus_programs import (  # noqa: E402 - The path comes first.
     find_prometheus,
     find_victoria_metrics,
 )

@@ -22,7 +22,7 @@ TOOLS = ROOT / ".tools"
 STATE = ROOT / "var"
 REQUIREMENTS = ROOT / "requirements"
 FALLBACK_PREFIX = "/var/tmp/gpu-ledger-"  # noqa: S108 - Only named here; see there.
-"""Where config/embedded/account.py puts state that its server cannot reach in the checkout."""
+"""Where embedded/account.py puts state that its server cannot reach in the checkout."""
 MOVED_TO = "moved-to"
 CONTAINS = {"embedded": ("embedded", "development"), "development": ("development",)}
 """Set of packages -> installed sets that hold all of it."""

@@ -20,8 +20,8 @@ from django.db import connections
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from config.embedded.postgres import APP, OWNER, EmbeddedPostgres
-from config.embedded.postgres_data import SUPERUSER
+from embedded.postgres import APP, OWNER, EmbeddedPostgres
+from embedded.postgres_data import SUPERUSER
 
 # How long an example takes depends on what else the machine does; it proves nothing.
 hypothesis_settings.register_profile(
@@ -64,7 +64,7 @@ def postgres() -> Iterator[EmbeddedPostgres]:
 
 def _schema_digest() -> str:
     """Return what tells one schema from another: all that makes the data a server starts with."""
-    patterns = ("*/migrations/*.py", "*/sql/*.sql", "config/embedded/*.py", "requirements/*.txt")
+    patterns = ("*/migrations/*.py", "*/sql/*.sql", "embedded/*.py", "requirements/*.txt")
     digest = hashlib.sha256()
     for path in sorted(path for pattern in patterns for path in ROOT.glob(pattern)):
         digest.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())

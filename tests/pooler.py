@@ -10,11 +10,11 @@ from pathlib import Path
 
 import psycopg
 
-from config.embedded.account import ENVIRONMENT, reachable_binaries, server_account, state_folder
-from config.embedded.debian_programs import Package
-from config.embedded.ports import free_port
-from config.embedded.postgres import APP, EmbeddedPostgres
-from config.embedded.programs import Program, log_tail, start_program, stop_program, wait_until
+from embedded.account import ENVIRONMENT, reachable_binaries, server_account, state_folder
+from embedded.debian_programs import Package
+from embedded.ports import free_port
+from embedded.postgres import APP, EmbeddedPostgres
+from embedded.programs import Program, log_tail, start_program, stop_program, wait_until
 
 PGBOUNCER = Package("PgBouncer", "pgbouncer", ("pgbouncer",), folder="usr/sbin", has_libraries=True)
 START_TIMEOUT_SECONDS = 20

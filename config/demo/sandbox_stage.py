@@ -7,9 +7,9 @@ from pathlib import Path
 
 from config.demo.sandbox import SANDBOX
 from config.demo.sandbox_api import ca_path
-from config.embedded.programs import Program
-from config.embedded.stack import Stack
-from config.embedded.supervisor import PlainService
+from embedded.programs import Program
+from embedded.stack import Stack
+from embedded.supervisor import PlainService
 from simulator.kubernetes_api.tls import (
     CLIENT_NAME,
     HOST,

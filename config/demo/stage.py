@@ -29,11 +29,11 @@ from config.demo.seeding import Endpoints
 from config.demo.summary import print_addresses
 from config.demo.watching import WATCHED
 from config.demo.world import CLUSTERS, World
-from config.embedded.programs import MARK, EmbeddedServerError, wait_until
-from config.embedded.prometheus import EmbeddedPrometheus
-from config.embedded.prometheus_programs import find_prometheus
-from config.embedded.stack import ROOT, RunningCommand, Stack
-from config.embedded.supervisor import READY_SECONDS
+from embedded.programs import MARK, EmbeddedServerError, wait_until
+from embedded.prometheus import EmbeddedPrometheus
+from embedded.prometheus_programs import find_prometheus
+from embedded.stack import ROOT, RunningCommand, Stack
+from embedded.supervisor import READY_SECONDS
 from simulator.cluster.exporters.scraping import scrape_configs
 from simulator.kubernetes_api.tls import HOST
 

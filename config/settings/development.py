@@ -1,9 +1,9 @@
 """Settings of a checkout: everything has a default, and the databases are the embedded ones."""
 
-from config.embedded.handover import read_handover
 from config.env import Environment
 from config.settings.base import *  # noqa: F403 - Django's own idiom for layered settings.
 from config.settings.base import BASE_DIR, settings_from
+from embedded.handover import read_handover
 
 DEBUG = False
 ENV = Environment.read(

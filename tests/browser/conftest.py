@@ -17,8 +17,8 @@ from django.core.servers.basehttp import ThreadedWSGIServer, WSGIRequestHandler
 from django.core.wsgi import get_wsgi_application
 from playwright.sync_api import Browser, Page, Response, sync_playwright
 
-from config.embedded.postgres import EmbeddedPostgres
-from config.embedded.postgres_data import SUPERUSER
+from embedded.postgres import EmbeddedPostgres
+from embedded.postgres_data import SUPERUSER
 from tests.browser.world import make_world
 from tests.conftest import TEMPLATE, TEST_DATABASE, use_database
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from config.embedded.postgres import OWNER, EmbeddedPostgres
+from embedded.postgres import OWNER, EmbeddedPostgres
 from tests.config.planted import make_world
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded.account import FALLBACK_ROOT, MOVED_TO, fallback_folder
+from embedded.account import FALLBACK_ROOT, MOVED_TO, fallback_folder
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -15,10 +15,10 @@ from django.urls import resolve
 from config.admission_protocol import PROBE_PATHS
 from config.admission_worker import LEAVE_SECONDS
 from config.celery import QUEUES, app
-from config.embedded.postgres import DATABASE, OWNER
 from config.env import SECRET_NAMES, Environment
 from config.management.commands.serve_admission import GRACEFUL_SECONDS
 from config.settings.base import settings_from
+from embedded.postgres import DATABASE, OWNER
 from metering.management.commands.watch_cluster import STOP_SECONDS
 from tests.deploy.files import OURS, ROOT, compose, last, service
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from config.embedded.prometheus_programs import TOOL, find_prometheus
+from embedded.prometheus_programs import TOOL, find_prometheus
 from tests.deploy.files import ROOT
 
 FOLDER = ROOT / "deploy" / "prometheus"

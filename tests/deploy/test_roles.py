@@ -10,8 +10,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from config.embedded.ports import free_port
-from config.embedded.postgres import (
+from config.health import TIMEOUTS
+from embedded.ports import free_port
+from embedded.postgres import (
     APP,
     DATABASE,
     OWNER,
@@ -19,9 +20,8 @@ from config.embedded.postgres import (
     EmbeddedPostgres,
     binary_folder,
 )
-from config.embedded.postgres_data import SUPERUSER
-from config.embedded.programs import start_program, stop_program, wait_until
-from config.health import TIMEOUTS
+from embedded.postgres_data import SUPERUSER
+from embedded.programs import start_program, stop_program, wait_until
 from tests.deploy.files import ROOT
 
 AWKWARD = 'it\'s $HOME "quoted" \\ and : @ spaced'

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from config.embedded.programs import end_stale
-from config.embedded.prometheus import EmbeddedPrometheus
-from config.embedded.prometheus_programs import find_prometheus
+from embedded.programs import end_stale
+from embedded.prometheus import EmbeddedPrometheus
+from embedded.prometheus_programs import find_prometheus
 from metering.adapters.prometheus import PrometheusUsageSource
 from metering.domain.policy import DEFAULT_POLICY
 from metering.models import (

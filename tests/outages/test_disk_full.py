@@ -11,8 +11,8 @@ import psycopg
 import pytest
 from django.db import connections
 
-from config.embedded.postgres import EmbeddedPostgres
-from config.embedded.postgres_data import SUPERUSER
+from embedded.postgres import EmbeddedPostgres
+from embedded.postgres_data import SUPERUSER
 from tests.conftest import MIGRATED, TEMPLATE, TEST_DATABASE, _copy, _schema_digest, use_database
 from tests.outages.load import Load
 

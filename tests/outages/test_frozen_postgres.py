@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded.postgres import EmbeddedPostgres
+from embedded.postgres import EmbeddedPostgres
 from tests.outages.load import Load
 from tests.quotas.webhook.connecting import connected_as_admission
 

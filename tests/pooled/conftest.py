@@ -9,8 +9,8 @@ import pytest
 from django.conf import settings
 from django.db import connections
 
-from config.embedded.debian_programs import find_programs
-from config.embedded.postgres import EmbeddedPostgres
+from embedded.debian_programs import find_programs
+from embedded.postgres import EmbeddedPostgres
 from tests.pooler import PGBOUNCER, Pooler
 
 ROOT = Path(__file__).resolve().parents[2]

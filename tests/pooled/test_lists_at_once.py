@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded.postgres import EmbeddedPostgres
+from embedded.postgres import EmbeddedPostgres
 from metering.models import PodAllocation
 from metering.protocols.watch import ListPage, WatchedKind
 from metering.services.watching.leases import Lease

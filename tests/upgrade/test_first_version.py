@@ -19,8 +19,8 @@ from django.test import Client
 
 from billing.models import Charge, Invoice
 from billing.tasks import accrue_pending
-from config.embedded.postgres import EmbeddedPostgres, binary_folder
-from config.embedded.postgres_data import SUPERUSER
+from embedded.postgres import EmbeddedPostgres, binary_folder
+from embedded.postgres_data import SUPERUSER
 from metering.models import MeteringWindow, UsageRecord
 from metering.services import sealing
 from metering.services.sweeping import Worker, meter_due

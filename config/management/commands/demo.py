@@ -10,8 +10,8 @@ from rich.console import Console
 
 from config.demo.stage import Stage, console_on
 from config.demo.world import World
-from config.embedded.programs import EmbeddedServerError
-from config.embedded.stack import ROOT, Stack
+from embedded.programs import EmbeddedServerError
+from embedded.stack import ROOT, Stack
 
 
 class Command(BaseCommand):

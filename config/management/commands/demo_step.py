@@ -38,9 +38,9 @@ from config.demo.stage import console_on, progress_on
 from config.demo.summary import print_addresses
 from config.demo.watching import WATCHED, tell_watch
 from config.demo.world import World
-from config.embedded.prometheus import EmbeddedPrometheus
-from config.embedded.prometheus_history import import_history
-from config.embedded.stack import ROOT
+from embedded.prometheus import EmbeddedPrometheus
+from embedded.stack import ROOT
+from simulator.cluster.exporters.prometheus_history import import_history
 from tenants.domain.errors import DomainError
 
 FOLDER = ROOT / "var" / "demo"

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from config.demo.sandbox import SANDBOX
 from config.demo.sandbox_api import serve_sandbox
 from config.demo.world import CLUSTERS, World
-from config.embedded.stack import ROOT
+from embedded.stack import ROOT
 from simulator.cluster.exporters.exporter import GrowingScenario, LiveExporter
 from simulator.kubernetes_api import KubernetesAPI
 from simulator.kubernetes_api.server import wall_clock

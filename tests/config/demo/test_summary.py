@@ -11,7 +11,7 @@ from config.demo.summary import (
     print_summary,
     sandboxes_not_billed,
 )
-from config.embedded.stack import ROOT
+from embedded.stack import ROOT
 
 BILLED = {
     "acme": {"small": 36_000, "large": 3_600_000},

@@ -18,8 +18,8 @@ import pytest
 from django.core.management.base import CommandError
 
 from config.admission_wsgi import only_admission
-from config.embedded.ports import free_port
 from config.management.commands.serve_admission import admission_command
+from embedded.ports import free_port
 from simulator.kubernetes_api.tls import (
     CLIENT_NAME,
     Identity,

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded.programs import end_stale
-from config.embedded.prometheus import EmbeddedPrometheus
-from config.embedded.prometheus_history import import_history
-from config.embedded.prometheus_programs import find_prometheus, find_victoria_metrics
+from embedded.programs import end_stale
+from embedded.prometheus import EmbeddedPrometheus
+from embedded.prometheus_programs import find_prometheus, find_victoria_metrics
 from metering.adapters.prometheus import PrometheusUsageSource
 from metering.protocols import ClusterTarget, DeviceFigures, Observation, UsageSource
 from simulator.adapters.usage_source import SimulatedUsageSource
 from simulator.cluster.demo_lanes import AMPERE_NODES
 from simulator.cluster.demo_scenario import demo_scenario
+from simulator.cluster.exporters.prometheus_history import import_history
 from simulator.cluster.exporters.prometheus_text import sanitize_name
 from simulator.cluster.incidents import pending_pod, refused_pod
 from simulator.cluster.scenario import (

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded.programs import end_stale
-from config.embedded.prometheus import EmbeddedPrometheus
-from config.embedded.prometheus_programs import find_prometheus
+from embedded.programs import end_stale
+from embedded.prometheus import EmbeddedPrometheus
+from embedded.prometheus_programs import find_prometheus
 from metering.adapters.prometheus import PrometheusUsageSource
 from metering.models import CapacityRecord, MeteringException, MeteringWindow, UsageRecord
 from metering.services.recheck_sweeping import RecheckSweep, recheck_due

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from config.embedded.programs import end_stale
-from config.embedded.prometheus import EmbeddedPrometheus
+from embedded.programs import end_stale
+from embedded.prometheus import EmbeddedPrometheus
 from metering.adapters.prometheus import PrometheusUsageSource
 from metering.domain.policy import GapPolicy
 from metering.models import MeteringException, MeteringWindow, UsageRecord

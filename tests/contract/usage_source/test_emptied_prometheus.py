@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded.programs import end_stale
-from config.embedded.prometheus import EmbeddedPrometheus
-from config.embedded.prometheus_programs import find_prometheus
+from embedded.programs import end_stale
+from embedded.prometheus import EmbeddedPrometheus
+from embedded.prometheus_programs import find_prometheus
 from metering.models import MeteringException, UsageRecord
 from metering.services.sweeping import meter_due
 from tests.contract.usage_source.hostile_pods import HOUR, Metered, metered, openmetrics, sound

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded.prometheus_programs import find_prometheus
+from embedded.prometheus_programs import find_prometheus
 from metering.domain.correction import RecheckReason
 from metering.domain.errors import WindowDecisionRequiredError
 from metering.domain.policy import GapPolicy

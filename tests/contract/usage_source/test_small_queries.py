@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from django.db.models import Sum
 
-from config.embedded.programs import end_stale
-from config.embedded.prometheus import EmbeddedPrometheus
-from config.embedded.prometheus_history import import_history
-from config.embedded.prometheus_programs import find_prometheus
+from embedded.programs import end_stale
+from embedded.prometheus import EmbeddedPrometheus
+from embedded.prometheus_programs import find_prometheus
 from metering.adapters.prometheus import PrometheusUsageSource, device_reading
 from metering.models import DeviceUsage, DeviceWindow, UsageRecord
 from metering.services.device_collection import DeviceSweep, collect_due_devices
 from metering.services.sweeping import Worker, meter_due
 from metering.services.windows import open_due_windows
 from simulator.cluster.demo_tenancy import namespaces_of
+from simulator.cluster.exporters.prometheus_history import import_history
 from simulator.cluster.scenario import Scenario
 from tenants.models import Cluster
 from tests.builders import bind, make_cluster, make_organization, make_project

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import requests
 
-from config.embedded.account import ENVIRONMENT, reachable_binaries, server_account, state_folder
-from config.embedded.ports import free_port
-from config.embedded.programs import (
+from embedded.account import ENVIRONMENT, reachable_binaries, server_account, state_folder
+from embedded.ports import free_port
+from embedded.programs import (
     EmbeddedServerError,
     Program,
     log_tail,

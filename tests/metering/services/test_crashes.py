@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.db import transaction
 
-from config.embedded.postgres import APP, EmbeddedPostgres
+from embedded.postgres import APP, EmbeddedPostgres
 from metering.domain.crashpoints import CRASHPOINTS
 from metering.models import MeteringWindow, UsageRecord
 from tenants.models import AuditEntry

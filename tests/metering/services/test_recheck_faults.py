@@ -11,7 +11,7 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from config.embedded.postgres import APP, EmbeddedPostgres
+from embedded.postgres import APP, EmbeddedPostgres
 from metering.domain.crashpoints import CRASHPOINTS
 from metering.domain.errors import ClaimLostError
 from metering.domain.policy import DEFAULT_POLICY

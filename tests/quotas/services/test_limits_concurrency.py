@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from django.db import OperationalError, connection, connections
 
-from config.embedded.postgres import APP, EmbeddedPostgres
+from embedded.postgres import APP, EmbeddedPostgres
 from quotas.domain.errors import QuotaHierarchyBrokenError, QuotaRequestDecidedError
 from quotas.models import QuotaGrant, QuotaLimit, QuotaRequest
 from quotas.services.grants import grant_units

@@ -5,7 +5,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from config.embedded.postgres import APP, EmbeddedPostgres
+from embedded.postgres import APP, EmbeddedPostgres
 from quotas.models import Reservation
 from quotas.services.retention import forget_reservations
 from tenants.domain.actors import system_actor

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from django.db import transaction
 
-from config.embedded.postgres import OWNER, EmbeddedPostgres
+from embedded.postgres import OWNER, EmbeddedPostgres
 from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry
 from tenants.selectors.audit import leaf_mismatches

@@ -9,7 +9,7 @@ import redis
 from kombu.connection import Connection
 from kombu.messaging import Producer
 
-from config.embedded.valkey import EmbeddedValkey
+from embedded.valkey import EmbeddedValkey
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from django.db import transaction
 from django.db.models import Model
 
-from config.embedded.postgres import APP, EmbeddedPostgres
+from embedded.postgres import APP, EmbeddedPostgres
 from metering.domain.crashpoints import CRASHPOINTS
 from metering.models import (
     ClaimConsumer,

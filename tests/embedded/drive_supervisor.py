@@ -5,9 +5,9 @@ import sys
 import time
 from pathlib import Path
 
-from config.embedded.programs import Program
-from config.embedded.signals import orderly_end
-from config.embedded.supervisor import PlainService, Supervisor
+from embedded.programs import Program
+from embedded.signals import orderly_end
+from embedded.supervisor import PlainService, Supervisor
 
 SLEEP = "import subprocess, sys, time; subprocess.Popen(['sleep', '600']); time.sleep(600)"
 

@@ -16,9 +16,9 @@ from django.conf import settings
 from django.db import transaction
 
 from config.celery import QUEUES, app
-from config.embedded.postgres import APP, OWNER, EmbeddedPostgres
-from config.embedded.programs import wait_until
-from config.embedded.stack import Stack
+from embedded.postgres import APP, OWNER, EmbeddedPostgres
+from embedded.programs import wait_until
+from embedded.stack import Stack
 from metering.domain.window import window_containing
 from metering.models import MeteringWindow, UsageRecord
 from metering.services.windows import open_due_windows
@@ -33,7 +33,7 @@ from tests.quotas.builders import hold, make_limit, write_kubeconfig
 from tests.references import reference_to
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("committed_db")]
-WORKING = "tests.config.embedded.working"
+WORKING = "tests.embedded.working"
 CLUSTER = "hopper"
 PATIENCE_SECONDS = 300
 STARVED_SHARE = 0.1

@@ -9,11 +9,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from config.embedded.account import MOVED_TO
-from config.embedded.ports import free_port
-from config.embedded.postgres import APP, DATABASE, OWNER, EmbeddedPostgres
-from config.embedded.postgres_data import SUPERUSER
-from config.embedded.programs import EmbeddedServerError, command_of, wait_until
+from embedded.account import MOVED_TO
+from embedded.ports import free_port
+from embedded.postgres import APP, DATABASE, OWNER, EmbeddedPostgres
+from embedded.postgres_data import SUPERUSER
+from embedded.programs import EmbeddedServerError, command_of, wait_until
 
 
 def query(server: EmbeddedPostgres, statement: str, *, role: str = APP) -> list[tuple[object, ...]]:
@@ -163,7 +163,7 @@ def test_a_path_too_long_for_a_socket_does_not_matter(state: Path) -> None:
 def test_it_ends_with_the_process_that_started_it(state: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path;"
-        "from config.embedded.postgres import EmbeddedPostgres;"
+        "from embedded.postgres import EmbeddedPostgres;"
         "s = EmbeddedPostgres(Path(sys.argv[1]), is_durable=False); s.start();"
         "print(s.process.pid, flush=True); time.sleep(600)"
     )

@@ -8,10 +8,10 @@ import redis
 from kombu.connection import Connection
 from pydantic import TypeAdapter
 
-from config.embedded.ports import free_port
-from config.embedded.programs import EmbeddedServerError, command_of
-from config.embedded.valkey import EmbeddedValkey
 from config.env import RedisUrl
+from embedded.ports import free_port
+from embedded.programs import EmbeddedServerError, command_of
+from embedded.valkey import EmbeddedValkey
 
 
 @pytest.fixture

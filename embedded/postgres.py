@@ -11,21 +11,21 @@ from pathlib import Path
 
 import psycopg
 
-from config.embedded.account import (
+from embedded.account import (
     ENVIRONMENT,
     ServerAccount,
     reachable_binaries,
     server_account,
     state_folder,
 )
-from config.embedded.ports import free_port
-from config.embedded.postgres_data import (
+from embedded.ports import free_port
+from embedded.postgres_data import (
     STOP_TIMEOUT_SECONDS,
     SUPERUSER,
     Passwords,
     PostgresData,
 )
-from config.embedded.programs import (
+from embedded.programs import (
     EmbeddedServerError,
     Program,
     log_tail,

@@ -17,20 +17,20 @@ import psycopg
 import pytest
 
 from config.celery import app
-from config.embedded import stack as stack_module
-from config.embedded.handover import read_handover
-from config.embedded.ports import free_port
-from config.embedded.programs import (
+from embedded import stack as stack_module
+from embedded.handover import read_handover
+from embedded.ports import free_port
+from embedded.programs import (
     EmbeddedServerError,
     Program,
     marked_processes,
     start_program,
     wait_until,
 )
-from config.embedded.stack import Stack
-from config.embedded.supervisor import Service
+from embedded.stack import Stack
+from embedded.supervisor import Service
 
-DRIVER = "tests.config.embedded.drive_stack"
+DRIVER = "tests.embedded.drive_stack"
 CHILDREN = ["postgres", "valkey", "worker", "short-worker", "beat", "web"]
 START_SECONDS = 120
 BACK_SECONDS = 60

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded.account import MOVED_TO
-from config.embedded.programs import end_stale, marked_processes
+from embedded.account import MOVED_TO
+from embedded.programs import end_stale, marked_processes
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded.programs import (
+from embedded.programs import (
     MARK,
     Program,
     _environments_of_ps,
@@ -101,7 +101,7 @@ def test_stale_children_are_ended_at_the_next_start(state: Path) -> None:
 def test_no_child_outlives_a_parent_that_is_killed(state: Path, number: signal.Signals) -> None:
     code = (
         "import os, sys, time; from pathlib import Path;"
-        "from config.embedded.programs import Program, start_program;"
+        "from embedded.programs import Program, start_program;"
         f"s = Path({json.dumps(str(state))});"
         "p = start_program(Program(name='c', command=(sys.executable, '-c', "
         "'import time; time.sleep(600)'), log=s / 'log' / 'c.log', state=s,"
@@ -123,7 +123,7 @@ def test_no_child_outlives_a_parent_that_is_killed(state: Path, number: signal.S
 def test_a_log_that_grew_too_long_is_kept_once(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("config.embedded.programs.LOG_BYTES_MAX", 3)
+    monkeypatch.setattr("embedded.programs.LOG_BYTES_MAX", 3)
     child = program(state, "print('again')")
 
     start_program(child).wait()

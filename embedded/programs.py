@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from config.embedded.account import ServerAccount
+from embedded.account import ServerAccount
 
 MARK = "GPU_LEDGER_STATE"
 POLL_SECONDS = 0.05

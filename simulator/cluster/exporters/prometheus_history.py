@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 
-from config.embedded.prometheus import EmbeddedPrometheus
+from embedded.prometheus import EmbeddedPrometheus
 from simulator.cluster.exporters.openmetrics import (
     HistorySlice,
     HistoryWriter,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from config.embedded.debian_programs import Package, Programs, find_programs
+from embedded.debian_programs import Package, Programs, find_programs
 
 PROGRAM = "prometheus"
 TOOL = "promtool"

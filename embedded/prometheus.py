@@ -15,15 +15,15 @@ from pathlib import Path
 
 import requests
 
-from config.embedded.account import (
+from embedded.account import (
     ENVIRONMENT,
     ServerAccount,
     reachable_binaries,
     server_account,
     state_folder,
 )
-from config.embedded.ports import free_port
-from config.embedded.programs import (
+from embedded.ports import free_port
+from embedded.programs import (
     EmbeddedServerError,
     Program,
     command_of,
@@ -33,7 +33,7 @@ from config.embedded.programs import (
     stop_program,
     wait_until,
 )
-from config.embedded.prometheus_programs import PROGRAM, TOOL
+from embedded.prometheus_programs import PROGRAM, TOOL
 
 START_TIMEOUT_SECONDS = 60
 STOP_TIMEOUT_SECONDS = 30

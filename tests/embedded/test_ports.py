@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded.ports import Ports, free_port, is_free
+from embedded.ports import Ports, free_port, is_free
 
 
 def test_a_free_port_can_be_bound() -> None:

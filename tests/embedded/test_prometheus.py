@@ -10,22 +10,22 @@ from pathlib import Path
 import pytest
 import requests
 
-from config.embedded.ports import free_port
-from config.embedded.programs import EmbeddedServerError, wait_until
-from config.embedded.prometheus import EmbeddedPrometheus
-from config.embedded.prometheus_history import import_history
-from config.embedded.prometheus_programs import (
+from embedded.ports import free_port
+from embedded.programs import EmbeddedServerError, wait_until
+from embedded.prometheus import EmbeddedPrometheus
+from embedded.prometheus_programs import (
     PROGRAM,
     TOOL,
     find_prometheus,
     find_victoria_metrics,
 )
-from config.embedded.supervisor import Supervisor
+from embedded.supervisor import Supervisor
 from simulator.cluster.demo_scenario import demo_scenario
 from simulator.cluster.exporters.exporter import GrowingScenario, LiveExporter
+from simulator.cluster.exporters.prometheus_history import import_history
 from simulator.cluster.exporters.scraping import scrape_configs
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 MONTH = datetime(2026, 10, 1, tzinfo=UTC)
 LIVED_THROUGH_MIN = 50
 """Of the sixty pods alive, few are younger than a minute."""

@@ -19,7 +19,7 @@ from typing import IO, Protocol, Self
 
 import structlog
 
-from config.embedded.programs import (
+from embedded.programs import (
     EmbeddedServerError,
     Program,
     end_group,

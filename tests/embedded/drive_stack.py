@@ -5,8 +5,8 @@ import sys
 import time
 from pathlib import Path
 
-from config.embedded.signals import orderly_end
-from config.embedded.stack import Stack
+from embedded.signals import orderly_end
+from embedded.stack import Stack
 
 
 def main(state: Path, *, is_whole: bool) -> None:

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import redis
 
-from config.embedded.account import (
+from embedded.account import (
     ENVIRONMENT,
     ServerAccount,
     reachable_binaries,
     server_account,
     state_folder,
 )
-from config.embedded.ports import free_port
-from config.embedded.programs import (
+from embedded.ports import free_port
+from embedded.programs import (
     EmbeddedServerError,
     Program,
     command_of,

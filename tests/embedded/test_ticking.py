@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import redis
 
-from config.embedded.ports import free_port
-from config.embedded.programs import Program, wait_until
-from config.embedded.supervisor import PlainService, Supervisor
-from config.embedded.valkey import EmbeddedValkey
+from embedded.ports import free_port
+from embedded.programs import Program, wait_until
+from embedded.supervisor import PlainService, Supervisor
+from embedded.valkey import EmbeddedValkey
 
-APP = "tests.config.embedded.ticking"
+APP = "tests.embedded.ticking"
 SOON_SECONDS = 40
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded.handover import forget_handover, read_handover, write_handover
+from embedded.handover import forget_handover, read_handover, write_handover
 
 
 def test_what_was_written_is_read_and_only_its_owner_may(tmp_path: Path) -> None:

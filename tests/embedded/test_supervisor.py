@@ -13,21 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded.programs import (
+from embedded.programs import (
     EmbeddedServerError,
     Program,
     command_of,
     marked_processes,
     wait_until,
 )
-from config.embedded.supervisor import (
+from embedded.supervisor import (
     READY_SECONDS,
     AlreadyRunningError,
     PlainService,
     Supervisor,
 )
 
-DRIVER = "tests.config.embedded.drive_supervisor"
+DRIVER = "tests.embedded.drive_supervisor"
 
 
 def service(state: Path, name: str, code: str = "import time; time.sleep(600)") -> PlainService:

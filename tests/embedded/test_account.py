@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded.account import (
+from embedded.account import (
     MOVED_TO,
     ServerAccount,
     fallback_folder,

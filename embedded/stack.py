@@ -17,19 +17,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from config.embedded.handover import forget_handover, write_handover
-from config.embedded.ports import Ports, is_free
-from config.embedded.postgres import OWNER, EmbeddedPostgres
-from config.embedded.programs import (
+from embedded.handover import forget_handover, write_handover
+from embedded.ports import Ports, is_free
+from embedded.postgres import OWNER, EmbeddedPostgres
+from embedded.programs import (
     EmbeddedServerError,
     Program,
     log_tail,
     start_program,
 )
-from config.embedded.supervisor import PlainService, Service, Supervisor
-from config.embedded.valkey import EmbeddedValkey
+from embedded.supervisor import PlainService, Service, Supervisor
+from embedded.valkey import EmbeddedValkey
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 WEB_PORT = 8000
 """Used when it is free and no other was asked for."""
 WORKER_STOP_SECONDS = 40

@@ -10,8 +10,8 @@ import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from config.embedded.account import ServerAccount
-from config.embedded.programs import EmbeddedServerError, command_of, wait_until
+from embedded.account import ServerAccount
+from embedded.programs import EmbeddedServerError, command_of, wait_until
 
 SUPERUSER = "postgres"
 STOP_TIMEOUT_SECONDS = 30
