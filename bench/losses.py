@@ -140,7 +140,7 @@ class _Site:
 
     def answer_while_away(self, policy: str) -> None:
         """Settle what pods are told while the ledger is away: "allow" or "deny"."""
-        from config.demo.sandbox import SANDBOX  # noqa: PLC0415 - As above.
+        from simulator.sandbox.plan import SANDBOX  # noqa: PLC0415 - As above.
         from tenants.domain.actors import system_actor  # noqa: PLC0415
         from tenants.models import Cluster  # noqa: PLC0415
         from tenants.services.clusters import update_cluster  # noqa: PLC0415
@@ -201,17 +201,17 @@ def _furnish(site: _Site, folder: Path, api_url: str) -> None:
 
     django.setup()
     from bench.losses_load import set_limits  # noqa: PLC0415
-    from config.demo.sandbox import SANDBOX  # noqa: PLC0415
-    from config.demo.sandbox_api import ca_path, kubeconfig_path  # noqa: PLC0415
-    from config.demo.sandbox_seeding import seed_sandbox  # noqa: PLC0415
-    from config.demo.sandbox_stage import admission_ca_path  # noqa: PLC0415
-    from config.demo.sandbox_webhooks import register_webhooks  # noqa: PLC0415
-    from config.demo.seeding import Endpoints  # noqa: PLC0415
     from embedded.ports import free_port  # noqa: PLC0415
+    from simulator.demo.seeding import Endpoints  # noqa: PLC0415
     from simulator.kubernetes_api.tls import (  # noqa: PLC0415
         CLIENT_NAME,
         make_identity,
     )
+    from simulator.sandbox.api import ca_path, kubeconfig_path  # noqa: PLC0415
+    from simulator.sandbox.plan import SANDBOX  # noqa: PLC0415
+    from simulator.sandbox.seeding import seed_sandbox  # noqa: PLC0415
+    from simulator.sandbox.stage import admission_ca_path  # noqa: PLC0415
+    from simulator.sandbox.webhooks import register_webhooks  # noqa: PLC0415
 
     place = Endpoints("", api_url, f"kubeconfig:{kubeconfig_path(folder).name}")
     seed_sandbox(place, password=PASSWORD, at=datetime.now(UTC), limits=())
@@ -257,7 +257,7 @@ def _wait(holds: Callable[[], bool], what: str) -> None:
 
 def _serve(folder: Path, pipe: Connection) -> None:
     """Be the cluster, and the people who want more of it than they may have."""
-    from config.demo.sandbox_api import serve_sandbox  # noqa: PLC0415 - Starts a server.
+    from simulator.sandbox.api import serve_sandbox  # noqa: PLC0415 - Starts a server.
 
     with serve_sandbox(folder, port=0, at=datetime.now(UTC)) as api:
         pipe.send(api.url)

@@ -2,7 +2,7 @@
 
 from config.env import Environment
 from config.settings.base import *  # noqa: F403 - Django's own idiom for layered settings.
-from config.settings.base import BASE_DIR, settings_from
+from config.settings.base import BASE_DIR, INSTALLED_APPS, settings_from
 from embedded.handover import read_handover
 
 DEBUG = False
@@ -19,6 +19,7 @@ ENV = Environment.read(
     }
 )
 globals().update(settings_from(ENV))
+INSTALLED_APPS = [*INSTALLED_APPS, "embedded", "simulator"]
 
 # Static files are served from where the apps keep them; nothing is collected in a checkout.
 STATIC_ROOT = None

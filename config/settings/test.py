@@ -4,7 +4,7 @@ import tempfile
 
 from config.env import Environment
 from config.settings.base import *  # noqa: F403 - Django's own idiom for layered settings.
-from config.settings.base import settings_from
+from config.settings.base import INSTALLED_APPS, settings_from
 
 DEBUG = False
 ENV = Environment.read(
@@ -23,5 +23,6 @@ ENV = Environment.read(
     NOTIFICATIONS="simulated",
 )
 globals().update(settings_from(ENV))
+INSTALLED_APPS = [*INSTALLED_APPS, "embedded", "simulator"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 STATIC_ROOT = None

@@ -22,15 +22,6 @@ BINARY = (".png", ".jpg", ".ico", ".woff2", ".pdf", ".gz")
 LOCKED = re.compile(r"^requirements/.*\.txt$")
 
 
-EQUIPMENT = ("config/demo/",)
-"""Played for the tests and the demo, never in production: neither code under test nor a test."""
-
-
-def is_equipment(path: str) -> bool:
-    """Whether a module plays the outside world for the tests and the demo."""
-    return path.startswith(EQUIPMENT)
-
-
 def assert_none(found: list[str]) -> None:
     """Fail with every finding on a line of its own."""
     assert not found, "\n" + "\n".join(found)
@@ -152,7 +143,7 @@ def test_every_locked_requirement_has_its_hash() -> None:
 
 def test_there_is_more_test_than_code() -> None:
     tests = sum(module.code_lines for module in modules() if module.app == "tests")
-    code = sum(module.code_lines for module in product() if not is_equipment(module.path))
+    code = sum(module.code_lines for module in product())
 
     ratio = tests / code
     sys.stdout.write(f"test:code {tests}:{code} = {ratio:.2f}\n")

@@ -15,15 +15,6 @@ from billing.selectors.pending import pending_window_ids
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from billing.tasks import accrue_pending
-from config.demo.oracle import Verdict, judge
-from config.demo.plan import (
-    FINANCE_ADMIN,
-    FINANCE_REVIEWER,
-    PLATFORM_ADMIN,
-    PlannedBook,
-    PlannedPrice,
-)
-from config.demo.seeding import Endpoints, seed
 from metering.domain.policy import GapPolicy
 from metering.models import MeteringWindow
 from metering.services.decisions import decide_window
@@ -31,6 +22,15 @@ from metering.services.sweeping import Sweep, Worker, meter_due
 from simulator.adapters.usage_source import SimulatedUsageSource
 from simulator.cluster.demo_scenario import demo_scenario
 from simulator.cluster.scenario import Outage, Scenario
+from simulator.demo.oracle import Verdict, judge
+from simulator.demo.plan import (
+    FINANCE_ADMIN,
+    FINANCE_REVIEWER,
+    PLATFORM_ADMIN,
+    PlannedBook,
+    PlannedPrice,
+)
+from simulator.demo.seeding import Endpoints, seed
 from tenants.domain.actors import Actor, system_actor
 from tenants.selectors.actors import actor_of_user
 

@@ -7,9 +7,9 @@ import pytest
 from django.db import connection
 
 from billing.models import Charge, Invoice
-from config.demo.comparison import compare
 from metering.models import CapacityRecord, MeteringException, MeteringWindow, UsageRecord
 from metering.services.sweeping import Sweep
+from simulator.demo.comparison import compare
 from tests.flows.metered_month import (
     HOURS_METERED,
     METERED_FROM,

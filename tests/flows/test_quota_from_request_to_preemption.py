@@ -20,15 +20,15 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from rest_framework.test import APIClient
 
-from config.demo.sandbox import LEAD, ORGANIZATION_ADMIN, SANDBOX, TAILSPIN
-from config.demo.sandbox_api import kubeconfig_path, serve_sandbox
-from config.demo.sandbox_seeding import seed_sandbox
-from config.demo.seeding import Endpoints
 from quotas.domain.webhook_configuration import Registration, configurations
 from quotas.models import QuotaCounter
 from quotas.tasks import look_after_live_use, preempt, tick
 from quotas.webhook import answers
+from simulator.demo.seeding import Endpoints
 from simulator.kubernetes_api import KubernetesAPI
+from simulator.sandbox.api import kubeconfig_path, serve_sandbox
+from simulator.sandbox.plan import LEAD, ORGANIZATION_ADMIN, SANDBOX, TAILSPIN
+from simulator.sandbox.seeding import seed_sandbox
 from tenants.domain.roles import Role
 from tenants.models import Organization, Project
 from tests.builders import grant, make_user

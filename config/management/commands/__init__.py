@@ -1,1 +1,1 @@
-"""Commands that span the apps: the demo and its servers."""
+"""Commands that span the apps."""

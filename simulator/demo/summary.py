@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from billing.models import BillingPeriod, Invoice
-from config.demo.comparison import InvoiceComparison
-from config.demo.oracle import Unknowable
-from config.demo.plan import FINANCE_ADMIN, PLATFORM_ADMIN, QUOTA_REQUEST
 from metering.models import CapacityRecord, MeteringException, MeteringWindow, UsageRecord
+from simulator.demo.comparison import InvoiceComparison
+from simulator.demo.oracle import Unknowable
+from simulator.demo.plan import FINANCE_ADMIN, PLATFORM_ADMIN, QUOTA_REQUEST
 
 SIZES = ("small", "medium", "large")
 SECONDS_PER_HOUR = 3600

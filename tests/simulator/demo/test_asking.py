@@ -9,12 +9,12 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from config.demo.asking import LEFT, Asked, DemoRefusedError, ask_for_quota, demo_tokens
-from config.demo.limit_seeding import seed_limits
-from config.demo.plan import LIMITS, QUOTA_REQUEST
-from config.demo.seeding import seed_organization
 from quotas.models import QuotaLimit, QuotaRequest
 from simulator.cluster.demo_tenancy import ORGANIZATIONS
+from simulator.demo.asking import LEFT, Asked, DemoRefusedError, ask_for_quota, demo_tokens
+from simulator.demo.limit_seeding import seed_limits
+from simulator.demo.plan import LIMITS, QUOTA_REQUEST
+from simulator.demo.seeding import seed_organization
 from tenants.domain.actors import system_actor
 from tenants.models import IdempotencyRecord, Project
 

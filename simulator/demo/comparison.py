@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from billing.domain.money import Money
 from billing.models import Invoice
-from config.demo.oracle import ExpectedInvoice, Verdict
+from simulator.demo.oracle import ExpectedInvoice, Verdict
 
 LineKey = tuple[str, str, str, Decimal]
 

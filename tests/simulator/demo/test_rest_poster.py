@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from config.demo.asking import DemoRefusedError, rest_poster
+from simulator.demo.asking import DemoRefusedError, rest_poster
 
 PROBLEM = '{"status": 409, "detail": "The limit is 10 now."}'
 

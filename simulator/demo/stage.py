@@ -22,20 +22,20 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from config.demo.asking import known_tokens
-from config.demo.sandbox import SANDBOX
-from config.demo.sandbox_stage import make_admission_identity, start_sandbox
-from config.demo.seeding import Endpoints
-from config.demo.summary import print_addresses
-from config.demo.watching import WATCHED
-from config.demo.world import CLUSTERS, World
 from embedded.programs import MARK, EmbeddedServerError, wait_until
 from embedded.prometheus import EmbeddedPrometheus
 from embedded.prometheus_programs import find_prometheus
 from embedded.stack import ROOT, RunningCommand, Stack
 from embedded.supervisor import READY_SECONDS
 from simulator.cluster.exporters.scraping import scrape_configs
+from simulator.demo.asking import known_tokens
+from simulator.demo.seeding import Endpoints
+from simulator.demo.summary import print_addresses
+from simulator.demo.watching import WATCHED
+from simulator.demo.world import CLUSTERS, World
 from simulator.kubernetes_api.tls import HOST
+from simulator.sandbox.plan import SANDBOX
+from simulator.sandbox.stage import make_admission_identity, start_sandbox
 
 SIMULATED = ("exporter", SANDBOX, *CLUSTERS)
 """What the simulator serves, each on a port of its own."""

@@ -30,14 +30,14 @@ from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from billing.services.periods import open_period
 from billing.tasks import accrue_pending
-from config.demo.plan import FINANCE_ADMIN, FINANCE_REVIEWER, PLATFORM_ADMIN
-from config.demo.stage import LINE_SECONDS
-from config.demo.world import CLUSTERS, World
 from metering.domain.policy import GapPolicy
 from metering.models import MeteringWindow, WindowState
 from metering.services.decisions import decide_window
 from metering.tasks import tick_windows
 from simulator.cluster.demo_tenancy import ORGANIZATIONS
+from simulator.demo.plan import FINANCE_ADMIN, FINANCE_REVIEWER, PLATFORM_ADMIN
+from simulator.demo.stage import LINE_SECONDS
+from simulator.demo.world import CLUSTERS, World
 from tenants.domain.actors import Actor, system_actor
 from tenants.models import Organization
 from tenants.selectors.actors import actor_of_user

@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from config.demo.oracle import month_hours
-from config.demo.private_files import write_private
-from config.demo.seeding import Endpoints
 from simulator.cluster.demo_scenario import demo_scenario
 from simulator.cluster.demo_tenancy import AMPERE, HOPPER, ORGANIZATIONS
 from simulator.cluster.scenario import Scenario
+from simulator.demo.oracle import month_hours
+from simulator.demo.private_files import write_private
+from simulator.demo.seeding import Endpoints
 
 SEED = 20_261_001
 CLUSTERS = (HOPPER, AMPERE)

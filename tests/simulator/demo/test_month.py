@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from config.demo.month import Clock, meter_month
-from config.demo.world import CLUSTERS
 from metering.models import MeteringWindow
-from tests.config.demo.test_restarts import WORLD, make_hour
+from simulator.demo.month import Clock, meter_month
+from simulator.demo.world import CLUSTERS
+from tests.simulator.demo.test_restarts import WORLD, make_hour
 
 pytestmark = pytest.mark.django_db
 

@@ -5,10 +5,10 @@ from datetime import datetime
 
 import structlog
 
-from config.demo.plan import PlannedLimit
 from quotas.domain.errors import QuotaHierarchyBrokenError
 from quotas.models import QuotaLimit
 from quotas.services.limits import set_limit
+from simulator.demo.plan import PlannedLimit
 from tenants.domain.actors import Actor
 from tenants.models import Organization, Project
 

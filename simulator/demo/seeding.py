@@ -14,8 +14,15 @@ from django.db import transaction
 
 from billing.models import Price, PriceBook, PriceBookAssignment
 from billing.services.pricing import assign_price_book, create_price_book, set_price
-from config.demo.limit_seeding import seed_limits
-from config.demo.plan import (
+from metering.domain.resource_names import sanitise
+from simulator.cluster.demo_tenancy import ORGANIZATIONS
+from simulator.cluster.scenario import (
+    USER_LABEL,
+    Scenario,
+)
+from simulator.cluster.tenancy import OrganizationPlan, PersonPlan
+from simulator.demo.limit_seeding import seed_limits
+from simulator.demo.plan import (
     AUDITOR,
     FINANCE_ADMIN,
     FINANCE_REVIEWER,
@@ -26,14 +33,7 @@ from config.demo.plan import (
     PlannedBook,
     PlannedPrice,
 )
-from config.demo.sandbox import TAILSPIN
-from metering.domain.resource_names import sanitise
-from simulator.cluster.demo_tenancy import ORGANIZATIONS
-from simulator.cluster.scenario import (
-    USER_LABEL,
-    Scenario,
-)
-from simulator.cluster.tenancy import OrganizationPlan, PersonPlan
+from simulator.sandbox.plan import TAILSPIN
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.roles import Role
 from tenants.models import Cluster, Membership, NamespaceBinding, Organization, Project

@@ -6,10 +6,10 @@ from typing import Final
 
 from django.contrib.auth.models import User
 
-from config.demo.limit_seeding import seed_limits
-from config.demo.plan import PlannedLimit
-from config.demo.sandbox import LIMITS, OFFERED, SANDBOX, TAILSPIN
-from config.demo.seeding import Endpoints, seed_organization
+from simulator.demo.limit_seeding import seed_limits
+from simulator.demo.plan import PlannedLimit
+from simulator.demo.seeding import Endpoints, seed_organization
+from simulator.sandbox.plan import LIMITS, OFFERED, SANDBOX, TAILSPIN
 from tenants.domain.actors import Actor, system_actor
 from tenants.models import AdmissionMode, Cluster, NamespaceBinding, Project
 from tenants.services.clusters import register_cluster, update_cluster

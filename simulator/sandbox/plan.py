@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from config.demo.plan import PlannedLimit
 from simulator.cluster.tenancy import (
     NamespacePlan,
     OrganizationPlan,
     PersonPlan,
     ProjectPlan,
 )
+from simulator.demo.plan import PlannedLimit
 from simulator.kubernetes_api import KubernetesAPI
 from simulator.kubernetes_api.incoming import printed_time
 from simulator.kubernetes_api.resources import (

@@ -8,10 +8,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 
-from config.demo.stage import Stage, console_on
-from config.demo.world import World
 from embedded.programs import EmbeddedServerError
 from embedded.stack import ROOT, Stack
+from simulator.demo.stage import Stage, console_on
+from simulator.demo.world import World
 
 
 class Command(BaseCommand):

@@ -13,10 +13,10 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from config.demo.plan import QUOTA_REQUEST
-from config.demo.private_files import write_private
 from quotas.models import EnforcementState, EnforcementTarget, QuotaRequest, RequestState
 from quotas.tasks import tick_enforcement
+from simulator.demo.plan import QUOTA_REQUEST
+from simulator.demo.private_files import write_private
 from tenants.domain.actors import system_actor
 from tenants.domain.refusals import HolderInactiveError
 from tenants.models import ApiToken, Project

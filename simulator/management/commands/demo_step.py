@@ -11,16 +11,19 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from billing.models import Invoice
-from config.demo import summary as telling
-from config.demo.asking import (
+from embedded.prometheus import EmbeddedPrometheus
+from embedded.stack import ROOT
+from simulator.cluster.exporters.prometheus_history import import_history
+from simulator.demo import summary as telling
+from simulator.demo.asking import (
     DemoRefusedError,
     ask_for_quota,
     await_quota,
     demo_tokens,
     rest_poster,
 )
-from config.demo.comparison import compare
-from config.demo.month import (
+from simulator.demo.comparison import compare
+from simulator.demo.month import (
     StepClock,
     accrue_month,
     invoice_month,
@@ -28,19 +31,16 @@ from config.demo.month import (
     now,
     write_documents,
 )
-from config.demo.oracle import judge
-from config.demo.plan import PRICE_BOOKS
-from config.demo.sandbox import SANDBOX, TAILSPIN
-from config.demo.sandbox_seeding import seed_sandbox
-from config.demo.sandbox_webhooks import register_webhooks, write_environment
-from config.demo.seeding import seed
-from config.demo.stage import console_on, progress_on
-from config.demo.summary import print_addresses
-from config.demo.watching import WATCHED, tell_watch
-from config.demo.world import World
-from embedded.prometheus import EmbeddedPrometheus
-from embedded.stack import ROOT
-from simulator.cluster.exporters.prometheus_history import import_history
+from simulator.demo.oracle import judge
+from simulator.demo.plan import PRICE_BOOKS
+from simulator.demo.seeding import seed
+from simulator.demo.stage import console_on, progress_on
+from simulator.demo.summary import print_addresses
+from simulator.demo.watching import WATCHED, tell_watch
+from simulator.demo.world import World
+from simulator.sandbox.plan import SANDBOX, TAILSPIN
+from simulator.sandbox.seeding import seed_sandbox
+from simulator.sandbox.webhooks import register_webhooks, write_environment
 from tenants.domain.errors import DomainError
 
 FOLDER = ROOT / "var" / "demo"

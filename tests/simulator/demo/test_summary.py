@@ -5,13 +5,13 @@ from collections.abc import Mapping
 
 from rich.console import Console
 
-from config.demo.summary import (
+from embedded.stack import ROOT
+from simulator.demo.summary import (
     Summary,
     print_addresses,
     print_summary,
     sandboxes_not_billed,
 )
-from embedded.stack import ROOT
 
 BILLED = {
     "acme": {"small": 36_000, "large": 3_600_000},

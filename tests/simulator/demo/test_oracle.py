@@ -6,8 +6,6 @@ from decimal import Decimal
 
 import pytest
 
-from config.demo.oracle import Unknowable, Verdict, judge, month_hours
-from config.demo.plan import PlannedBook, PlannedPrice
 from simulator.cluster.scenario import (
     Container,
     Outage,
@@ -17,6 +15,8 @@ from simulator.cluster.scenario import (
     SimulatedCluster,
 )
 from simulator.cluster.tenancy import NamespacePlan, OrganizationPlan, ProjectPlan
+from simulator.demo.oracle import Unknowable, Verdict, judge, month_hours
+from simulator.demo.plan import PlannedBook, PlannedPrice
 
 BEGIN = datetime(2026, 10, 1, tzinfo=UTC)
 UNTIL = datetime(2026, 11, 2, tzinfo=UTC)

@@ -15,13 +15,13 @@ from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from zoneinfo import ZoneInfo
 
-from config.demo.plan import PlannedBook
 from simulator.cluster.scenario import (
     Pod,
     Scenario,
     SimulatedCluster,
 )
 from simulator.cluster.tenancy import OrganizationPlan
+from simulator.demo.plan import PlannedBook
 
 SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)

@@ -5,8 +5,6 @@ import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
-from config.demo.sandbox import SANDBOX
-from config.demo.sandbox_api import ca_path
 from embedded.programs import Program
 from embedded.stack import Stack
 from embedded.supervisor import PlainService
@@ -16,6 +14,8 @@ from simulator.kubernetes_api.tls import (
     Identity,
     make_identity,
 )
+from simulator.sandbox.api import ca_path
+from simulator.sandbox.plan import SANDBOX
 
 
 def start_sandbox(stack: Stack, folder: Path, *, identity: Identity, port: int) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from config.demo.sandbox import SANDBOX
-from config.demo.sandbox_api import serve_sandbox
-from config.demo.world import CLUSTERS, World
 from embedded.stack import ROOT
 from simulator.cluster.exporters.exporter import GrowingScenario, LiveExporter
+from simulator.demo.world import CLUSTERS, World
 from simulator.kubernetes_api import KubernetesAPI
 from simulator.kubernetes_api.server import wall_clock
+from simulator.sandbox.api import serve_sandbox
+from simulator.sandbox.plan import SANDBOX
 
 FOLDER = ROOT / "var" / "demo"
 LOAD_SECONDS = 10

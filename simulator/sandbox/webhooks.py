@@ -9,13 +9,13 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
-from config.demo.asking import token_of
-from config.demo.plan import PLATFORM_ADMIN
-from config.demo.private_files import write_private
-from config.demo.sandbox import LEAD, ORGANIZATION_ADMIN, SANDBOX, TAILSPIN
-from config.demo.sandbox_api import SERVICE, ca_path, cluster_tokens
-from config.demo.sandbox_stage import admission_ca_path
 from quotas.domain.webhook_configuration import Registration, configurations
+from simulator.demo.asking import token_of
+from simulator.demo.plan import PLATFORM_ADMIN
+from simulator.demo.private_files import write_private
+from simulator.sandbox.api import SERVICE, ca_path, cluster_tokens
+from simulator.sandbox.plan import LEAD, ORGANIZATION_ADMIN, SANDBOX, TAILSPIN
+from simulator.sandbox.stage import admission_ca_path
 from tenants.models import Cluster, Project
 
 REQUEST_SECONDS: Final = 20

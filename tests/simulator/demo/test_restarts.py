@@ -7,15 +7,15 @@ from rich.progress import Progress
 from structlog.testing import capture_logs
 
 from billing.models import PriceBookAssignment
-from config.demo.limit_seeding import seed_limits
-from config.demo.month import meter_month
-from config.demo.plan import LIMITS
-from config.demo.seeding import Endpoints, seed, seed_organization
-from config.demo.world import CLUSTERS, World
 from metering.models import MeteringWindow
 from quotas.models import QuotaLimit
 from simulator.cluster.demo_scenario import demo_scenario
 from simulator.cluster.demo_tenancy import ORGANIZATIONS
+from simulator.demo.limit_seeding import seed_limits
+from simulator.demo.month import meter_month
+from simulator.demo.plan import LIMITS
+from simulator.demo.seeding import Endpoints, seed, seed_organization
+from simulator.demo.world import CLUSTERS, World
 from tenants.domain.actors import system_actor
 from tests.builders import make_cluster, make_organization
 

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from config.demo.private_files import write_private
-from config.demo.sandbox import LEAD, SANDBOX, load_sandbox
+from simulator.demo.private_files import write_private
 from simulator.kubernetes_api import KubernetesAPI
 from simulator.kubernetes_api.kubeconfig import write_kubeconfig
+from simulator.sandbox.plan import LEAD, SANDBOX, load_sandbox
 
 SERVICE: Final = "gpu-ledger"
 EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
