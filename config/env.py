@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AnyUrl,
@@ -18,6 +18,7 @@ from pydantic import (
     IPvAnyNetwork,
     UrlConstraints,
     ValidationError,
+    ValidationInfo,
     field_validator,
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -55,6 +56,9 @@ class Environment(BaseSettings):
     """What the process was told from outside. Names of fields are names of variables."""
 
     model_config = SettingsConfigDict(case_sensitive=False, extra="ignore", frozen=True)
+
+    SIMULATED: ClassVar[Mapping[str, str]] = {}
+    """By variable, the backend that plays the outside world; a deployment has none."""
 
     SECRET_KEY: str = Field(min_length=32)
     API_TOKEN_PEPPER: str = Field(min_length=32)
@@ -185,6 +189,15 @@ class Environment(BaseSettings):
     def _split_seconds(cls, value: object) -> object:
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator(
+        "USAGE_SOURCE", "CLUSTER_WATCH", "QUOTA_ENFORCER", "WORKLOAD_EVICTOR", "NOTIFICATIONS"
+    )
+    @classmethod
+    def _refuse_simulated(cls, value: str, info: ValidationInfo) -> str:
+        if value == "simulated" and info.field_name not in cls.SIMULATED:
+            raise ValueError("simulated is for a checkout only. Set another value, or none.")
         return value
 
     @field_validator("CLUSTER_SECRETS_DIR")

@@ -1,5 +1,6 @@
 """What every deployment shares. The environment is read in config/env.py and passed in."""
 
+from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any
@@ -97,21 +98,21 @@ def settings_from(env: Environment) -> dict[str, Any]:
         "SESSION_MAX_SECONDS": env.SESSION_MAX_SECONDS,
         "LOGGING": logging_settings(level=env.LOG_LEVEL, form=env.LOG_FORMAT),
         "USAGE_SOURCE": {
-            "BACKEND": USAGE_SOURCES[env.USAGE_SOURCE],
+            "BACKEND": _backend(env, "USAGE_SOURCE"),
             "OPTIONS": env.USAGE_SOURCE_OPTIONS,
         },
         "CLUSTER_WATCH": {
-            "BACKEND": CLUSTER_WATCHES[env.CLUSTER_WATCH],
+            "BACKEND": _backend(env, "CLUSTER_WATCH"),
             "OPTIONS": env.CLUSTER_WATCH_OPTIONS,
         },
         "WATCH_HEARTBEAT_SECONDS": env.WATCH_HEARTBEAT_SECONDS,
         "WATCH_LEASE_SECONDS": env.WATCH_LEASE_SECONDS,
         "WATCH_RELIST_SECONDS": env.WATCH_RELIST_SECONDS,
         "QUOTA_ENFORCER": {
-            "BACKEND": QUOTA_ENFORCERS[env.QUOTA_ENFORCER],
+            "BACKEND": _backend(env, "QUOTA_ENFORCER"),
             "OPTIONS": {"burst_classes": list(env.BURST_PRIORITY_CLASSES)},
         },
-        "WORKLOAD_EVICTOR": {"BACKEND": WORKLOAD_EVICTORS[env.WORKLOAD_EVICTOR], "OPTIONS": {}},
+        "WORKLOAD_EVICTOR": {"BACKEND": _backend(env, "WORKLOAD_EVICTOR"), "OPTIONS": {}},
         "PREEMPTION_GRACE_SECONDS": env.PREEMPTION_GRACE_SECONDS,
         "PREEMPTION_AFTER_SECONDS": env.PREEMPTION_AFTER_SECONDS,
         "BURST_PRIORITY_CLASSES": list(env.BURST_PRIORITY_CLASSES),
@@ -122,7 +123,7 @@ def settings_from(env: Environment) -> dict[str, Any]:
         "QUOTA_UNBOUND_NAMESPACES": env.QUOTA_UNBOUND_NAMESPACES,
         "ADMISSION_DEADLINE_SECONDS": env.ADMISSION_DEADLINE_SECONDS,
         "ADMISSION_CLIENT_NAMES": env.ADMISSION_CLIENT_NAMES,
-        "COST_ESTIMATOR": {"BACKEND": COST_ESTIMATORS[env.COST_ESTIMATOR]},
+        "COST_ESTIMATOR": {"BACKEND": _backend(env, "COST_ESTIMATOR")},
         "CLUSTER_SECRETS_DIR": env.CLUSTER_SECRETS_DIR,
         "WINDOW_LATENESS_SECONDS": env.WINDOW_LATENESS_SECONDS,
         "HOLE_SECONDS_MAX": env.HOLE_SECONDS_MAX,
@@ -152,6 +153,13 @@ def _entry_settings(env: Environment) -> dict[str, Any]:
     }
 
 
+def _backend(env: Environment, variable: str) -> str:
+    chosen = getattr(env, variable)
+    if chosen == "simulated":
+        return env.SIMULATED[variable]
+    return BACKENDS[variable][chosen]
+
+
 def _password_validators(breached_passwords: Path | None) -> list[dict[str, Any]]:
     django = "django.contrib.auth.password_validation"
     return [
@@ -166,27 +174,19 @@ def _password_validators(breached_passwords: Path | None) -> list[dict[str, Any]
     ]
 
 
-USAGE_SOURCES = {
-    "prometheus": "metering.adapters.prometheus.PrometheusUsageSource",
-    "simulated": "simulator.adapters.usage_source.SimulatedUsageSource",
+BACKENDS: Mapping[str, Mapping[str, str]] = {
+    "USAGE_SOURCE": {"prometheus": "metering.adapters.prometheus.PrometheusUsageSource"},
+    "CLUSTER_WATCH": {"kubernetes": "metering.adapters.kubernetes.KubernetesClusterWatch"},
+    "QUOTA_ENFORCER": {"kubernetes": "quotas.adapters.routed.RoutedQuotaEnforcer"},
+    "WORKLOAD_EVICTOR": {
+        "kubernetes": "quotas.adapters.kubernetes_workloads.KubernetesWorkloadEvictor"
+    },
+    "COST_ESTIMATOR": {
+        "billing": "billing.selectors.cost_estimate.PriceBookEstimator",
+        "none": "quotas.adapters.cost_unknown.NoCostEstimator",
+    },
 }
-CLUSTER_WATCHES = {
-    "kubernetes": "metering.adapters.kubernetes.KubernetesClusterWatch",
-    "simulated": "simulator.adapters.cluster_watch.SimulatedClusterWatch",
-}
-QUOTA_ENFORCERS = {
-    "kubernetes": "quotas.adapters.routed.RoutedQuotaEnforcer",
-    "simulated": "simulator.adapters.quota_enforcer.SimulatedQuotaEnforcer",
-}
-WORKLOAD_EVICTORS = {
-    "kubernetes": "quotas.adapters.kubernetes_workloads.KubernetesWorkloadEvictor",
-    "simulated": "simulator.adapters.workload_evictor.SimulatedWorkloadEvictor",
-}
-
-COST_ESTIMATORS = {
-    "billing": "billing.selectors.cost_estimate.PriceBookEstimator",
-    "none": "quotas.adapters.cost_unknown.NoCostEstimator",
-}
+"""By variable and value. What `simulated` means only the environment of a checkout knows."""
 
 INSTALLED_APPS = [
     "unfold",

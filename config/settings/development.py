@@ -1,12 +1,12 @@
 """Settings of a checkout: everything has a default, and the databases are the embedded ones."""
 
-from config.env import Environment
 from config.settings.base import *  # noqa: F403 - Django's own idiom for layered settings.
 from config.settings.base import BASE_DIR, INSTALLED_APPS, settings_from
 from embedded.handover import read_handover
+from simulator.environment import CheckoutEnvironment
 
 DEBUG = False
-ENV = Environment.read(
+ENV = CheckoutEnvironment.read(
     **{
         "SECRET_KEY": "development-only-not-a-secret-0123456789",
         "API_TOKEN_PEPPER": "development-only-not-a-pepper-0123456789",

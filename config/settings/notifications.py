@@ -7,7 +7,6 @@ from config.env import Environment
 
 MAIL_TIMEOUT_SECONDS = 5
 _MAIL_BACKENDS = "django.core.mail.backends"
-_SIMULATED = {"BACKEND": "simulator.adapters.notification_sender.SimulatedSender"}
 
 
 def notification_settings(env: Environment) -> dict[str, Any]:
@@ -26,7 +25,8 @@ def notification_settings(env: Environment) -> dict[str, Any]:
 
 def _senders(env: Environment) -> dict[str, dict[str, Any]]:
     if env.NOTIFICATIONS == "simulated":
-        return {"mail": _SIMULATED, "webhook": _SIMULATED}
+        simulated = {"BACKEND": env.SIMULATED["NOTIFICATIONS"]}
+        return {"mail": simulated, "webhook": simulated}
     webhook = {
         "BACKEND": "tenants.adapters.notification_webhook.guarded_webhook_sender",
         "OPTIONS": {

@@ -2,12 +2,12 @@
 
 import tempfile
 
-from config.env import Environment
 from config.settings.base import *  # noqa: F403 - Django's own idiom for layered settings.
 from config.settings.base import INSTALLED_APPS, settings_from
+from simulator.environment import CheckoutEnvironment
 
 DEBUG = False
-ENV = Environment.read(
+ENV = CheckoutEnvironment.read(
     SECRET_KEY="tests-only-not-a-secret-0123456789abcdef",  # noqa: S106 - Throw-away.
     API_TOKEN_PEPPER="tests-only-not-a-pepper-0123456789abcdef",  # noqa: S106 - Throw-away.
     DATABASE_URL="postgresql://127.0.0.1:1/not_started",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from config.env import SECRET_NAMES, Environment, EnvironmentInvalidError
+from simulator.environment import CheckoutEnvironment
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET_TEXT = "hunter2"
@@ -70,6 +71,16 @@ def test_no_process_starts_with_wrong_settings_and_all_are_named(entry: str) -> 
     assert ended.returncode != 0
     assert named_in(ended.stderr + ended.stdout) == NAMED
     assert SECRET_TEXT not in ended.stderr + ended.stdout
+
+
+def test_no_deployment_starts_with_a_simulated_backend() -> None:
+    simulated = dict.fromkeys(CheckoutEnvironment.SIMULATED, "simulated")
+
+    ended = started("manage.py", "check", **RIGHT, **simulated)
+
+    assert ended.returncode != 0
+    assert named_in(ended.stderr) == set(simulated)
+    assert ended.stderr.count("simulated is for a checkout only") == len(simulated)
 
 
 def test_right_settings_out_of_secret_files_are_enough(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ GIVEN = {
     "DATABASE_URL": "postgresql://app:x@db/gpu_ledger",
     "REDIS_URL": "redis://queue:6379/0",
 }
-SIMULATED = {"BACKEND": "simulator.adapters.notification_sender.SimulatedSender"}
 
 
 @pytest.fixture(autouse=True)
@@ -111,12 +110,6 @@ def test_where_webhooks_may_go_is_handed_to_their_sender(monkeypatch: pytest.Mon
             "authority_file": "/etc/own.pem",
         },
     }
-
-
-def test_a_trial_tells_nobody_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = read(monkeypatch, NOTIFICATIONS="simulated", EMAIL_URL="smtp://mail.test")
-
-    assert settings["NOTIFICATION_SENDERS"] == {"mail": SIMULATED, "webhook": SIMULATED}
 
 
 @pytest.mark.parametrize(
