@@ -30,6 +30,7 @@ from simulator.cluster.demo_scenario import (
 from simulator.cluster.exporters.exporter import GrowingScenario
 from simulator.cluster.scenario import (
     USER_LABEL,
+    ContainerRole,
     Node,
     Pod,
     Scenario,
@@ -230,10 +231,10 @@ def _until(moment: datetime | None, at: datetime) -> datetime | None:
 
 
 def _requests(pod: Pod) -> tuple[ContainerRequest, ...]:
-    before = [one for one in pod.containers if one.kind is not ContainerKind.REGULAR]
-    regular = [one for one in pod.containers if one.kind is ContainerKind.REGULAR]
+    before = [one for one in pod.containers if one.kind is not ContainerRole.REGULAR]
+    regular = [one for one in pod.containers if one.kind is ContainerRole.REGULAR]
     return tuple(
-        ContainerRequest(container.name, container.kind, resource, units, order)
+        ContainerRequest(container.name, ContainerKind(container.kind), resource, units, order)
         for order, container in [*enumerate(before), *((None, one) for one in regular)]
         for resource, units in container.requests.items()
         if units and GPU_RESOURCES.fullmatch(resource)

@@ -167,7 +167,7 @@ def _labels(node: Node) -> dict[str, str]:
 def _requests(containers: Sequence[Container]) -> tuple[ContainerRequest, ...]:
     """Return what containers ask of GPUs, regular ones first, by name, their order unknown."""
     found = [
-        ContainerRequest(container.name, container.kind, resource, units)
+        ContainerRequest(container.name, ContainerKind(container.kind), resource, units)
         for container in containers
         for resource, units in gpu_units(container.requests).items()
     ]

@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from metering.protocols import ContainerKind
 from simulator.cluster import hardware
 from simulator.cluster.demo_tenancy import UNBOUND_NAMESPACE
 from simulator.cluster.hardware import Share, slots_of
 from simulator.cluster.lanes import Lane, LaneKind, Workload
-from simulator.cluster.scenario import Container, DeviceSlot, Node
+from simulator.cluster.scenario import Container, ContainerRole, DeviceSlot, Node
 
 HOPPER_NODES: Final = (
     hardware.whole_node("hopper-whole-1", address="10.0.3.11"),
@@ -79,9 +78,9 @@ _SERVICE, _STATEFUL = LaneKind.SERVICE, LaneKind.STATEFUL
 _NOTEBOOK, _BATCH, _SHORT = LaneKind.NOTEBOOK, LaneKind.BATCH, LaneKind.SHORT
 _GPU = hardware.GPU_RESOURCE
 _WARMED_UP: Final = (
-    Container("metrics-sidecar", ContainerKind.SIDECAR, {_GPU: 1}),
-    Container("warmup", ContainerKind.INIT, {_GPU: 2}),
-    Container("trainer", ContainerKind.REGULAR, {_GPU: 1}),
+    Container("metrics-sidecar", ContainerRole.SIDECAR, {_GPU: 1}),
+    Container("warmup", ContainerRole.INIT, {_GPU: 2}),
+    Container("trainer", ContainerRole.REGULAR, {_GPU: 1}),
 )
 """max(1 + 1, 2 + 1) = 3 units: the init container with the sidecar declared before it."""
 

@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 
-from metering.protocols import ContainerKind
 from simulator.cluster.tenancy import OrganizationPlan, ProjectPlan
 
 USER_LABEL = "billing.example.com/user"
@@ -106,12 +105,20 @@ class DeviceSlot:
     replica: int = 0
 
 
+class ContainerRole(StrEnum):
+    """How a container takes part in what its pod asks for."""
+
+    REGULAR = "regular"
+    INIT = "init"
+    SIDECAR = "sidecar"
+
+
 @dataclass(frozen=True)
 class Container:
     """One container of a pod; `requests` is raw resource name to units, in order of declaration."""
 
     name: str
-    kind: ContainerKind = ContainerKind.REGULAR
+    kind: ContainerRole = ContainerRole.REGULAR
     requests: Mapping[str, int] = field(default_factory=dict)
 
 

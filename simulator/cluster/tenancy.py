@@ -1,6 +1,7 @@
-"""Who a simulated world belongs to: organizations, people, projects and namespaces as plans."""
+"""Who a simulated world belongs to, and what they pay: organizations to prices, as plans."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 
 @dataclass(frozen=True)
@@ -46,3 +47,28 @@ class OrganizationPlan:
     billing_address: str
     people: tuple[PersonPlan, ...]
     projects: tuple[ProjectPlan, ...]
+
+
+@dataclass(frozen=True)
+class PlannedPrice:
+    """A price of one unit-hour from a day of the demo's month on.
+
+    Attributes:
+        price_group: "*" for any share of a device.
+        from_day: 0 for the begin of all metering; else the day of the month, from 00:00 UTC.
+    """
+
+    size: str
+    price_group: str
+    unit_price: Decimal
+    from_day: int = 0
+
+
+@dataclass(frozen=True)
+class PlannedBook:
+    """A price book and whose it is: every organization that is billed in its currency."""
+
+    slug: str
+    name: str
+    currency: str
+    prices: tuple[PlannedPrice, ...]

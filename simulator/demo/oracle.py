@@ -20,8 +20,7 @@ from simulator.cluster.scenario import (
     Scenario,
     SimulatedCluster,
 )
-from simulator.cluster.tenancy import OrganizationPlan
-from simulator.demo.plan import PlannedBook
+from simulator.cluster.tenancy import OrganizationPlan, PlannedBook
 
 SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)

@@ -20,7 +20,7 @@ from simulator.cluster.scenario import (
     USER_LABEL,
     Scenario,
 )
-from simulator.cluster.tenancy import OrganizationPlan, PersonPlan
+from simulator.cluster.tenancy import OrganizationPlan, PersonPlan, PlannedBook, PlannedPrice
 from simulator.demo.limit_seeding import seed_limits
 from simulator.demo.plan import (
     AUDITOR,
@@ -30,8 +30,6 @@ from simulator.demo.plan import (
     PLATFORM_ADMIN,
     PLATFORM_REVIEWER,
     PRICE_BOOKS,
-    PlannedBook,
-    PlannedPrice,
 )
 from simulator.sandbox.plan import TAILSPIN
 from tenants.domain.actors import Actor, system_actor

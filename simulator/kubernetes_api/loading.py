@@ -3,10 +3,10 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from metering.protocols import ContainerKind
 from simulator.cluster.exporters.object_series import QuotaSight
 from simulator.cluster.scenario import (
     Container,
+    ContainerRole,
     Node,
     Pod,
     PodPhase,
@@ -103,13 +103,13 @@ def pod_object(pod: Pod, cluster: SimulatedCluster, at: datetime) -> JSON:
         metadata["deletionGracePeriodSeconds"] = _GRACE_SECONDS
     is_bound = pod.scheduled_at is not None and pod.scheduled_at <= at
     spec: JSON = {
-        "containers": [_container(one) for one in _of_kind(pod, ContainerKind.REGULAR)],
+        "containers": [_container(one) for one in _of_kind(pod, ContainerRole.REGULAR)],
         "restartPolicy": "Never" if pod.owner_kind == "Job" else "Always",
         "priorityClassName": pod.priority_class,
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
         "schedulerName": "default-scheduler",
     }
-    before = _of_kind(pod, ContainerKind.SIDECAR, ContainerKind.INIT)
+    before = _of_kind(pod, ContainerRole.SIDECAR, ContainerRole.INIT)
     if before:
         spec["initContainers"] = [_container(one) for one in before]
     if is_bound:
@@ -137,7 +137,7 @@ def _status(pod: Pod, cluster: SimulatedCluster, at: datetime) -> JSON:
                 "restartCount": 0,
                 "state": _state(pod, index, at),
             }
-            for index, container in enumerate(_of_kind(pod, ContainerKind.REGULAR))
+            for index, container in enumerate(_of_kind(pod, ContainerRole.REGULAR))
         ]
     return status
 
@@ -159,14 +159,14 @@ def _state(pod: Pod, index: int, at: datetime) -> JSON:
     }
 
 
-def _of_kind(pod: Pod, *kinds: ContainerKind) -> list[Container]:
+def _of_kind(pod: Pod, *kinds: ContainerRole) -> list[Container]:
     return [container for container in pod.containers if container.kind in kinds]
 
 
 def _container(container: Container) -> JSON:
     amounts = {resource: str(units) for resource, units in container.requests.items()}
     resources = {"requests": amounts, "limits": dict(amounts)} if amounts else {}
-    always = {"restartPolicy": "Always"} if container.kind is ContainerKind.SIDECAR else {}
+    always = {"restartPolicy": "Always"} if container.kind is ContainerRole.SIDECAR else {}
     return {"name": container.name, "image": _IMAGE, "resources": resources, **always}
 
 

@@ -22,14 +22,9 @@ from metering.services.sweeping import Sweep, Worker, meter_due
 from simulator.adapters.usage_source import SimulatedUsageSource
 from simulator.cluster.demo_scenario import demo_scenario
 from simulator.cluster.scenario import Outage, Scenario
+from simulator.cluster.tenancy import PlannedBook, PlannedPrice
 from simulator.demo.oracle import Verdict, judge
-from simulator.demo.plan import (
-    FINANCE_ADMIN,
-    FINANCE_REVIEWER,
-    PLATFORM_ADMIN,
-    PlannedBook,
-    PlannedPrice,
-)
+from simulator.demo.plan import FINANCE_ADMIN, FINANCE_REVIEWER, PLATFORM_ADMIN
 from simulator.demo.seeding import Endpoints, seed
 from tenants.domain.actors import Actor, system_actor
 from tenants.selectors.actors import actor_of_user

@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Final
 from zlib import crc32
 
-from metering.protocols import ContainerKind
 from simulator.cluster.exporters.prometheus_text import (
     Family,
     Labels,
@@ -20,6 +19,7 @@ from simulator.cluster.exporters.prometheus_text import (
 )
 from simulator.cluster.scenario import (
     Container,
+    ContainerRole,
     Namespace,
     Node,
     Pod,
@@ -121,7 +121,7 @@ def pod_spans(pod: Pod, address: str) -> Iterator[Span]:
     )
     yield Span("kube_pod_labels", identity + _label_pairs(pod.labels), "1", begin, end)
     for container in pod.containers:
-        if container.kind is not ContainerKind.REGULAR:
+        if container.kind is not ContainerRole.REGULAR:
             yield Span(
                 "kube_pod_init_container_info", identity + _init_pairs(container), "1", begin, end
             )
@@ -197,12 +197,12 @@ def _placed(pod: Pod, identity: Labels, address: str, begin: int, end: int) -> I
 
 
 _REQUEST_FAMILIES: Final = {
-    ContainerKind.REGULAR: (
+    ContainerRole.REGULAR: (
         "kube_pod_container_resource_requests",
         "kube_pod_container_resource_limits",
     ),
-    ContainerKind.INIT: ("kube_pod_init_container_resource_requests",),
-    ContainerKind.SIDECAR: ("kube_pod_init_container_resource_requests",),
+    ContainerRole.INIT: ("kube_pod_init_container_resource_requests",),
+    ContainerRole.SIDECAR: ("kube_pod_init_container_resource_requests",),
 }
 
 
@@ -264,7 +264,7 @@ def _pod_ip(pod: Pod) -> str:
 
 
 def _init_pairs(container: Container) -> Labels:
-    always = "Always" if container.kind is ContainerKind.SIDECAR else ""
+    always = "Always" if container.kind is ContainerRole.SIDECAR else ""
     return (
         ("container", container.name),
         ("image_spec", "registry.example.com/warmup:1"),

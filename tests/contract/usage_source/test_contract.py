@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from metering.protocols import Observation, PodObservation
+from metering.protocols import ContainerKind, Observation, PodObservation
 from simulator.cluster.exporters.prometheus_text import sanitize_name
 from simulator.cluster.incidents import (
     ENDS_INSIDE_NAME,
@@ -111,7 +111,7 @@ def test_requests_are_what_each_container_asked_for(seen: Seen, cluster: str) ->
     assert observation.pods
     for pod in observation.pods:
         asked = {
-            (one.name, one.kind, sanitize_name(resource), units)
+            (one.name, ContainerKind(one.kind), sanitize_name(resource), units)
             for one in truth[pod.uid].containers
             for resource, units in one.requests.items()
             if resource.startswith("nvidia.com/")

@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import pytest
 
-from metering.protocols import ContainerKind
 from simulator.cluster.demo_scenario import demo_scenario
 from simulator.cluster.demo_tenancy import UNBOUND_NAMESPACE
 from simulator.cluster.incidents import (
@@ -20,6 +19,7 @@ from simulator.cluster.incidents import (
 )
 from simulator.cluster.scenario import (
     USER_LABEL,
+    ContainerRole,
     Outage,
     Pod,
     PodPhase,
@@ -166,7 +166,7 @@ def _asked(pod: Pod) -> int:
     return sum(
         container.requests.get(pod.resource, 0)
         for container in pod.containers
-        if container.kind is not ContainerKind.INIT
+        if container.kind is not ContainerRole.INIT
     )
 
 
@@ -331,12 +331,12 @@ def test_the_outage_may_be_another_or_none() -> None:
 
 
 def test_an_init_container_beside_a_sidecar_makes_three_units(hopper: SimulatedCluster) -> None:
-    staged = [pod for pod in hopper.pods if pod.containers[0].kind is ContainerKind.SIDECAR]
+    staged = [pod for pod in hopper.pods if pod.containers[0].kind is ContainerRole.SIDECAR]
 
     assert staged
     for pod in staged:
         kinds = [container.kind for container in pod.containers]
-        assert kinds[:3] == [ContainerKind.SIDECAR, ContainerKind.INIT, ContainerKind.REGULAR]
+        assert kinds[:3] == [ContainerRole.SIDECAR, ContainerRole.INIT, ContainerRole.REGULAR]
         assert pod.true_units == len(pod.slots) == 3
 
 

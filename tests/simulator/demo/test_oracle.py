@@ -14,9 +14,14 @@ from simulator.cluster.scenario import (
     Scenario,
     SimulatedCluster,
 )
-from simulator.cluster.tenancy import NamespacePlan, OrganizationPlan, ProjectPlan
+from simulator.cluster.tenancy import (
+    NamespacePlan,
+    OrganizationPlan,
+    PlannedBook,
+    PlannedPrice,
+    ProjectPlan,
+)
 from simulator.demo.oracle import Unknowable, Verdict, judge, month_hours
-from simulator.demo.plan import PlannedBook, PlannedPrice
 
 BEGIN = datetime(2026, 10, 1, tzinfo=UTC)
 UNTIL = datetime(2026, 11, 2, tzinfo=UTC)

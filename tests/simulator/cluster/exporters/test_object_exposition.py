@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from metering.protocols import ContainerKind
 from simulator.cluster.demo_lanes import HOPPER_NODES
 from simulator.cluster.exporters.exposition import ClusterExposition
 from simulator.cluster.exporters.object_series import FAMILIES, QuotaSight
@@ -14,6 +13,7 @@ from simulator.cluster.exporters.prometheus_text import go_number
 from simulator.cluster.incidents import PENDING_NAME, REFUSED_NAME
 from simulator.cluster.scenario import (
     Container,
+    ContainerRole,
     Namespace,
     Pod,
     PodPhase,
@@ -120,8 +120,8 @@ def test_limits_repeat_the_requests_of_regular_containers() -> None:
 
 def test_sidecars_are_init_containers_that_always_restart() -> None:
     containers = (
-        Container("side", ContainerKind.SIDECAR, {"nvidia.com/gpu": 1}),
-        Container("warm", ContainerKind.INIT, {"nvidia.com/gpu": 2}),
+        Container("side", ContainerRole.SIDECAR, {"nvidia.com/gpu": 1}),
+        Container("warm", ContainerRole.INIT, {"nvidia.com/gpu": 2}),
         *asking(1),
     )
     text = text_of(make_pod(containers=containers), 50)
