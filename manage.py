@@ -3,11 +3,16 @@
 
 import os
 import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent / "config" / "settings" / "development.py"
+"""Settings that a deployment leaves out."""
 
 
 def main() -> None:
-    """Run one management command with the development settings unless told otherwise."""
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.development")
+    """Run one management command, with the checkout's settings where no others are named."""
+    kind = "development" if CHECKOUT.exists() else "production"
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", f"config.settings.{kind}")
     from django.core.management import execute_from_command_line  # noqa: PLC0415 - Django first needs its settings named.
 
     execute_from_command_line(sys.argv)

