@@ -10,6 +10,9 @@ import pytest
 
 from embedded.account import MOVED_TO
 from embedded.programs import end_stale, marked_processes
+from embedded.prometheus_programs import find_prometheus
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -23,6 +26,17 @@ def state() -> Iterator[Path]:
     for pointer in folder.rglob(MOVED_TO):
         shutil.rmtree(pointer.read_text(encoding="utf-8").strip(), ignore_errors=True)
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def programs() -> Path:
+    """Return Prometheus' programs, fetched once into the checkout when they are nowhere."""
+    found = find_prometheus(ROOT / ".tools")
+    if found.folder is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(found.reason)
+        pytest.skip(found.reason)
+    return found.folder
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
-"""The embedded Prometheus: found or fetched, started, scraping, killed, and given a history."""
+"""The embedded Prometheus: on PATH or fetched, started, fed with texts, killed, supervised."""
 
 import os
 import shutil
 import signal
-import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -20,31 +18,12 @@ from embedded.prometheus_programs import (
     find_victoria_metrics,
 )
 from embedded.supervisor import Supervisor
-from simulator.cluster.demo_scenario import demo_scenario
-from simulator.cluster.exporters.exporter import GrowingScenario, LiveExporter
-from simulator.cluster.exporters.prometheus_history import import_history
-from simulator.cluster.exporters.scraping import scrape_configs
 
-ROOT = Path(__file__).resolve().parents[2]
-MONTH = datetime(2026, 10, 1, tzinfo=UTC)
-LIVED_THROUGH_MIN = 50
-"""Of the sixty pods alive, few are younger than a minute."""
 SMALL = """# TYPE demo gauge
 demo{job="x"} 1 1790812800
 demo{job="x"} 2 1790812860
 # EOF
 """
-
-
-@pytest.fixture(scope="session")
-def programs() -> Path:
-    """Return Prometheus' programs, fetched once into the checkout when they are nowhere."""
-    found = find_prometheus(ROOT / ".tools")
-    if found.folder is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(found.reason)
-        pytest.skip(found.reason)
-    return found.folder
 
 
 @pytest.fixture
@@ -296,66 +275,3 @@ def test_a_configuration_it_cannot_read_is_told(state: Path, programs: Path) -> 
 
     with pytest.raises(EmbeddedServerError, match="no_such_key"):
         server.start()
-
-
-def wall_clock() -> datetime:
-    return datetime.now(UTC)
-
-
-def test_history_and_live_scrapes_are_the_same_series(state: Path, programs: Path) -> None:
-    now = wall_clock().replace(microsecond=0)
-    month = now - timedelta(days=1)
-    until = now - timedelta(minutes=1)
-    scenario = demo_scenario(3, month, until + timedelta(days=1), scrape_interval_seconds=60)
-    growing = GrowingScenario(lambda horizon: demo_scenario(3, month, horizon))
-    told: list[tuple[int, int]] = []
-    with LiveExporter(growing, clock=wall_clock) as exporter:
-        server = EmbeddedPrometheus(
-            state / "prometheus",
-            programs=programs,
-            scrape_configs=scrape_configs(scenario.clusters, exporter.address, interval_seconds=1),
-        )
-        figures = import_history(
-            server,
-            scenario,
-            begin_at=until - timedelta(hours=1),
-            until=until,
-            on_progress=lambda done, total: told.append((done, total)),
-        )
-        server.start()
-        is_continued = wait_until(
-            lambda: _lived_through(server, until) > LIVED_THROUGH_MIN, timeout_seconds=20
-        )
-        server.stop()
-
-    assert figures.samples > 10_000
-    assert told[0][0] == 0
-    assert told[-1][0] == told[-1][1]
-    assert is_continued
-
-
-def _lived_through(server: EmbeddedPrometheus, until: datetime) -> int:
-    """Return how many series of pods have samples of both sides, the imported and the scraped."""
-    both = 0
-    for series in ask(server, "kube_pod_info[20m]", time.time()):
-        times = [at for at, _ in series["values"]]  # type: ignore[attr-defined]
-        both += times[0] < until.timestamp() < times[-1]
-    return both
-
-
-def test_a_history_is_brought_in_once(server: EmbeddedPrometheus) -> None:
-    scenario = demo_scenario(3, MONTH, MONTH + timedelta(hours=3))
-    until = MONTH + timedelta(hours=2)
-    first = import_history(server, scenario, begin_at=MONTH, until=until)
-
-    second = import_history(server, scenario, begin_at=MONTH, until=until)
-
-    server.start()
-    at = (MONTH + timedelta(hours=1)).timestamp()
-    (alive,) = ask(server, 'count(kube_pod_info{cluster="hopper"})', at)
-    expected = len(scenario.cluster("hopper").objects(MONTH + timedelta(hours=1)))
-    assert first.samples > 0
-    assert (second.samples, second.size_bytes) == (0, 0)
-    assert abs(int(str(alive["value"][1])) - expected) <= 2  # type: ignore[index]
-    assert list(server.folder.glob("history-*")) == []
-    server.stop()
