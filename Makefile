@@ -46,6 +46,11 @@ bench: ## Figures against their limits (BENCH=name for one, BENCH=smoke for all,
 	@bin/prepare development
 	@$(PYTHON_VENV) -m bench $(BENCH)
 
+.PHONY: mutants
+mutants: ## Planted bugs that the tests must catch (20 minutes; not part of CI).
+	@bin/prepare development
+	@$(PYTHON_VENV) bin/mutants.py
+
 .PHONY: format
 format: ## Write every file as the formatter has it.
 	@bin/prepare development
