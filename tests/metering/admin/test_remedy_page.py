@@ -51,7 +51,7 @@ def unbound() -> MeteringException:
     return MeteringException.objects.get(kind="unbound_namespace")
 
 
-def sided() -> MeteringException:
+def sided(kind: str = "differs") -> MeteringException:
     """Return an exception about two sources, in an hour that is not sealed yet."""
     start_at = moment(3600)
     window = MeteringWindow.objects.create(
@@ -64,7 +64,7 @@ def sided() -> MeteringException:
         cluster=window.cluster,
         window=window,
         window_start=start_at,
-        kind="differs",
+        kind=kind,
         subject="b nvidia_com_gpu",
         namespace="llm",
         summary="The sources differ about pod-b.",
@@ -181,8 +181,7 @@ def test_a_side_and_a_reason_are_needed(cast: Cast, pressed: dict[str, str]) -> 
 
 @pytest.mark.parametrize("kind", ["low_coverage", "source_unavailable", "overdue", "quarantined"])
 def test_what_stops_a_whole_hour_leads_to_the_decisions_on_it(cast: Cast, kind: str) -> None:
-    found = sided()
-    MeteringException.objects.filter(pk=found.pk).update(kind=kind)
+    found = sided(kind)
     MeteringWindow.objects.filter(pk=found.window_id).update(state="gap")
     client = enter(cast.frank)
 
@@ -196,8 +195,7 @@ def test_what_stops_a_whole_hour_leads_to_the_decisions_on_it(cast: Cast, kind: 
 
 
 def test_an_hour_that_is_tried_by_itself_offers_no_decision_yet(cast: Cast) -> None:
-    found = sided()
-    MeteringException.objects.filter(pk=found.pk).update(kind="source_unavailable")
+    found = sided("source_unavailable")
     MeteringWindow.objects.filter(pk=found.window_id).update(
         state="open", start_at=datetime.now(tz=UTC).replace(minute=0, second=0, microsecond=0)
     )

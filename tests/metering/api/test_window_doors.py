@@ -10,6 +10,7 @@ from metering.models import (
 )
 from tenants.models import AuditEntry
 from tests.cast import Cast
+from tests.metering.alike import one_more
 from tests.metering.api.doors import API, Door, results
 
 # ---------------------------------------------------------------- windows and capacity
@@ -161,9 +162,9 @@ def test_the_evidence_of_one_source_is_accepted_over_rest(cast: Cast, door: Door
     assert (refused.status_code, refused.json()["code"]) == (409, "metering_exception_not_sided")
     odd = client.post(path, {**asked, "side": "both"})
     assert odd.status_code == 422
-    MeteringException.objects.filter(pk=found["id"]).update(kind="differs", subject="uid gpu")
+    sided = one_more(MeteringException.objects.get(pk=found["id"]), kind="differs")
 
-    answer = client.post(path, asked)
+    answer = client.post(path.replace(str(found["id"]), str(sided.pk)), asked)
 
     assert (answer.status_code, answer.json()["state"]) == (200, "resolved")
     kept = ReconciliationDecision.objects.get()

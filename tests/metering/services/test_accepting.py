@@ -99,7 +99,10 @@ def test_a_decision_and_its_reason_are_kept(different: Observation, frank: Actor
 
 def test_the_newest_decision_is_in_force(different: Observation, frank: Actor) -> None:
     accept(Side.PROMETHEUS, frank)
-    MeteringException.objects.update(state="open")
+    # As other facts open it; the database refuses to open a decision over the same.
+    MeteringException.objects.update(
+        state="open", resolution="", resolved_at=None, resolved_by=None, held_unit_seconds=1
+    )
     accept(Side.KUBERNETES, frank)
 
     collect(different)
