@@ -90,19 +90,3 @@ def allocated(cluster: Cluster, uid: str, size: str, *, at: datetime = HOUR) -> 
         begin_at=at,
         last_seen_at=at,
     )
-
-
-def one_more(found: MeteringException, *, kind: str) -> MeteringException:
-    """Return an exception of another kind about a pod in the same window."""
-    return MeteringException.objects.create(
-        cluster_id=found.cluster_id,
-        window_id=found.window_id,
-        window_start=found.window_start,
-        kind=kind,
-        subject="uid gpu",
-        namespace=found.namespace,
-        summary=found.summary,
-        remedy=found.remedy,
-        details=found.details,
-        created_at=found.created_at,
-    )

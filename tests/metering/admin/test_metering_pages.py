@@ -19,7 +19,7 @@ from metering.services.sweeping import meter_due
 from tenants.models import AuditEntry
 from tests.builders import bind, make_cluster
 from tests.cast import Cast, make_cast
-from tests.metering.alike import one_more
+from tests.metering.alike import excepted
 from tests.metering.seen import (
     HOUR,
     LATER,
@@ -235,7 +235,7 @@ def test_a_record_is_shown_with_the_way_back_to_its_evidence(cast: Cast) -> None
 def test_the_evidence_of_one_source_is_accepted_with_a_button(
     cast: Cast, action: str, side: str
 ) -> None:
-    found = one_more(MeteringException.objects.get(kind="low_coverage"), kind="differs")
+    found = excepted(MeteringWindow.objects.get(state="open"), "differs", subject="uid gpu")
     client = enter(cast.frank)
 
     page = press(client, "meteringexception", action, found.pk, note="The job's log says so.")
