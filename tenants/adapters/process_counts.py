@@ -36,7 +36,11 @@ def process_number() -> int:
 
 
 def _take_number(folder: Path) -> int:
-    """Lock the first file that is free; the lock ends with the process, however that ends."""
+    """Lock the first file that is free; the lock ends with the process, however that ends.
+
+    The folder is made where it is missing: every command counts, also before a server has started.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     for number in count():
         descriptor = os.open(folder / f"{number}.lock", os.O_CREAT | os.O_RDWR, 0o600)
         try:

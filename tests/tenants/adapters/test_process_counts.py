@@ -33,6 +33,7 @@ def counted(process: subprocess.Popen[str]) -> str:
 
 
 def test_files_are_as_many_as_processes_that_run_at_once(tmp_path: Path) -> None:
+    tmp_path /= "not/there/yet"
     beside = begin(tmp_path)
     sums = [counted(beside)]
     for _ in range(3):
