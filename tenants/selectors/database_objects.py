@@ -125,7 +125,7 @@ SELECT c.relname, c.relispartition FROM pg_class c
 """
 _SEQUENCES: Final = """
 SELECT c.oid::regclass::text, quote_ident(a.attname),
-       pg_sequence_last_value(pg_get_serial_sequence(c.oid::regclass::text, a.attname)::regclass)
+       pg_get_serial_sequence(c.oid::regclass::text, a.attname)
   FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
  WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
    AND NOT c.relispartition AND a.attidentity <> '' AND NOT a.attisdropped
@@ -164,10 +164,12 @@ def objects_check(expected: Collection[str]) -> Check:
 def check_sequences(_: Cursor) -> Batch:
     """Compare every sequence with the highest number that its table has."""
     found, sequences = [], _rows(_SEQUENCES)
-    for table, column, last in sequences:
+    for table, column, sequence in sequences:
+        # The row first: a number is taken before its row is written, so the sequence is ahead then.
         ((highest,),) = _rows(f"SELECT coalesce(max({column}), 0) FROM {table}")  # noqa: S608 - Quoted by the database.
-        if highest > (last or 0):
-            found.append(f"The sequence of {table} is at {last or 0}, behind its row {highest}.")
+        ((last,),) = _rows(f"SELECT coalesce(pg_sequence_last_value('{sequence}'), 0)")
+        if highest > last:
+            found.append(f"The sequence of {table} is at {last}, behind its row {highest}.")
     return Batch(len(sequences), tuple(found))
 
 
