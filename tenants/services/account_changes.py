@@ -35,6 +35,7 @@ from tenants.domain.identity_refusals import (
 from tenants.domain.notification_rules import EndpointKind, address_problems
 from tenants.domain.roles import Role
 from tenants.models import AccountChange
+from tenants.selectors.actors import actor_of_user
 from tenants.selectors.locks import lock_rows
 from tenants.selectors.people import has_first_token, holds_platform_role, platform_admins
 from tenants.selectors.validation import refuse_invalid
@@ -101,10 +102,11 @@ def approve_change(*, change_id: UUID, actor: Actor, at: datetime) -> AccountCha
         ChangeNotYoursError: The actor asked for it, would be raised by it, or is no platform admin.
         ChangeDecidedError: It was decided before.
         ChangeExpiredError: It was not decided in time.
-        ChangeOutdatedError: The person's address or user name is another one by now.
+        ChangeOutdatedError: The person's address or user name is another one by now, or the asker
+            may not ask any more.
         DomainError: What the change itself refuses.
     """
-    change = AccountChange.objects.select_related("subject").get(pk=change_id)
+    change = AccountChange.objects.select_related("subject", "asked_by").get(pk=change_id)
     with _audited_refusal(change, actor=actor, at=at), transaction.atomic():
         if not may_approve(
             actor,
@@ -197,6 +199,7 @@ def _add(change: AccountChange, *, actor: Actor, at: datetime) -> None:
 def _approve(change: AccountChange, *, by: str, actor: Actor, at: datetime) -> AccountChange:
     """Decide first: of two who approve at once, the second finds it decided."""
     _decide(change, ChangeState.APPROVED, actor=actor, at=at)
+    _require_asker(change)
     (subject,) = lock_rows(User.objects.filter(pk=change.subject_id))
     for field, what in (("email", "address"), ("username", "user name")):
         if getattr(subject, field) != getattr(change, field):
@@ -213,6 +216,17 @@ def _approve(change: AccountChange, *, by: str, actor: Actor, at: datetime) -> A
         write_active(person=subject, actor=actor, at=at)
     _record(change, "approve", by=by, actor=actor, at=at)
     return change
+
+
+def _require_asker(change: AccountChange) -> None:
+    """Refuse a change whose asker may not ask for it any more: two people stand for it now.
+
+    Raises:
+        ChangeOutdatedError: The asker has lost the role.
+    """
+    asker = actor_of_user(change.asked_by)
+    if not may_ask(asker, ChangeKind(change.kind), subject=str(change.subject_id)):
+        raise ChangeOutdatedError(f"{asker.label} may not ask for this any more.", field="asked_by")
 
 
 def _decide(change: AccountChange, state: ChangeState, *, actor: Actor, at: datetime) -> None:

@@ -13,7 +13,7 @@ from tenants.models import AccountChange, ApiToken, AuditEntry
 from tenants.selectors.actors import actor_of_user
 from tenants.services.people import deactivate_user
 from tenants.services.tokens import issue_token
-from tests.builders import grant, make_user
+from tests.builders import audited, grant, make_user
 from tests.cast import Cast
 from tests.tenants.admin.desk import committed, enter, links_sent
 
@@ -351,3 +351,15 @@ def test_two_people_rename_a_guarded_person(cast: Cast, fiona: User) -> None:
     assert "another platform admin decides" in alone
     assert name_then == "dora"
     assert User.objects.get(pk=cast.dora.pk).username == "dora.b"
+
+
+def test_nothing_is_approved_whose_asker_has_lost_the_role(cast: Cast, fiona: User) -> None:
+    ask(enter(cast.frank), "role", cast.carol, "finance_admin")
+    with audited():
+        cast.frank.memberships.all().delete()
+    grant(make_user("grace"), Role.PLATFORM_ADMIN)
+
+    decide(enter(fiona))
+
+    assert not cast.carol.memberships.filter(role=Role.FINANCE_ADMIN).exists()
+    assert refused() == ["account_change_outdated"]
