@@ -24,7 +24,12 @@ from unfold.widgets import (
 )
 
 from tenants.admin.links import read_address_link, send_password_link
-from tenants.admin.sign_in import as_limited, network_of, prove_own_password
+from tenants.admin.sign_in import (
+    as_limited,
+    keep_device,
+    network_of,
+    prove_own_password,
+)
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import DomainError
 from tenants.domain.identity_refusals import LinkInvalidError
@@ -183,6 +188,13 @@ class OwnPasswordView(SitePage, views.PasswordChangeView):
 
     form_class = OwnPasswordForm
     success_url = reverse_lazy("admin:password_change_done")
+
+    def form_valid(self, form: Any) -> HttpResponse:  # noqa: ANN401 - Django's signature.
+        """Save; the browser is known by the new password."""
+        answer = super().form_valid(form)
+        if not form.errors:
+            keep_device(self.request, form.user)
+        return answer
 
     def get_form(self, form_class: type[forms.BaseForm] | None = None) -> Any:  # noqa: ANN401 - Django's signature.
         """Return the form, which asks where an attempt comes from."""

@@ -4,14 +4,18 @@ Signing in is the admin's own form and backend, with its limits and its trace, f
 staff status too. No role is needed here: the API token that is issued can do what its person can.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
+from functools import wraps
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth import views
 from django.contrib.auth.decorators import login_required
+from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.models import AbstractBaseUser, User
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponse
@@ -19,7 +23,7 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse, reverse_lazy
 from django.utils import timezone
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
 from tenants.access import access_seen, own_tokens
@@ -37,8 +41,22 @@ from tenants.services.tokens import IssuedToken, issue_token, revoke_token
 signed_in = login_required(login_url="sign_in")
 
 
+def posted(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Return a view that acts when it is posted; who comes by its address gets the page."""
+
+    @wraps(view)
+    def answer(request: HttpRequest, **arguments: UUID) -> HttpResponse:
+        if request.method != "POST":
+            return redirect("own_access")
+        return view(request, **arguments)
+
+    return answer
+
+
 class PersonSignInForm(SignInForm):
     """The admin's form, for every active person."""
+
+    error_messages = AuthenticationForm.error_messages
 
     def confirm_login_allowed(self, user: AbstractBaseUser) -> None:
         """Refuse people who were deactivated, and no others.
@@ -61,6 +79,11 @@ class SignInView(SitePage, views.LoginView):
     def form_invalid(self, form: Any) -> HttpResponse:  # noqa: ANN401 - Django's signature.
         """Show what was wrong; the status says when attempts are limited."""
         return as_limited(self.request, super().form_invalid(form))
+
+    def get_redirect_url(self, request: HttpRequest | None = None) -> str:  # noqa: ARG002 - As the stubs have it; Django passes none.
+        """Return what `next` names, unless that is this page, which would lead to itself."""
+        named = super().get_redirect_url()
+        return "" if urlsplit(named).path == self.request.path else named
 
     def get_default_redirect_url(self) -> str:
         """Return where to go without `next`."""
@@ -117,7 +140,7 @@ def own_access(request: HttpRequest) -> HttpResponse:
 
 
 @signed_in
-@require_POST
+@posted
 def issue_own_token(request: HttpRequest) -> HttpResponse:
     """Issue a token and show its text in this one answer; it is stored nowhere."""
     form, actor, at = TokenForm(request.POST), actor_of_request(request), timezone.now()
@@ -141,7 +164,7 @@ def issue_own_token(request: HttpRequest) -> HttpResponse:
 
 
 @signed_in
-@require_POST
+@posted
 def end_own_token(request: HttpRequest, token_id: UUID) -> HttpResponse:
     """Revoke one of one's own tokens."""
     actor, at = actor_of_request(request), timezone.now()
@@ -155,7 +178,7 @@ def end_own_token(request: HttpRequest, token_id: UUID) -> HttpResponse:
 
 
 @signed_in
-@require_POST
+@posted
 def end_own_sessions(request: HttpRequest) -> HttpResponse:
     """End the session that is named, or all but this one."""
     user, actor, at = _person(request), actor_of_request(request), timezone.now()

@@ -33,6 +33,7 @@ from tenants.services.sign_in import (
     deny_attempt,
     excuse_attempt,
     fail_attempt,
+    proof_of,
     succeed_attempt,
 )
 
@@ -104,6 +105,12 @@ def _record_new_hash(user: User) -> None:
 class SignInForm(AuthenticationForm):
     """The admin's form of sign-in; what it accepts becomes a session."""
 
+    error_messages = {
+        **AuthenticationForm.error_messages,
+        "invalid_login": "Enter the user name and password of a person with staff status. All "
+        "others sign in at /accounts/. Capitals and small letters differ.",
+    }
+
     def clean(self) -> dict[str, Any]:
         """Return the fields once the person may sign in.
 
@@ -170,12 +177,12 @@ def network_of(request: HttpRequest) -> str:
 def read_device(request: HttpRequest) -> Device:
     """Return the browser that a request's cookie proves; `NO_DEVICE` without one of ours."""
     try:
-        user_id, number = signing.loads(
+        user_id, number, proof = signing.loads(
             request.COOKIES.get(_DEVICE, ""), salt=__name__, max_age=KNOWN_FOR
         )
     except (signing.BadSignature, TypeError, ValueError):
         return NO_DEVICE
-    return Device(user_id=int(user_id), number=str(number))
+    return Device(user_id=int(user_id), number=str(number), proof=str(proof))
 
 
 class DeviceCookie:
@@ -198,13 +205,18 @@ class DeviceCookie:
             number = device.number if device.user_id == user.pk else secrets.token_urlsafe(16)
             response.set_cookie(
                 _DEVICE,
-                signing.dumps([user.pk, number], salt=__name__),
+                signing.dumps([user.pk, number, proof_of(user)], salt=__name__),
                 max_age=KNOWN_FOR,
                 secure=settings.SESSION_COOKIE_SECURE,
                 httponly=True,
                 samesite="Lax",
             )
         return response
+
+
+def keep_device(request: HttpRequest, user: User) -> None:
+    """Let the browser of a person who has changed the password prove itself from now on, too."""
+    setattr(request, _SIGNED_IN, user)
 
 
 def as_limited(request: HttpRequest, answer: HttpResponse) -> HttpResponse:

@@ -6,7 +6,7 @@ from typing import Final
 from django.contrib.auth.models import User
 
 from tenants.domain.actors import Actor
-from tenants.models import ApiToken, PasswordLinkRequest, PersonSession
+from tenants.models import ApiToken, KnownNetwork, PasswordLinkRequest, PersonSession
 from tenants.services.audit import record
 from tenants.services.wakeups import wake_after_commit
 
@@ -29,6 +29,7 @@ def end_credentials(*, person: User, left_address: str = "", actor: Actor, at: d
     person.save(update_fields=["password"])
     revoked = revoke_tokens(person, at=at)
     PersonSession.objects.filter(user=person).delete()
+    KnownNetwork.objects.filter(user=person).delete()
     PasswordLinkRequest.objects.create(
         person=person, email=person.email, left_address=left_address, asked_at=at
     )

@@ -19,7 +19,7 @@ from tenants.domain.identity_refusals import (
     SecondPersonRequiredError,
     UsernameTakenError,
 )
-from tenants.models import AccountChange
+from tenants.models import AccountChange, KnownNetwork
 from tenants.selectors.locks import lock_rows
 from tenants.selectors.people import is_guarded, was_done_since
 from tenants.selectors.validation import refuse_invalid
@@ -188,7 +188,8 @@ def note_link_refused(*, user: User, actor: Actor, at: datetime) -> bool:
 def set_password(*, user: User, password: str, by: str, actor: Actor, at: datetime) -> User:
     """Set a password, already validated, and revoke every token: who had the old one has nothing.
 
-    Django ends the person's sessions: each carries a digest of the password.
+    Django ends the person's sessions: each carries a digest of the password. Networks and browsers
+    of before are known no more: the one who had the old password may have signed in from them.
 
     Args:
         user: As it was when the right to do this was proven.
@@ -206,6 +207,7 @@ def set_password(*, user: User, password: str, by: str, actor: Actor, at: dateti
     person.set_password(password)
     person.save(update_fields=["password"])
     revoked = revoke_tokens(person, at=at)
+    KnownNetwork.objects.filter(user=person).delete()
     _record(person, "password", {"by": by, "tokens_revoked": revoked}, actor=actor, at=at)
     user.password = person.password
     return person

@@ -6,6 +6,7 @@ none at other accounts, refuse its owner. So it is with a browser in which the a
 in, wherever it is. All other attempts count for the account and for the network.
 """
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -30,6 +31,7 @@ INVITED_MAX: Final = 3
 """Invitations of one address in a span, by all accounts: a mailbox is not filled with them."""
 INVITATIONS_MAX: Final = 100
 """Of one account in a span: a course is invited at once."""
+PROOF_LENGTH: Final = 16
 KNOWN_FOR: Final = timedelta(days=90)
 """How long a network stays known after the last sign-in from it."""
 
@@ -46,7 +48,10 @@ WITH named AS (
   SELECT coalesce((SELECT id FROM auth_user WHERE username = %(username)s), 0) AS id),
 origin AS (
   SELECT id, coalesce(nullif(id, 0)::text, '') AS subject,
-         CASE WHEN id > 0 AND id = %(device_of)s THEN 'device'
+         CASE WHEN id > 0 AND id = %(device_of)s AND EXISTS (
+                SELECT FROM auth_user u WHERE u.id = named.id AND %(proof)s = left(
+                  encode(sha256(convert_to(u.password, 'UTF8')), 'hex'), %(proof_length)s))
+                THEN 'device'
               WHEN EXISTS (SELECT FROM tenants_knownnetwork k
                             WHERE k.user_id = named.id AND k.network = %(network)s
                               AND k.seen_at > clock_timestamp() - %(known_for)s) THEN 'pair'
@@ -151,9 +156,16 @@ class Device:
 
     user_id: int
     number: str
+    proof: str
+    """Of the password that was good there: a cookie from before the last change says nothing."""
 
 
-NO_DEVICE: Final = Device(user_id=0, number="")
+NO_DEVICE: Final = Device(user_id=0, number="", proof="")
+
+
+def proof_of(user: AbstractBaseUser) -> str:
+    """Return what a cookie says of an account's present password: a digest of its hash."""
+    return hashlib.sha256(user.password.encode()).hexdigest()[:PROOF_LENGTH]
 
 
 def begin_attempt(
@@ -178,6 +190,8 @@ def begin_attempt(
         "pair": _digest(f"{network}\0{username}"),
         "device": _digest(f"{device.number}\0{device.user_id}"),
         "device_of": device.user_id,
+        "proof": device.proof,
+        "proof_length": PROOF_LENGTH,
         "most": ATTEMPTS_MAX,
         "label": network,
         "username": username,

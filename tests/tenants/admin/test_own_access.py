@@ -157,3 +157,28 @@ def test_a_new_password_ends_the_tokens_and_keeps_this_session(cast: Cast) -> No
     assert bearer(text) == 401
     assert [client.get(ME).status_code for client in (here, phone)] == [200, 401]
     assert is_signed_in(sign_in(cast.carol.username, NEW))
+
+
+def test_who_signs_in_again_for_what_is_only_posted_comes_to_the_page(cast: Cast) -> None:
+    client = sign_in("carol", next=TOKENS)
+
+    answers = [
+        client.get(TOKENS),
+        client.get(f"{TOKENS}{cast.acme.pk}/end/"),
+        client.get("/accounts/sessions/end/"),
+        client.get(f"{SIGN_IN}?next={SIGN_IN}"),
+    ]
+
+    assert [(answer.status_code, answer.headers["location"]) for answer in answers] == [
+        (302, HERE)
+    ] * len(answers)
+    assert not ApiToken.objects.exists()
+
+
+def test_a_wrong_password_says_where_whom_it_is_about_signs_in(cast: Cast) -> None:
+    page = sign_in("carol", "wrong").post(SIGN_IN, {"username": "carol", "password": "wrong"})
+    admin = Client().post("/admin/login/", {"username": "carol", "password": PASSWORD})
+
+    assert cast.carol.is_staff is False
+    assert "staff" not in page.content.decode()
+    assert "All others sign in at /accounts/." in admin.content.decode()

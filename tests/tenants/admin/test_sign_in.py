@@ -17,8 +17,9 @@ from tenants.admin.sign_in import PROXY_UNNAMED
 from tenants.domain.actors import system_actor
 from tenants.domain.refusals import TooManyAttemptsError
 from tenants.models import AttemptCount, AuditEntry, KnownNetwork
+from tenants.services.people import set_password
 from tenants.services.sign_in import KNOWN_FOR, purge_attempts
-from tests.builders import audited, make_user
+from tests.builders import AT, audited, make_user
 from tests.cast import Cast
 
 RIGHT = "correct horse battery"
@@ -237,6 +238,18 @@ def test_guesses_from_my_own_network_do_not_refuse_my_own_browser() -> None:
 
     assert (stranger, page.status_code) == (False, 302)
     assert (cookie["httponly"], cookie["samesite"]) == (True, "Lax")
+
+
+def test_browsers_and_networks_of_an_old_password_are_known_no_more(cast: Cast) -> None:
+    thief = Client(REMOTE_ADDR=ELSEWHERE)
+    thief.post("/admin/login/", {"username": "dora", "password": RIGHT})
+    set_password(user=cast.dora, password="a much longer phrase", by="host", actor=SWEEP, at=AT)
+
+    thief.post("/admin/login/", {"username": "dora", "password": "wrong"})
+
+    assert not KnownNetwork.objects.exists()
+    counted = AttemptCount.objects.exclude(attempts=0).values_list("kind", flat=True)
+    assert sorted(counted) == ["account", "network"]
 
 
 @pytest.mark.usefixtures("cast")
