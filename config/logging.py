@@ -9,7 +9,9 @@ from typing import Any, Final
 
 import structlog
 
-_LINK: Final = re.compile(r"(/accounts/(?:password|address|invitation)/)[^\s?\"']+")
+_LINK: Final = re.compile(
+    r"(/+accounts/+(?:password|address|invitation)/+)[^\s?\"']+", re.IGNORECASE
+)
 
 
 def cut_links(value: object) -> object:

@@ -80,7 +80,7 @@ def pinned_hosts(reference: str) -> frozenset[str] | None:
     resolved = secret_path(name)
     pins = {resolved.with_name(resolved.name + PIN_FILE_END), secret_path(name + PIN_FILE_END)}
     try:
-        hosts = [frozenset(_read_pin(pin)) for pin in pins if pin.exists()]
+        hosts = [frozenset(_read_pin(pin)) for pin in pins if os.path.lexists(pin)]
     except (OSError, ValueError):
         return frozenset()
     return frozenset.intersection(*hosts) if hosts else None
