@@ -19,6 +19,7 @@ from django.utils import timezone
 from unfold.forms import AuthenticationForm
 
 from tenants.domain.actors import system_actor
+from tenants.domain.device_cookies import NO_DEVICE, Device, proof_of
 from tenants.domain.errors import DomainError
 from tenants.domain.networks import client_network
 from tenants.domain.refusals import TooManyAttemptsError
@@ -26,14 +27,11 @@ from tenants.selectors.actors import actor_of_user
 from tenants.services.audit import record
 from tenants.services.sign_in import (
     KNOWN_FOR,
-    NO_DEVICE,
     Attempt,
-    Device,
     begin_attempt,
     deny_attempt,
     excuse_attempt,
     fail_attempt,
-    proof_of,
     succeed_attempt,
 )
 
@@ -205,7 +203,7 @@ class DeviceCookie:
             number = device.number if device.user_id == user.pk else secrets.token_urlsafe(16)
             response.set_cookie(
                 _DEVICE,
-                signing.dumps([user.pk, number, proof_of(user)], salt=__name__),
+                signing.dumps([user.pk, number, proof_of(user.password)], salt=__name__),
                 max_age=KNOWN_FOR,
                 secure=settings.SESSION_COOKIE_SECURE,
                 httponly=True,

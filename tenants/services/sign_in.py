@@ -6,7 +6,6 @@ none at other accounts, refuse its owner. So it is with a browser in which the a
 in, wherever it is. All other attempts count for the account and for the network.
 """
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,6 +16,7 @@ from django.db import connection, transaction
 from django.utils.crypto import salted_hmac
 
 from tenants.domain.actors import Actor
+from tenants.domain.device_cookies import NO_DEVICE, PROOF_LENGTH, Device
 from tenants.domain.refusals import TooManyAttemptsError, TooManyInvitationsError
 from tenants.models.sign_in import AttemptKind
 from tenants.services.audit import record
@@ -31,7 +31,6 @@ INVITED_MAX: Final = 3
 """Invitations of one address in a span, by all accounts: a mailbox is not filled with them."""
 INVITATIONS_MAX: Final = 100
 """Of one account in a span: a course is invited at once."""
-PROOF_LENGTH: Final = 16
 KNOWN_FOR: Final = timedelta(days=90)
 """How long a network stays known after the last sign-in from it."""
 
@@ -148,24 +147,6 @@ class Attempt:
     network: bytes
     label: str
     counts: tuple[Count, ...]
-
-
-@dataclass(frozen=True)
-class Device:
-    """A browser in which an account has signed in, as its signed cookie says."""
-
-    user_id: int
-    number: str
-    proof: str
-    """Of the password that was good there: a cookie from before the last change says nothing."""
-
-
-NO_DEVICE: Final = Device(user_id=0, number="", proof="")
-
-
-def proof_of(user: AbstractBaseUser) -> str:
-    """Return what a cookie says of an account's present password: a digest of its hash."""
-    return hashlib.sha256(user.password.encode()).hexdigest()[:PROOF_LENGTH]
 
 
 def begin_attempt(
