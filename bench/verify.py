@@ -49,16 +49,16 @@ def _measure() -> Iterator[Figure]:
         capture_output=True,
         text=True,
     )
-    told = json.loads(child.stdout.splitlines()[-1])
-    seconds = Decimal(told["seconds"])
+    result = json.loads(child.stdout.splitlines()[-1])
+    seconds = Decimal(result["seconds"])
     yield measurement("verify.seconds", seconds, "s")
     yield ratio("verify.against_a_plain_read", seconds / plain.seconds, Bound.AT_MOST, READS_MAX)
     yield invariant(
-        "verify.memory_growth", told["growth"], "MiB", GROWTH_MEBIBYTES_MAX, Bound.AT_MOST
+        "verify.memory_growth", result["growth"], "MiB", GROWTH_MEBIBYTES_MAX, Bound.AT_MOST
     )
-    yield invariant("verify.differences", told["differences"], "rows", 0)
-    yield invariant("verify.records", told["counts"]["sealed windows"], "rows", RECORDS)
-    entries = told["counts"]["audit entries"]
+    yield invariant("verify.differences", result["differences"], "rows", 0)
+    yield invariant("verify.records", result["counts"]["sealed windows"], "rows", RECORDS)
+    entries = result["counts"]["audit entries"]
     yield invariant("verify.entries", entries, "rows", ENTRIES, Bound.AT_LEAST)
 
 
@@ -80,13 +80,13 @@ def verify_apart() -> None:
     with measured() as verifying:
         while begun.check_name:
             verify_batch(run=begun, checks=known, actor=actor, at=database_now())
-    told = {
+    result = {
         "seconds": str(verifying.seconds),
         "growth": _peak_mebibytes() - before,
         "differences": begun.difference_count,
         "counts": begun.counts,
     }
-    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.write(json.dumps(result) + "\n")
 
 
 def _peak_mebibytes() -> int:

@@ -42,7 +42,7 @@ signed_in = login_required(login_url="sign_in")
 
 
 def posted(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Return a view that acts when it is posted; who comes by its address gets the page."""
+    """Return a view that only acts on POST; any other method redirects to the page."""
 
     @wraps(view)
     def answer(request: HttpRequest, **arguments: UUID) -> HttpResponse:

@@ -106,7 +106,7 @@ class SignInForm(AuthenticationForm):
     error_messages = {
         **AuthenticationForm.error_messages,
         "invalid_login": "Enter the user name and password of a person with staff status. All "
-        "others sign in at /accounts/. Capitals and small letters differ.",
+        "others sign in at /accounts/. Both fields distinguish upper and lower case.",
     }
 
     def clean(self) -> dict[str, Any]:
