@@ -29,9 +29,11 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWi
 from tenants.access import access_seen, own_tokens
 from tenants.admin.accounts import OwnPasswordView, SitePage
 from tenants.admin.base import actor_of_request
+from tenants.admin.programs import new_token_key, read_token_key
 from tenants.admin.session_limits import current_session_id
 from tenants.admin.sign_in import SignInForm, as_limited
 from tenants.domain.errors import DomainError
+from tenants.domain.identity_refusals import TokenIssuedError
 from tenants.domain.tokens import LIFETIME_MAX
 from tenants.selectors.sessions import sessions_of
 from tenants.services.refusals import note_refusal
@@ -110,6 +112,7 @@ class ChangeOwnPasswordView(OwnPasswordView):
 class TokenForm(forms.Form):
     """A token to issue to oneself."""
 
+    key = forms.CharField(widget=forms.HiddenInput, required=False)
     name = forms.CharField(
         max_length=200,
         label="What it is for",
@@ -136,7 +139,7 @@ class TokenForm(forms.Form):
 @require_safe
 def own_access(request: HttpRequest) -> HttpResponse:
     """Show the signed-in person's tokens and sessions."""
-    return _page(request, form=TokenForm())
+    return _page(request, form=_empty_form(request))
 
 
 @signed_in
@@ -147,7 +150,13 @@ def issue_own_token(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _page(request, form=form)
     try:
+        token_id = read_token_key(form.cleaned_data["key"], actor)
+    except DomainError as error:
+        messages.error(request, f"{error.message} Send the form below once more.")
+        return _page(request, form=_empty_form(request))
+    try:
         issued = issue_token(
+            token_id=token_id,
             name=form.cleaned_data["name"],
             expires_at=at + timedelta(days=form.cleaned_data["days"]),
             scopes=form.cleaned_data["scopes"].split(),
@@ -155,12 +164,15 @@ def issue_own_token(request: HttpRequest) -> HttpResponse:
             actor=actor,
             at=at,
         )
+    except TokenIssuedError as error:
+        messages.warning(request, f"{error.message} To have another one, send the form anew.")
+        return redirect("own_access")
     except DomainError as error:
         note_refusal(refusal=error, noun="api_token", actor=actor, at=at)
         problems = [f"{one.field}: {one.message}" for one in error.problems]
         form.add_error(None, " ".join([error.message, *problems, error.advice]))
         return _page(request, form=form)
-    return _page(request, form=TokenForm(), issued=issued)
+    return _page(request, form=_empty_form(request), issued=issued)
 
 
 @signed_in
@@ -194,6 +206,10 @@ def end_own_sessions(request: HttpRequest) -> HttpResponse:
     except (DomainError, ValueError):
         messages.error(request, "There is no such session. It may have ended by itself.")
     return redirect("own_access")
+
+
+def _empty_form(request: HttpRequest) -> TokenForm:
+    return TokenForm(initial={"key": new_token_key(actor_of_request(request))})
 
 
 def _page(

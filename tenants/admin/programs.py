@@ -1,19 +1,58 @@
-"""Admin pages of service accounts and API tokens; no secret is ever shown twice."""
+"""Admin pages of service accounts and API tokens; no secret is ever shown twice.
+
+A form that issues a token brings the token's id, signed, so that reloading the answer cannot issue
+another one: the database holds an id once.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
+from django import forms
 from django.contrib import admin
+from django.core import signing
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponse
 from django.template.response import TemplateResponse
 
-from tenants.admin.base import RowForm, ServiceAdmin
+from tenants.admin.base import RowForm, ServiceAdmin, ServiceForm, actor_of_request
 from tenants.domain.actors import Actor
+from tenants.domain.errors import InvalidInputError
+from tenants.domain.identifiers import new_id
 from tenants.models import ApiToken, ServiceAccount
 from tenants.services import service_accounts, tokens
+
+_KEY_SALT: Final = "tenants.token_form"
+
+
+def new_token_key(actor: Actor) -> str:
+    """Return what a form to issue a token carries: the id the token will have, for one person."""
+    return signing.dumps([actor.id, str(new_id())], salt=_KEY_SALT)
+
+
+def read_token_key(key: str, actor: Actor) -> UUID:
+    """Return the id of the token to issue.
+
+    Raises:
+        InvalidInputError: The form was made for another person, or not here.
+    """
+    try:
+        person_id, token_id = signing.loads(key, salt=_KEY_SALT)
+    except signing.BadSignature:
+        person_id, token_id = "", ""
+    if not token_id or person_id != actor.id:
+        raise InvalidInputError(
+            "This form is not from this page.", remedy="Open the page anew and send it again."
+        )
+    return UUID(token_id)
+
+
+class TokenKeyForm(ServiceForm):
+    """A form that issues one token, however often it is sent."""
+
+    key = forms.CharField(widget=forms.HiddenInput, required=False)
 
 
 @admin.register(ServiceAccount)
@@ -54,8 +93,11 @@ class ApiTokenAdmin(ServiceAdmin):
 
     view_capability = "tenants:token:write"
     write_capability = "tenants:token:write"
-    hint = "A token's text is shown once, when it is issued. People issue their own over REST."
-    add_fields = ("service_account", "name", "expires_at", "scopes")
+    hint = (
+        "A token's text is shown once, when it is issued. People issue their own under Your access."
+    )
+    form = TokenKeyForm
+    add_fields = ("service_account", "name", "expires_at", "scopes", "key")
     fields = (
         "name",
         "prefix",
@@ -81,9 +123,16 @@ class ApiTokenAdmin(ServiceAdmin):
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> ApiToken:
         """Issue a token to a service account, keeping its text for this one answer."""
-        issued = tokens.issue_token(**fields, actor=actor, at=at)
+        wanted = dict(fields)
+        token_id = read_token_key(wanted.pop("key"), actor)
+        issued = tokens.issue_token(**wanted, token_id=token_id, actor=actor, at=at)
         issued.token.text = issued.text  # type: ignore[attr-defined]
         return issued.token
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Return what the empty form begins with."""
+        initial: dict[str, Any] = super().get_changeform_initial_data(request)
+        return {**initial, "key": new_token_key(actor_of_request(request))}
 
     def get_form(self, request: HttpRequest, obj: Any = None, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - Django's signature.
         """Return the form; the holder is a service account, which therefore must be named."""

@@ -22,6 +22,13 @@ class SecondPersonMissingError(ConflictError):
     remedy = f"Run `{ON_THE_HOST}` on the host of the service; it is audited."
 
 
+class TokenIssuedError(ConflictError):
+    """The form that asks for this token was sent before."""
+
+    code = "token_issued_before"
+    remedy = "Open the page anew to issue another one."
+
+
 class ChangeNotYoursError(ForbiddenError):
     """The actor may not ask for this change, or is not a second person to it."""
 

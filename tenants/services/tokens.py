@@ -12,8 +12,9 @@ from django.db import transaction
 from django.db.models import Q
 
 from tenants.domain.actors import Actor, ActorKind
-from tenants.domain.errors import FieldProblem
-from tenants.domain.identity_refusals import SecondPersonRequiredError
+from tenants.domain.errors import DomainError, FieldProblem
+from tenants.domain.identifiers import new_id
+from tenants.domain.identity_refusals import SecondPersonRequiredError, TokenIssuedError
 from tenants.domain.refusals import HolderInactiveError, TokenNotYoursToIssueError
 from tenants.domain.roles import ALL_CAPABILITIES
 from tenants.domain.tokens import LIFETIME_MAX, PREFIX_LENGTH, SECRET_LENGTH, TokenText
@@ -47,6 +48,7 @@ def issue_token(  # noqa: PLR0913 - A record's columns; all are keyword only.
     user: User | None = None,
     service_account: ServiceAccount | None = None,
     scopes: Iterable[str] = (),
+    token_id: UUID | None = None,
     actor: Actor,
     at: datetime,
 ) -> IssuedToken:
@@ -58,6 +60,7 @@ def issue_token(  # noqa: PLR0913 - A record's columns; all are keyword only.
         user: The holder, or
         service_account: the holder.
         scopes: Capabilities it is limited to; none for all that the holder has.
+        token_id: Its id, where the form that asks for it brings one: sent twice, it issues one.
         actor: Who issues it; a scoped actor cannot issue a wider token.
         at: When, UTC.
 
@@ -67,12 +70,14 @@ def issue_token(  # noqa: PLR0913 - A record's columns; all are keyword only.
         TokenNotYoursToIssueError: The holder is somebody else, or the scopes are wider.
         SecondPersonRequiredError: The first token of a person with a role of the platform.
         HolderInactiveError: The holder may not act.
+        TokenIssuedError: The token with this id was issued before.
     """
     if (user is None) == (service_account is None):
         raise ValueError("a token has exactly one holder")
     wanted = sorted(set(scopes))
     text = TokenText(secrets.token_hex(PREFIX_LENGTH // 2), secrets.token_hex(SECRET_LENGTH // 2))
     token = ApiToken(
+        id=token_id or new_id(),
         prefix=text.prefix,
         digest=digest_of(text.secret),
         name=name,
@@ -88,7 +93,7 @@ def issue_token(  # noqa: PLR0913 - A record's columns; all are keyword only.
     _require_second_person(actor, token, at=at)
     add_row(
         row=token,
-        refusals={},
+        refusals={"tenants_apitoken_pkey": _issued_before()},
         actor=actor,
         at=at,
         organization_id=_organization_of(token),
@@ -135,6 +140,10 @@ def note_token_use(*, token_id: UUID, actor: Actor, at: datetime) -> bool:
     mine = Q(user_id=actor.id) if actor.kind is ActorKind.PERSON else Q(service_account_id=actor.id)
     stale = Q(last_used_at=None) | Q(last_used_at__lt=at - USE_NOTED_EVERY)
     return bool(ApiToken.objects.filter(mine & stale, pk=token_id).update(last_used_at=at))
+
+
+def _issued_before() -> DomainError:
+    return TokenIssuedError("This form issued its token before, and showed the text then.")
 
 
 def _scope_problems(scopes: list[str]) -> tuple[FieldProblem, ...]:

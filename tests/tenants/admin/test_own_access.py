@@ -18,6 +18,7 @@ ME = "/api/v1/me/"
 PASSWORD = "correct horse battery"
 NEW = "a much longer phrase"
 TOKEN = re.compile(r"gl_[0-9a-f]{12}_[0-9a-f]{64}")
+KEY = re.compile(r'name="key" value="([^"]+)"')
 
 
 @pytest.fixture
@@ -38,7 +39,10 @@ def is_signed_in(client: Client) -> bool:
 
 
 def issue(client: Client, **fields: object) -> str:
-    return client.post(TOKENS, {"name": "laptop", "days": 30, **fields}).content.decode()
+    """Fill in the form of the page and return the answer."""
+    key = KEY.findall(client.get(HERE).content.decode())[0]
+    form = {"name": "laptop", "days": 30, "key": key, **fields}
+    return client.post(TOKENS, form).content.decode()
 
 
 def bearer(text: str) -> int:
@@ -126,6 +130,33 @@ def test_the_first_token_of_a_platform_role_takes_a_second_person_here_too(cast:
 )
 def test_a_wrong_field_is_named(cast: Cast, fields: dict[str, object], sentence: str) -> None:
     assert sentence in issue(sign_in(cast.carol.username), **fields)
+    assert not ApiToken.objects.exists()
+
+
+def test_reloading_the_page_with_the_new_token_issues_no_second_one(cast: Cast) -> None:
+    carol = sign_in(cast.carol.username)
+    opened = carol.get(HERE).content.decode()
+    form = {"name": "laptop", "days": 30, "key": KEY.findall(opened)[0]}
+
+    shown = carol.post(TOKENS, form).content.decode()
+    reloaded = carol.post(TOKENS, form, follow=True)
+
+    assert len(TOKEN.findall(shown)) == 1
+    assert reloaded.redirect_chain == [(HERE, 302)]
+    assert "This form issued its token before" in reloaded.content.decode()
+    assert not TOKEN.search(reloaded.content.decode())
+    assert ApiToken.objects.count() == 1
+
+
+@pytest.mark.parametrize("key", ["", "forged", "of another person"])
+def test_only_a_form_of_ones_own_page_issues_a_token(cast: Cast, key: str) -> None:
+    if key == "of another person":
+        key = KEY.findall(sign_in(cast.bob.username).get(HERE).content.decode())[0]
+    carol = sign_in(cast.carol.username)
+
+    answer = carol.post(TOKENS, {"name": "laptop", "days": 30, "key": key})
+
+    assert "Send the form below once more." in answer.content.decode()
     assert not ApiToken.objects.exists()
 
 

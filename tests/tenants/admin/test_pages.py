@@ -214,23 +214,26 @@ def test_a_role_is_given_and_taken(cast: Cast) -> None:
     assert not Membership.objects.filter(pk=pk).exists()
 
 
+def token_form(client: Client, account: ServiceAccount) -> dict[str, str]:
+    """Return the form that issues a token to a service account, filled in."""
+    opened = text_of(client, "/admin/tenants/apitoken/add/")
+    return {
+        "service_account": str(account.pk),
+        "name": "ci",
+        "expires_at_0": (timezone.now() + timedelta(days=5)).strftime("%Y-%m-%d"),
+        "expires_at_1": "00:00:00",
+        "scopes": "metering:usage:read",
+        "key": re.findall(r'name="key" value="([^"]+)"', opened)[0],
+    }
+
+
 def test_a_token_is_shown_once_and_never_with_its_digest(cast: Cast) -> None:
     account = ServiceAccount.objects.create(
         organization=cast.acme, slug="bot", name="Bot", created_at=AT
     )
     client = enter(cast.frank)
-    later = timezone.now() + timedelta(days=5)
 
-    page = client.post(
-        "/admin/tenants/apitoken/add/",
-        {
-            "service_account": str(account.pk),
-            "name": "ci",
-            "expires_at_0": later.strftime("%Y-%m-%d"),
-            "expires_at_1": "00:00:00",
-            "scopes": "metering:usage:read",
-        },
-    )
+    page = client.post("/admin/tenants/apitoken/add/", token_form(client, account))
     token = ApiToken.objects.get()
     again = text_of(client, f"/admin/tenants/apitoken/{token.pk}/change/")
 
@@ -240,6 +243,22 @@ def test_a_token_is_shown_once_and_never_with_its_digest(cast: Cast) -> None:
     assert found[1] not in again
     assert bytes(token.digest).hex() not in again
     assert token.scopes == ["metering:usage:read"]
+
+
+def test_reloading_the_page_with_a_new_token_issues_no_second_one(cast: Cast) -> None:
+    account = ServiceAccount.objects.create(
+        organization=cast.acme, slug="bot", name="Bot", created_at=AT
+    )
+    client = enter(cast.frank)
+    form = token_form(client, account)
+
+    client.post("/admin/tenants/apitoken/add/", form)
+    reloaded = client.post("/admin/tenants/apitoken/add/", form).content.decode()
+    forged = client.post("/admin/tenants/apitoken/add/", {**form, "key": "x"}).content.decode()
+
+    assert "This form issued its token before" in reloaded
+    assert "This form is not from this page" in forged
+    assert ApiToken.objects.count() == 1
 
 
 def test_nobody_deletes_anything(cast: Cast) -> None:
