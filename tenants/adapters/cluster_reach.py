@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from tenants.adapters.cluster_secrets import SecretForbiddenError, secret_path
+from tenants.adapters.cluster_secrets import SecretForbiddenError, check_plain_secret
 from tenants.adapters.guarded_addresses import is_in, read_address, serves_credentials
 from tenants.adapters.guarded_connections import forbidden_networks
 from tenants.adapters.kubernetes_credentials import check_reference
@@ -36,18 +36,15 @@ def reach_problems(fields: Mapping[str, Any]) -> tuple[FieldProblem, ...]:
 
 
 def _reference_problem(field: str, reference: str) -> FieldProblem | None:
-    """Return the problem of a file; what its text shows is a matter of the service."""
+    """Return the problem of a file or variable; what its name shows is a matter of the service."""
     if reference_problems(field, reference):
         return None
-    kind, _, name = reference.partition(":")
+    check = check_reference if field == "credential_reference" else check_plain_secret
     try:
-        if field == "credential_reference":
-            check_reference(reference)
-        elif kind.endswith("file"):
-            secret_path(name)
+        check(reference)
     except SecretForbiddenError as error:
         text = str(error)
-        return FieldProblem(field, "path_forbidden", f"{text[:1].upper()}{text[1:]}")
+        return FieldProblem(field, error.code, f"{text[:1].upper()}{text[1:]}")
     return None
 
 

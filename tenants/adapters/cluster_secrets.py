@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
 from django.conf import settings
 
 from tenants.domain.secret_references import (
@@ -28,7 +29,16 @@ SECRET_BYTES_MAX: Final = 256 * 1024
 
 
 class SecretForbiddenError(Exception):
-    """A reference leads outside; the text names the remedy, and never what is in the file."""
+    """A secret is not used; the text names the remedy, and never what is in the file.
+
+    Attributes:
+        code: Of the field's problem, where a reference is stored.
+    """
+
+    def __init__(self, message: str, *, code: str = "path_forbidden") -> None:
+        """Keep the code."""
+        super().__init__(message)
+        self.code = code
 
 
 def secret_variable(name: str) -> str:
@@ -112,6 +122,52 @@ def read_pins(fields: Mapping[str, Any]) -> dict[str, frozenset[str]]:
             if hosts is not None:
                 pins[reference] = hosts
     return pins
+
+
+def require_plain_secret(text: str) -> None:
+    """Refuse a kubeconfig, or other JSON or YAML, where one token or password is expected.
+
+    One line of JSON would pass for both in a header, and show all that it holds to the server.
+
+    Raises:
+        SecretForbiddenError: It is structured.
+    """
+    if _is_structured(text.strip()):
+        raise SecretForbiddenError(
+            "It holds JSON or YAML, such as a kubeconfig. Put one token or user:password there;"
+            " name a kubeconfig as kubeconfig:<path> in credential_reference.",
+            code="secret_not_plain",
+        )
+
+
+def check_plain_secret(reference: str) -> None:
+    """Refuse a structured secret of a file or variable, as far as it is there now.
+
+    Raises:
+        SecretForbiddenError: It is structured, or leads outside the directory.
+    """
+    kind, name = split_reference(reference)
+    try:
+        if kind == "file":
+            require_plain_secret(read_secret(secret_path(name)).decode())
+        elif kind == "env":
+            require_plain_secret(secret_variable(name))
+    except (OSError, ValueError):
+        return
+
+
+def _is_structured(text: str) -> bool:
+    if text.startswith(("{", "[")):
+        return True
+    try:
+        content = yaml.safe_load(text)
+    except RecursionError:
+        return True
+    except (yaml.YAMLError, ValueError):
+        return False
+    # A password may end in a colon, which YAML reads as a key without a value.
+    has_values = isinstance(content, dict) and any(one is not None for one in content.values())
+    return has_values or isinstance(content, list)
 
 
 def _read_pin(path: Path) -> list[str]:

@@ -26,8 +26,10 @@ from kubernetes.config.config_exception import ConfigException
 
 from tenants.adapters.cluster_secrets import (
     SecretForbiddenError,
+    check_plain_secret,
     read_secret,
     require_pinned_host,
+    require_plain_secret,
     secret_path,
     secret_variable,
 )
@@ -87,14 +89,14 @@ def check_reference(reference: str) -> None:
     """Refuse what a reference names, as far as it is there now; nothing is made of it.
 
     Raises:
-        SecretForbiddenError: It is never used: it leads outside, or a kubeconfig runs a program.
+        SecretForbiddenError: It is never used: it leads outside, a kubeconfig runs a program, or
+            stands where a token is expected.
     """
-    kind, _, name = reference.partition(":")
+    if not reference.startswith(KUBECONFIG):
+        check_plain_secret(reference)
+        return
     try:
-        if f"{kind}:" == KUBECONFIG:
-            _read_kubeconfig(name)
-        elif f"{kind}:" == FILE:
-            secret_path(name)
+        _read_kubeconfig(reference.removeprefix(KUBECONFIG))
     except (ConfigException, OSError, ValueError):
         return
 
@@ -145,7 +147,7 @@ def _read_kubeconfig(name: str) -> dict[str, Any]:
     path = secret_path(name)
     try:
         content = yaml.safe_load(read_secret(path))
-    except yaml.YAMLError:
+    except (yaml.YAMLError, RecursionError):
         # The error's own text would repeat what is in the file.
         raise ConfigException("the kubeconfig is not YAML") from None
     if not isinstance(content, dict):
@@ -204,7 +206,8 @@ def _fill_token(configuration: client.Configuration, token: str, *, url: str) ->
 
 
 def _require_tokens(configuration: client.Configuration) -> None:
-    """Refuse what cannot stand in a header: the error of sending it would repeat it in a log."""
+    """Refuse what is no token: JSON, and what the error of sending it would repeat in a log."""
     for value in configuration.api_key.values():
+        require_plain_secret(str(value).removeprefix("Bearer "))
         if _TOKEN.fullmatch(str(value)) is None:
             raise ConfigException("what it names holds no token: put one line without spaces there")

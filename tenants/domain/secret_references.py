@@ -15,6 +15,7 @@ AUDITED_PROBLEMS: Final = frozenset(
         "variable_forbidden",
         "path_forbidden",
         "address_forbidden",
+        "secret_not_plain",
         "secret_of_another_host",
     }
 )

@@ -20,6 +20,7 @@ from tenants.adapters.cluster_secrets import (
     SecretForbiddenError,
     read_secret,
     require_pinned_host,
+    require_plain_secret,
     secret_path,
     secret_variable,
 )
@@ -69,13 +70,10 @@ def _authorization(reference: str, *, url: str) -> str:
 
 
 def _secret(reference: str, *, url: str) -> str:
-    kind, name = split_reference(reference)
     try:
         require_pinned_host(reference, url=url)
-        if kind == "env":
-            return secret_variable(name)
-        if kind == "file":
-            return read_secret(secret_path(name)).decode().strip()
+        secret = _read(reference)
+        require_plain_secret(secret)
     except SecretForbiddenError as error:
         raise SourceUnavailableError(
             f"The credentials for Prometheus are not used. {error}", reason="credentials_forbidden"
@@ -83,6 +81,15 @@ def _secret(reference: str, *, url: str) -> str:
     except (OSError, ValueError) as error:
         # The error's own words would repeat what was in the file.
         raise _missing(f"Its file cannot be read ({type(error).__name__}).") from None
+    return secret
+
+
+def _read(reference: str) -> str:
+    kind, name = split_reference(reference)
+    if kind == "env":
+        return secret_variable(name)
+    if kind == "file":
+        return read_secret(secret_path(name)).decode().strip()
     raise _missing("Use env:<NAME>, file:<path>, basic-env:<NAME> or basic-file:<path>.")
 
 

@@ -275,22 +275,49 @@ def test_a_call_into_a_forbidden_network_sends_nothing(
     assert receiver.posts == []
 
 
-@pytest.mark.parametrize("kind", ["file", "kubeconfig"])
+@pytest.mark.parametrize(
+    ("kind", "text", "reason"),
+    [
+        ("file", "a\nTOPSECRET\n", "credentials_missing"),
+        ("file", "apiVersion: v1\nkind: Secret\ntoken: TOPSECRET\n", "credentials_forbidden"),
+        ("kubeconfig", "", "credentials_missing"),
+    ],
+)
 def test_a_file_of_several_lines_is_no_token_and_its_text_is_repeated_nowhere(
-    tmp_path: Path, kind: str
+    tmp_path: Path, kind: str, text: str, reason: str
 ) -> None:
     """The text stood in the error of sending it, and so in the log."""
     path = tmp_path / "secret"
-    text = "apiVersion: v1\nkind: Secret\ntoken: TOPSECRET\n"
-    if kind == "kubeconfig":
-        text = write_kubeconfig(tmp_path, URL, "a\nTOPSECRET").read_text()
-    path.write_text(text)
+    path.write_text(text or write_kubeconfig(tmp_path, URL, "a\nTOPSECRET").read_text())
 
     with pytest.raises(SourceUnavailableError) as refusal:
         configuration_of(URL, reference_to(path, kind=kind))
 
-    assert refusal.value.reason == "credentials_missing"
+    assert refusal.value.reason == reason
     assert "TOPSECRET" not in "".join(traceback.format_exception(refusal.value))
+
+
+@pytest.mark.parametrize("kind", ["file", "env", "tokenFile"])
+def test_a_kubeconfig_is_no_token(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+) -> None:
+    """The attack: one line of JSON without spaces, which a header takes."""
+    path = write_kubeconfig(tmp_path, "https://10.0.0.1:6443")
+    text = json.dumps(json.loads(path.read_text()), separators=(",", ":"))
+    (tmp_path / "config").write_text(text)
+    monkeypatch.setenv("CLUSTER_SECRET_CONFIG", text)
+    path.write_text(path.read_text().replace('"token": "sesame"', '"tokenFile": "config"'))
+    references = {
+        "file": reference_to(tmp_path / "config", kind="file"),
+        "env": "env:CLUSTER_SECRET_CONFIG",
+        "tokenFile": reference_to(path),
+    }
+
+    with pytest.raises(SourceUnavailableError) as refusal:
+        configuration_of(URL, references[kind])
+
+    assert refusal.value.reason == "credentials_forbidden"
+    assert "sesame" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(

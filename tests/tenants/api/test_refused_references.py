@@ -33,16 +33,19 @@ EXEC = """
 users: [{name: me, user: {exec: {command: /bin/sh}}}]
 clusters: []
 """
+CONFIG = '{"apiVersion":"v1","users":[{"name":"me","user":{"token":"sesame"}}]}'
 
 
 @pytest.fixture
-def secrets(settings: Settings, tmp_path: Path) -> Path:
+def secrets(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a directory of secrets with a link that leads out, and a kubeconfig with a program."""
+    monkeypatch.setenv("CLUSTER_SECRET_CONFIG", CONFIG)
     folder = tmp_path / "clusters"
     folder.mkdir()
     (tmp_path / "database-url").write_text("postgres://secret", encoding="utf-8")
     (folder / "leads-out").symlink_to(tmp_path / "database-url")
     (folder / "runs").write_text(EXEC, encoding="utf-8")
+    (folder / "config").write_text(CONFIG, encoding="utf-8")
     (folder / "token").write_text("sesame", encoding="utf-8")
     (folder / "odd").write_text("users: 5", encoding="utf-8")
     settings.CLUSTER_SECRETS_DIR = folder
@@ -59,6 +62,12 @@ ATTACKS = [
     ("credential_reference", "kubeconfig:leads-out", "path_forbidden"),
     ("credential_reference", "kubeconfig:runs", "path_forbidden"),
     ("credential_reference", "env:API_TOKEN_PEPPER", "variable_forbidden"),
+    ("prometheus_credential_reference", "file:config", "secret_not_plain"),
+    ("prometheus_credential_reference", "basic-file:config", "secret_not_plain"),
+    ("prometheus_credential_reference", "basic-file:runs", "secret_not_plain"),
+    ("prometheus_credential_reference", "basic-env:CLUSTER_SECRET_CONFIG", "secret_not_plain"),
+    ("credential_reference", "file:config", "secret_not_plain"),
+    ("credential_reference", "env:CLUSTER_SECRET_CONFIG", "secret_not_plain"),
     ("kubernetes_url", "https://169.254.169.254/latest", "address_forbidden"),
     ("kubernetes_url", "https://[64:ff9b::a9fe:a9fe]:6443", "address_forbidden"),
     ("prometheus_url", "http://[::ffff:a9fe:a9fe]:9090", "address_forbidden"),

@@ -1,5 +1,6 @@
 """Credentials for a Prometheus: sent with every query, read anew, and told to nobody."""
 
+import json
 from base64 import b64encode
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.metering.adapters.prometheus.canned import (
     sound_world,
     target_of,
 )
+from tests.quotas.builders import write_kubeconfig
 from tests.references import reference_to
 
 TOKEN = "eyJhbGciOi.secret-words"
@@ -58,14 +60,15 @@ def test_a_token_goes_with_every_query(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sent(world, "X-Scope-OrgID") == {"research|platform"}
 
 
-def test_a_user_and_password_go_with_every_query(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["meter:pass:wörd", "meter:pass:", "meter:{pass", "meter:a #b"])
+def test_a_user_and_password_go_with_every_query(tmp_path: Path, text: str) -> None:
     world = sound_world()
     secret = tmp_path / "secret"
-    secret.write_text("meter:pass:wörd\n", encoding="utf-8")
+    secret.write_text(f"{text}\n", encoding="utf-8")
 
     observe(world, prometheus_credential_reference=reference_to(secret, kind="basic-file"))
 
-    expected = b64encode("meter:pass:wörd".encode()).decode()
+    expected = b64encode(text.encode()).decode()
     assert sent(world, "Authorization") == {f"Basic {expected}"}
 
 
@@ -83,6 +86,26 @@ def test_a_pinned_secret_goes_to_no_other_host(tmp_path: Path) -> None:
     pin.write_text("127.0.0.1 localhost", encoding="utf-8")
     observe(world, prometheus_credential_reference=reference)
     assert None not in sent(world, "Authorization")
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+@pytest.mark.parametrize("kind", ["file", "basic-file", "env", "basic-env"])
+def test_a_kubeconfig_is_sent_as_no_token_and_no_password(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, separators: tuple[str, str]
+) -> None:
+    """The attack: one line of JSON is a bearer token, and user:password, as far as headers go."""
+    world, path = sound_world(), write_kubeconfig(tmp_path, "https://10.0.0.1:6443")
+    path.write_text(json.dumps(json.loads(path.read_text()), separators=separators))
+    monkeypatch.setenv("CLUSTER_SECRET_CONFIG", path.read_text())
+    is_file = kind.endswith("file")
+    reference = reference_to(path, kind=kind) if is_file else f"{kind}:CLUSTER_SECRET_CONFIG"
+
+    with pytest.raises(SourceUnavailableError) as refusal:
+        observe(world, prometheus_credential_reference=reference)
+
+    assert (refusal.value.reason, world.heard) == ("credentials_forbidden", [])
+    assert "sesame" not in str(refusal.value)
+    assert "one token or user:password" in str(refusal.value)
 
 
 def test_a_rotated_token_is_found_at_the_next_window(tmp_path: Path) -> None:
