@@ -273,9 +273,7 @@ class InvitationView(LinkView):
             invitation = open_invitation(secret, at=timezone.now())
         except DomainError as error:
             return self._refused(error)
-        role = invitation.get_role_display()
-        title = f"{role} of {invitation.project or invitation.organization}"
-        return self.page(title=title, form=_form_of(invitation)(), button="Accept")
+        return self._offer(invitation, _form_of(invitation)())
 
     def post(self, request: HttpRequest, secret: str) -> HttpResponse:
         """Give the role, and send newcomers a link to set a password."""
@@ -283,11 +281,25 @@ class InvitationView(LinkView):
         try:
             person = accept_invitation(secret=secret, username=name, actor=INVITATIONS, at=at)
         except DomainError as error:
+            if problems := _name_problems(error):
+                return self._ask_again(open_invitation(secret, at=at), problems)
             return self._refused(error)
         if not person.has_usable_password():
             send_password_link(person, actor=INVITATIONS, at=at)
             return self._text("The role is yours. A link to set your password is on its way.")
         return self._text("The role is yours.")
+
+    def _offer(self, invitation: Invitation, form: forms.Form) -> HttpResponse:
+        role = invitation.get_role_display()
+        title = f"{role} of {invitation.project or invitation.organization}"
+        return self.page(title=title, form=form, button="Accept")
+
+    def _ask_again(self, invitation: Invitation, problems: list[str]) -> HttpResponse:
+        """Return the form as it was filled in, with what is wrong beside the name."""
+        form = _form_of(invitation)(self.request.POST)
+        if form.is_valid():
+            form.add_error("username" if "username" in form.fields else None, problems)
+        return self._offer(invitation, form)
 
     def _refused(self, error: DomainError) -> HttpResponse:
         if isinstance(error, LinkInvalidError):
@@ -302,6 +314,14 @@ class InvitationView(LinkView):
 def note_forged(request: HttpRequest, link: str) -> None:
     """Count a link that was never sent; its pages look alike whether it is audited."""
     count_forged_link(link=link, network=network_of(request), actor=LINKS, at=timezone.now())
+
+
+def _name_problems(error: DomainError) -> list[str]:
+    """Return what is wrong with the user name; nothing when something else is wrong too."""
+    if error.problems:
+        is_name = all(one.field == "username" for one in error.problems)
+        return [one.message for one in error.problems] if is_name else []
+    return [f"{error.message} {error.advice}"] if error.field == "username" else []
 
 
 def _form_of(invitation: Invitation) -> type[forms.Form]:

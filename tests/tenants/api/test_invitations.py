@@ -236,6 +236,26 @@ def test_a_link_says_of_few_user_names_whether_they_are_taken(cast: Cast) -> Non
     assert closed.facts["code"] == "too_many_names"
 
 
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("dora", "Another person is called"), ("eve/1", "Enter a valid username"), ("", "required")],
+)
+def test_a_user_name_that_is_refused_stands_in_the_form_beside_what_is_wrong(
+    cast: Cast, name: str, problem: str
+) -> None:
+    invited(open_door(cast.bob), "eve@example.test", project=str(cast.llm.pk))
+    [link] = links_sent()
+
+    refused = Client().post(link, {"username": name})
+    accepted = Client().post(link, {"username": "eve"})
+
+    form = refused.context["form"]
+    assert form["username"].value() == name
+    assert problem in " ".join(form.errors["username"])
+    assert refused.context["title"] == "Member of LLM"
+    assert "The role is yours." in accepted.content.decode()
+
+
 def test_where_two_accounts_have_the_address_the_named_one_gets_the_role(cast: Cast) -> None:
     second = make_user("mallory2")
     User.objects.filter(pk=second.pk).update(email=cast.mallory.email)
