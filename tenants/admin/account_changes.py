@@ -2,19 +2,57 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar, Final
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from unfold.widgets import UnfoldAdminSelectWidget
 
 from tenants.adapters.account_mail import is_mail_set_up
-from tenants.admin.base import ServiceAdmin
+from tenants.admin.base import ServiceAdmin, ServiceForm, actor_of_request
 from tenants.admin.links import send_address_link
-from tenants.domain.account_changes import ChangeKind
+from tenants.domain.account_changes import (
+    PLATFORM_ROLES,
+    ChangeKind,
+    may_ask_of_others,
+    may_ask_some,
+)
 from tenants.domain.actors import Actor
 from tenants.models import AccountChange
 from tenants.services import account_changes
+
+KINDS: Final = {
+    ChangeKind.ROLE: "A role of the platform",
+    ChangeKind.STAFF: "Staff status: the admin opens",
+    ChangeKind.FIRST_TOKEN: "The first API token",
+    ChangeKind.EMAIL: "Another mail address",
+    ChangeKind.USERNAME: "Another user name",
+    ChangeKind.ACTIVATE: "Activate the account",
+}
+
+
+class AskForm(ServiceForm):
+    """A change to ask for; what else is sent is left to the service, which audits its refusal."""
+
+    asker: ClassVar[Actor]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature.
+        """Offer the kinds that the asker may ask for, and people where there is a choice."""
+        super().__init__(*args, **kwargs)
+        if "kind" not in self.fields:
+            return
+        asker, kind, value = type(self).asker, self.fields["kind"], self.fields["value"]
+        offered = [(one.value, label) for one, label in KINDS.items() if may_ask_some(asker, one)]
+        kind.widget = UnfoldAdminSelectWidget(choices=[("", "Select value"), *offered])
+        value.help_text = "The address or the user name; empty for the other kinds."
+        if may_ask_of_others(asker):
+            roles = ", ".join(sorted(PLATFORM_ROLES))
+            value.help_text = f"The role ({roles}), the address or the user name; else empty."
+            return
+        subject = self.fields["subject"]
+        subject.widget = UnfoldAdminSelectWidget(choices=[(int(asker.id), asker.label)])
+        subject.initial = int(asker.id)
 
 
 @admin.register(AccountChange)
@@ -29,6 +67,7 @@ class AccountChangeAdmin(ServiceAdmin):
         "or the user name; empty otherwise. A role, staff status, another address and activation "
         "end the person's password, sessions and tokens; a link goes to the person's address."
     )
+    form = AskForm
     add_fields = ("kind", "subject", "value")
     list_display = (
         "username",
@@ -47,6 +86,12 @@ class AccountChangeAdmin(ServiceAdmin):
     search_fields = ("subject__username",)
     autocomplete_fields = ("subject",)
     actions = ("approve_changes", "decline_changes")
+
+    def get_form(self, request: HttpRequest, obj: Any = None, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - Django's signature.
+        """Return the form, which offers what the signed-in person may ask for."""
+        form: Any = super().get_form(request, obj, *args, **kwargs)
+        form.asker = actor_of_request(request)
+        return form
 
     def get_ordering(self, request: HttpRequest) -> list[str]:  # noqa: ARG002 - Django's signature.
         """Return the order of the list: open ones first, then by when they were asked for."""

@@ -60,7 +60,17 @@ def may_ask(actor: Actor, kind: ChangeKind, *, subject: str) -> bool:
         return False
     if actor.id == subject:
         return kind in _OWN
-    return actor.may(GRANT_CAPABILITY)
+    return may_ask_of_others(actor)
+
+
+def may_ask_of_others(actor: Actor) -> bool:
+    """Whether an actor may ask for changes to the accounts of others."""
+    return actor.kind is ActorKind.PERSON and actor.may(GRANT_CAPABILITY)
+
+
+def may_ask_some(actor: Actor, kind: ChangeKind) -> bool:
+    """Whether there is an account for which an actor may ask for a kind of change."""
+    return may_ask_of_others(actor) or may_ask(actor, kind, subject=actor.id)
 
 
 def may_approve(actor: Actor, kind: ChangeKind, *, asked_by: str, subject: str) -> bool:

@@ -151,6 +151,27 @@ def test_who_has_no_role_for_it_asks_for_nothing_of_others(cast: Cast, fiona: Us
     assert refused() == ["account_change_not_yours"] * 3
 
 
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("frank", ["role", "staff", "first_token", "email", "username", "activate"]),
+        ("dora", ["first_token", "email", "username"]),
+        ("ann", ["first_token", "email", "username"]),
+    ],
+)
+def test_the_form_offers_what_the_person_may_ask_for(
+    cast: Cast, name: str, kinds: list[str]
+) -> None:
+    form = enter(getattr(cast, name)).get(f"{PAGE}add/").context["adminform"].form
+
+    offered = [value for value, _ in form.fields["kind"].widget.choices]
+    assert [value for value in offered if value] == kinds
+    assert form.fields["subject"].initial == (None if name == "frank" else getattr(cast, name).pk)
+    people = [str(value) for value, _ in form["subject"].field.widget.choices]
+    if name != "frank":
+        assert people == [str(getattr(cast, name).pk)]
+
+
 def test_a_value_that_does_not_fit_is_named(cast: Cast, fiona: User) -> None:
     assert fiona.is_active
     frank = enter(cast.frank)
