@@ -10,6 +10,7 @@ urlpatterns = [
     path("sign-in/", own_access.SignInView.as_view(), name="sign_in"),
     path("sign-out/", LogoutView.as_view(next_page="sign_in"), name="sign_out"),
     path("tokens/", own_access.issue_own_token, name="own_token_issue"),
+    path("first-token/", own_access.ask_first_token, name="own_first_token"),
     path("tokens/<uuid:token_id>/end/", own_access.end_own_token, name="own_token_end"),
     path("sessions/end/", own_access.end_own_sessions, name="own_sessions_end"),
     path(

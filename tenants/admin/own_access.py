@@ -27,15 +27,19 @@ from django.views.decorators.http import require_safe
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
 from tenants.access import access_seen, own_tokens
+from tenants.adapters.account_mail import is_mail_set_up
 from tenants.admin.accounts import OwnPasswordView, SitePage
 from tenants.admin.base import actor_of_request
 from tenants.admin.programs import new_token_key, read_token_key
 from tenants.admin.session_limits import current_session_id
 from tenants.admin.sign_in import SignInForm, as_limited
+from tenants.domain.account_changes import ChangeKind
 from tenants.domain.errors import DomainError
 from tenants.domain.identity_refusals import TokenIssuedError
 from tenants.domain.tokens import LIFETIME_MAX
+from tenants.selectors.people import has_first_token, holds_platform_role, open_first_token
 from tenants.selectors.sessions import sessions_of
+from tenants.services.account_changes import ask_change
 from tenants.services.refusals import note_refusal
 from tenants.services.sessions import end_other_sessions, end_session
 from tenants.services.tokens import IssuedToken, issue_token, revoke_token
@@ -177,6 +181,23 @@ def issue_own_token(request: HttpRequest) -> HttpResponse:
 
 @signed_in
 @posted
+def ask_first_token(request: HttpRequest) -> HttpResponse:
+    """Ask for the first token of a role of the platform, which a platform admin approves."""
+    try:
+        ask_change(
+            kind=ChangeKind.FIRST_TOKEN,
+            subject=_person(request),
+            is_mail_set_up=is_mail_set_up(),
+            actor=actor_of_request(request),
+            at=timezone.now(),
+        )
+    except DomainError as error:
+        messages.error(request, f"{error.message} {error.advice}")
+    return redirect("own_access")
+
+
+@signed_in
+@posted
 def end_own_token(request: HttpRequest, token_id: UUID) -> HttpResponse:
     """Revoke one of one's own tokens."""
     actor, at = actor_of_request(request), timezone.now()
@@ -215,14 +236,17 @@ def _empty_form(request: HttpRequest) -> TokenForm:
 def _page(
     request: HttpRequest, *, form: TokenForm, issued: IssuedToken | None = None
 ) -> HttpResponse:
-    at = timezone.now()
+    at, person = timezone.now(), _person(request)
+    is_alone_enough = not holds_platform_role(person) or has_first_token(person, at=at)
     context = {
         **admin.site.each_context(request),
         "title": "Your access",
         "form": form,
         "issued": issued,
+        "needs_second_person": not is_alone_enough,
+        "asked": None if is_alone_enough else open_first_token(person, at=at),
         "tokens": own_tokens(actor_of_request(request), at=at),
-        "sessions": sessions_of(_person(request), current=current_session_id(request), at=at),
+        "sessions": sessions_of(person, current=current_session_id(request), at=at),
     }
     return TemplateResponse(
         request, "accounts/access.html", context, headers={"Cache-Control": "no-store"}

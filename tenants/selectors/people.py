@@ -147,6 +147,16 @@ def has_first_token(user: User, *, at: datetime) -> bool:
     return issued.exists() or allowed.exists()
 
 
+def open_first_token(user: User, *, at: datetime) -> AccountChange | None:
+    """Return the open request for a person's first token; None when there is none."""
+    return AccountChange.objects.filter(
+        subject=user,
+        kind=ChangeKind.FIRST_TOKEN.value,
+        state=ChangeState.OPEN.value,
+        expires_at__gt=at,
+    ).first()
+
+
 def was_done_since(user: User, action: str, moment: datetime) -> bool:
     """Whether the trail has an entry of an action on a person after a moment."""
     return AuditEntry.objects.filter(

@@ -203,6 +203,7 @@ def _require_second_person(actor: Actor, token: ApiToken, *, at: datetime) -> No
         raise SecondPersonRequiredError(
             f"The first token of {_holder_label(token)} takes a second person.",
             field="user",
+            remedy="Ask for it under Your access (/accounts/); another platform admin decides.",
             facts={"username": _holder_label(token)},
         )
 

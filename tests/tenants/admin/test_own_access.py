@@ -5,15 +5,21 @@ import re
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
 
-from tenants.models import ApiToken, AuditEntry
-from tests.builders import audited
+from tenants.admin.programs import new_token_key
+from tenants.domain.roles import Role
+from tenants.models import AccountChange, ApiToken, AuditEntry
+from tenants.selectors.actors import actor_of_user
+from tenants.services.account_changes import approve_change
+from tests.builders import audited, grant, make_user
 from tests.cast import Cast, make_cast
 from tests.tenants.admin.desk import committed, enter, links_sent
 from tests.tenants.api.doors import open_door
 
 pytestmark = pytest.mark.django_db
 HERE, SIGN_IN, TOKENS = "/accounts/", "/accounts/sign-in/", "/accounts/tokens/"
+FIRST = "/accounts/first-token/"
 ME = "/api/v1/me/"
 PASSWORD = "correct horse battery"
 NEW = "a much longer phrase"
@@ -40,7 +46,7 @@ def is_signed_in(client: Client) -> bool:
 
 def issue(client: Client, **fields: object) -> str:
     """Fill in the form of the page and return the answer."""
-    key = KEY.findall(client.get(HERE).content.decode())[0]
+    key = fields.pop("key", None) or KEY.findall(client.get(HERE).content.decode())[0]
     form = {"name": "laptop", "days": 30, "key": key, **fields}
     return client.post(TOKENS, form).content.decode()
 
@@ -112,12 +118,45 @@ def test_a_sign_in_is_audited_and_leads_nowhere_else(cast: Cast) -> None:
 
 
 def test_the_first_token_of_a_platform_role_takes_a_second_person_here_too(cast: Cast) -> None:
-    page = issue(sign_in(cast.dora.username))
+    key = new_token_key(actor_of_user(cast.dora))
+    page = issue(sign_in(cast.dora.username), key=key)
 
-    assert "takes a second person" in page
+    assert "The first token of dora takes a second person. Ask for it under Your access" in page
     assert not ApiToken.objects.exists()
     refused = AuditEntry.objects.get(action="tenants:api_token:refuse")
     assert refused.actor_label == "dora"
+
+
+def test_a_finance_admin_without_staff_status_asks_here_for_the_first_token(cast: Cast) -> None:
+    fiona = make_user("fiona")
+    grant(fiona, Role.PLATFORM_ADMIN)
+    dora = sign_in(cast.dora.username)
+
+    before = dora.get(HERE).content.decode()
+    asked = dora.post(FIRST, follow=True).content.decode()
+    again = dora.post(FIRST, follow=True).content.decode()
+    change = AccountChange.objects.get()
+    approve_change(change_id=change.pk, actor=actor_of_user(fiona), at=timezone.now())
+
+    assert cast.dora.is_staff is False
+    assert f'action="{FIRST}"' in before
+    assert not KEY.search(before)
+    assert (change.kind, change.subject, change.asked_by) == ("first_token", cast.dora, cast.dora)
+    assert "You asked for your first token" in asked
+    assert f'action="{FIRST}"' not in asked
+    assert "is asked for" in again
+    assert TOKEN.search(issue(dora))
+
+
+def test_a_first_token_that_cannot_be_asked_for_here_says_why(cast: Cast) -> None:
+    alone = sign_in(cast.dora.username).post(FIRST, follow=True).content.decode()
+    carol = sign_in(cast.carol.username)
+
+    assert "This takes two platform admins and a mail server." in alone
+    assert f'action="{FIRST}"' not in carol.get(HERE).content.decode()
+    grant(make_user("fiona"), Role.PLATFORM_ADMIN)
+    assert "does not need this" in carol.post(FIRST, follow=True).content.decode()
+    assert not AccountChange.objects.exists()
 
 
 @pytest.mark.parametrize(
