@@ -3,6 +3,7 @@
 Every module asks `structlog.get_logger(__name__)`; lines of Django and Celery pass the same way.
 """
 
+import logging
 import re
 from collections.abc import MutableMapping
 from typing import Any, Final
@@ -28,6 +29,16 @@ def _without_links(
     for key, value in event.items():
         event[key] = cut_links(value)
     return event
+
+
+class WithoutTraceback(logging.Filter):
+    """Leaves a warning about a refused request without the traceback of the refusal."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Write every line; only an error keeps its traceback."""
+        if record.levelno < logging.ERROR:
+            record.exc_info = None
+        return True
 
 
 SHARED_PROCESSORS: list[Any] = [
@@ -79,7 +90,11 @@ def logging_settings(*, level: str, form: str) -> dict[str, Any]:
         },
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
         "root": {"handlers": ["stderr"], "level": level},
+        "filters": {"refused": {"()": WithoutTraceback}},
         # A failed request is an event of the caller, with its reason; the library's own lines
         # about each retry repeat it, with addresses.
-        "loggers": {"urllib3": {"level": level if level == "DEBUG" else "ERROR"}},
+        "loggers": {
+            "urllib3": {"level": level if level == "DEBUG" else "ERROR"},
+            "django.request": {"filters": ["refused"]},
+        },
     }

@@ -9,6 +9,8 @@ from config.health import healthz, readyz
 from tenants.admin.accounts import OwnPasswordView
 from tenants.admin.sign_in import sign_in
 
+handler403 = "config.error_pages.forbidden"
+handler404 = "config.error_pages.not_found"
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="sign_in"), name="root"),
     path("healthz", healthz, name="healthz"),

@@ -248,6 +248,7 @@ FORMAT_MODULE_PATH = ["config.formats"]
 USE_I18N = True
 STATIC_URL = "static/"
 AUTHENTICATION_BACKENDS = ["tenants.admin.sign_in.LimitedPasswordBackend"]
+CSRF_FAILURE_VIEW = "config.error_pages.forged"
 LOGIN_URL = "admin:login"
 LOGIN_REDIRECT_URL = "admin:index"
 PASSWORD_RESET_TIMEOUT = 24 * 3600

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from io import StringIO
 from logging.config import dictConfig
 
 import pytest
@@ -41,3 +42,30 @@ def test_retries_of_a_library_are_written_at_debug_alone(library: logging.Logger
 
     dictConfig(logging_settings(level="DEBUG", form="json"))
     assert library.isEnabledFor(logging.WARNING)
+
+
+@pytest.fixture
+def lines() -> Iterator[StringIO]:
+    """Return what is written with the settings of a service, and restore them afterwards."""
+    root, requests = logging.getLogger(), logging.getLogger("django.request")
+    kept = root.level, list(root.handlers), list(requests.filters)
+    dictConfig(logging_settings(level="INFO", form="json"))
+    written = StringIO()
+    root.handlers[0].setStream(written)  # type: ignore[attr-defined]
+    yield written
+    root.setLevel(kept[0])
+    root.handlers[:], requests.filters[:] = kept[1], kept[2]
+
+
+def test_a_refused_request_is_one_warning_without_a_traceback(lines: StringIO) -> None:
+    logger = logging.getLogger("django.request")
+    try:
+        int("refused")
+    except ValueError:
+        logger.warning("Forbidden: %s", "/admin/", exc_info=True)
+        refused = lines.getvalue()
+        logger.exception("Internal Server Error: %s", "/admin/")
+
+    assert "Forbidden: /admin/" in refused
+    assert "Traceback" not in refused
+    assert "Traceback" in lines.getvalue()
