@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from config.env import Environment
+from pydantic import Field
+
+from config.env import MAIL_URL, Environment
 
 
 class CheckoutEnvironment(Environment):
@@ -16,3 +18,6 @@ class CheckoutEnvironment(Environment):
         "WORKLOAD_EVICTOR": "simulator.adapters.workload_evictor.SimulatedWorkloadEvictor",
         "NOTIFICATIONS": "simulator.adapters.notification_sender.SimulatedSender",
     }
+
+    EMAIL_URL: str = Field(default="", pattern=rf"{MAIL_URL}|^file:///[!-~]+$")
+    """`file:///folder` writes each mail into a file, for people who try links."""

@@ -44,6 +44,10 @@ def _senders(env: Environment) -> dict[str, dict[str, Any]]:
 
 def _mail_settings(url: str) -> dict[str, Any]:
     parts = urlsplit(url)
+    if parts.scheme == "file":
+        # Only the environment of a checkout takes it.
+        backend = f"{_MAIL_BACKENDS}.filebased.EmailBackend"
+        return {"EMAIL_BACKEND": backend, "EMAIL_FILE_PATH": unquote(parts.path)}
     if parts.scheme not in {"smtp", "smtps"}:
         kind = "console" if parts.scheme == "console" else "dummy"
         return {"EMAIL_BACKEND": f"{_MAIL_BACKENDS}.{kind}.EmailBackend"}

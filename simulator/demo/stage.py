@@ -5,6 +5,7 @@ own (`manage.py demo_step`), which find everything through their environment.
 """
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ from embedded.supervisor import READY_SECONDS
 from simulator.cluster.exporters.scraping import scrape_configs
 from simulator.demo.asking import known_tokens
 from simulator.demo.seeding import Endpoints
-from simulator.demo.summary import print_addresses
+from simulator.demo.summary import MAILS, print_addresses
 from simulator.demo.watching import WATCHED
 from simulator.demo.world import CLUSTERS, World
 from simulator.kubernetes_api.tls import HOST
@@ -73,7 +74,10 @@ class Stage:
             EmbeddedServerError: Something does not start.
         """
         # Commands in another terminal find the kubeconfigs there too.
-        self.stack.environment |= {"CLUSTER_SECRETS_DIR": str(self.folder)}
+        self.stack.environment |= {
+            "CLUSTER_SECRETS_DIR": str(self.folder),
+            **_mail_folder(self.folder),
+        }
         with self._doing("Starting PostgreSQL and Valkey"):
             self.stack.start_datastores()
         world = self._place(World.read(self.folder) or World.begin(datetime.now(UTC)))
@@ -97,6 +101,7 @@ class Stage:
         print_addresses(
             self.console,
             url=self.stack.web_url,
+            metrics_port=int(self.stack.environment["METRICS_PORT"]),
             password=world.password,
             tokens=known_tokens(self.folder),
         )
@@ -213,6 +218,18 @@ class Stage:
         with self.console.status(f"{what} …"):
             yield
         self.console.print(f"[green]✓[/green] {what}")
+
+
+def _mail_folder(demo: Path) -> dict[str, str]:
+    """Return the variables that let mails be files in a folder; none where mails are sent.
+
+    Links in mails open accounts, so the folder is closed to others.
+    """
+    if os.environ.get("EMAIL_URL"):
+        return {}
+    folder = demo / MAILS
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return {"EMAIL_URL": folder.as_uri()}
 
 
 def _usage_source(world: World) -> dict[str, str]:

@@ -18,6 +18,8 @@ from simulator.demo.plan import FINANCE_ADMIN, PLATFORM_ADMIN, QUOTA_REQUEST
 
 SIZES = ("small", "medium", "large")
 SECONDS_PER_HOUR = 3600
+MAILS = "mails"
+"""The demo's folder of mails, below its own."""
 
 
 @dataclass
@@ -186,7 +188,7 @@ def invoices_of(label: str) -> list[Invoice]:
 
 
 def print_addresses(
-    console: Console, *, url: str, password: str, tokens: Mapping[str, str]
+    console: Console, *, url: str, metrics_port: int, password: str, tokens: Mapping[str, str]
 ) -> None:
     """Print where the service answers, who signs in, and with what."""
     asker, approver = QUOTA_REQUEST.requested_by, QUOTA_REQUEST.approved_by
@@ -194,6 +196,11 @@ def print_addresses(
     console.print(f"Admin      {url}/admin/")
     console.print(f"           sign in as {FINANCE_ADMIN} (finance) or {PLATFORM_ADMIN} (platform)")
     console.print(f"           with the password {password}")
+    console.print(f"Access     {url}/accounts/")
+    console.print("           everybody's own tokens, sessions and password, staff or not")
+    console.print(f"Mails      var/demo/{MAILS}/")
+    console.print("           one file each; open the links in them as their readers")
+    console.print(f"Metrics    http://127.0.0.1:{metrics_port}/metrics")
     console.print(f"API        {url}/api/v1/docs/")
     console.print(f"           token of {asker}, who leads a project:")
     console.print(f"           {tokens.get(asker, '')}", soft_wrap=True)

@@ -167,7 +167,13 @@ def _play(world: World, *, is_json: bool, notes: list[str]) -> telling.Summary:
         summary = _summarize(world, clock, quota=quota, notes=notes)
     telling.print_summary(summary, console)
     files = [str(path.relative_to(ROOT)) for path in written]
-    print_addresses(console, url=settings.PUBLIC_URL, password=world.password, tokens=tokens)
+    print_addresses(
+        console,
+        url=settings.PUBLIC_URL,
+        metrics_port=settings.METRICS_PORT,
+        password=world.password,
+        tokens=tokens,
+    )
     console.print(f"Documents  {', '.join(files)}")
     if is_json:
         print(json.dumps(summary.as_json(), indent=2))  # noqa: T201 - The answer of --json.

@@ -81,7 +81,9 @@ def test_the_readme_shows_the_addresses_and_logins_as_they_are_printed() -> None
     console = Console(file=io.StringIO(), width=73)
     tokens = {"lukas": "gl_…", "nora": "gl_…"}
 
-    print_addresses(console, url="http://127.0.0.1:8000", password="…", tokens=tokens)
+    print_addresses(
+        console, url="http://127.0.0.1:8000", metrics_port=8001, password="…", tokens=tokens
+    )
 
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue() in (ROOT / "README.md").read_text(encoding="utf-8")
