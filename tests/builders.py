@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import connection, transaction
@@ -23,19 +24,19 @@ from tenants.models import (
     NamespaceBinding,
     Organization,
     Project,
-    ServiceAccount,
 )
-from tenants.services.audit import record_each
+from tenants.services.audit import record
 
 AT = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 MONTH_START = datetime(2026, 10, 1, tzinfo=UTC)
-ROW_WRITE = "tests:row:write"
+BUILDERS = system_actor("tests.builders")
+UPDATED = ("username", "email", "first_name", "last_name", "is_staff")
 MONTH_END = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def audit_entries() -> QuerySet[AuditEntry]:
     """Return what services left in the trail, without the entries of builders."""
-    return AuditEntry.objects.exclude(action=ROW_WRITE)
+    return AuditEntry.objects.exclude(actor_id=BUILDERS.id)
 
 
 @contextmanager
@@ -46,16 +47,47 @@ def audited() -> Iterator[None]:
     """
     commits = not connection.in_atomic_block
     with transaction.atomic():
+        before = _people() if commits else {}
         yield
-        if commits:
-            for kind, rows in (("user", User.objects), ("service_account", ServiceAccount.objects)):
-                record_each(
-                    actor=system_actor("tests"),
-                    at=AT,
-                    action=ROW_WRITE,
-                    object_kind=kind,
-                    facts={key: {} for key in rows.values_list("pk", flat=True)},
-                )
+        for person in _people().values() if commits else ():
+            _audit(before.get(person["id"], {}), person)
+
+
+def _people() -> dict[int, dict[str, Any]]:
+    """Return every person's row, with the person's roles by membership."""
+    people = {row["id"]: {**row, "roles": {}} for row in User.objects.values()}
+    for membership in Membership.objects.exclude(user=None):
+        people[membership.user_id]["roles"][membership.pk] = membership.role
+    return people
+
+
+def _audit(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Write what services would of the difference between a person's rows."""
+    name, roles = after["username"], (before.get("roles", {}), after["roles"])
+    for verb, given, left in (("delete", *roles), ("create", *reversed(roles))):
+        for key in given.keys() - left.keys():
+            _entry(f"membership:{verb}", key, {"role": given[key], "holder": name})
+    if not before:
+        made = ("username", "email", "is_staff", "is_superuser")
+        _entry("user:create", after["id"], {field: after[field] for field in made})
+        return
+    changed = {field: [before[field], after[field]] for field in after if field in UPDATED}
+    _entry("user:update", after["id"], {"changed": changed})
+    if before["password"] != after["password"]:
+        _entry("user:password", after["id"], {})
+    if before["is_active"] != after["is_active"]:
+        _entry(f"user:{'activate' if after['is_active'] else 'deactivate'}", after["id"], {})
+
+
+def _entry(action: str, key: object, facts: dict[str, Any]) -> None:
+    record(
+        actor=BUILDERS,
+        at=AT,
+        action=f"tenants:{action}",
+        object_kind=action.partition(":")[0],
+        object_id=key,
+        facts=facts,
+    )
 
 
 def make_user(username: str = "alice", **fields: object) -> User:

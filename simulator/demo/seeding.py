@@ -114,9 +114,7 @@ def _person(
             last_name=last_name,
             password=_hash_of(password),
         )
-        note_user_saved(
-            user=user, verb="create", fields=["username", "email", "password"], actor=actor, at=at
-        )
+        note_user_saved(user=user, verb="create", actor=actor, at=at)
     return user
 
 
@@ -138,7 +136,7 @@ def _set_password(user: User, password: str, *, actor: Actor, at: datetime) -> N
     """Set the password again, which a role of the platform ends."""
     with transaction.atomic():
         User.objects.filter(pk=user.pk).update(password=_hash_of(password))
-        note_user_saved(user=user, verb="update", fields=["password"], actor=actor, at=at)
+        note_user_saved(user=user, verb="password", actor=actor, at=at)
 
 
 def seed_organization(plan: OrganizationPlan, password: str, *, actor: Actor, at: datetime) -> None:

@@ -268,28 +268,29 @@ def _add(person: User, *, actor: Actor, at: datetime) -> None:
         actor=actor,
         at=at,
         organization_id=None,
-        facts={
-            "username": person.username,
-            "email": person.email,
-            "is_staff": person.is_staff,
-            "is_superuser": person.is_superuser,
-        },
+        facts=_made(person),
     )
 
 
-def note_user_saved(
-    *, user: User, verb: str, fields: list[str], actor: Actor, at: datetime
-) -> None:
+def note_user_saved(*, user: User, verb: str, actor: Actor, at: datetime) -> None:
     """Leave the audit entry of a person whom the caller has written, inside a transaction.
 
     Args:
         user: Who.
-        verb: "create" or "update".
-        fields: Names of what was filled in; never the values, one of them is the password.
+        verb: "create", or "password" for another one.
         actor: Who did it.
         at: When, UTC.
     """
-    _record(user, verb, {"fields": sorted(fields)}, actor=actor, at=at)
+    _record(user, verb, _made(user) if verb == "create" else {}, actor=actor, at=at)
+
+
+def _made(person: User) -> dict[str, Any]:
+    return {
+        "username": person.get_username(),
+        "email": person.email,
+        "is_staff": person.is_staff,
+        "is_superuser": person.is_superuser,
+    }
 
 
 def _require_one_person_may(person: User, changes: Mapping[str, Any], *, at: datetime) -> None:

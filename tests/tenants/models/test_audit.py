@@ -1,5 +1,6 @@
 """Tests of the audit trail: rows are only ever added, and each carries the hash of its content."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -8,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db import DatabaseError, connection, transaction
 
 from tenants.domain.actors import system_actor
-from tenants.models import AuditEntry
+from tenants.models import AuditEntry, Membership
 from tenants.selectors.actors import actor_of_user
 from tenants.selectors.audit import leaf_mismatches
 from tenants.services.audit import record
@@ -153,6 +154,17 @@ def test_the_time_and_the_transaction_of_an_entry_are_the_databases() -> None:
     assert leaf_mismatches() == []
 
 
+ROLE_ENTRY = (
+    "INSERT INTO tenants_auditentry (occurred_at, actor_kind, actor_id, actor_label, action,"
+    " object_kind, object_id, facts) VALUES (now(), 'person', '1', 'frank',"
+    " 'tenants:membership:create', 'membership', '00000000-0000-0000-0000-000000000001',"
+    """ '{{"role": "{role}", "holder": "{holder}"}}')"""
+)
+RAISES_ALICE = (
+    "INSERT INTO tenants_membership (id, user_id, role, created_at)"
+    " SELECT '00000000-0000-0000-0000-000000000001', id, 'finance_admin', now()"
+    " FROM auth_user WHERE username = 'alice'"
+)
 MAKES_SUPERUSER = "UPDATE auth_user SET is_superuser = true WHERE username = 'alice'"
 UNSEEN = [
     "UPDATE auth_user SET email = 'x@example.test' WHERE username = 'alice'",
@@ -193,13 +205,62 @@ def test_people_roles_and_tokens_do_not_change_without_an_entry_about_them() -> 
                 execute(*entries, statement)
 
 
+def about_alice(action: str, facts: str = "{}") -> str:
+    """Return SQL that adds an entry about Alice."""
+    return PLAIN.replace("tenants:user:update", action).replace("'{}'", f"'{facts}'")
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize("statement", [*UNSEEN, RAISES_ALICE])
+@pytest.mark.parametrize("action", ["tenants:session:end", "tenants:user:password_link"])
+def test_an_entry_of_another_deed_about_the_same_person_does_not_count(
+    statement: str, action: str
+) -> None:
+    """The attack: an honest service's entry about the person covers what it does not name."""
+    with pytest.raises(DatabaseError, match="leaves no audit entry"):
+        execute(about_alice(action), statement)
+
+
+CHANGED = '{"changed": {"%s": [%s, %s]}}'
+UPDATE = "tenants:user:update"
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize(
+    ("entry", "statement"),
+    [
+        (about_alice(UPDATE, CHANGED % ("first_name", '""', '"A"')), UNSEEN[0]),
+        (about_alice(UPDATE, CHANGED % ("email", '"alice@example.test"', '"a@x.y"')), UNSEEN[0]),
+        (about_alice(UPDATE, CHANGED % ("is_staff", "true", "false")), UNSEEN[2]),
+        (about_alice("tenants:user:activate"), UNSEEN[1]),
+        (about_alice("tenants:user:password"), UNSEEN[7]),
+        (ROLE_ENTRY.format(role="member", holder="alice"), RAISES_ALICE),
+        (ROLE_ENTRY.format(role="finance_admin", holder="bob"), RAISES_ALICE),
+    ],
+)
+def test_an_entry_that_says_something_else_of_the_change_does_not_count(
+    entry: str, statement: str
+) -> None:
+    with pytest.raises(DatabaseError, match="leaves no audit entry"):
+        execute(entry, statement)
+
+
+@pytest.mark.usefixtures("people")
+def test_a_role_is_given_with_an_entry_that_names_it_and_its_holder() -> None:
+    execute(ROLE_ENTRY.format(role="finance_admin", holder="alice"), RAISES_ALICE)
+
+    assert Membership.objects.filter(user__username="alice", role="finance_admin").exists()
+
+
 @pytest.mark.usefixtures("people")
 def test_they_change_with_an_entry_in_the_same_transaction() -> None:
     change = "UPDATE auth_user SET is_staff = true WHERE username = 'alice'"
+    opens = about_alice(UPDATE, CHANGED % ("is_staff", "false", "true"))
+    closes = about_alice(UPDATE, CHANGED % ("is_staff", "true", "false"))
 
-    execute(PLAIN, change)
-    execute(change.replace("true", "false"), PLAIN)
-    execute(PLAIN)
+    execute(opens, change)
+    execute(change.replace("true", "false"), closes)
+    execute(opens)
     with pytest.raises(DatabaseError, match="leaves no audit entry"):
         execute(change)
 
@@ -218,8 +279,34 @@ def test_a_role_does_not_move_to_the_person_that_the_entry_names() -> None:
 
 @pytest.mark.usefixtures("people")
 def test_nobody_becomes_a_superuser_with_an_entry_either() -> None:
-    with pytest.raises(DatabaseError, match="is_superuser stays"):
-        execute(PLAIN, MAKES_SUPERUSER)
+    entry = about_alice(UPDATE, CHANGED % ("is_superuser", "false", "true"))
+
+    with pytest.raises(DatabaseError, match="leaves no audit entry"):
+        execute(entry, MAKES_SUPERUSER)
+
+
+@pytest.mark.usefixtures("people")
+def test_a_superuser_is_made_by_the_host_in_an_entry_that_says_so() -> None:
+    facts = {"username": "eve", "email": "", "is_staff": True, "is_superuser": True}
+    true = about_alice("tenants:user:create", json.dumps(facts)).replace("'alice'", "'eve'")
+    of_the_host = true.replace("'person'", "'system'")
+    silent = of_the_host.replace('"is_superuser": true', '"is_superuser": false')
+
+    for entry in (true, silent):
+        with pytest.raises(DatabaseError, match="leaves no audit entry"):
+            execute(UNSEEN[3], entry)
+    execute(UNSEEN[3], of_the_host)
+
+    assert User.objects.get(username="eve").is_superuser
+
+
+@pytest.mark.usefixtures("people")
+def test_a_revoked_token_is_not_let_in_again() -> None:
+    revoke = "UPDATE tenants_apitoken SET revoked_at = now()"
+    execute(about_alice("tenants:user:password"), revoke)
+
+    with pytest.raises(DatabaseError, match="leaves no audit entry"):
+        execute(about_alice("tenants:user:password"), revoke.replace("now()", "NULL"))
 
 
 @pytest.mark.usefixtures("people")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import transaction
 
 from tenants.domain.account_changes import ChangeKind
 from tenants.domain.actors import system_actor
@@ -64,6 +65,7 @@ def test_every_change_of_people_roles_and_tokens_commits_with_its_entry() -> Non
         return made
 
     _change_people(changes)
+    _change_a_person(changes)
     _change_roles(changes, cast)
     _change_accounts(changes, cast, fiona)
     _change_tokens(changes, cast)
@@ -89,6 +91,27 @@ def _change_people(changes: Callable[..., Any]) -> None:
     eve = changes(people.set_password, user=eve, password="y" * 12, by="host", **by)
     changes(people.deactivate_user, user=eve, **by)
     changes(people.activate_user, user=eve, **by)
+
+
+def _change_a_person(changes: Callable[..., Any]) -> None:
+    """Every field, and every deed that ends tokens, with a token that it ends."""
+    by = {"actor": HOST, "at": AT}
+    wanted = {"username": "iris2", "first_name": "I", "last_name": "R", "email": "i@y.test"}
+    iris = make_user("iris")
+    for service, given in (
+        (people.change_person, {"changes": {**wanted, "is_staff": True}}),
+        (people.change_person, {"changes": {"is_staff": False}}),
+        (people.set_password, {"password": "z" * 12, "by": "own"}),
+        (people.deactivate_user, {}),
+    ):
+        tokens.issue_token(name="c", expires_at=LATER, user=iris, **by)
+        iris = changes(service, user=iris, **given, **by)
+    assert [*iris.api_tokens.values_list("revoked_at", flat=True)] == [AT] * 4
+    with transaction.atomic():
+        ivy = User.objects.create(username="ivy")
+        people.note_user_saved(user=ivy, verb="create", **by)
+        User.objects.filter(pk=ivy.pk).update(password="another")
+        people.note_user_saved(user=ivy, verb="password", **by)
 
 
 def _change_roles(changes: Callable[..., Any], cast: Cast) -> None:
