@@ -5,6 +5,7 @@ server is spoken to by a thread. What is not sent is not tried again: people ask
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime
 from smtplib import SMTPException
 from typing import Final
 
@@ -33,19 +34,32 @@ def public_link(path: str) -> str:
     return f"{settings.PUBLIC_URL}{path}"
 
 
-def send_link(*, address: str, subject: str, text: str, link: str) -> "Future[None]":
+def shown_end(moment: datetime) -> str:
+    """Return how long a link is good, as mails say it."""
+    return f"It can be used once, until {moment:%-d %B %Y, %H:%M} UTC."
+
+
+def one_line(name: object) -> str:
+    """Return a name that people chose without the line breaks that would make a mail lie."""
+    return " ".join(str(name).split())
+
+
+def send_link(
+    *, address: str, subject: str, text: str, link: str, unexpected: str
+) -> "Future[None]":
     """Send one mail with a link soon.
 
     Args:
         address: Where to.
         subject: One line.
-        text: What the link is for, in sentences.
+        text: What the link is for, asked for by whom, and until when, in sentences.
         link: The whole address; a secret.
+        unexpected: What to do where the mail was not expected; completes a sentence.
     """
     return _send_soon(
         address,
         subject,
-        f"{text}\n\n{link}\n\nIf you did not expect this, leave the link alone.\n",
+        f"{text}\n\n{link}\n\nIf you did not expect this, {unexpected}\n",
     )
 
 
@@ -61,9 +75,13 @@ def send_set_password(person: User) -> "Future[None]":
     return send_link(
         address=person.email,
         subject="Set your password",
-        text=f"With this link you set the password of {person.get_username()}. "
-        "It can be used once, within a day.",
+        text=f"With this link you set the password of the account {person.get_username()} at "
+        f"{settings.PUBLIC_URL}. It can be used once, within a day.\n\nIt was asked for on the "
+        "page of sign-in or by a platform admin, or the account is new, or its role, access or "
+        "mail address was changed, which ends the password.",
         link=public_link(path),
+        unexpected="do nothing: the link changes nothing by itself. If your password does not work "
+        "any more, write to your platform admins.",
     )
 
 
@@ -72,7 +90,8 @@ def send_address_left(address: str, *, username: str) -> "Future[None]":
     return _send_soon(
         address,
         "Your mail address was changed",
-        f"The account {username} has another mail address from now on, and no longer this one.\n\n"
+        f"The account {username} at {settings.PUBLIC_URL} has another mail address from now on, "
+        "and no longer this one. Its password, sessions and API tokens have ended.\n\n"
         "If you did not expect this, write to your platform admins at once.\n",
     )
 

@@ -13,7 +13,12 @@ from django.core import signing
 from django.db import transaction
 from django.urls import reverse
 
-from tenants.adapters.account_mail import public_link, send_link, send_set_password
+from tenants.adapters.account_mail import (
+    public_link,
+    send_link,
+    send_set_password,
+    shown_end,
+)
 from tenants.domain.account_changes import ChangeKind
 from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.identity_refusals import LinkInvalidError
@@ -45,9 +50,13 @@ def send_address_link(change: AccountChange) -> None:
         lambda: send_link(
             address=change.email,
             subject="Confirm another mail address",
-            text=f"{change.asked_by.get_username()} asks to change the mail address of "
-            f"{change.subject.get_username()} to {change.value}. If that is right, confirm it.",
+            text=f"{change.asked_by.get_username()} asks to change the mail address of the account "
+            f"{change.username} from {change.email} to {change.value}. If that is right, confirm "
+            f"it with this link, or another platform admin approves it. "
+            f"{shown_end(change.expires_at)} The account's password, sessions and API tokens end "
+            "then, and a link to set a password goes to the new address.",
             link=public_link(reverse("address_confirm", args=(signed,))),
+            unexpected="leave the link alone and write to your platform admins at once.",
         )
     )
 

@@ -20,7 +20,13 @@ from tenants.access import (
     invitations_visible_to,
     require_capability,
 )
-from tenants.adapters.account_mail import is_mail_set_up, public_link, send_link
+from tenants.adapters.account_mail import (
+    is_mail_set_up,
+    one_line,
+    public_link,
+    send_link,
+    shown_end,
+)
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import EmptySerializer, StrictSerializer
@@ -127,15 +133,24 @@ class InvitationViewSet(ReadingViewSet):
 
 def _send(issued: IssuedInvitation) -> None:
     """Send the link, once this is committed."""
-    invitation = issued.invitation
-    place = invitation.project or invitation.organization
+    invitation, inviter = issued.invitation, issued.invitation.invited_by
     role = invitation.role.replace("_", " ")
     transaction.on_commit(
         lambda: send_link(
             address=invitation.email,
             subject="You are invited",
-            text=f"You are invited to be {role} of {' '.join(str(place).split())}. "
-            "The link can be used once, within seven days.",
+            text=f"{inviter.get_username()} ({inviter.email}) invites you to be {role} of "
+            f"{_scope_label(invitation)}. Accept it with this link. "
+            f"{shown_end(invitation.expires_at)}\n\nWithout an account for this address you "
+            "choose a user name first, and get another mail to set a password.",
             link=public_link(reverse("invitation", args=(issued.secret,))),
+            unexpected="do nothing: without the link no role is given.",
         )
     )
+
+
+def _scope_label(invitation: Invitation) -> str:
+    project = invitation.project
+    if project is None:
+        return f"the organization {one_line(invitation.organization)}"
+    return f"the project {one_line(project)} of {one_line(project.organization)}"

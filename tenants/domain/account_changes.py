@@ -43,6 +43,18 @@ _RAISING: Final = frozenset(
 )
 
 
+def wanted_label(kind: ChangeKind, value: str) -> str:
+    """Return what is asked for, as people read it."""
+    return {
+        ChangeKind.ROLE: f"the role {value.replace('_', ' ')}, which reaches every organization",
+        ChangeKind.STAFF: "staff status, with which the admin opens",
+        ChangeKind.FIRST_TOKEN: "the first API token since a role of the platform was given",
+        ChangeKind.EMAIL: f"another mail address, {value}",
+        ChangeKind.USERNAME: f"another user name, {value}",
+        ChangeKind.ACTIVATE: "to activate it",
+    }[kind]
+
+
 def needs_second_person(role: Role) -> bool:
     """Whether a role takes two people."""
     return role in PLATFORM_ROLES

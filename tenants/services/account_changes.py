@@ -20,6 +20,7 @@ from tenants.domain.account_changes import (
     may_approve,
     may_ask,
     may_decline,
+    wanted_label,
 )
 from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.errors import DomainError, FieldProblem
@@ -181,15 +182,15 @@ def _add(change: AccountChange, *, actor: Actor, at: datetime) -> None:
         organization_id=None,
         facts=_facts(change),
     )
-    what = f"{change.get_kind_display()} {change.value}".strip()
-    name = change.subject.get_username()
+    what, name = wanted_label(ChangeKind(change.kind), change.value), change.username
     notify(
         event="tenants:account_change:asked",
         organization_id=None,
         subject=f"{name}: {what}",
-        text=f"{actor.label} asks for a change to the account of {name}: {what}.\n"
+        text=f"{actor.label} asks for a change to the account of {name} ({change.email}): {what}.\n"
         "Another platform admin approves or declines it in the admin under Tenants, Account "
-        f"changes, until {change.expires_at:%Y-%m-%d %H:%M} UTC.",
+        f"changes, until {change.expires_at:%-d %B %Y, %H:%M} UTC. Approve it if you know why it "
+        f"is asked for and whose mail address that is; otherwise decline it and ask {actor.label}.",
         facts=_facts(change),
         roles=[Role.PLATFORM_ADMIN],
         at=at,

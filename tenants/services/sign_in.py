@@ -299,7 +299,8 @@ def count_invitation(*, email: str, actor: Actor) -> None:
     if beyond:
         seconds = max(count.seconds_left for count in beyond)
         raise TooManyInvitationsError(
-            f"Too many invitations went to this address, or out from you; wait {seconds} s.",
+            "Too many invitations went to this address, or out from you; "
+            f"wait {_minutes(seconds)}.",
             field="email",
             facts={"email": email, "retry_after_seconds": seconds},
         )
@@ -360,9 +361,15 @@ def _refuse_beyond(
             _note("refuse", count, network=network, actor=actor, at=at)
     seconds = max(count.seconds_left for count in beyond)
     raise TooManyAttemptsError(
-        f"Too many attempts failed; the next is looked at in {seconds} s.",
+        f"Too many attempts failed; the next is looked at in {_minutes(seconds)}.",
         facts={"retry_after_seconds": seconds},
     )
+
+
+def _minutes(seconds: int) -> str:
+    """Return a wait as people read it, rounded up."""
+    minutes = max(1, -(-seconds // 60))
+    return "1 minute" if minutes == 1 else f"{minutes} minutes"
 
 
 @transaction.atomic
