@@ -55,10 +55,10 @@ def audited() -> Iterator[None]:
 
 def _people() -> dict[int, dict[str, Any]]:
     """Return every person's row, with the person's roles by membership."""
-    people = {row["id"]: {**row, "roles": {}} for row in User.objects.values()}
+    roles: dict[int, dict[object, str]] = {}
     for membership in Membership.objects.exclude(user=None):
-        people[membership.user_id]["roles"][membership.pk] = membership.role
-    return people
+        roles.setdefault(membership.user_id or 0, {})[membership.pk] = membership.role
+    return {row["id"]: {**row, "roles": roles.get(row["id"], {})} for row in User.objects.values()}
 
 
 def _audit(before: dict[str, Any], after: dict[str, Any]) -> None:
