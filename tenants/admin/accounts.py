@@ -286,7 +286,10 @@ class InvitationView(LinkView):
             return self._refused(error)
         if not person.has_usable_password():
             send_password_link(person, actor=INVITATIONS, at=at)
-            return self._text("The role is yours. A link to set your password is on its way.")
+            return self._text(
+                f"The role is yours. Your user name is {person.get_username()}. A link to set your "
+                "password is on its way."
+            )
         return self._text("The role is yours.")
 
     def _offer(self, invitation: Invitation, form: forms.Form) -> HttpResponse:

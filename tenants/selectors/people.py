@@ -159,9 +159,18 @@ def open_first_token(user: User, *, at: datetime) -> AccountChange | None:
 
 def was_done_since(user: User, action: str, moment: datetime) -> bool:
     """Whether the trail has an entry of an action on a person after a moment."""
+    return _entries_since(user, action, moment).exists()
+
+
+def times_done_since(user: User, action: str, moment: datetime) -> int:
+    """Return how many entries of an action on a person the trail has after a moment."""
+    return _entries_since(user, action, moment).count()
+
+
+def _entries_since(user: User, action: str, moment: datetime) -> QuerySet[AuditEntry]:
     return AuditEntry.objects.filter(
         object_kind="user",
         object_id=str(user.pk),
         action=action,
         occurred_at__gt=moment,
-    ).exists()
+    )

@@ -21,13 +21,15 @@ from tenants.domain.identity_refusals import (
     InvitationOpenError,
     LinkInvalidError,
     MailMissingError,
+    UsernameTakenError,
 )
 from tenants.domain.notification_rules import EndpointKind, address_problems
 from tenants.domain.refusals import RoleNotYoursToGiveError
 from tenants.domain.roles import ROLE_SCOPES, Role, RoleScope
 from tenants.models import Invitation, Membership, Organization, Project
 from tenants.selectors.actors import actor_of_user, digest_of
-from tenants.selectors.people import people_with_address
+from tenants.selectors.locks import lock_rows
+from tenants.selectors.people import people_with_address, times_done_since
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
 from tenants.services.changing import add_row
@@ -42,7 +44,13 @@ from tenants.services.sign_in import count_invitation
 
 LIFETIME: Final = timedelta(days=7)
 NAMES_MAX: Final = 5
-"""User names tried with one link: more than people need, too few to learn which are taken."""
+"""User names tried with one link: more than people need."""
+TAKEN_MAX: Final = 10
+"""How often in a day the links of one inviter say that a user name is taken."""
+TAKEN_SPAN: Final = timedelta(days=1)
+NAME_TAKEN: Final = "tenants:user:invited_name_taken"
+ENDING_BYTES: Final = 4
+USERNAME_MAX: Final = 150
 SECRET_BYTES: Final = 32
 
 
@@ -145,7 +153,9 @@ def accept_invitation(*, secret: str, username: str, actor: Actor, at: datetime)
     Args:
         secret: Of the link.
         username: Of the account to make, or of the one that is meant where several have the
-            address. Not looked at when one account has it.
+            address. Not looked at when one account has it. Once the inviter's links have said of
+            `TAKEN_MAX` names in a day that they are taken, accounts get a name of their own with
+            this one as its beginning, whether it is taken or not.
         actor: The service itself, which answers the link.
         at: When, UTC.
 
@@ -159,8 +169,23 @@ def accept_invitation(*, secret: str, username: str, actor: Actor, at: datetime)
     invitation = _open_or_audited(secret, actor=actor, at=at)
     inviter = actor_of_user(invitation.invited_by)
     _require_may_invite(inviter, _scope_of(invitation))
-    if len(people_with_address(invitation.email)) != 1:
+    known = people_with_address(invitation.email)
+    if len(known) != 1:
         _count_name(invitation, actor=actor, at=at)
+    if not known and _is_told_enough(invitation.invited_by, at=at):
+        username = _with_ending(username)
+    try:
+        return _accept(invitation, username, inviter=inviter, actor=actor, at=at)
+    except UsernameTakenError:
+        if _note_taken(invitation, actor=actor, at=at):
+            raise
+        username = _with_ending(username)
+    return _accept(invitation, username, inviter=inviter, actor=actor, at=at)
+
+
+def _accept(
+    invitation: Invitation, username: str, *, inviter: Actor, actor: Actor, at: datetime
+) -> User:
     with transaction.atomic():
         require_open_scope(_scope_of(invitation))
         person = _invited(invitation, username, actor=actor, at=at)
@@ -241,6 +266,36 @@ def _count_name(invitation: Invitation, *, actor: Actor, at: datetime) -> None:
         if same.filter(accepted_at=None, withdrawn_at=None).update(withdrawn_at=at):
             _record(invitation, "withdraw", actor=actor, at=at, code="too_many_names")
     raise InvitationClosedError("Too many user names were tried.", field="link")
+
+
+@transaction.atomic
+def _note_taken(invitation: Invitation, *, actor: Actor, at: datetime) -> bool:
+    """Count that the inviter's links say of one more name that it is taken; False when of enough.
+
+    The inviter reads the mail of addresses of their own, so all their links count together.
+    """
+    (inviter,) = lock_rows(User.objects.filter(pk=invitation.invited_by_id))
+    if _is_told_enough(inviter, at=at):
+        return False
+    record(
+        actor=actor,
+        at=at,
+        action=NAME_TAKEN,
+        object_kind="user",
+        object_id=inviter.pk,
+        facts={"username": inviter.get_username(), "invitation": str(invitation.pk)},
+    )
+    return True
+
+
+def _is_told_enough(inviter: User, *, at: datetime) -> bool:
+    return times_done_since(inviter, NAME_TAKEN, at - TAKEN_SPAN) >= TAKEN_MAX
+
+
+def _with_ending(username: str) -> str:
+    """Return a name that nobody has; an empty one stays empty, and is refused."""
+    ending = f"-{secrets.token_hex(ENDING_BYTES)}"
+    return username and username[: USERNAME_MAX - len(ending)] + ending
 
 
 def _invited(invitation: Invitation, username: str, *, actor: Actor, at: datetime) -> User:

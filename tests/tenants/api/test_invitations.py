@@ -1,5 +1,7 @@
 """Tests of giving roles without learning who has an account, nor more than a token may."""
 
+import re
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
 import pytest
@@ -11,7 +13,7 @@ from rest_framework.test import APIClient
 
 from tenants.domain.roles import CAPABILITIES, Role
 from tenants.models import AuditEntry, Invitation, Membership
-from tenants.services.invitations import NAMES_MAX
+from tenants.services.invitations import NAMES_MAX, TAKEN_MAX
 from tenants.services.sign_in import INVITED_MAX
 from tests.builders import make_user
 from tests.cast import Cast, make_cast
@@ -234,6 +236,35 @@ def test_a_link_says_of_few_user_names_whether_they_are_taken(cast: Cast) -> Non
     assert User.objects.count() == 7
     closed = AuditEntry.objects.get(action="tenants:invitation:withdraw")
     assert closed.facts["code"] == "too_many_names"
+
+
+def probe(cast: Cast, names: Iterable[str], *, times: int = 1) -> Iterator[str]:
+    """Yield the answer to each name, tried with links that Bob sends to addresses of his own."""
+    bob = open_door(cast.bob)
+    for number, name in enumerate(names):
+        if number % times == 0:
+            Invitation.objects.filter(accepted_at=None).update(withdrawn_at=timezone.now())
+            address = f"bob.{name}.{number}@example.test"
+            assert invited(bob, address, project=str(cast.llm.pk))[0] == 201
+            link = links_sent()[-1]
+        yield Client().post(link, {"username": name}).content.decode()
+
+
+def test_links_of_one_inviter_together_tell_of_few_user_names_that_they_are_taken(
+    cast: Cast,
+) -> None:
+    """The attack: further links to one's own addresses, five names each."""
+    taken = [make_user(f"person{number}").username for number in range(TAKEN_MAX + 3)]
+
+    pages = list(probe(cast, taken, times=NAMES_MAX - 1))
+    free = next(probe(cast, ["free"]))
+
+    assert ["Another person is called" in page for page in pages] == (
+        [True] * TAKEN_MAX + [False] * (len(taken) - TAKEN_MAX)
+    )
+    made = User.objects.order_by("-pk")[0].username
+    assert re.fullmatch(r"free-[0-9a-f]{8}", made)
+    assert free.replace(made, "") == pages[-1].replace(User.objects.order_by("-pk")[1].username, "")
 
 
 @pytest.mark.parametrize(
