@@ -4,16 +4,31 @@ The same is looked at again at each use: a file may come later, and a name may r
 address.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-from tenants.adapters.cluster_secrets import SecretForbiddenError, check_plain_secret
+from kubernetes.config.config_exception import ConfigException
+
+from tenants.adapters.cluster_secrets import (
+    SecretForbiddenError,
+    check_plain_secret,
+    named_secrets,
+)
 from tenants.adapters.guarded_addresses import is_in, read_address, serves_credentials
 from tenants.adapters.guarded_connections import forbidden_networks
-from tenants.adapters.kubernetes_credentials import check_reference
+from tenants.adapters.kubernetes_credentials import (
+    KUBECONFIG,
+    check_reference,
+    kubeconfig_secrets,
+)
 from tenants.domain.errors import FieldProblem
-from tenants.domain.secret_references import reference_problems
+from tenants.domain.secret_references import (
+    REFERENCE_FIELDS,
+    NamedSecret,
+    reference_problems,
+)
 
 _FORBIDDEN = forbidden_networks()
 
@@ -24,15 +39,29 @@ def reach_problems(fields: Mapping[str, Any]) -> tuple[FieldProblem, ...]:
     Args:
         fields: Of a new cluster, or those that change.
     """
-    references = ("credential_reference", "prometheus_credential_reference")
     found = [
-        *(_reference_problem(field, str(fields.get(field, ""))) for field in references),
+        *(_reference_problem(field, str(fields.get(field, ""))) for field in REFERENCE_FIELDS),
         *(
             _address_problem(field, str(fields.get(field, "")))
             for field in ("kubernetes_url", "prometheus_url")
         ),
     ]
     return tuple(problem for problem in found if problem is not None)
+
+
+def read_secrets(references: Iterable[str]) -> dict[str, tuple[NamedSecret, ...]]:
+    """Return the files and variables that references lead to, with their pins, by reference.
+
+    What cannot be read, or leads outside, is left out: it is refused for that, and at each use.
+    """
+    found = {}
+    for reference in references:
+        with suppress(SecretForbiddenError, ConfigException, OSError, ValueError):
+            if reference.startswith(KUBECONFIG):
+                found[reference] = kubeconfig_secrets(reference.removeprefix(KUBECONFIG))
+            else:
+                found[reference] = named_secrets(reference)
+    return found
 
 
 def _reference_problem(field: str, reference: str) -> FieldProblem | None:

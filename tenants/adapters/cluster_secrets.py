@@ -6,19 +6,23 @@ the database URL, not the token pepper, not `/proc/self/environ`.
 
 import os
 import stat
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import yaml
 from django.conf import settings
 
 from tenants.domain.secret_references import (
-    REFERENCE_FIELDS,
     VARIABLE_PREFIX,
-    host_of,
+    NamedSecret,
+    file_key,
+    origin_of,
+    pin_label,
+    read_pin,
     relative_path_problem,
+    secrets_by_name,
     split_reference,
 )
 
@@ -72,56 +76,81 @@ def secret_path(path: str, *, below: Path | None = None) -> Path:
     return resolved
 
 
-def pinned_hosts(reference: str) -> frozenset[str] | None:
-    """Return the hosts that an operator pinned a secret to, beside it; None without a pin.
+def named_secrets(reference: str) -> tuple[NamedSecret, ...]:
+    """Return the file or variable of a reference with its pin; none for other kinds.
 
-    For a file they are in `<file>.host`, for a variable in `<NAME>_HOST`, separated by spaces or
-    lines. A pin that cannot be read allows no host.
+    An operator pins a file in `<file>.host`, a variable in `<NAME>_HOST`; see `read_pin`.
 
     Raises:
         SecretForbiddenError: The secret is, or its pin leads, outside the directory.
     """
     kind, name = split_reference(reference)
-    if kind == "env":
-        text = os.environ.get(f"{name}{PIN_VARIABLE_END}")
-        return None if text is None else frozenset(text.lower().split())
-    if kind != "file":
-        return None
-    resolved = secret_path(name)
-    pins = {resolved.with_name(resolved.name + PIN_FILE_END), secret_path(name + PIN_FILE_END)}
-    try:
-        hosts = [frozenset(_read_pin(pin)) for pin in pins if os.path.lexists(pin)]
-    except (OSError, ValueError):
-        return frozenset()
-    return frozenset.intersection(*hosts) if hosts else None
+    if kind == "file":
+        return (named_file(name),)
+    return tuple(replace(one, origins=_variable_pin(name)) for one in secrets_by_name(reference))
 
 
-def require_pinned_host(reference: str, *, url: str) -> None:
-    """Refuse to send a secret to another host than it is pinned to.
+def named_file(
+    path: str, *, below: Path | None = None, url: str = "", is_public: bool = False
+) -> NamedSecret:
+    """Return a file with its pin, which is beside the file or beside a link to it, or both.
+
+    Args:
+        path: Relative to `below`.
+        below: As of `secret_path`.
+        url: Where a kubeconfig has it sent; "" for the cluster's own URL.
+        is_public: Whether it is a certificate.
 
     Raises:
-        SecretForbiddenError: The URL's host is another.
+        SecretForbiddenError: It is, or its pin leads, outside the directory.
     """
-    hosts = pinned_hosts(reference)
-    if hosts is not None and host_of(url) not in hosts:
-        raise SecretForbiddenError(
-            "The secret is pinned to another host. Correct the URL, or the pin beside the secret."
-        )
+    directory = Path(settings.CLUSTER_SECRETS_DIR).resolve()
+    resolved = secret_path(path, below=below)
+    name = str(((below or directory) / path).relative_to(directory))
+    pins = {
+        resolved.with_name(resolved.name + PIN_FILE_END),
+        secret_path(path + PIN_FILE_END, below=below),
+    }
+    return NamedSecret(
+        keys=tuple(dict.fromkeys((file_key(name), file_key(str(resolved.relative_to(directory)))))),
+        label=name,
+        pin=pin_label("file", name),
+        origins=_file_pins(pin for pin in pins if os.path.lexists(pin)),
+        url=url,
+        is_public=is_public,
+    )
 
 
-def read_pins(fields: Mapping[str, Any]) -> dict[str, frozenset[str]]:
-    """Return the pinned hosts of the references among a cluster's fields, by reference.
+def require_pinned_origin(secrets: Iterable[NamedSecret], *, url: str) -> None:
+    """Refuse to send secrets to another scheme, host or port than they are pinned to.
 
-    Those that lead outside are left out: they are refused for that, and at each use.
+    Args:
+        secrets: What a reference names.
+        url: Where they would be sent.
+
+    Raises:
+        SecretForbiddenError: A pin names others only.
     """
-    pins: dict[str, frozenset[str]] = {}
-    for field in REFERENCE_FIELDS:
-        reference = str(fields.get(field) or "")
-        with suppress(SecretForbiddenError):
-            hosts = pinned_hosts(reference)
-            if hosts is not None:
-                pins[reference] = hosts
-    return pins
+    for secret in secrets:
+        if secret.origins is not None and origin_of(url) not in secret.origins:
+            raise SecretForbiddenError(
+                f"The secret {secret.label} is pinned to another host, port or scheme than"
+                f" {origin_of(url) or 'this URL'}. Correct the URL, or {secret.pin}."
+            )
+
+
+def _variable_pin(name: str) -> frozenset[str] | None:
+    text = os.environ.get(f"{name}{PIN_VARIABLE_END}")
+    return None if text is None else read_pin(text)
+
+
+def _file_pins(paths: Iterable[Path]) -> frozenset[str] | None:
+    """Return what all pins allow, nothing where one cannot be read; None without a pin."""
+    try:
+        pins = [read_pin(read_secret(path).decode()) for path in paths]
+    except (OSError, ValueError):
+        return frozenset()
+    return frozenset.intersection(*pins) if pins else None
 
 
 def require_plain_secret(text: str) -> None:
@@ -168,10 +197,6 @@ def _is_structured(text: str) -> bool:
     # A password may end in a colon, which YAML reads as a key without a value.
     has_values = isinstance(content, dict) and any(one is not None for one in content.values())
     return has_values or isinstance(content, list)
-
-
-def _read_pin(path: Path) -> list[str]:
-    return read_secret(path).decode().lower().split()
 
 
 def read_secret(path: Path) -> bytes:

@@ -9,13 +9,15 @@ A `credential_reference` is one of:
   is the certificate authority, as a mounted service account secret has it;
 - `in-cluster`: the service account of the pod the service runs in.
 
-A token that is pinned beside it, by `CLUSTER_SECRET_<NAME>_HOST` or `<path>.host`, is sent to no
-other host. Paths are relative to CLUSTER_SECRETS_DIR and end below it. Everything is read anew at
-each call, so the next call uses a token that was rotated.
+What is pinned beside it, by `CLUSTER_SECRET_<NAME>_HOST` or `<path>.host`, is sent to no other
+host, port or scheme, whether a reference or a kubeconfig names it. Paths are relative to
+CLUSTER_SECRETS_DIR and end below it. Everything is read anew at each call, so the next call uses a
+token that was rotated.
 """
 
 import os
 import re
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,15 +29,17 @@ from kubernetes.config.config_exception import ConfigException
 from tenants.adapters.cluster_secrets import (
     SecretForbiddenError,
     check_plain_secret,
+    named_file,
+    named_secrets,
     read_secret,
-    require_pinned_host,
+    require_pinned_origin,
     require_plain_secret,
     secret_path,
     secret_variable,
 )
 from tenants.adapters.guarded_connections import forbidden_networks, guard_connections
 from tenants.domain.errors import SourceUnavailableError
-from tenants.domain.secret_references import IN_CLUSTER
+from tenants.domain.secret_references import IN_CLUSTER, NamedSecret
 
 KUBECONFIG: Final = "kubeconfig:"
 ENVIRONMENT: Final = "env:"
@@ -48,6 +52,7 @@ _NAMES_FILES: Final = (
     "client-key",
     "tokenFile",
 )
+_PUBLIC: Final = frozenset({"certificate-authority", "client-certificate"})
 _FORBIDDEN: Final = forbidden_networks()
 _TOKEN: Final = re.compile(r"(?:[Bb]earer )?[\x21-\x7e]+")
 
@@ -95,8 +100,9 @@ def check_reference(reference: str) -> None:
     if not reference.startswith(KUBECONFIG):
         check_plain_secret(reference)
         return
+    name = reference.removeprefix(KUBECONFIG)
     try:
-        _read_kubeconfig(reference.removeprefix(KUBECONFIG))
+        _bind_all_files(_read_kubeconfig(name), below=secret_path(name).parent)
     except (ConfigException, OSError, ValueError):
         return
 
@@ -116,7 +122,7 @@ def guarded_client(configuration: client.Configuration) -> client.ApiClient:
 
 
 def _fill(configuration: client.Configuration, reference: str, *, url: str) -> None:
-    require_pinned_host(reference, url=url)
+    require_pinned_origin(named_secrets(reference), url=url)
     if reference.startswith(KUBECONFIG):
         _fill_from_kubeconfig(configuration, reference.removeprefix(KUBECONFIG))
     elif reference.startswith(ENVIRONMENT):
@@ -135,12 +141,53 @@ def _fill(configuration: client.Configuration, reference: str, *, url: str) -> N
 
 def _fill_from_kubeconfig(configuration: client.Configuration, name: str) -> None:
     content = _read_kubeconfig(name)
+    bound = _bind_all_files(content, below=secret_path(name).parent)
+    secrets = _secrets_of(content, name=name)
     try:
         config.load_kube_config_from_dict(  # type: ignore[no-untyped-call]
-            content, client_configuration=configuration, persist_config=False
+            bound, client_configuration=configuration, persist_config=False
         )
     except (AttributeError, KeyError, TypeError):
         raise ConfigException("the kubeconfig has not the form of one") from None
+    require_pinned_origin(secrets, url=str(configuration.host))
+
+
+def kubeconfig_secrets(name: str) -> tuple[NamedSecret, ...]:
+    """Return a kubeconfig and the files that its current context names, with where they are sent.
+
+    Raises:
+        SecretForbiddenError: One is, or its pin leads, outside the directory.
+        ConfigException: It is no kubeconfig.
+        OSError: It cannot be read.
+        ValueError: It is no text.
+    """
+    return _secrets_of(_read_kubeconfig(name), name=name)
+
+
+def _secrets_of(content: dict[str, Any], *, name: str) -> tuple[NamedSecret, ...]:
+    below = secret_path(name).parent
+    try:
+        context = _entry(content, "contexts", "context", content["current-context"])
+        cluster = _entry(content, "clusters", "cluster", context["cluster"])
+        user = _entry(content, "users", "user", context.get("user"))
+        url = str(cluster["server"])
+        files = [
+            (key, str(entry[key]))
+            for entry in (user, cluster)
+            for key in _NAMES_FILES
+            if entry.get(key)
+        ]
+    except (AttributeError, KeyError, TypeError):
+        raise ConfigException("the kubeconfig has not the form of one") from None
+    return (
+        named_file(name, url=url),
+        *(named_file(file, below=below, url=url, is_public=key in _PUBLIC) for key, file in files),
+    )
+
+
+def _entry(content: dict[str, Any], entries: str, key: str, name: object) -> dict[str, Any]:
+    named = (entry for entry in content.get(entries) or [] if entry["name"] == name)
+    return next((entry[key] or {} for entry in named), {})
 
 
 def _read_kubeconfig(name: str) -> dict[str, Any]:
@@ -152,13 +199,24 @@ def _read_kubeconfig(name: str) -> dict[str, Any]:
         raise ConfigException("the kubeconfig is not YAML") from None
     if not isinstance(content, dict):
         raise ConfigException("the kubeconfig is not a map")
+    return content
+
+
+def _bind_all_files(content: dict[str, Any], *, below: Path) -> dict[str, Any]:
+    """Return a kubeconfig whose files are those that were checked.
+
+    Raises:
+        SecretForbiddenError: As `_bind_files`.
+        ConfigException: It has not the form of one.
+    """
+    bound = deepcopy(content)
     try:
         for entries, key in (("users", "user"), ("clusters", "cluster")):
-            for entry in content.get(entries) or []:
-                _bind_files(entry.get(key) or {}, below=path.parent)
+            for entry in bound.get(entries) or []:
+                _bind_files(entry.get(key) or {}, below=below)
     except (AttributeError, TypeError):
         raise ConfigException("the kubeconfig's users and clusters are no lists of maps") from None
-    return content
+    return bound
 
 
 def _bind_files(entry: dict[str, Any], *, below: Path) -> None:

@@ -10,12 +10,12 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
-from tenants.adapters.cluster_reach import reach_problems
-from tenants.adapters.cluster_secrets import read_pins
+from tenants.adapters.cluster_reach import reach_problems, read_secrets
 from tenants.admin.base import ServiceAdmin, ServiceForm
 from tenants.domain.actors import Actor
 from tenants.domain.hours import floor_hour, hours_words
 from tenants.models import Cluster, NamespaceBinding
+from tenants.selectors.directory import references_with
 from tenants.services import clusters, namespaces
 
 
@@ -47,7 +47,11 @@ class ClusterAdmin(ServiceAdmin):
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> Cluster:
         """Register a cluster."""
         return clusters.register_cluster(
-            **fields, problems=reach_problems(fields), pins=read_pins(fields), actor=actor, at=at
+            **fields,
+            problems=reach_problems(fields),
+            secrets=read_secrets(references_with(fields)),
+            actor=actor,
+            at=at,
         )
 
     def change(
@@ -58,7 +62,7 @@ class ClusterAdmin(ServiceAdmin):
             cluster=row,
             changes=changes,
             problems=reach_problems(changes),
-            pins=read_pins(changes),
+            secrets=read_secrets(references_with(changes)),
             actor=actor,
             at=at,
         )

@@ -16,8 +16,7 @@ from tenants.access import (
     clusters_visible_to,
     require_capability,
 )
-from tenants.adapters.cluster_reach import reach_problems
-from tenants.adapters.cluster_secrets import read_pins
+from tenants.adapters.cluster_reach import reach_problems, read_secrets
 from tenants.api.conditional import expected_version, if_match
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
@@ -26,6 +25,7 @@ from tenants.api.views import ReadingViewSet
 from tenants.models import Cluster
 from tenants.models.cluster import AdmissionMode, FailurePolicy, QuotaTarget
 from tenants.models.organization import LifecycleState
+from tenants.selectors.directory import references_with
 from tenants.services.clusters import close_cluster, register_cluster, update_cluster
 
 WRITE = "tenants:cluster:write"
@@ -172,7 +172,7 @@ class ClusterViewSet(ReadingViewSet):
         made = register_cluster(
             **fields,
             problems=reach_problems(fields),
-            pins=read_pins(fields),
+            secrets=read_secrets(references_with(fields)),
             actor=self.actor,
             at=self.at,
         )
@@ -188,7 +188,7 @@ class ClusterViewSet(ReadingViewSet):
             cluster=cluster,
             changes=changes,
             problems=reach_problems(changes),
-            pins=read_pins(changes),
+            secrets=read_secrets(references_with(changes)),
             expected_version=expected_version(request),
             actor=self.actor,
             at=self.at,

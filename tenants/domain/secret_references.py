@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Final
 
 from tenants.domain.errors import FieldProblem
@@ -29,10 +30,33 @@ _VARIABLE: Final = re.compile(rf"{VARIABLE_PREFIX}[A-Za-z0-9_]+", re.ASCII)
 _PATH: Final = re.compile(r"[!-~]+", re.ASCII)
 _BASIC: Final = "basic-"
 _URL: Final = re.compile(
-    r"https?://(?:([a-z0-9_.-]+)|\[([0-9a-f:.]+)\])(?::[0-9]*)?(?:[/?#][^\\]*)?",
+    r"(https?)://([a-z0-9_.-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::([0-9]{0,5}))?(?:[/?#][^\\]*)?",
     re.ASCII | re.IGNORECASE,
 )
 """One that every client reads alike: without a user part and without a backslash."""
+_PORTS: Final = {"http": "80", "https": "443"}
+PORT_MAX: Final = 65_535
+
+
+@dataclass(frozen=True)
+class NamedSecret:
+    """A file or variable that a reference leads to, itself or through a kubeconfig.
+
+    Attributes:
+        keys: One for the name, and one for the file behind every symbolic link.
+        label: What it is called in a refusal.
+        pin: Where an operator writes the origins that it is for.
+        origins: What is written there; None without a pin.
+        url: Where a kubeconfig has it sent; "" for the cluster's own URL.
+        is_public: A certificate, which several kubeconfigs may name.
+    """
+
+    keys: tuple[str, ...]
+    label: str
+    pin: str
+    origins: frozenset[str] | None = None
+    url: str = ""
+    is_public: bool = False
 
 
 def reference_problems(field: str, reference: str) -> tuple[FieldProblem, ...]:
@@ -64,10 +88,26 @@ def reference_problems(field: str, reference: str) -> tuple[FieldProblem, ...]:
     return (FieldProblem(field, "path_forbidden", f"{problem} {remedy}"),)
 
 
-def host_of(url: str) -> str:
-    """Return the host of a URL in small letters; "" where two clients may read it differently."""
+def origin_of(url: str) -> str:
+    """Return where a URL sends to, as `https://host:443`; "" where two clients may read it apart.
+
+    Source: RFC 6454, the web origin concept; the port is always written.
+    """
     match = _URL.fullmatch(url)
-    return "" if match is None else (match[1] or match[2]).lower()
+    if match is None:
+        return ""
+    scheme, host = match[1].lower(), match[2].lower()
+    port = int(match[3] or _PORTS[scheme])
+    return f"{scheme}://{host}:{port}" if port <= PORT_MAX else ""
+
+
+def read_pin(text: str) -> frozenset[str]:
+    """Return the origins of an operator's pin, separated by white space; others are left out.
+
+    What has no scheme is for https, and what has no port for that of its scheme.
+    """
+    urls = (word if "://" in word else f"https://{word}" for word in text.split())
+    return frozenset(filter(None, map(origin_of, urls)))
 
 
 def split_reference(reference: str) -> tuple[str, str]:
@@ -80,35 +120,55 @@ def split_reference(reference: str) -> tuple[str, str]:
     return (kind, name) if kind in {"env", "file"} else ("", "")
 
 
-def secret_key(reference: str) -> str:
-    """Return one name for all ways to refer to a secret; "" where it knows its own address.
+def variable_key(name: str) -> str:
+    """Return the key of a secret in a variable."""
+    return f"env:{name}"
 
-    Kubernetes mounts a secret's files below `..data` too, which is a link.
+
+def file_key(path: str) -> str:
+    """Return one key for all spellings of a path below the directory of secrets.
+
+    Kubernetes mounts a secret's files below `..data` too, a link to a folder whose name changes
+    with each rotation.
     """
-    kind, name = split_reference(reference)
-    if kind != "file":
-        return f"{kind}:{name}" if kind else ""
-    parts = (part for part in name.split("/") if part not in {"", "."} and part[:2] != "..")
+    parts = (part for part in path.split("/") if part not in {"", "."} and part[:2] != "..")
     return f"file:{'/'.join(parts)}"
 
 
-def host_problems(
-    field: str, reference: str, *, url: str, allowed: Collection[str]
+def secrets_by_name(reference: str) -> tuple[NamedSecret, ...]:
+    """Return the secret of a reference as far as its name shows it; none for a kubeconfig."""
+    kind, name = split_reference(reference)
+    if not kind:
+        return ()
+    key = variable_key(name) if kind == "env" else file_key(name)
+    return (NamedSecret(keys=(key,), label=name, pin=pin_label(kind, name)),)
+
+
+def pin_label(kind: str, name: str) -> str:
+    """Return where an operator writes the pin of a secret."""
+    return f"the variable {name}_HOST" if kind == "env" else f"a file {name}.host"
+
+
+def origin_problems(
+    field: str, secret: NamedSecret, *, url: str, allowed: Collection[str]
 ) -> tuple[FieldProblem, ...]:
-    """Return the problem of a secret that a URL of another host would get.
+    """Return the problem of a secret that a URL of another origin would get.
 
     Args:
         field: "credential_reference" or "prometheus_credential_reference".
-        reference: As stored, of a secret that does not know its own address.
+        secret: What the reference names.
         url: Where the secret would be sent.
-        allowed: The hosts that may get it.
+        allowed: The origins that may get it.
     """
-    host = host_of(url)
-    if host and host in allowed:
+    origin = origin_of(url)
+    if origin and origin in allowed:
         return ()
-    kind, name = split_reference(reference)
-    pin = f"the variable {name}_HOST" if kind == "env" else f"a file {name}.host beside the secret"
-    message = f"This secret is for another host than that of {url}. Write that host into {pin}."
+    remedy = (
+        f"Correct the URL, or have an operator write {origin} into {secret.pin}."
+        if origin
+        else "Write the URL as https://host:port, without a user and without a backslash."
+    )
+    message = f"The secret {secret.label} is for another host, port or scheme than {url}. {remedy}"
     return (FieldProblem(field, "secret_of_another_host", message),)
 
 

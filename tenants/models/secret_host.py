@@ -1,22 +1,26 @@
-"""Which host a cluster's secret was first named for, where no operator pinned it."""
+"""Which origin a cluster's secret was first named for, where no operator pinned it."""
 
 from django.db import models
 
+ORIGIN_LENGTH_MAX = 267
+"""A scheme, a host of 253 characters and a port."""
+
 
 class SecretHost(models.Model):
-    """A secret and the host that it is for, as long as the service knows the secret.
+    """A secret and where it is sent, as long as the service knows the secret.
 
     It outlasts the cluster's reference, so that clearing that and naming it anew changes nothing.
     """
 
-    secret = models.CharField(max_length=200, primary_key=True)
-    """`secret_key` of the reference; never the secret."""
-    host = models.CharField(max_length=253)
+    secret = models.TextField(primary_key=True)
+    """A key of `NamedSecret`; never the secret."""
+    origin = models.CharField(max_length=ORIGIN_LENGTH_MAX)
+    """As of `origin_of`; "" where it is not known, and no URL has that."""
     created_at = models.DateTimeField()
 
     class Meta:
         ordering = ["secret"]
 
     def __str__(self) -> str:
-        """Return the secret's name and its host."""
-        return f"{self.secret}: {self.host}"
+        """Return the secret's name and its origin."""
+        return f"{self.secret}: {self.origin}"

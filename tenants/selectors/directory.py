@@ -1,9 +1,11 @@
-"""Directories: which project a namespace belonged to, hour by hour; clusters with tokens."""
+"""Directories: projects of namespaces, hour by hour; clusters with tokens; references."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from tenants.domain.secret_references import REFERENCE_FIELDS
 from tenants.models import Cluster, NamespaceBinding
 from tenants.models.organization import LifecycleState
 
@@ -63,3 +65,10 @@ def clusters_with_tokens() -> list[Cluster]:
     """Return the clusters in use whose token is in a file, the oldest first."""
     rows = Cluster.objects.filter(credential_reference__startswith="file:")
     return list(rows.filter(state=LifecycleState.ACTIVE).order_by("created_at", "slug"))
+
+
+def references_with(fields: Mapping[str, object]) -> frozenset[str]:
+    """Return the references to secrets of all clusters, and those among a cluster's new fields."""
+    stored = Cluster.objects.values_list(*REFERENCE_FIELDS)
+    named = {str(fields.get(field) or "") for field in REFERENCE_FIELDS}
+    return frozenset(named.union(*stored)) - {""}

@@ -1,6 +1,6 @@
 """Writing clusters: registered, described anew, closed."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -30,7 +30,7 @@ from tenants.selectors.locks import lock_rows
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
 from tenants.services.changing import add_row, change_row, require_version
-from tenants.services.secret_hosts import REFERENCE_OF, secret_problems
+from tenants.services.secret_hosts import REFERENCE_OF, Secrets, secret_problems
 
 EDITABLE: Final = (
     "name",
@@ -55,7 +55,7 @@ EDITABLE: Final = (
     "metered_from",
     "metered_until",
 )
-NO_PINS: Final[Mapping[str, Collection[str]]] = {}
+NO_SECRETS: Final[Secrets] = {}
 SLUG_KEY: Final = "tenants_cluster_slug_key"
 
 
@@ -84,7 +84,7 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
     trusted_controllers: Sequence[str] = (),
     quota_target: str = QuotaTarget.RESOURCE_QUOTA,
     problems: Sequence[FieldProblem] = (),
-    pins: Mapping[str, Collection[str]] = NO_PINS,
+    secrets: Secrets = NO_SECRETS,
     actor: Actor,
     at: datetime,
 ) -> Cluster:
@@ -113,7 +113,7 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
         trusted_controllers: User names whose pods may carry another's owner annotation.
         quota_target: "resource_quota" or "kueue".
         problems: What the entry point found wrong with its files and addresses.
-        pins: The hosts that an operator pinned secrets to, by reference.
+        secrets: What references lead to, with the pins of an operator.
         actor: Who registers it.
         at: When, UTC.
 
@@ -146,7 +146,7 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
         created_at=at,
     )
     wrong = (*_problems(cluster), *problems)
-    wrong = wrong or secret_problems(cluster, changed=EDITABLE, pins=pins, at=at)
+    wrong = wrong or secret_problems(cluster, changed=EDITABLE, secrets=secrets, at=at)
     refuse_invalid(cluster, further=wrong)
     _add(cluster, actor=actor, at=at)
     return cluster
@@ -159,7 +159,7 @@ def update_cluster(  # noqa: PLR0913 - As above.
     changes: Mapping[str, Any],
     problems: Sequence[FieldProblem] = (),
     expected_version: int | None = None,
-    pins: Mapping[str, Collection[str]] = NO_PINS,
+    secrets: Secrets = NO_SECRETS,
     actor: Actor,
     at: datetime,
 ) -> Cluster:
@@ -170,14 +170,14 @@ def update_cluster(  # noqa: PLR0913 - As above.
     it, metering goes on after its newest hour.
 
     A credential is for one address: a new URL drops the reference, unless the same change names it,
-    and a secret goes to another host than its first only where an operator pinned it there.
+    and a secret goes to another origin than its first only where an operator pinned it there.
 
     Args:
         cluster: Which one.
         changes: New values by field, of `EDITABLE`.
         problems: What the entry point found wrong with files and addresses they name.
         expected_version: The version the caller saw; None when it does not matter.
-        pins: The hosts that an operator pinned secrets to, by reference.
+        secrets: What references lead to, with the pins of an operator.
         actor: Who changes it.
         at: When, UTC.
 
@@ -197,7 +197,7 @@ def update_cluster(  # noqa: PLR0913 - As above.
         *later_problems(row.metered_from, future.metered_from),
         *problems,
     )
-    wrong = wrong or secret_problems(future, changed=changes, pins=pins, at=at)
+    wrong = wrong or secret_problems(future, changed=changes, secrets=secrets, at=at)
     return change_row(
         row=row,
         changes=changes,

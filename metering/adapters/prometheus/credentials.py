@@ -6,7 +6,7 @@ A `prometheus_credential_reference` is one of:
   CLUSTER_SECRETS_DIR;
 - `basic-env:CLUSTER_SECRET_<NAME>` or `basic-file:<path>`: `user:password`, likewise.
 
-A pin beside the secret, `CLUSTER_SECRET_<NAME>_HOST` or `<path>.host`, keeps it from other hosts.
+A pin beside the secret, `CLUSTER_SECRET_<NAME>_HOST` or `<path>.host`, keeps it from other origins.
 Everything is read anew for each window, so a token that was rotated is found by asking again. What
 was read goes into a header of the request and nowhere else: no message, log or evidence holds it.
 """
@@ -18,8 +18,9 @@ from typing import Final
 from metering.protocols import ClusterTarget
 from tenants.adapters.cluster_secrets import (
     SecretForbiddenError,
+    named_secrets,
     read_secret,
-    require_pinned_host,
+    require_pinned_origin,
     require_plain_secret,
     secret_path,
     secret_variable,
@@ -71,7 +72,7 @@ def _authorization(reference: str, *, url: str) -> str:
 
 def _secret(reference: str, *, url: str) -> str:
     try:
-        require_pinned_host(reference, url=url)
+        require_pinned_origin(named_secrets(reference), url=url)
         secret = _read(reference)
         require_plain_secret(secret)
     except SecretForbiddenError as error:

@@ -81,8 +81,18 @@ def test_a_file_holds_a_token_and_the_authority_lies_beside_it(tmp_path: Path) -
     assert found.ssl_ca_cert == f"{tmp_path}/ca.crt"
 
 
-@pytest.mark.parametrize("pin", ["other.example.test", "", "kubernetes.example.test.evil"])
-def test_a_pinned_token_goes_to_no_other_host(
+@pytest.mark.parametrize(
+    "pin",
+    [
+        "other.example.test",
+        "",
+        "kubernetes.example.test.evil",
+        "kubernetes.example.test",
+        "kubernetes.example.test:443",
+        "http://kubernetes.example.test:6443",
+    ],
+)
+def test_a_pinned_token_goes_to_no_other_origin(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pin: str
 ) -> None:
     (tmp_path / "secret").mkdir()
@@ -104,9 +114,32 @@ def test_a_pinned_token_goes_to_no_other_host(
         assert refusal.value.reason == "credentials_forbidden"
 
 
+@pytest.mark.parametrize("pinned", ["kubeconfig", "token", "ca.crt", "secret"])
+def test_a_pinned_file_of_a_kubeconfig_goes_to_no_other_origin(secrets: Path, pinned: str) -> None:
+    (secrets / "secret").write_text("sesame")
+    (secrets / "token").symlink_to("secret")
+    (secrets / "ca.crt").write_text("-----BEGIN CERTIFICATE-----")
+    path = write_kubeconfig(secrets, "https://10.0.0.1:6443")
+    document = json.loads(path.read_text())
+    document["users"][0]["user"] = {"tokenFile": "token"}
+    document["clusters"][0]["cluster"] |= {"certificate-authority": "ca.crt"}
+    path.write_text(json.dumps(document))
+    pin = secrets / f"{pinned}.host"
+
+    pin.write_text("10.0.0.1:6443")
+    found = configuration_of(URL, "kubeconfig:kubeconfig")
+    pin.write_text("10.0.0.1:443")
+    with pytest.raises(SourceUnavailableError) as refusal:
+        configuration_of(URL, "kubeconfig:kubeconfig")
+
+    assert found.get_api_key_with_prefix("BearerToken") == "Bearer sesame"
+    assert refusal.value.reason == "credentials_forbidden"
+    assert "https://10.0.0.1:6443" in str(refusal.value)
+
+
 def test_a_pinned_token_goes_to_its_hosts(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("sesame")
-    (tmp_path / "token.host").write_text("10.0.0.1\nKubernetes.example.test\n")
+    (tmp_path / "token.host").write_text("10.0.0.1\nKubernetes.example.test:6443\n")
 
     pinned = configuration_of(URL, reference_to(tmp_path / "token", kind="file"))
 

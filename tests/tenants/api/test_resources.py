@@ -200,7 +200,7 @@ def test_the_trail_is_read_by_object_and_shows_the_leaf(cast: Cast, frank: APICl
 
 
 def test_a_secret_that_is_pinned_goes_to_no_other_host(frank: APIClient, tmp_path: Path) -> None:
-    (tmp_path / "token.host").write_text("hopper.example.test", encoding="utf-8")
+    (tmp_path / "token.host").write_text("hopper.example.test:6443", encoding="utf-8")
     secret = reference_to(tmp_path / "token", kind="file")
     own, other = "https://hopper.example.test:6443", "https://listener.example.test"
     body = {"slug": "new", "name": "New", "metered_from": floor_hour(timezone.now()).isoformat()}

@@ -164,7 +164,7 @@ def test_a_token_that_is_pinned_to_another_host_is_not_sent_for_its_successor(pl
 
         said = renew()
 
-    assert "pinned to another host" in said
+    assert "hopper/token is pinned to another host, port or scheme" in said
     assert receiver.posts == []
     assert place.read_text() == old
 

@@ -1,5 +1,6 @@
 """Tests of registering, describing and closing clusters."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import InvalidInputError
 from tenants.domain.refusals import OpenBindingsError, SlugTakenError, StaleVersionError
+from tenants.domain.secret_references import NamedSecret, read_pin, secrets_by_name
 from tenants.models import AuditEntry, Cluster
 from tenants.services.clusters import close_cluster, register_cluster, update_cluster
 from tenants.services.secret_hosts import REFERENCE_OF
@@ -211,6 +213,11 @@ def test_a_new_address_drops_the_credential_of_the_old_one(url: str, reference: 
     assert change(**{url: old, reference: secret}) == secret
 
 
+def pinned(pin: str) -> tuple[NamedSecret]:
+    (secret,) = secrets_by_name(SECRET)
+    return (replace(secret, origins=read_pin(pin)),)
+
+
 LISTENER = "https://listener.example.test"
 SECRET = "file:hopper/token"
 
@@ -266,24 +273,24 @@ def test_a_secret_that_was_cleared_goes_to_no_listener_either() -> None:
     ],
 )
 def test_a_url_that_two_clients_read_differently_gets_no_secret(url: str) -> None:
-    pins = {SECRET: {"hopper.example.test"}}
+    secrets = {SECRET: pinned("hopper.example.test")}
 
     with pytest.raises(InvalidInputError):
         update_cluster(
             cluster=make_cluster(),
             changes={"prometheus_url": url, "prometheus_credential_reference": SECRET},
-            pins=pins,
+            secrets=secrets,
             actor=SEED,
             at=AT,
         )
 
 
 def test_an_operators_pin_decides_which_hosts_get_a_secret() -> None:
-    cluster, pins = make_cluster(), {SECRET: {"new.example.test"}}
+    cluster, secrets = make_cluster(), {SECRET: pinned("new.example.test:6443")}
 
     def change(url: str) -> Cluster:
         changes = {"kubernetes_url": url, "credential_reference": SECRET}
-        return update_cluster(cluster=cluster, changes=changes, pins=pins, actor=SEED, at=AT)
+        return update_cluster(cluster=cluster, changes=changes, secrets=secrets, actor=SEED, at=AT)
 
     changed = change("https://NEW.example.test:6443/")
     with pytest.raises(InvalidInputError) as refusal:

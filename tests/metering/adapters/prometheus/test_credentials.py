@@ -72,20 +72,26 @@ def test_a_user_and_password_go_with_every_query(tmp_path: Path, text: str) -> N
     assert sent(world, "Authorization") == {f"Basic {expected}"}
 
 
-def test_a_pinned_secret_goes_to_no_other_host(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "pin", ["mimir.example.test", "127.0.0.1", "https://127.0.0.1:{port}", "http://127.0.0.1:9999"]
+)
+def test_a_pinned_secret_goes_to_no_other_origin(tmp_path: Path, pin: str) -> None:
     world, secret = sound_world(), tmp_path / "secret"
     secret.write_text("meter:password", encoding="utf-8")
     reference = reference_to(secret, kind="basic-file")
-    pin = tmp_path / "secret.host"
+    with serving(world) as url:
+        target = target_of(url, prometheus_credential_reference=reference)
+        port = url.rpartition(":")[2].strip("/")
 
-    pin.write_text("mimir.example.test", encoding="utf-8")
-    with pytest.raises(SourceUnavailableError) as refusal:
-        observe(world, prometheus_credential_reference=reference)
-    assert (refusal.value.reason, world.heard) == ("credentials_forbidden", [])
+        (tmp_path / "secret.host").write_text(pin.format(port=port), encoding="utf-8")
+        with pytest.raises(SourceUnavailableError) as refusal:
+            observed_by(PrometheusUsageSource(), target)
+        assert (refusal.value.reason, world.heard) == ("credentials_forbidden", [])
+        assert "secret.host" in str(refusal.value)
 
-    pin.write_text("127.0.0.1 localhost", encoding="utf-8")
-    observe(world, prometheus_credential_reference=reference)
-    assert None not in sent(world, "Authorization")
+        (tmp_path / "secret.host").write_text(f"localhost {url}", encoding="utf-8")
+        observed_by(PrometheusUsageSource(), target)
+        assert None not in sent(world, "Authorization")
 
 
 @pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
