@@ -69,7 +69,9 @@ class ApiTokenInputSerializer(StrictSerializer):
     """A token to issue: to oneself, or to a service account one looks after."""
 
     name = serializers.CharField(max_length=200)
-    expires_at = serializers.DateTimeField(help_text="At most 365 days ahead.")
+    expires_at = serializers.DateTimeField(
+        help_text="At most 365 days ahead, and no later than the end of the token that issues it."
+    )
     scopes = serializers.ListField(
         child=serializers.CharField(max_length=64), required=False, max_length=SCOPES_MAX
     )

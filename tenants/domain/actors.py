@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
@@ -33,6 +34,7 @@ class Actor:
         id: The user's or service account's primary key as text; the name of a system actor.
         label: What people read: a user name, an account's name.
         scopes: Capabilities a token was limited to; None when not limited.
+        ends_at: When the token that it calls with ends; None without a token.
     """
 
     kind: ActorKind
@@ -40,6 +42,7 @@ class Actor:
     label: str
     grants: tuple[Grant, ...] = ()
     scopes: frozenset[str] | None = field(default=None)
+    ends_at: datetime | None = None
 
     @property
     def is_system(self) -> bool:

@@ -1,6 +1,7 @@
 """Actors as the tables have them now: a user's or a token's roles, or a refusal."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 
 from django.conf import settings
@@ -51,7 +52,7 @@ def actor_of_service_account(account: ServiceAccount) -> Actor:
 
 
 def actor_of_token(token: ApiToken, *, at: datetime) -> Actor:
-    """Return the actor that a token's holder is, limited to the token's scopes.
+    """Return the actor that a token's holder is, limited to the token's scopes and time.
 
     Args:
         token: Its secret is already proven; its holder is loaded.
@@ -71,9 +72,7 @@ def actor_of_token(token: ApiToken, *, at: datetime) -> Actor:
     else:
         raise ValueError("a token has a holder")
     scopes = limit_scopes(token.scopes) if token.scopes else None
-    return Actor(
-        kind=holder.kind, id=holder.id, label=holder.label, grants=holder.grants, scopes=scopes
-    )
+    return replace(holder, scopes=scopes, ends_at=token.expires_at)
 
 
 def prove_token(text: str) -> ApiToken:

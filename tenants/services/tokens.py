@@ -56,7 +56,7 @@ def issue_token(  # noqa: PLR0913 - A record's columns; all are keyword only.
 
     Args:
         name: What it is for.
-        expires_at: When it ends, at most 365 days ahead.
+        expires_at: When it ends, at most 365 days ahead and no later than the actor's own token.
         user: The holder, or
         service_account: the holder.
         scopes: Capabilities it is limited to; none for all that the holder has.
@@ -67,7 +67,8 @@ def issue_token(  # noqa: PLR0913 - A record's columns; all are keyword only.
     Raises:
         ValueError: Not exactly one holder was named.
         InvalidInputError: Fields are wrong; every problem is told.
-        TokenNotYoursToIssueError: The holder is somebody else, or the scopes are wider.
+        TokenNotYoursToIssueError: The holder is somebody else, or the scopes or the time exceed
+            those of the actor's own token.
         SecondPersonRequiredError: The first token of a person with a role of the platform.
         HolderInactiveError: The holder may not act.
         TokenIssuedError: The token with this id was issued before.
@@ -164,7 +165,7 @@ def _expiry_problems(expires_at: datetime, at: datetime) -> tuple[FieldProblem, 
 
 
 def _require_may_issue(actor: Actor, token: ApiToken) -> None:
-    """Refuse a token for another person, for a foreign account, or wider than the actor is."""
+    """Refuse a token for another person or a foreign account, or more than the actor's own."""
     if actor.is_system:
         return
     if token.user is not None:
@@ -177,6 +178,12 @@ def _require_may_issue(actor: Actor, token: ApiToken) -> None:
     if actor.scopes is not None and not (token.scopes and actor.scopes.issuperset(token.scopes)):
         raise TokenNotYoursToIssueError(
             "A token limited to scopes issues only tokens within them.", field="scopes"
+        )
+    if actor.ends_at is not None and token.expires_at > actor.ends_at:
+        raise TokenNotYoursToIssueError(
+            f"A token issues none that ends after itself, at {actor.ends_at:%Y-%m-%d %H:%M} UTC.",
+            field="expires_at",
+            remedy="Name an earlier end. Sign in to issue a token that lives longer.",
         )
 
 

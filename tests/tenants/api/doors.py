@@ -25,7 +25,7 @@ def open_door(
     kind = {"user": holder} if isinstance(holder, User) else {"service_account": holder}
     issued = issue_token(
         name="test",
-        expires_at=at + timedelta(days=1),
+        expires_at=at + timedelta(days=30),
         scopes=scopes,
         actor=system_actor("tests"),
         at=at,

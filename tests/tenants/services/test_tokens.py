@@ -1,5 +1,6 @@
 """Tests of issuing, using and revoking API tokens."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -68,7 +69,7 @@ def test_a_token_proves_its_holder_with_every_role(cast: Cast) -> None:
 
     actor = actor_of_token(prove_token(issued.text), at=AT)
 
-    assert actor == actor_of_user(cast.alice)
+    assert actor == replace(actor_of_user(cast.alice), ends_at=LATER)
 
 
 def test_a_narrower_token_may_only_what_its_scopes_say(cast: Cast) -> None:
@@ -232,6 +233,26 @@ def test_a_scoped_token_issues_no_wider_one(cast: Cast, held: list[str], wanted:
         issue(cast, scopes=wanted, actor=narrow)
 
     assert ApiToken.objects.count() == 1
+
+
+@pytest.mark.parametrize("scopes", [[], ["tenants:token:write"]])
+def test_a_token_issues_none_that_outlives_it(
+    cast: Cast, bot: ServiceAccount, scopes: list[str]
+) -> None:
+    """The attack: a token of one day issues one of 364 days, before it ends or is missed."""
+    day = AT + timedelta(days=1)
+    brief = actor_of_token(issue(cast, scopes=scopes, expires_at=day).token, at=AT)
+
+    mine: dict[str, object] = {}
+    for holder in (mine, {"user": None, "service_account": bot}):
+        with pytest.raises(TokenNotYoursToIssueError) as refusal:
+            issue(cast, scopes=scopes, expires_at=LATER, actor=brief, **holder)
+        assert refusal.value.field == "expires_at"
+        assert day.strftime("%Y-%m-%d %H:%M") in refusal.value.message
+        assert "Sign in" in refusal.value.advice
+
+    assert ApiToken.objects.count() == 1
+    assert issue(cast, scopes=scopes, expires_at=day, actor=brief).token.expires_at == day
 
 
 def test_a_scoped_token_issues_one_within_its_scopes(cast: Cast) -> None:
