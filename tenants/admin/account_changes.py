@@ -44,6 +44,8 @@ class AskForm(ServiceForm):
             return
         asker, kind, value = type(self).asker, self.fields["kind"], self.fields["value"]
         offered = [(one.value, label) for one, label in KINDS.items() if may_ask_some(asker, one)]
+        kind.label, value.label = "What to change", "New value"
+        self.fields["subject"].label = "Whose account"
         kind.widget = UnfoldAdminSelectWidget(choices=[("", "Select value"), *offered])
         value.help_text = "The address or the user name; empty for the other kinds."
         if may_ask_of_others(asker):

@@ -56,7 +56,9 @@ else:
 class LinkRequestForm(PasswordResetForm):
     """An address; each account that has it gets a link from a worker."""
 
-    email = forms.EmailField(max_length=254, widget=UnfoldAdminEmailInputWidget())
+    email = forms.EmailField(
+        max_length=254, label="Mail address", widget=UnfoldAdminEmailInputWidget()
+    )
 
     def save(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature.
         """Note the request; neither what is done nor its time depends on whom the address is of."""
@@ -143,16 +145,23 @@ class ForgottenView(SitePage, views.PasswordResetView):
     form_class = LinkRequestForm
     template_name = "accounts/form.html"
     success_url = reverse_lazy("password_reset_done")
-    extra_context = {"button": "Send me a link"}
+    title = "Set a password by a link"
+    extra_context = {
+        "button": "Send me a link",
+        "help": "Write the mail address of your account. A link goes there, with which you set a "
+        "new password. It ends your API tokens and your sessions.",
+    }
 
 
 class ForgottenDoneView(SitePage, views.PasswordResetDoneView):
     """The same sentence for every address."""
 
+    title = "Look into your mails"
     template_name = "accounts/form.html"
     extra_context = {
         "text": "If an account has this address, a link is on its way to it. It can be used once, "
-        "within a day. No more than one is sent in five minutes."
+        "within a day. No more than one is sent in five minutes. If no mail comes, ask a platform "
+        "admin which address your account has."
     }
 
 
@@ -162,9 +171,11 @@ class SetView(SitePage, views.PasswordResetConfirmView):
     form_class = LinkPasswordForm
     template_name = "accounts/form.html"
     success_url = reverse_lazy("password_reset_complete")
+    title = "Set your password"
     extra_context = {
         "button": "Set the password",
-        "text": "This link was used before or is too old. Ask for a new one.",
+        "text": "This link was used before, is too old, or is not whole. Get a new one.",
+        "is_link_needed": True,
     }
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - Django's signature.
@@ -173,14 +184,20 @@ class SetView(SitePage, views.PasswordResetConfirmView):
             note_forged(self.request, "password")
         elif not self.validlink:
             note_link_refused(user=self.user, actor=LINKS, at=timezone.now())
-        return super().get_context_data(**kwargs)
+        values = super().get_context_data(**kwargs)
+        if self.user is None or not self.validlink:
+            return {**values, "title": "This link cannot be used"}
+        return {**values, "help": f"For the account {self.user.get_username()}."}
 
 
 class SetDoneView(SitePage, views.PasswordResetCompleteView):
     """The password is set."""
 
     template_name = "accounts/form.html"
-    extra_context = {"text": "The password is set; API tokens that you had are revoked."}
+    title = "Your password is set"
+    extra_context = {
+        "text": "The password is set: sign in with it now. Your API tokens and sessions have ended."
+    }
 
 
 class OwnPasswordView(SitePage, views.PasswordChangeView):
@@ -230,7 +247,15 @@ class AddressView(LinkView):
 
     def get(self, request: HttpRequest, signed: str) -> HttpResponse:  # noqa: ARG002 - Django's signature.
         """Show the button."""
-        return self.page(**self.extra_context, button="Confirm", form=forms.Form())
+        try:
+            _, email, owner = read_address_link(signed)
+        except DomainError as error:
+            return self.page(**self.extra_context, text=f"{error.message} {error.advice}")
+        text = (
+            f"The account {owner.label} leaves the address {email}; the mail names the new one, "
+            "and who asks for it. The password, sessions and API tokens of the account end."
+        )
+        return self.page(**self.extra_context, button="Confirm", form=forms.Form(), help=text)
 
     def post(self, request: HttpRequest, signed: str) -> HttpResponse:
         """Make the change."""
@@ -265,7 +290,7 @@ class SharedAddressForm(NewcomerForm):
 class InvitationView(LinkView):
     """Accept an invitation; who has no account yet chooses a user name."""
 
-    title = "You are invited"
+    title = "This invitation cannot be accepted"
 
     def get(self, request: HttpRequest, secret: str) -> HttpResponse:  # noqa: ARG002 - Django's signature.
         """Show what is offered."""
@@ -286,16 +311,17 @@ class InvitationView(LinkView):
             return self._refused(error)
         if not person.has_usable_password():
             send_password_link(person, actor=INVITATIONS, at=at)
-            return self._text(
+            text = (
                 f"The role is yours. Your user name is {person.get_username()}. A link to set your "
-                "password is on its way."
+                "password is on its way to you."
             )
-        return self._text("The role is yours.")
+            return self.page(title="You have accepted", text=text)
+        return self.page(title="You have accepted", text="The role is yours. Sign in to use it.")
 
     def _offer(self, invitation: Invitation, form: forms.Form) -> HttpResponse:
         role = invitation.get_role_display()
         title = f"{role} of {invitation.project or invitation.organization}"
-        return self.page(title=title, form=form, button="Accept")
+        return self.page(title=title, form=form, button="Accept", help=_offer_text(invitation))
 
     def _ask_again(self, invitation: Invitation, problems: list[str]) -> HttpResponse:
         """Return the form as it was filled in, with what is wrong beside the name."""
@@ -308,15 +334,23 @@ class InvitationView(LinkView):
         if isinstance(error, LinkInvalidError):
             note_forged(self.request, "invitation")
         problems = [f"{one.field}: {one.message}" for one in error.problems]
-        return self._text(" ".join([error.message, *problems, error.advice]))
-
-    def _text(self, text: str) -> HttpResponse:
+        text = " ".join([error.message, *problems, error.advice])
         return self.page(title=self.title, text=text)
 
 
 def note_forged(request: HttpRequest, link: str) -> None:
     """Count a link that was never sent; its pages look alike whether it is audited."""
     count_forged_link(link=link, network=network_of(request), actor=LINKS, at=timezone.now())
+
+
+def _offer_text(invitation: Invitation) -> str:
+    account = "The account with this address gets it."
+    if not people_with_address(invitation.email):
+        account = "No account has this address: one is made, and gets a link to set a password."
+    return (
+        f"{invitation.invited_by.get_username()} offers this role to {invitation.email} until "
+        f"{invitation.expires_at:%-d %B %Y, %H:%M} UTC. {account}"
+    )
 
 
 def _name_problems(error: DomainError) -> list[str]:

@@ -5,9 +5,10 @@ staff status too. No role is needed here: the API token that is issued can do wh
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from functools import wraps
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -36,14 +37,37 @@ from tenants.admin.sign_in import SignInForm, as_limited
 from tenants.domain.account_changes import ChangeKind
 from tenants.domain.errors import DomainError
 from tenants.domain.identity_refusals import TokenIssuedError
+from tenants.domain.roles import CAPABILITIES
 from tenants.domain.tokens import LIFETIME_MAX
-from tenants.selectors.people import has_first_token, holds_platform_role, open_first_token
+from tenants.selectors.people import (
+    has_first_token,
+    holds_platform_role,
+    open_first_token,
+    roles_of,
+)
 from tenants.selectors.sessions import sessions_of
 from tenants.services.account_changes import ask_change
 from tenants.services.refusals import note_refusal
 from tenants.services.sessions import end_other_sessions, end_session
 from tenants.services.tokens import IssuedToken, issue_token, revoke_token
 
+BROWSERS: Final = {
+    "Edg/": "Edge",
+    "OPR/": "Opera",
+    "Firefox/": "Firefox",
+    "Chrome/": "Chrome",
+    "Safari/": "Safari",
+}
+"""By a part of User-Agent; those that name others too come first."""
+SYSTEMS: Final = {
+    "Android": "Android",
+    "iPhone": "iOS",
+    "iPad": "iPadOS",
+    "Windows": "Windows",
+    "Macintosh": "macOS",
+    "Linux": "Linux",
+}
+BROWSER_LABEL_MAX: Final = 40
 signed_in = login_required(login_url="sign_in")
 
 
@@ -102,7 +126,11 @@ class ChangeOwnPasswordView(OwnPasswordView):
 
     template_name = "accounts/form.html"
     success_url = reverse_lazy("own_access")
-    extra_context = {"title": "Change your password", "button": "Change the password"}
+    extra_context = {
+        "title": "Change your password",
+        "button": "Change the password",
+        "help": "A new password ends your API tokens and all other sessions.",
+    }
 
     def form_valid(self, form: Any) -> HttpResponse:  # noqa: ANN401 - A form of either kind.
         """Save, and say on the next page what it did."""
@@ -127,14 +155,15 @@ class TokenForm(forms.Form):
         max_value=LIFETIME_MAX.days,
         initial=30,
         label="Days until it ends",
+        help_text=f"At most {LIFETIME_MAX.days}.",
         widget=UnfoldAdminIntegerFieldWidget(),
     )
     scopes = forms.CharField(
         max_length=2_000,
         required=False,
         label="Scopes",
-        help_text="Capabilities it is limited to, separated by spaces, as in billing:charge:read. "
-        "Empty for all that you may do.",
+        help_text="Capabilities it is limited to, separated by spaces, as in metering:usage:read: "
+        "the list under Your roles has yours. Empty for all that you may do.",
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
     )
 
@@ -236,7 +265,7 @@ def _empty_form(request: HttpRequest) -> TokenForm:
 def _page(
     request: HttpRequest, *, form: TokenForm, issued: IssuedToken | None = None
 ) -> HttpResponse:
-    at, person = timezone.now(), _person(request)
+    at, person, actor = timezone.now(), _person(request), actor_of_request(request)
     is_alone_enough = not holds_platform_role(person) or has_first_token(person, at=at)
     context = {
         **admin.site.each_context(request),
@@ -245,12 +274,26 @@ def _page(
         "issued": issued,
         "needs_second_person": not is_alone_enough,
         "asked": None if is_alone_enough else open_first_token(person, at=at),
-        "tokens": own_tokens(actor_of_request(request), at=at),
-        "sessions": sessions_of(person, current=current_session_id(request), at=at),
+        "roles": roles_of(person),
+        "capabilities": sorted(frozenset().union(*(CAPABILITIES[g.role] for g in actor.grants))),
+        "tokens": own_tokens(actor, at=at),
+        "sessions": [
+            replace(session, browser=_browser_label(session.browser))
+            for session in sessions_of(person, current=current_session_id(request), at=at)
+        ],
     }
     return TemplateResponse(
         request, "accounts/access.html", context, headers={"Cache-Control": "no-store"}
     )
+
+
+def _browser_label(agent: str) -> str:
+    """Return a browser as people know it; what it says itself where it is no known one."""
+    browser = next((label for sign, label in BROWSERS.items() if sign in agent), "")
+    system = next((label for sign, label in SYSTEMS.items() if sign in agent), "")
+    if browser and system:
+        return f"{browser} on {system}"
+    return agent[:BROWSER_LABEL_MAX] or "unknown"
 
 
 def _person(request: HttpRequest) -> User:

@@ -147,6 +147,13 @@ def has_first_token(user: User, *, at: datetime) -> bool:
     return issued.exists() or allowed.exists()
 
 
+def roles_of(user: User) -> QuerySet[Membership]:
+    """Return what a person holds, with the scope of each role."""
+    return Membership.objects.filter(user=user).select_related(
+        "organization", "project__organization"
+    )
+
+
 def open_first_token(user: User, *, at: datetime) -> AccountChange | None:
     """Return the open request for a person's first token; None when there is none."""
     return AccountChange.objects.filter(

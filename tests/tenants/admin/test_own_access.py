@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from tenants.admin.programs import new_token_key
-from tenants.domain.roles import Role
+from tenants.domain.roles import CAPABILITIES, Role
 from tenants.models import AccountChange, ApiToken, AuditEntry
 from tenants.selectors.actors import actor_of_user
 from tenants.services.account_changes import approve_change
@@ -252,3 +252,38 @@ def test_a_wrong_password_says_where_whom_it_is_about_signs_in(cast: Cast) -> No
     assert cast.carol.is_staff is False
     assert "staff" not in page.content.decode()
     assert "All others sign in at /accounts/." in admin.content.decode()
+
+
+def test_the_page_shows_what_one_is_and_what_scopes_may_name(cast: Cast) -> None:
+    bob = sign_in(cast.bob.username).get(HERE)
+    dora = sign_in(cast.dora.username).get(HERE).content.decode()
+    nobody = sign_in(make_user("newcomer").username).get(HERE).content.decode()
+
+    page = bob.content.decode()
+    assert "Project lead" in page
+    assert "project LLM of Acme" in page
+    assert "bob@example.test" in page
+    assert bob.context["capabilities"] == sorted(CAPABILITIES[Role.PROJECT_LEAD])
+    assert "<code>quotas:request:submit</code>" in page
+    assert "every organization" in dora
+    assert "You have no role yet" in nobody
+
+
+@pytest.mark.parametrize(
+    ("agent", "label"),
+    [
+        ("Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/140.0", "Firefox on Linux"),
+        ("Mozilla/5.0 (Windows NT 10.0) Chrome/140.0 Safari/537.36 Edg/140.0", "Edge on Windows"),
+        ("Mozilla/5.0 (Macintosh; Mac OS X) Version/18 Safari/605.1.15", "Safari on macOS"),
+        ("Mozilla/5.0 (Linux; Android 16) Chrome/140.0 Safari/537.36", "Chrome on Android"),
+        ("curl/8.14", "curl/8.14"),
+        ("", "unknown"),
+    ],
+)
+def test_a_browser_is_named_as_people_know_it(cast: Cast, agent: str, label: str) -> None:
+    client = Client(headers={"user-agent": agent})
+    client.post(SIGN_IN, {"username": cast.carol.username, "password": PASSWORD})
+
+    [session] = client.get(HERE).context["sessions"]
+
+    assert session.browser == label
