@@ -45,6 +45,13 @@ def history_of(*, object_kind: str, object_id: object) -> list[AuditFact]:
     return [AuditFact(e.occurred_at, e.actor_label, e.action, e.facts) for e in entries]
 
 
+def is_noted_since(moment: datetime, *, action: str, object_kind: str, object_id: object) -> bool:
+    """Whether the trail has an entry of an action on an object after a moment."""
+    return AuditEntry.objects.filter(
+        object_kind=object_kind, object_id=str(object_id), action=action, occurred_at__gt=moment
+    ).exists()
+
+
 def leaf_mismatches() -> list[int]:
     """Return the ids of entries whose leaf is not the hash of their content, ascending.
 

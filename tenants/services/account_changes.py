@@ -5,7 +5,8 @@ What is refused is audited too, in a transaction of its own: who tries to decide
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -37,6 +38,7 @@ from tenants.domain.notification_rules import EndpointKind, address_problems
 from tenants.domain.roles import Role
 from tenants.models import AccountChange
 from tenants.selectors.actors import actor_of_user
+from tenants.selectors.audit import is_noted_since
 from tenants.selectors.locks import lock_rows
 from tenants.selectors.people import has_first_token, holds_platform_role, platform_admins
 from tenants.selectors.validation import refuse_invalid
@@ -45,6 +47,9 @@ from tenants.services.changing import add_row
 from tenants.services.memberships import grant_platform_role
 from tenants.services.notifications import notify
 from tenants.services.people import write_active, write_person
+
+REFUSED_EVERY: Final = timedelta(hours=1)
+"""Between two entries of one link: a page without sign-in must not fill the trail."""
 
 
 def ask_change(
@@ -136,7 +141,7 @@ def confirm_address(*, change_id: UUID, email: str, actor: Actor, at: datetime) 
     change = AccountChange.objects.select_related("subject").get(
         pk=change_id, kind=ChangeKind.EMAIL.value
     )
-    with _audited_refusal(change, actor=actor, at=at), transaction.atomic():
+    with _audited_refusal(change, every=REFUSED_EVERY, actor=actor, at=at), transaction.atomic():
         if (change.email, str(change.subject_id)) != (email, actor.id):
             raise ChangeOutdatedError("The link was sent to another address.", field="email")
         return _approve(change, by="old_address", actor=actor, at=at)
@@ -275,14 +280,27 @@ def _value_problems(kind: ChangeKind, value: str) -> tuple[FieldProblem, ...]:
 
 
 @contextmanager
-def _audited_refusal(change: AccountChange, *, actor: Actor, at: datetime) -> Iterator[None]:
-    """Leave an entry of a refusal, after what was refused is undone."""
+def _audited_refusal(
+    change: AccountChange, *, every: timedelta = timedelta(0), actor: Actor, at: datetime
+) -> Iterator[None]:
+    """Leave an entry of a refusal, after what was refused is undone; one in so much time."""
     try:
         yield
     except DomainError as refusal:
         with transaction.atomic():
-            _record(change, "refuse", code=refusal.code, actor=actor, at=at)
+            if not (every and _is_refused_since(change, at - every)):
+                _record(change, "refuse", code=refusal.code, actor=actor, at=at)
         raise
+
+
+def _is_refused_since(change: AccountChange, moment: datetime) -> bool:
+    lock_rows(AccountChange.objects.filter(pk=change.pk))
+    return is_noted_since(
+        moment,
+        action="tenants:account_change:refuse",
+        object_kind="account_change",
+        object_id=change.pk,
+    )
 
 
 def _record(change: AccountChange, verb: str, *, actor: Actor, at: datetime, **facts: str) -> None:

@@ -28,6 +28,7 @@ from tenants.domain.refusals import RoleNotYoursToGiveError
 from tenants.domain.roles import ROLE_SCOPES, Role, RoleScope
 from tenants.models import Invitation, Membership, Organization, Project
 from tenants.selectors.actors import actor_of_user, digest_of
+from tenants.selectors.audit import is_noted_since
 from tenants.selectors.locks import lock_rows
 from tenants.selectors.people import people_with_address, times_done_since
 from tenants.selectors.validation import refuse_invalid
@@ -52,6 +53,8 @@ NAME_TAKEN: Final = "tenants:user:invited_name_taken"
 ENDING_BYTES: Final = 4
 USERNAME_MAX: Final = 150
 SECRET_BYTES: Final = 32
+REFUSED_EVERY: Final = timedelta(hours=1)
+"""Between two entries of one link: a page without sign-in must not fill the trail."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +233,7 @@ def withdraw_invitation(*, invitation: Invitation, actor: Actor, at: datetime) -
 
 
 def _open_or_audited(secret: str, *, actor: Actor, at: datetime) -> Invitation:
-    """Return the invitation of a link; a link that is refused leaves an audit entry.
+    """Return the invitation of a link; a link that is refused leaves an audit entry an hour.
 
     Raises:
         LinkInvalidError: No invitation has this link.
@@ -241,7 +244,14 @@ def _open_or_audited(secret: str, *, actor: Actor, at: datetime) -> Invitation:
     except InvitationClosedError as refusal:
         spent = Invitation.objects.get(digest=digest_of(secret))
         with transaction.atomic():
-            _record(spent, "refuse", actor=actor, at=at, code=refusal.code)
+            lock_rows(Invitation.objects.filter(pk=spent.pk))
+            if not is_noted_since(
+                at - REFUSED_EVERY,
+                action="tenants:invitation:refuse",
+                object_kind="invitation",
+                object_id=spent.pk,
+            ):
+                _record(spent, "refuse", actor=actor, at=at, code=refusal.code)
         raise
 
 

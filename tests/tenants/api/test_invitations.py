@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
 import pytest
+import time_machine
 from django.contrib.auth.models import User
 from django.core import mail
 from django.test import Client, override_settings
@@ -151,6 +152,21 @@ def test_late_withdrawn_and_forged_links_give_nothing(cast: Cast) -> None:
     assert User.objects.count() == 7
     refused = AuditEntry.objects.filter(action="tenants:invitation:refuse")
     assert [entry.facts["code"] for entry in refused] == ["invitation_closed"] * 2
+
+
+def test_a_used_link_that_is_sent_again_and_again_leaves_one_entry_an_hour(cast: Cast) -> None:
+    invited(open_door(cast.bob), "eve@example.test", project=str(cast.llm.pk))
+    [link] = links_sent()
+    Client().post(link, {"username": "eve"})
+    refused = AuditEntry.objects.filter(action="tenants:invitation:refuse")
+
+    pages = [Client().post(link, {"username": "eve"}).content.decode() for _ in range(3)]
+    in_one_hour = refused.count()
+    with time_machine.travel(timezone.now() + timedelta(hours=1, minutes=1), tick=False):
+        Client().post(link, {"username": "eve"})
+
+    assert all("accepted or withdrawn" in page for page in pages)
+    assert (in_one_hour, refused.count()) == (1, 2)
 
 
 def test_an_inviter_who_may_not_any_more_gives_nothing(cast: Cast) -> None:
