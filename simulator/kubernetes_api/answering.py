@@ -36,17 +36,12 @@ _TRUE: Final = frozenset({"true", "True", "1"})
 
 @dataclass(frozen=True)
 class Request:
-    """What came in; header names are in lower case.
-
-    Attributes:
-        certified: Whom the client's certificate names; None without one.
-    """
+    """What came in; header names are in lower case."""
 
     method: str
     target: str
     headers: Mapping[str, str]
     body: bytes = b""
-    certified: User | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +95,7 @@ class Answerer:
     def _answer(self, request: Request) -> Answer:
         path, query = split_target(request.target)
         authorization = request.headers.get("authorization", "")
-        user = self._workers.directory.user_of(authorization, request.certified)
+        user = self._workers.directory.user_of(authorization)
         asked = asked_of(request.method, request.target)
         refuse_without_right(self._workers.store, user, asked)
         if path in _PLAIN_TEXT:

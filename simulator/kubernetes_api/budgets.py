@@ -4,25 +4,18 @@ Source: kubernetes/pkg/controller/disruption/disruption.go and
 pkg/registry/core/pod/storage/eviction.go.
 """
 
-from collections.abc import Callable
-from datetime import datetime, timedelta
 from typing import Final
 
 from simulator.kubernetes_api.errors import (
     JSON,
     StatusError,
     internal_error,
-    too_many_requests,
 )
-from simulator.kubernetes_api.incoming import printed_time
 from simulator.kubernetes_api.resources import BUDGETS, PODS
 from simulator.kubernetes_api.selectors import matches_labels
 from simulator.kubernetes_api.store import Key, ObjectStore
 
-PROCESSING_SECONDS: Final = 10
-"""How long a client is told to wait for a budget that the controller has not seen yet."""
 _VIOLATED: Final = "Cannot evict pod as it would violate the pod's disruption budget."
-_DISRUPTED_FOR: Final = timedelta(minutes=2)
 
 
 class BudgetController:
@@ -33,13 +26,11 @@ class BudgetController:
 
     Args:
         store: Where the objects are.
-        clock: Returns the present moment, aware UTC.
     """
 
-    def __init__(self, store: ObjectStore, *, clock: Callable[[], datetime]) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         """Keep the store."""
         self._store = store
-        self._clock = clock
 
     def reconcile(self) -> None:
         """Make every status true now."""
@@ -55,32 +46,13 @@ class BudgetController:
         if not isinstance(least, int):
             return {**before, "disruptionsAllowed": 0}
         pods = budgeted_pods(self._store, namespace, budget)
-        disrupted = self._still_disrupted(before.get("disruptedPods") or {}, pods)
-        healthy = sum(
-            is_ready(pod)
-            and "deletionTimestamp" not in pod["metadata"]
-            and pod["metadata"]["name"] not in disrupted
-            for pod in pods
-        )
-        status = {
+        healthy = sum(is_ready(pod) and "deletionTimestamp" not in pod["metadata"] for pod in pods)
+        return {
             "expectedPods": len(pods),
             "currentHealthy": healthy,
             "desiredHealthy": least,
             "disruptionsAllowed": max(0, healthy - least) if pods else 0,
             "observedGeneration": budget["metadata"].get("generation", 1),
-        }
-        return {**status, "disruptedPods": disrupted} if disrupted else status
-
-    def _still_disrupted(self, disrupted: dict[str, str], pods: list[JSON]) -> dict[str, str]:
-        """Return the pods that were evicted a moment ago and are still on their way."""
-        waiting = {
-            pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]
-        }
-        oldest = self._clock() - _DISRUPTED_FOR
-        return {
-            name: at
-            for name, at in disrupted.items()
-            if name in waiting and datetime.fromisoformat(at) > oldest
         }
 
 
@@ -114,29 +86,23 @@ def budgets_of(store: ObjectStore, pod: JSON) -> list[tuple[Key, JSON]]:
     ]
 
 
-def charged_budget(budget: JSON, pod: str, now: datetime) -> JSON:
+def charged_budget(budget: JSON) -> JSON:
     """Return a budget after one more eviction.
 
     Raises:
-        StatusError: 429 when it would be violated, or is not known yet.
+        StatusError: 429 when it would be violated.
     """
     name, status = budget["metadata"]["name"], budget.get("status") or {}
-    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 1):
-        error = too_many_requests(_VIOLATED, PROCESSING_SECONDS)
-        told = f"The disruption budget {name} is still being processed by the server."
-        raise _with_cause(error, told)
     if status["disruptionsAllowed"] <= 0:
         # The real server tells no time to wait here: nobody knows it.
-        error = StatusError(429, "TooManyRequests", _VIOLATED, details={})
         told = (
             f"The disruption budget {name} needs {status['desiredHealthy']} healthy pods and has"
             f" {status['currentHealthy']} currently"
         )
-        raise _with_cause(error, told)
-    disrupted = {**(status.get("disruptedPods") or {}), pod: printed_time(now)}
+        causes = [{"reason": "DisruptionBudget", "message": told}]
+        raise StatusError(429, "TooManyRequests", _VIOLATED, details={"causes": causes})
     left = status["disruptionsAllowed"] - 1
-    charged = {**status, "disruptionsAllowed": left, "disruptedPods": disrupted}
-    return {**budget, "status": charged}
+    return {**budget, "status": {**status, "disruptionsAllowed": left}}
 
 
 def several_budgets() -> StatusError:
@@ -148,10 +114,4 @@ def several_budgets() -> StatusError:
     )
     for name in ("reason", "details"):
         del error.body[name]
-    return error
-
-
-def _with_cause(error: StatusError, told: str) -> StatusError:
-    details = error.body.setdefault("details", {})
-    details["causes"] = [{"reason": "DisruptionBudget", "message": told}]
     return error

@@ -35,7 +35,7 @@ def with_defaults(resource: Resource, obj: JSON) -> JSON:
 
 def finish_new(resource: Resource, made: JSON) -> None:
     """Write into a named object what follows from its name and uid: a Job's own selector."""
-    if resource is not JOBS or made["spec"].get("manualSelector"):
+    if resource is not JOBS:
         return
     name, uid = made["metadata"]["name"], made["metadata"]["uid"]
     prefix = "batch.kubernetes.io/"
@@ -102,7 +102,7 @@ def _fill_job(job: JSON) -> None:
     spec = job.setdefault("spec", {})
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
-    for key, value in (("parallelism", 1), ("backoffLimit", 6), ("suspend", False)):
+    for key, value in (("parallelism", 1), ("suspend", False)):
         if spec.get(key) is None:
             spec[key] = value
     fill_pod_spec(spec.setdefault("template", {}).setdefault("spec", {}))

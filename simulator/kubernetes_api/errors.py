@@ -205,16 +205,6 @@ def unsupported_media_type() -> StatusError:
     )
 
 
-def too_many_requests(message: str, retry_after_seconds: int) -> StatusError:
-    """Return "not so fast"."""
-    return StatusError(
-        HTTPStatus.TOO_MANY_REQUESTS,
-        "TooManyRequests",
-        message,
-        retry_after_seconds=retry_after_seconds,
-    )
-
-
 def internal_error(why: str) -> StatusError:
     """Return "something behind the server failed", such as a webhook."""
     return StatusError(

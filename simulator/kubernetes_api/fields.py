@@ -33,7 +33,6 @@ _SYSTEM: Final = frozenset(
     }
 )
 """Keys of metadata that nobody owns."""
-_DEPTH_MAX: Final = 32
 _MISSING: Final = object()
 
 
@@ -177,8 +176,6 @@ def _is_systems(path: Path) -> bool:
 
 
 def _walk(value: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Any]]:
-    if len(path) > _DEPTH_MAX:
-        raise ValueError("An object is nested too deeply.")
     for key, inner in value.items():
         if isinstance(inner, dict) and inner:
             yield from _walk(inner, (*path, key))

@@ -1,6 +1,6 @@
 """Jobs: their pods are made, counted, and deleted while a Job is suspended.
 
-As much of the controller as quotas and preemption meet: no backoff in time, no indexes.
+As much of the controller as quotas and preemption meet: no failure, no backoff, no indexes.
 Source: kubernetes/pkg/controller/job/job_controller.go.
 """
 
@@ -160,8 +160,7 @@ def _finished(job: JSON, pods: list[JSON]) -> str:
     is_complete = completions is not None and _count_of(pods, "Succeeded") >= completions
     if "Complete" in known or is_complete:
         return "Complete"
-    is_failed = _count_of(pods, "Failed") > job["spec"]["backoffLimit"]
-    return "Failed" if "Failed" in known or is_failed else ""
+    return ""
 
 
 def _turn(conditions: dict[str, JSON], kind: str, now: str, *, is_true: bool) -> None:

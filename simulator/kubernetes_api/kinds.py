@@ -27,8 +27,6 @@ FORBIDDEN: Final = "FieldValueForbidden"
 UNSUPPORTED: Final = "FieldValueNotSupported"
 _NAME_PARTS_MIN: Final = 3
 _TIMEOUT_SECONDS_MAX: Final = 30
-_PRIORITY_MAX: Final = 1_000_000_000
-_CONSUMERS_MAX: Final = 256
 _IMMUTABLE: Final = "field is immutable"
 
 
@@ -58,15 +56,10 @@ def claim_status_causes(after: JSON) -> Iterator[Cause]:
     if consumers and not status.get("allocation"):
         told = "Forbidden: may not be specified when `allocated` is not set"
         yield FORBIDDEN, told, "status.reservedFor"
-    if len(consumers) > _CONSUMERS_MAX:
-        told = f"Too many: {len(consumers)}: must have at most {_CONSUMERS_MAX} items"
-        yield "FieldValueTooMany", told, "status.reservedFor"
     seen: set[str] = set()
     for index, consumer in enumerate(consumers):
         uid = consumer.get("uid", "")
-        if not uid:
-            yield REQUIRED, "Required value", f"status.reservedFor[{index}].uid"
-        elif uid in seen:
+        if uid in seen:
             told = f'Duplicate value: "{uid}"'
             yield "FieldValueDuplicate", told, f"status.reservedFor[{index}].uid"
         seen.add(uid)
@@ -79,11 +72,6 @@ def _nothing(obj: JSON) -> Iterator[Cause]:
 
 def _job_causes(job: JSON) -> Iterator[Cause]:
     spec = job["spec"]
-    for field in ("parallelism", "completions", "backoffLimit"):
-        value = spec.get(field)
-        if value is not None and value < 0:
-            told = f"Invalid value: {value}: must be greater than or equal to 0"
-            yield INVALID, told, f"spec.{field}"
     template = (spec.get("template") or {}).get("spec") or {}
     if not template.get("containers"):
         yield REQUIRED, "Required value", "spec.template.spec.containers"
@@ -110,19 +98,10 @@ def _queue_causes(queue: JSON) -> Iterator[Cause]:
             yield INVALID, f"Invalid value: 0: {told}", field
 
 
-def _priority_causes(one: JSON) -> Iterator[Cause]:
-    value = one.get("value", 0)
-    if not isinstance(value, int) or value > _PRIORITY_MAX:
-        told = f"maximum allowed value of a user defined priority is {_PRIORITY_MAX}"
-        yield FORBIDDEN, f"Forbidden: {told}", "value"
-
-
 def _slice_causes(one: JSON) -> Iterator[Cause]:
     spec = one.get("spec") or {}
     if not spec.get("driver"):
         yield REQUIRED, "Required value", "spec.driver"
-    if not (spec.get("pool") or {}).get("name"):
-        yield REQUIRED, "Required value", "spec.pool.name"
 
 
 def _configuration_causes(configuration: JSON) -> Iterator[Cause]:
@@ -161,7 +140,6 @@ _FIXED: Final = {JOBS.plural: ("completions", "selector", "template")}
 _CHECKS: Final[dict[str, Callable[[JSON], Iterator[Cause]]]] = {
     JOBS.plural: _job_causes,
     BUDGETS.plural: _budget_causes,
-    PRIORITY_CLASSES.plural: _priority_causes,
     SLICES.plural: _slice_causes,
     CLUSTER_QUEUES.plural: _queue_causes,
     VALIDATING_WEBHOOKS.plural: _configuration_causes,

@@ -10,8 +10,7 @@ def write_kubeconfig(
     *,
     url: str,
     authority_pem: str,
-    token: str = "",
-    certificate: tuple[Path, Path] | None = None,
+    token: str,
     name: str = "simulated",
 ) -> Path:
     """Write a kubeconfig that its owner alone may read, and return its path.
@@ -22,11 +21,9 @@ def write_kubeconfig(
         path: Where it goes.
         url: Of the server.
         authority_pem: The certificate that the server's is signed with.
-        token: What the user proves itself with, unless by a certificate.
-        certificate: The paths of the user's certificate and of its key.
+        token: What the user proves itself with.
         name: Of its context.
     """
-    user = _certified(*certificate) if certificate else {"token": token}
     document = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -40,7 +37,7 @@ def write_kubeconfig(
                 },
             }
         ],
-        "users": [{"name": name, "user": user}],
+        "users": [{"name": name, "user": {"token": token}}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,10 +47,3 @@ def write_kubeconfig(
     partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     partial.replace(path)
     return path
-
-
-def _certified(certificate_path: Path, key_path: Path) -> dict[str, str]:
-    return {
-        "client-certificate-data": base64.b64encode(certificate_path.read_bytes()).decode(),
-        "client-key-data": base64.b64encode(key_path.read_bytes()).decode(),
-    }

@@ -17,8 +17,6 @@ _MERGE_KEYS: Final = {
     "ownerReferences": "uid",
 }
 """Lists that a strategic merge patch merges by a key; others are replaced."""
-_OPERATIONS_MAX: Final = 10_000
-"""As the real server has it."""
 
 
 def merge_patch(target: object, patch: object) -> Any:  # noqa: ANN401 - JSON is any value.
@@ -40,10 +38,8 @@ def strategic_merge_patch(target: object, patch: object, key: str = "") -> Any: 
         return _merge_list(target if isinstance(target, list) else [], patch, _MERGE_KEYS[key])
     if not isinstance(patch, dict):
         return copy.deepcopy(patch)
-    merged = dict(target) if isinstance(target, dict) and patch.get("$patch") != "replace" else {}
+    merged = dict(target) if isinstance(target, dict) else {}
     for name, value in patch.items():
-        if name == "$patch":
-            continue
         if value is None:
             merged.pop(name, None)
         else:
@@ -57,7 +53,7 @@ def json_patch(target: JSON, operations: object) -> JSON:
     Raises:
         StatusError: 400 for an operation that is none, or does not fit the target.
     """
-    if not isinstance(operations, list) or len(operations) > _OPERATIONS_MAX:
+    if not isinstance(operations, list):
         raise bad_request("a JSON patch is a list of operations")
     patched = copy.deepcopy(target)
     for operation in operations:
@@ -74,10 +70,7 @@ def _merge_list(target: list[Any], patch: list[Any], key: str) -> list[Any]:
         index = next(
             (number for number, one in enumerate(merged) if one.get(key) == element.get(key)), None
         )
-        if element.get("$patch") == "delete":
-            if index is not None:
-                del merged[index]
-        elif index is None:
+        if index is None:
             merged.append(copy.deepcopy(element))
         else:
             merged[index] = strategic_merge_patch(merged[index], element)

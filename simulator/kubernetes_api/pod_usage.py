@@ -13,7 +13,6 @@ from simulator.kubernetes_api.errors import JSON
 from simulator.kubernetes_api.quantities import parse_quantity
 
 Usage = Mapping[str, Fraction]
-_COMPUTE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 
 
@@ -37,14 +36,8 @@ def usage_of(pod: JSON, at: datetime) -> dict[str, Fraction]:
     if is_over(pod, at):
         return {}
     usage = {"pods": Fraction(1), "count/pods": Fraction(1)}
-    for resource, value in effective(pod, "requests").items():
-        usage[f"requests.{resource}"] = value
-        if resource in _COMPUTE:
-            usage[resource] = value
-    for resource, value in effective(pod, "limits").items():
-        if resource in _COMPUTE:
-            usage[f"limits.{resource}"] = value
-    return usage
+    requests = effective(pod, "requests").items()
+    return usage | {f"requests.{resource}": value for resource, value in requests}
 
 
 def is_over(pod: JSON, at: datetime) -> bool:
@@ -93,12 +86,7 @@ def matches_scopes(quota: JSON, pod: JSON) -> bool:
 
 
 def _is_counted(name: str) -> bool:
-    if name in {"pods", "count/pods"} or name in _COMPUTE:
-        return True
-    prefix, _, resource = name.partition(".")
-    if prefix == "limits":
-        return resource in _COMPUTE
-    return prefix == "requests" and (resource in _COMPUTE or is_extended(resource))
+    return name in {"pods", "count/pods"} or name.startswith("requests.")
 
 
 def _amounts(container: JSON, kind: str) -> dict[str, Fraction]:
@@ -113,12 +101,9 @@ def _fits(expression: JSON, pod: JSON) -> bool:
         value = spec.get("priorityClassName", "")
         return _compares(operator, value, expression.get("values", []))
     has_deadline = spec.get("activeDeadlineSeconds") is not None
-    is_best_effort = not (effective(pod, "requests").keys() | effective(pod, "limits").keys())
     return {
         "Terminating": has_deadline,
         "NotTerminating": not has_deadline,
-        "BestEffort": is_best_effort,
-        "NotBestEffort": not is_best_effort,
     }.get(name, False)
 
 

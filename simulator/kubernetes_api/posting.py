@@ -12,7 +12,6 @@ from simulator.kubernetes_api.admission import Admission
 from simulator.kubernetes_api.budgets import (
     budgets_of,
     charged_budget,
-    is_ready,
     several_budgets,
 )
 from simulator.kubernetes_api.errors import (
@@ -137,11 +136,7 @@ class Poster:
         if len(found) > 1:
             raise several_budgets()
         for key, budget in found:
-            status = budget.get("status") or {}
-            wanted = status.get("desiredHealthy", 0)
-            if not is_ready(pod) and status.get("currentHealthy", 0) >= wanted > 0:
-                continue
-            charged = charged_budget(budget, pod["metadata"]["name"], self._clock())
+            charged = charged_budget(budget)
             if not is_dry_run:
                 self._store.put(BUDGETS, key, charged)
 

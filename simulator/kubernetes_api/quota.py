@@ -10,7 +10,7 @@ import random
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from fractions import Fraction
 from typing import Final
@@ -31,7 +31,6 @@ from simulator.kubernetes_api.store import ObjectStore
 DELAY_SECONDS: Final = (0.005, 0.05)
 """Between a write and the status that follows; a real server took 5 ms to 1.3 s."""
 _WAKE_SECONDS: Final = 0.2
-_MUST_BE_SAID: Final = frozenset({"cpu", "memory", "requests.cpu", "requests.memory"})
 
 
 def admit(store: ObjectStore, pod: JSON, *, at: datetime, is_dry_run: bool) -> None:
@@ -48,23 +47,10 @@ def admit(store: ObjectStore, pod: JSON, *, at: datetime, is_dry_run: bool) -> N
         keys = counted_names(status.get("hard", {}))
         if not keys or not matches_scopes(quota, pod):
             continue
-        _refuse_unsaid(name, quota_name, keys, usage)
-        unknown = keys - status.get("used", {}).keys()
-        if unknown:
-            told = ",".join(sorted(keys))
-            raise forbidden(
-                PODS.plural, name, f"status unknown for quota: {quota_name}, resources: {told}"
-            )
         _refuse_exceeded(name, quota, usage)
         charged.append((quota_name, _charged(quota, usage)))
     for quota_name, quota in charged if not is_dry_run else ():
         store.put(QUOTAS, (namespace, quota_name), quota)
-
-
-def _refuse_unsaid(pod: str, quota: str, keys: Iterable[str], usage: dict[str, Fraction]) -> None:
-    unsaid = sorted(key for key in keys if key in _MUST_BE_SAID and key not in usage)
-    if unsaid:
-        raise forbidden(PODS.plural, pod, f"failed quota: {quota}: must specify {','.join(unsaid)}")
 
 
 def _refuse_exceeded(pod: str, quota: JSON, usage: dict[str, Fraction]) -> None:

@@ -35,8 +35,6 @@ SNAPSHOTS_MAX: Final = 100
 """Lists that are being paged through; older ones are told 410 Gone."""
 BOOKMARK_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.5
-_INCONSISTENT: Final = -1
-"""The version in the token of a page that goes on with what is there now."""
 
 
 def typed(resource: Resource, obj: JSON) -> JSON:
@@ -143,13 +141,9 @@ class Reader:
                 items = self._store.items(question.resource, question.namespace)
                 return self._store.version, items, ("", "")
         version, start = _read_token(question.token)
-        if version == _INCONSISTENT:
-            with self._store.lock:
-                items = self._store.items(question.resource, question.namespace)
-                return self._store.version, items, start
         snapshot = self._snapshots.get(version, {}).get(_place(question))
         if snapshot is None:
-            raise _expired_page(start)
+            raise expired("The provided continue parameter is too old.")
         return version, snapshot, start
 
     def _refuse_version(self, question: Question) -> None:
@@ -157,17 +151,11 @@ class Reader:
         wanted, now = version_of(question.version or "0"), self._store.version
         if wanted > now:
             raise _too_large(wanted, now)
-        if question.match == "Exact" and wanted != now:
-            raise expired("The resourceVersion for the provided list is too old.")
 
     def _remember(self, version: int, question: Question, items: "list[tuple[Key, JSON]]") -> None:
         self._snapshots.setdefault(version, {})[_place(question)] = items
         while len(self._snapshots) > SNAPSHOTS_MAX:
             self._snapshots.popitem(last=False)
-
-    def forget_pages(self) -> None:
-        """Forget every list that is being paged through, as etcd's compaction does."""
-        self._snapshots.clear()
 
     def _too_old(self, version: int) -> StatusError:
         return expired(f"too old resource version: {version} ({self._store.oldest()})")
@@ -210,19 +198,6 @@ def _read_token(token: str) -> tuple[int, Key]:
         return int(found["rv"]), (str(namespace), str(name))
     except (ValueError, KeyError, TypeError) as error:
         raise bad_request("continue key is not valid") from error
-
-
-def _expired_page(start: Key) -> StatusError:
-    """Return the refusal of an old page, with a token to go on in spite of what changed."""
-    error = expired(
-        "The provided continue parameter is too old to display a consistent list result. You can"
-        " start a new list without the continue parameter, or use the continue token in this"
-        " response to retrieve the remainder of the results. Continuing with the provided token"
-        " results in an inconsistent list - objects that were created, modified, or deleted"
-        " between the time the first chunk was returned and now may show up in the list."
-    )
-    error.body["metadata"] = {"continue": _token(_INCONSISTENT, start)}
-    return error
 
 
 def _too_large(wanted: int, now: int) -> StatusError:

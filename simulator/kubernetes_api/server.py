@@ -94,7 +94,7 @@ class KubernetesAPI:
         self._quotas = QuotaController(self.store, clock=clock, delay_seconds=delay_seconds)
         self._namespaces = NamespaceController(self.store, remover)
         jobs = JobController(self.store, self.writer, remover, clock=clock)
-        budgets = BudgetController(self.store, clock=clock)
+        budgets = BudgetController(self.store)
         queues = QueueController(self.store, clock=clock)
         agents = [NodeAgents(self.store, clock=clock).reconcile] if runs_pods else []
         self._controllers = ControllerThread(
@@ -160,24 +160,18 @@ class KubernetesAPI:
             self._thread = None
         self._server.server_close()
 
-    def kubeconfig(
-        self, path: Path, *, name: str = "simulated", with_certificate: bool = False
-    ) -> Path:
-        """Write a kubeconfig and return its path.
+    def kubeconfig(self, path: Path, *, name: str = "simulated") -> Path:
+        """Write a kubeconfig with the first token and return its path.
 
         Args:
             path: Where it goes.
             name: Of its context.
-            with_certificate: For the administrator's client certificate; else the first token.
         """
-        identity = self.identity
-        certified = (identity.client_certificate_path, identity.client_key_path)
         return write_kubeconfig(
             path,
             url=self.url,
-            authority_pem=identity.authority_pem,
+            authority_pem=self.identity.authority_pem,
             token=next(iter(self._tokens)),
-            certificate=certified if with_certificate else None,
             name=name,
         )
 
@@ -189,11 +183,6 @@ class KubernetesAPI:
         """Run every controller once now, for those who do not want to wait."""
         self._controllers.settle()
         self._quotas.reconcile()
-
-    def expire(self) -> None:
-        """Forget what happened, as compaction does: old watches and pages are told 410 Gone."""
-        self.store.compact()
-        self.reader.forget_pages()
 
     def quota_sights(self) -> tuple[QuotaSight, ...]:
         """Return the quotas as kube-state-metrics would show them."""

@@ -39,12 +39,10 @@ class Identity:
     client_key_path: Path
 
     def server_context(self) -> ssl.SSLContext:
-        """Return what a server wraps its sockets with; clients may show a certificate."""
+        """Return what a server wraps its sockets with."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(self.certificate_path, self.key_path)
-        context.verify_mode = ssl.CERT_OPTIONAL
-        context.load_verify_locations(cadata=self.authority_pem)
         return context
 
 

@@ -1,15 +1,14 @@
-"""Who asks: a user and its groups, by client certificate or bearer token.
+"""Who asks: a user and its groups, by bearer token.
 
 Source: https://kubernetes.io/docs/reference/access-authn-authz/authentication/
 """
 
 import hmac
 import secrets
-import ssl
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from simulator.kubernetes_api.errors import JSON, unauthorized
 
@@ -55,7 +54,7 @@ def service_account(namespace: str, name: str, uid: str) -> User:
 
 
 class Directory:
-    """Who stands behind a token or a certificate.
+    """Who stands behind a token.
 
     Args:
         tokens: Bearer token to the user it stands for; these may do everything.
@@ -75,14 +74,12 @@ class Directory:
             self._users[token] = user
         return token
 
-    def user_of(self, authorization: str, certified: User | None) -> User:
-        """Return who asks; a certificate goes before a token.
+    def user_of(self, authorization: str) -> User:
+        """Return who asks.
 
         Raises:
             StatusError: 401 for a token that is unknown.
         """
-        if certified is not None:
-            return certified
         if not authorization:
             return ANONYMOUS
         scheme, _, token = authorization.partition(" ")
@@ -92,14 +89,3 @@ class Directory:
             if scheme == "Bearer" and hmac.compare_digest(candidate.encode(), token.encode()):
                 return user
         raise unauthorized()
-
-
-def certified_user(connection: object) -> User | None:
-    """Return the user a client certificate names: its common name, and its organizations."""
-    certificate: Any = connection.getpeercert() if isinstance(connection, ssl.SSLSocket) else None
-    if not certificate:
-        return None
-    named = [pair for part in certificate["subject"] for pair in part]
-    name = next((value for key, value in named if key == "commonName"), "")
-    groups = tuple(value for key, value in named if key == "organizationName")
-    return User(name, groups=(*groups, AUTHENTICATED))

@@ -206,54 +206,6 @@ def test_a_dry_deletion_deletes_nothing(answerer: Answerer) -> None:
     assert ask(answerer, "GET", "/api/v1/nodes/n").code == 200
 
 
-def test_a_quota_whose_use_is_unknown_lets_nobody_in(answerer: Answerer) -> None:
-    ask(answerer, "POST", QUOTA, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "5"}}})
-    half = {"metadata": {}, "status": {"hard": {"pods": "5"}}}
-    ask(
-        answerer,
-        "PATCH",
-        f"{QUOTA}/q/status",
-        half,
-        **{"content-type": "application/merge-patch+json"},
-    )
-    container = {"name": "c", "image": "i"}
-
-    answer = ask(
-        answerer,
-        "POST",
-        "/api/v1/namespaces/ns/pods",
-        {"metadata": {"name": "p"}, "spec": {"containers": [container]}},
-    )
-
-    assert refused(answer) == (403, "Forbidden")
-    assert body_of(answer)["message"] == (
-        'pods "p" is forbidden: status unknown for quota: q, resources: pods'
-    )
-
-
-def test_a_quota_of_compute_wants_to_be_told(answerer: Answerer) -> None:
-    ask(answerer, "POST", QUOTA, {"metadata": {"name": "q"}, "spec": {"hard": {"cpu": "5"}}})
-    status = {"status": {"hard": {"cpu": "5"}, "used": {"cpu": "0"}}}
-    ask(
-        answerer,
-        "PATCH",
-        f"{QUOTA}/q/status",
-        status,
-        **{"content-type": "application/merge-patch+json"},
-    )
-    container = {"name": "c", "image": "i"}
-
-    answer = ask(
-        answerer,
-        "POST",
-        "/api/v1/namespaces/ns/pods",
-        {"metadata": {"name": "p"}, "spec": {"containers": [container]}},
-    )
-
-    assert refused(answer) == (403, "Forbidden")
-    assert "failed quota: q: must specify cpu" in body_of(answer)["message"]
-
-
 def test_a_patch_that_leaves_no_object_is_a_bad_request(answerer: Answerer) -> None:
     ask(answerer, "POST", QUOTA, {"metadata": {"name": "q"}})
     patch = [{"op": "replace", "path": "/metadata", "value": "gone"}]
@@ -335,24 +287,3 @@ def test_propagation_may_be_told_by_the_query(answerer: Answerer) -> None:
 
     left = body_of(ask(answerer, "GET", pods))["items"]
     assert [one["metadata"]["name"] for one in left] == ["free"]
-
-
-def test_an_unready_pod_costs_its_budget_nothing(answerer: Answerer) -> None:
-    container = {"name": "c", "image": "i"}
-    pods = "/api/v1/namespaces/ns/pods"
-    metadata = {"name": "p", "labels": {"app": "x"}}
-    ask(answerer, "POST", pods, {"metadata": metadata, "spec": {"containers": [container]}})
-    merge = {"content-type": "application/merge-patch+json"}
-    ask(answerer, "PATCH", f"{pods}/p/status", {"status": {"phase": "Running"}}, **merge)
-    budgets = "/apis/policy/v1/namespaces/ns/poddisruptionbudgets"
-    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}
-    ask(answerer, "POST", budgets, {"metadata": {"name": "b"}, "spec": spec})
-    counted = {"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1}
-    status = {"status": {**counted, "observedGeneration": 1}}
-    ask(answerer, "PATCH", f"{budgets}/b/status", status, **merge)
-
-    answer = ask(answerer, "POST", f"{pods}/p/eviction", {})
-
-    assert answer.code == HTTPStatus.CREATED
-    found = body_of(ask(answerer, "GET", f"{budgets}/b"))["status"]
-    assert "disruptedPods" not in found

@@ -25,23 +25,6 @@ def test_how_a_version_is_meant_is_no_matter_of_watches(wire: Wire) -> None:
     assert "forbidden for watch" in refused.message
 
 
-def test_an_exact_version_is_given_when_it_is_the_present_one(
-    api: KubernetesAPI, wire: Wire
-) -> None:
-    now = api.store.version
-
-    found = wire.get(NODES, resourceVersion=now, resourceVersionMatch="Exact")
-
-    assert (found.code, found.body["metadata"]["resourceVersion"]) == (200, str(now))
-
-
-def test_an_exact_version_of_the_past_has_expired(wire: Wire) -> None:
-    refused = wire.get(NODES, resourceVersion=3, resourceVersionMatch="Exact")
-
-    assert (refused.code, refused.body["reason"]) == (410, "Expired")
-    assert refused.message == "The resourceVersion for the provided list is too old."
-
-
 def test_a_version_yet_to_come_may_be_asked_for_again_soon(wire: Wire) -> None:
     refused = wire.get(NODES, resourceVersion=10**9)
 

@@ -1,9 +1,6 @@
 """Faults on order: each is met by the requests it is for, as often as it says, and no longer."""
 
-import threading
-
 import pytest
-import urllib3
 
 from simulator.kubernetes_api import KubernetesAPI
 from simulator.kubernetes_api.resources import NODES
@@ -100,104 +97,12 @@ def test_orders_that_are_forgotten_are_met_by_nobody(api: KubernetesAPI, wire: W
     assert wire.get(PODS).code == 200
 
 
-def test_an_answer_that_is_garbage_is_no_json(api: KubernetesAPI, wire: Wire) -> None:
-    api.orders.garble(verb="list", resource="pods")
-
-    with pytest.raises(ValueError, match=r"Expecting|delimiter|property"):
-        wire.get(PODS)
-
-    assert wire.get(PODS).code == 200
-
-
-def test_a_watch_turns_to_garbage_after_so_many_events(api: KubernetesAPI, wire: Wire) -> None:
-    version = put_nodes(api, "one", "two")
-    api.orders.garble(verb="watch", events=1)
-
-    events = wire.watch(NODE_PATH, resourceVersion=version)
-
-    assert next(events)["object"]["metadata"]["name"] == "one"
-    with pytest.raises(ValueError, match=r"Expecting|delimiter|property"):
-        next(events)
-
-
-def test_an_answer_is_cut_in_the_middle(api: KubernetesAPI, wire: Wire) -> None:
-    api.orders.cut(verb="list", resource="nodes")
-
-    with pytest.raises(urllib3.exceptions.HTTPError):
-        wire.get(NODE_PATH)
-
-    assert wire.get(NODE_PATH).code == 200
-
-
-def test_a_watch_is_cut_in_the_middle_of_an_event(api: KubernetesAPI, wire: Wire) -> None:
-    version = put_nodes(api, "three", "four")
-    api.orders.cut(verb="watch", events=1)
-
-    events = wire.watch(NODE_PATH, resourceVersion=version)
-
-    assert next(events)["object"]["metadata"]["name"] == "three"
-    with pytest.raises((ValueError, urllib3.exceptions.HTTPError)):
-        next(events)
-    again = list(wire.watch(NODE_PATH, resourceVersion=version))
-    assert [one["object"]["metadata"]["name"] for one in again] == ["three", "four"]
-
-
-def test_a_list_that_stalls_is_not_answered_until_it_is_let_go(
-    api: KubernetesAPI, wire: Wire
-) -> None:
-    api.orders.stall(verb="list", resource="pods")
-    ended: list[str] = []
-
-    def ask() -> None:
-        try:
-            wire.get(PODS)
-        except urllib3.exceptions.HTTPError:
-            ended.append("closed without an answer")
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    asking.join(0.3)
-    was_waiting = asking.is_alive() and not ended
-    others = wire.get(NODE_PATH).code
-    api.orders.release()
-    asking.join(5)
-
-    assert was_waiting
-    assert others == 200
-    assert ended == ["closed without an answer"]
-
-
-def test_a_watch_that_stalls_has_headers_and_says_nothing(api: KubernetesAPI, wire: Wire) -> None:
-    version = put_nodes(api, "five")
-    api.orders.stall(verb="watch", seconds=0.2)
-
-    events = wire.watch(NODE_PATH, resourceVersion=version)
-
-    with pytest.raises(urllib3.exceptions.HTTPError):
-        next(events)
-
-
-def test_a_delayed_answer_is_an_honest_one(api: KubernetesAPI, wire: Wire) -> None:
-    api.orders.delay(60, verb="list", resource="pods")
-    answered: list[int] = []
-    asking = threading.Thread(target=lambda: answered.append(wire.get(PODS).code))
-    asking.start()
-    asking.join(0.3)
-    was_waiting = not answered
-
-    api.orders.clear()
-    asking.join(5)
-
-    assert was_waiting
-    assert answered == [200]
-
-
 def test_what_is_compacted_ends_open_watches_and_refuses_old_ones(
     api: KubernetesAPI, wire: Wire
 ) -> None:
     version = put_nodes(api, "six", "seven")
 
-    api.expire()
+    api.store.compact()
 
     (event,) = wire.watch(NODE_PATH, resourceVersion=version)
     assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
@@ -205,23 +110,3 @@ def test_what_is_compacted_ends_open_watches_and_refuses_old_ones(
     assert event["object"]["message"] == (
         f"too old resource version: {version} ({api.store.version})"
     )
-
-
-def test_a_page_of_what_is_compacted_may_be_gone_on_with_in_spite_of_it(
-    api: KubernetesAPI, wire: Wire
-) -> None:
-    put_nodes(api, "aa", "ab", "ac")
-    first = wire.get(NODE_PATH, limit=2).body
-    put_nodes(api, "ad")
-    token = first["metadata"]["continue"]
-
-    api.expire()
-
-    refused = wire.get(NODE_PATH, limit=2, **{"continue": token})
-    rest = wire.get(NODE_PATH, limit=2, **{"continue": refused.body["metadata"]["continue"]})
-    assert (refused.code, refused.body["reason"]) == (410, "Expired")
-    assert refused.message.startswith(
-        "The provided continue parameter is too old to display a consistent list result. You can"
-    )
-    assert [one["metadata"]["name"] for one in rest.body["items"]] == ["ac", "ad"]
-    assert rest.body["metadata"]["resourceVersion"] == str(api.store.version)

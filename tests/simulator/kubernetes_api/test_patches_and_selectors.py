@@ -63,14 +63,6 @@ def test_a_merge_patch_leaves_its_target() -> None:
                 {"name": "c", "image": "1"},
             ],
         ),
-        (
-            {"containers": [{"name": "a", "$patch": "delete"}]},
-            [{"name": "b", "image": "1"}],
-        ),
-        (
-            {"containers": [{"name": "z", "$patch": "delete"}]},
-            [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}],
-        ),
     ],
 )
 def test_keyed_lists_merge_by_their_key(patch: object, expected: object) -> None:
@@ -79,14 +71,12 @@ def test_keyed_lists_merge_by_their_key(patch: object, expected: object) -> None
     assert strategic_merge_patch(target, patch) == {"containers": expected}
 
 
-def test_other_lists_are_replaced_and_maps_may_be() -> None:
+def test_other_lists_are_replaced() -> None:
     target = {"scopes": ["A", "B"], "hard": {"x": 1, "y": 2}}
 
-    patched = strategic_merge_patch(
-        target, {"scopes": ["C"], "hard": {"$patch": "replace", "z": 3}, "gone": None}
-    )
+    patched = strategic_merge_patch(target, {"scopes": ["C"], "hard": {"z": 3}, "gone": None})
 
-    assert patched == {"scopes": ["C"], "hard": {"z": 3}}
+    assert patched == {"scopes": ["C"], "hard": {"x": 1, "y": 2, "z": 3}}
 
 
 @pytest.mark.parametrize(

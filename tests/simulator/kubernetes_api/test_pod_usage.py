@@ -71,22 +71,6 @@ def test_the_deleted_count_until_their_grace_has_passed() -> None:
     assert usage_of(ending, AT + timedelta(seconds=31)) == {}
 
 
-def test_compute_counts_under_two_names_and_gpus_under_one() -> None:
-    asking = pod()
-    asking["spec"]["containers"] = [
-        {"resources": {"requests": {"cpu": "500m", GPU: "1"}, "limits": {"cpu": "2", GPU: "1"}}}
-    ]
-
-    assert usage_of(asking, AT) == {
-        "pods": 1,
-        "count/pods": 1,
-        "cpu": Fraction(1, 2),
-        "requests.cpu": Fraction(1, 2),
-        "limits.cpu": 2,
-        "requests.nvidia.com/gpu": 1,
-    }
-
-
 @pytest.mark.parametrize(
     ("name", "is_counted"),
     [
@@ -94,7 +78,6 @@ def test_compute_counts_under_two_names_and_gpus_under_one() -> None:
         ("nvidia.com/gpu", False),
         ("limits.nvidia.com/gpu", False),
         ("requests.cpu", True),
-        ("limits.memory", True),
         ("pods", True),
         ("services", False),
     ],
@@ -116,8 +99,6 @@ def test_extended_resources_have_a_domain(name: str, answer: bool) -> None:  # n
     [
         ({"scopes": ["Terminating"]}, False),
         ({"scopes": ["NotTerminating"]}, True),
-        ({"scopes": ["BestEffort"]}, False),
-        ({"scopes": ["NotBestEffort", "NotTerminating"]}, True),
         ({"scopes": ["Unheard"]}, False),
         ({}, True),
     ],

@@ -160,21 +160,6 @@ def test_a_version_that_is_no_number_is_a_bad_request() -> None:
     assert caught.value.code == 400
 
 
-def test_pages_of_a_forgotten_list_are_gone() -> None:
-    store = ObjectStore()
-    for name in "abc":
-        put(store, name)
-    reader = Reader(store)
-    first = reader.page(Question(PODS, "ns", limit=1))
-    token = first["metadata"]["continue"]
-    reader.forget_pages()
-
-    with pytest.raises(StatusError) as caught:
-        reader.page(Question(PODS, "ns", limit=1, token=token))
-
-    assert (caught.value.code, caught.value.body["reason"]) == (410, "Expired")
-
-
 def test_only_so_many_lists_are_remembered() -> None:
     store = ObjectStore()
     reader = Reader(store)

@@ -4,9 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes import client, config
 
-from simulator.kubernetes_api import KubernetesAPI
 from simulator.kubernetes_api.access import refuse_without_right
 from simulator.kubernetes_api.errors import StatusError
 from simulator.kubernetes_api.resources import (
@@ -21,7 +19,6 @@ from simulator.kubernetes_api.tls import CLIENT_NAME, make_identity
 from simulator.kubernetes_api.users import (
     ANONYMOUS,
     User,
-    certified_user,
     service_account,
 )
 
@@ -50,22 +47,6 @@ def bind(store: ObjectStore, subject: dict[str, str], *rules: dict[str, Any]) ->
 
 def rule(*verbs: str, resources: tuple[str, ...] = ("pods",), **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON.
     return {"apiGroups": [""], "resources": list(resources), "verbs": list(verbs), **more}
-
-
-def test_a_client_certificate_is_a_user(api: KubernetesAPI, tmp_path: Path) -> None:
-    path = api.kubeconfig(tmp_path / "kubeconfig", with_certificate=True)
-    made = config.new_client_from_config(config_file=str(path))  # type: ignore[no-untyped-call]
-
-    core: Any = client.CoreV1Api(made)
-    namespace = core.create_namespace({"metadata": {"name": "by-certificate"}})
-
-    assert namespace.metadata.name == "by-certificate"
-    assert "token" not in path.read_text(encoding="utf-8")
-    assert path.stat().st_mode & 0o777 == 0o600
-
-
-def test_what_is_no_tls_names_nobody() -> None:
-    assert certified_user(object()) is None
 
 
 def test_an_identity_may_be_for_another_name(tmp_path: Path) -> None:
