@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from simulator.kubernetes_api import KubernetesAPI
+from simulator.kubernetes_api.access import User, WriteOptions
 from simulator.kubernetes_api.errors import StatusError
-from simulator.kubernetes_api.incoming import Writing
-from simulator.kubernetes_api.node_agents import RUNS_FOR
-from simulator.kubernetes_api.pod_usage import TERMINAL
+from simulator.kubernetes_api.pods import RUNS_FOR
+from simulator.kubernetes_api.quota import TERMINAL
 from simulator.kubernetes_api.resources import PODS
-from simulator.kubernetes_api.users import User
+from simulator.kubernetes_api.writing import create_object
 
 PROJECT_UNITS: Final = {"arm": 4, "fleet": 3}
 """By project, whose namespace has the same name."""
@@ -108,9 +108,9 @@ class Load:
             "metadata": {"name": name, "annotations": {RUNS_FOR: str(seconds)}},
             "spec": {"restartPolicy": "Never", "containers": [container]},
         }
-        how = Writing(manager="kubectl", user=User("theo"))
+        options = WriteOptions(manager="kubectl", user=User("theo"))
         try:
-            self._api.writer.create(PODS, namespace, pod, how)
+            create_object(self._api.store, PODS, namespace, pod, options)
         except StatusError:
             self._told["refused"] += 1
         else:

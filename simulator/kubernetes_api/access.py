@@ -1,112 +1,246 @@
-"""Role-based access control: what a user may do, by the roles bound to it.
+"""Requests and their users: who asks for what, and what the roles bound to them allow.
 
-Whoever belongs to system:masters may do everything. The escalation check, aggregated roles and
-access reviews are not here.
-Source: https://kubernetes.io/docs/reference/access-authn-authz/rbac/
+Members of system:masters may do everything. The escalation check, aggregated roles and access
+reviews are not here.
+Source: https://kubernetes.io/docs/reference/access-authn-authz/{authentication,rbac}/
 """
 
-from collections.abc import Iterator
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Final
+from urllib.parse import parse_qs, unquote, urlsplit
 
-from simulator.kubernetes_api.errors import (
-    JSON,
-    StatusError,
-    forbidden,
-)
+from simulator.kubernetes_api.errors import JSON, StatusError, forbidden
+from simulator.kubernetes_api.reading import is_watch
 from simulator.kubernetes_api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
+    NAMESPACES,
     ROLE_BINDINGS,
     ROLES,
 )
-from simulator.kubernetes_api.routing import Asked
 from simulator.kubernetes_api.store import ObjectStore
-from simulator.kubernetes_api.users import AUTHENTICATED, User
 
-_FOR_EVERYBODY: Final = frozenset({"/healthz", "/livez", "/readyz", "/version"})
-_FOR_KNOWN: Final = ("/api", "/apis", "/openapi")
-"""What system:discovery lets every known user read, with all that lies below."""
+MASTERS: Final = "system:masters"
+AUTHENTICATED: Final = "system:authenticated"
+_SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
+_PUBLIC: Final = frozenset({"/healthz", "/livez", "/readyz", "/version"})
+_DISCOVERY: Final = ("/api", "/apis", "/openapi")
+"""What system:discovery lets every authenticated user read, with all that lies below."""
+_GROUPED: Final = 4
+"""Parts of "apis/GROUP/VERSION/plural"."""
+_INSIDE: Final = 2
+"""Where the plural is in "namespaces/NAME/plural"."""
 
 
-def refuse_without_right(store: ObjectStore, user: User, asked: Asked) -> None:
+@dataclass(frozen=True)
+class User:
+    """One caller.
+
+    Attributes:
+        uid: Of a ServiceAccount; "" for all others.
+    """
+
+    name: str
+    groups: tuple[str, ...] = (AUTHENTICATED,)
+    uid: str = ""
+
+    def to_json(self) -> JSON:
+        """Return the user as an AdmissionReview carries it."""
+        uid = {"uid": self.uid} if self.uid else {}
+        return {"username": self.name, "groups": list(self.groups), **uid}
+
+
+ANONYMOUS: Final = User("system:anonymous", groups=("system:unauthenticated",))
+ADMIN: Final = User("simulated-admin", groups=(MASTERS, AUTHENTICATED))
+
+
+def service_account(namespace: str, name: str, uid: str) -> User:
+    """Return the user that a ServiceAccount's tokens stand for."""
+    groups = (_SERVICE_ACCOUNTS, f"{_SERVICE_ACCOUNTS}:{namespace}", AUTHENTICATED)
+    return User(f"system:serviceaccount:{namespace}:{name}", groups=groups, uid=uid)
+
+
+class Tokens:
+    """The bearer tokens and their users.
+
+    Args:
+        administrators: Token to user name; these users may do everything.
+    """
+
+    def __init__(self, administrators: Mapping[str, str]) -> None:
+        """Keep the tokens."""
+        self._users = {
+            token: User(name, groups=(MASTERS, AUTHENTICATED))
+            for token, name in administrators.items()
+        }
+
+    def issue(self, user: User) -> str:
+        """Return a new token for a user."""
+        token = secrets.token_urlsafe(32)
+        self._users[token] = user
+        return token
+
+    def user_of(self, authorization: str) -> User:
+        """Return the user of an Authorization header.
+
+        Raises:
+            StatusError: 401 for a token that is unknown.
+        """
+        if not authorization:
+            return ANONYMOUS
+        scheme, _, token = authorization.partition(" ")
+        if scheme != "Bearer" or token not in self._users:
+            raise StatusError(HTTPStatus.UNAUTHORIZED, "Unauthorized", "Unauthorized")
+        return self._users[token]
+
+
+@dataclass(frozen=True)
+class RequestInfo:
+    """A request as an authorizer sees it, before it is known whether the path is served.
+
+    Source: kubernetes/apiserver, pkg/endpoints/request/requestinfo.go.
+
+    Attributes:
+        plural: "pods"; "" for a path that names no resource.
+        version: Of the API group.
+    """
+
+    verb: str
+    path: str
+    query: Mapping[str, str]
+    group: str = ""
+    version: str = ""
+    plural: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    @property
+    def resource(self) -> str:
+        """Return "pods", or "pods/status"."""
+        return f"{self.plural}/{self.subresource}" if self.subresource else self.plural
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """The options of a write.
+
+    Attributes:
+        manager: Who writes, for `managedFields`.
+        subresource: "" for the object itself.
+        user: Who asks, for webhooks.
+        warnings: Added by webhooks, and sent as headers of the response.
+    """
+
+    manager: str
+    subresource: str = ""
+    is_dry_run: bool = False
+    is_forced: bool = False
+    user: User = ADMIN
+    warnings: list[str] = field(default_factory=list, compare=False)
+
+
+def parse_request(method: str, target: str) -> RequestInfo:
+    """Return what a method and a target ask for."""
+    split = urlsplit(target)
+    values = parse_qs(split.query, keep_blank_values=True)
+    query = {key: found[0] for key, found in values.items()}
+    group, version, parts = _split_path(split.path)
+    if not parts:
+        return RequestInfo(method.lower(), split.path, query)
+    namespace = parts[1] if parts[0] == NAMESPACES.plural and len(parts) > 1 else ""
+    if namespace and len(parts) > _INSIDE and parts[_INSIDE] != "status":
+        parts = parts[_INSIDE:]
+    plural, name, *subresource = [*parts, "", ""]
+    return RequestInfo(
+        verb=_verb(method, name, query),
+        path=split.path,
+        query=query,
+        group=group,
+        version=version,
+        plural=plural,
+        subresource="/".join(filter(None, subresource)),
+        namespace=namespace,
+        name=name,
+    )
+
+
+def refuse_without_right(store: ObjectStore, user: User, info: RequestInfo) -> None:
     """Refuse what no role of a user allows.
 
     Raises:
-        StatusError: 403 in the real server's words.
+        StatusError: 403 with the real server's message.
     """
-    if user.is_master or _is_open(user, asked):
+    if MASTERS in user.groups or _is_open(user, info):
         return
-    if asked.resource and any(_allows(rule, asked) for rule in _rules(store, user, asked)):
+    if info.plural and any(_allows(rule, info) for rule in _rules(store, user, info)):
         return
-    raise _refusal(user, asked)
+    if not info.plural:
+        raise forbidden("", "", f'User "{user.name}" cannot {info.verb} path "{info.path}"')
+    qualified = f"{info.plural}.{info.group}" if info.group else info.plural
+    where = f'in the namespace "{info.namespace}"' if info.namespace else "at the cluster scope"
+    why = (
+        f'User "{user.name}" cannot {info.verb} resource "{info.resource}" in API group'
+        f' "{info.group}" {where}'
+    )
+    raise forbidden(qualified, info.name, why)
 
 
-def _is_open(user: User, asked: Asked) -> bool:
-    if asked.verb != "get" or asked.resource:
+def _split_path(path: str) -> tuple[str, str, list[str]]:
+    """Return the group and the version of a path and what follows; nothing for other paths."""
+    parts = [unquote(part) for part in path.strip("/").split("/")]
+    if parts[:2] == ["api", "v1"]:
+        return "", "v1", parts[2:]
+    if parts[0] == "apis" and len(parts) >= _GROUPED:
+        return parts[1], parts[2], parts[3:]
+    return "", "", []
+
+
+def _verb(method: str, name: str, query: Mapping[str, str]) -> str:
+    if method == "GET":
+        return "get" if name else "watch" if is_watch(query) else "list"
+    if method == "DELETE":
+        return "delete" if name else "deletecollection"
+    return {"POST": "create", "PUT": "update"}.get(method, method.lower())
+
+
+def _is_open(user: User, info: RequestInfo) -> bool:
+    if info.verb != "get" or info.plural:
         return False
-    if asked.path in _FOR_EVERYBODY:
-        return True
-    is_below = any(asked.path == root or asked.path.startswith(f"{root}/") for root in _FOR_KNOWN)
-    return AUTHENTICATED in user.groups and is_below
+    is_below = any(info.path == root or info.path.startswith(f"{root}/") for root in _DISCOVERY)
+    return info.path in _PUBLIC or (AUTHENTICATED in user.groups and is_below)
 
 
-def _rules(store: ObjectStore, user: User, asked: Asked) -> Iterator[JSON]:
-    for _, binding in store.items(CLUSTER_ROLE_BINDINGS):
-        if _binds(binding, user, ""):
-            yield from _rules_of(store, binding["roleRef"], "")
-    if not asked.namespace:
-        return
-    for _, binding in store.items(ROLE_BINDINGS, asked.namespace):
-        if _binds(binding, user, asked.namespace):
-            yield from _rules_of(store, binding["roleRef"], asked.namespace)
+def _rules(store: ObjectStore, user: User, info: RequestInfo) -> Iterator[JSON]:
+    bindings = store.items(CLUSTER_ROLE_BINDINGS)
+    if info.namespace:
+        bindings += store.items(ROLE_BINDINGS, info.namespace)
+    for (namespace, _), binding in bindings:
+        if any(_is_subject(one, user, namespace) for one in binding.get("subjects") or []):
+            reference = binding["roleRef"]
+            is_global = reference["kind"] == CLUSTER_ROLES.kind
+            resource, home = (CLUSTER_ROLES, "") if is_global else (ROLES, namespace)
+            role = store.get(resource, (home, reference["name"])) or {}
+            yield from role.get("rules") or []
 
 
-def _rules_of(store: ObjectStore, reference: JSON, namespace: str) -> list[JSON]:
-    is_cluster_wide = reference["kind"] == CLUSTER_ROLES.kind
-    resource, home = (CLUSTER_ROLES, "") if is_cluster_wide else (ROLES, namespace)
-    role = store.get(resource, (home, reference["name"]))
-    return list((role or {}).get("rules") or [])
-
-
-def _binds(binding: JSON, user: User, namespace: str) -> bool:
-    return any(_is_meant(subject, user, namespace) for subject in binding.get("subjects") or [])
-
-
-def _is_meant(subject: JSON, user: User, namespace: str) -> bool:
+def _is_subject(subject: JSON, user: User, namespace: str) -> bool:
+    name = subject["name"]
     if subject["kind"] == "Group":
-        return subject["name"] in user.groups
-    if subject["kind"] == "User":
-        return bool(subject["name"] == user.name)
-    home = subject.get("namespace", namespace)
-    return user.name == f"system:serviceaccount:{home}:{subject['name']}"
+        return name in user.groups
+    if subject["kind"] == "ServiceAccount":
+        name = f"system:serviceaccount:{subject.get('namespace', namespace)}:{name}"
+    return bool(user.name == name)
 
 
-def _allows(rule: JSON, asked: Asked) -> bool:
+def _allows(rule: JSON, info: RequestInfo) -> bool:
     names = rule.get("resourceNames")
     return (
-        _has(rule.get("verbs"), asked.verb)
-        and _has(rule.get("apiGroups"), asked.group)
-        and _has_resource(rule.get("resources"), asked.resource)
-        and (not names or asked.name in names)
+        bool({"*", info.verb} & {*rule.get("verbs", [])})
+        and bool({"*", info.group} & {*rule.get("apiGroups", [])})
+        and bool({"*", info.resource} & {*rule.get("resources", [])})
+        and (not names or info.name in names)
     )
-
-
-def _has(values: list[str] | None, wanted: str) -> bool:
-    return bool(values) and ("*" in values or wanted in values)  # type: ignore[operator]
-
-
-def _has_resource(values: list[str] | None, wanted: str) -> bool:
-    subresource = wanted.partition("/")[2]
-    return _has(values, wanted) or (bool(subresource) and f"*/{subresource}" in (values or []))
-
-
-def _refusal(user: User, asked: Asked) -> StatusError:
-    if not asked.resource:
-        return forbidden("", "", f'User "{user.name}" cannot {asked.verb} path "{asked.path}"')
-    qualified = f"{asked.plural}.{asked.group}" if asked.group else asked.plural
-    where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
-    why = (
-        f'User "{user.name}" cannot {asked.verb} resource "{asked.resource}" in API group'
-        f' "{asked.group}" {where}'
-    )
-    return forbidden(qualified, asked.name, why)

@@ -8,13 +8,15 @@ from http import HTTPStatus
 from typing import Any
 
 JSON = dict[str, Any]
+Cause = tuple[str, str, str]
+"""A reason such as "FieldValueRequired", the message, and the field."""
 
 
 class StatusError(Exception):
-    """A refusal; `body` is the Status object that goes out with `code`.
+    """A refusal; `body` is the Status object that is sent with `code`.
 
     Attributes:
-        retry_after_seconds: Goes out as the header Retry-After; None for none.
+        retry_after_seconds: Sent as the header Retry-After; None for none.
     """
 
     def __init__(
@@ -32,181 +34,95 @@ class StatusError(Exception):
         self.retry_after_seconds = retry_after_seconds
         if retry_after_seconds is not None:
             details = {**(details or {}), "retryAfterSeconds": retry_after_seconds}
-        self.body: JSON = {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": message,
-            "reason": reason,
-            **({"details": details} if details else {}),
-            "code": code,
-        }
+        told = {"message": message, "reason": reason, "details": details, "code": code}
+        self.body = status("Failure", **{key: value for key, value in told.items() if value})
 
 
-def success(*, name: str, plural: str, uid: str) -> JSON:
-    """Return the Status object of a deletion or a binding that went through."""
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Success",
-        "details": {**_subject(plural, name), "uid": uid},
-    }
+def status(outcome: str, **fields: object) -> JSON:
+    """Return a Status object."""
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": outcome, **fields}
 
 
-def not_found(plural: str, name: str) -> StatusError:
-    """Return "there is no such object"."""
-    return StatusError(
-        HTTPStatus.NOT_FOUND,
-        "NotFound",
-        f'{plural} "{name}" not found',
-        details=_subject(plural, name),
-    )
+def success(*, name: str, qualified: str, uid: str) -> JSON:
+    """Return the Status object of a deletion or a binding that was done."""
+    return status("Success", details={**_subject(qualified, name), "uid": uid})
+
+
+def not_found(qualified: str, name: str) -> StatusError:
+    """Return the refusal for an object that does not exist."""
+    message = f'{qualified} "{name}" not found'
+    return StatusError(HTTPStatus.NOT_FOUND, "NotFound", message, details=_subject(qualified, name))
 
 
 def no_such_path() -> StatusError:
-    """Return "there is no such resource", as for a path nobody serves."""
-    return StatusError(
-        HTTPStatus.NOT_FOUND,
-        "NotFound",
-        "the server could not find the requested resource",
-        details={},
-    )
+    """Return the refusal for a path that is not served."""
+    message = "the server could not find the requested resource"
+    return StatusError(HTTPStatus.NOT_FOUND, "NotFound", message)
 
 
-def already_exists(plural: str, name: str) -> StatusError:
-    """Return "there is one of this name"."""
-    return StatusError(
-        HTTPStatus.CONFLICT,
-        "AlreadyExists",
-        f'{plural} "{name}" already exists',
-        details=_subject(plural, name),
-    )
+def already_exists(qualified: str, name: str) -> StatusError:
+    """Return the refusal for a second object of the same name."""
+    message = f'{qualified} "{name}" already exists'
+    details = _subject(qualified, name)
+    return StatusError(HTTPStatus.CONFLICT, "AlreadyExists", message, details=details)
 
 
-def conflict(plural: str, name: str, why: str) -> StatusError:
-    """Return "somebody wrote in between", or what else stands against it."""
-    return StatusError(
-        HTTPStatus.CONFLICT,
-        "Conflict",
-        f'Operation cannot be fulfilled on {plural} "{name}": {why}',
-        details=_subject(plural, name),
-    )
-
-
-def was_modified(plural: str, name: str) -> StatusError:
-    """Return the conflict of an old resource version."""
-    why = (
-        "the object has been modified; please apply your changes to the latest version"
-        " and try again"
-    )
-    return conflict(plural, name, why)
-
-
-def apply_conflict(causes: Iterable[tuple[str, str]]) -> StatusError:
-    """Return the conflict of a server-side apply.
-
-    Args:
-        causes: The other manager as it is printed, and the field's path.
-    """
-    found = list(causes)
-    if len(found) == 1:
-        manager, path = found[0]
-        message = f"Apply failed with 1 conflict: conflict with {manager}: {path}"
-    else:
-        lines = []
-        for manager in sorted({name for name, _ in found}):
-            lines.append(f"conflicts with {manager}:")
-            lines += [f"- {path}" for name, path in found if name == manager]
-        message = f"Apply failed with {len(found)} conflicts: " + "\n".join(lines)
-    details = {
-        "causes": [
-            {
-                "reason": "FieldManagerConflict",
-                "message": f"conflict with {manager}",
-                "field": path,
-            }
-            for manager, path in found
-        ]
-    }
+def conflict(qualified: str, name: str, why: str) -> StatusError:
+    """Return the refusal of a write that the object's state does not allow."""
+    message = f'Operation cannot be fulfilled on {qualified} "{name}": {why}'
+    details = _subject(qualified, name)
     return StatusError(HTTPStatus.CONFLICT, "Conflict", message, details=details)
 
 
-def forbidden(plural: str, name: str, why: str) -> StatusError:
-    """Return "you may not", such as for a quota that is used up."""
-    subject = f'{plural} "{name}" is ' if name else f"{plural} is " if plural else ""
+def was_modified(qualified: str, name: str) -> StatusError:
+    """Return the conflict of an old resource version."""
+    why = "the object has been modified; please apply your changes to the latest version"
+    return conflict(qualified, name, f"{why} and try again")
+
+
+def forbidden(qualified: str, name: str, why: str) -> StatusError:
+    """Return the refusal of what a role, a quota or an admission plugin does not allow."""
+    subject = f'{qualified} "{name}" is ' if name else f"{qualified} is " if qualified else ""
+    details = _subject(qualified, name) if name else {"kind": qualified} if qualified else {}
     return StatusError(
-        HTTPStatus.FORBIDDEN,
-        "Forbidden",
-        f"{subject}forbidden: {why}",
-        details=_subject(plural, name) if name else {"kind": plural} if plural else {},
+        HTTPStatus.FORBIDDEN, "Forbidden", f"{subject}forbidden: {why}", details=details
     )
 
 
-def invalid(kind: str, name: str, causes: Iterable[tuple[str, str, str]]) -> StatusError:
-    """Return "this is no valid object".
-
-    Args:
-        kind: Of the object.
-        name: Of the object.
-        causes: Reason such as "FieldValueRequired", the message, and the field.
-    """
-    found = list(causes)
-    told = [f"{field}: {message}" for _, message, field in found]
-    joined = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
-    return StatusError(
-        HTTPStatus.UNPROCESSABLE_ENTITY,
-        "Invalid",
-        f'{kind} "{name}" is invalid: {joined}',
-        details={
-            **_subject(kind, name),
-            "causes": [
-                {"reason": reason, "message": message, "field": field}
-                for reason, message, field in found
-            ],
-        },
-    )
+def invalid(kind: str, name: str, causes: Iterable[Cause]) -> StatusError:
+    """Return the refusal of an object that is not valid, with every cause."""
+    listed = list(causes)
+    messages = [f"{field}: {message}" for _, message, field in listed]
+    joined = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
+    details = {
+        **_subject(kind, name),
+        "causes": [
+            {"reason": reason, "message": message, "field": field}
+            for reason, message, field in listed
+        ],
+    }
+    message = f'{kind} "{name}" is invalid: {joined}'
+    return StatusError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message, details=details)
 
 
 def bad_request(message: str) -> StatusError:
-    """Return "this is no request"."""
+    """Return the refusal of a request that cannot be read."""
     return StatusError(HTTPStatus.BAD_REQUEST, "BadRequest", message)
 
 
 def expired(message: str) -> StatusError:
-    """Return 410 Gone: start with a new list."""
+    """Return 410 Gone: the client has to list again."""
     return StatusError(HTTPStatus.GONE, "Expired", message)
 
 
-def unauthorized() -> StatusError:
-    """Return "who are you"."""
-    return StatusError(HTTPStatus.UNAUTHORIZED, "Unauthorized", "Unauthorized")
-
-
 def method_not_allowed() -> StatusError:
-    """Return "not in this way"."""
-    return StatusError(
-        HTTPStatus.METHOD_NOT_ALLOWED,
-        "MethodNotAllowed",
-        "the server does not allow this method on the requested resource",
-        details={},
-    )
-
-
-def unsupported_media_type() -> StatusError:
-    """Return "this kind of patch is not known"."""
-    return StatusError(
-        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-        "UnsupportedMediaType",
-        "the body of the request was in an unknown format - accepted media types include:"
-        " application/json-patch+json, application/merge-patch+json,"
-        " application/strategic-merge-patch+json, application/apply-patch+yaml",
-    )
+    """Return the refusal of a verb that the path does not have."""
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(HTTPStatus.METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
 
 
 def internal_error(why: str) -> StatusError:
-    """Return "something behind the server failed", such as a webhook."""
+    """Return the failure of something behind the server, such as a webhook."""
     return StatusError(
         HTTPStatus.INTERNAL_SERVER_ERROR,
         "InternalError",

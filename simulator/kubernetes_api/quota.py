@@ -1,155 +1,169 @@
-"""ResourceQuota's accounting: pods are refused at the door, the status follows a little later.
+"""ResourceQuota's accounting: pods are refused at creation, the status follows a little later.
 
 A pod is compared with `status.hard`, which a controller copies from `spec.hard` some milliseconds
-after a write. Until then a new key limits nothing, as on a real server. Lowering evicts nobody.
-Source: kubernetes/apiserver, pkg/admission/plugin/resourcequota/controller.go and
-pkg/quota/v1/generic/evaluator.go (`Matches` looks at `Status.Hard`).
+after a write. Until then a new key limits nothing, as on a real server. A lowered quota evicts no
+pod. Pods count, and what they request; compute resources have no second name without "requests.".
+Source: kubernetes/apiserver, pkg/admission/plugin/resourcequota/controller.go;
+kubernetes/pkg/quota/v1/evaluator/core/pods.go; component-helpers/resource/helpers.go.
 """
 
-import random
-import threading
-import time
+import re
 from collections import Counter, defaultdict
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Final
 
 from simulator.kubernetes_api.errors import JSON, forbidden
-from simulator.kubernetes_api.pod_usage import (
-    counted_names,
-    matches_scopes,
-    usage_of,
-)
-from simulator.kubernetes_api.quantities import (
-    format_quantity,
-    parse_quantity,
-)
+from simulator.kubernetes_api.reading import matches_expression
 from simulator.kubernetes_api.resources import PODS, QUOTAS
 from simulator.kubernetes_api.store import ObjectStore
 
-DELAY_SECONDS: Final = (0.005, 0.05)
-"""Between a write and the status that follows; a real server took 5 ms to 1.3 s."""
-_WAKE_SECONDS: Final = 0.2
+TERMINAL: Final = frozenset({"Succeeded", "Failed"})
+Amounts = Mapping[str, Fraction]
+_BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_DECIMAL: Final = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
+_QUANTITY: Final = re.compile(
+    r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:([KMGTPE]i)|([numkMGTPE]?)|[eE]([+-]?[0-9]{1,2}))",
+    re.ASCII,
+)
+"""Source: kubernetes/apimachinery, pkg/api/resource/quantity.go."""
+_LENGTH_MAX: Final = 64
 
 
-def admit(store: ObjectStore, pod: JSON, *, at: datetime, is_dry_run: bool) -> None:
+def parse_quantity(raw: object) -> Fraction:
+    """Return the value of a quantity such as "8", "500m" or "1Gi".
+
+    Raises:
+        ValueError: It is none.
+    """
+    text = str(raw)
+    match = _QUANTITY.fullmatch(text) if len(text) <= _LENGTH_MAX else None
+    if match is None:
+        raise ValueError("quantities must match the regular expression of a number and a suffix")
+    number, binary, decimal, exponent = match.groups()
+    if binary:
+        return Fraction(number) * Fraction(1024 ** _BINARY.index(binary))
+    power = int(exponent) if exponent else 3 * (_DECIMAL.index(decimal) - _DECIMAL.index(""))
+    return Fraction(f"{number}e{power}")
+
+
+def format_quantity(value: Fraction) -> str:
+    """Return a value in its plain form: whole, or in thousandths."""
+    if value.denominator == 1:
+        return str(value.numerator)
+    return f"{-(-value.numerator * 1000 // value.denominator)}m"
+
+
+def is_extended(resource: str) -> bool:
+    """Return whether a resource is an extended one, such as nvidia.com/gpu."""
+    return "/" in resource and not resource.startswith(("kubernetes.io/", "requests."))
+
+
+def effective_requests(pod: JSON) -> dict[str, Fraction]:
+    """Return max(containers + sidecars, each init + the sidecars before it), by resource."""
+    total: defaultdict[str, Fraction] = defaultdict(Fraction)
+    peak: defaultdict[str, Fraction] = defaultdict(Fraction)
+    for container in pod["spec"].get("initContainers") or []:
+        for resource, value in _requests(container).items():
+            if container.get("restartPolicy") == "Always":
+                total[resource] += value
+            else:
+                peak[resource] = max(peak[resource], total[resource] + value)
+    for container in pod["spec"].get("containers") or []:
+        for resource, value in _requests(container).items():
+            total[resource] += value
+    return {key: max(total[key], peak[key]) for key in {*total, *peak}}
+
+
+def usage_of(pod: JSON, at: datetime) -> dict[str, Fraction]:
+    """Return what a pod counts for, by quota key; nothing when it is over.
+
+    A pod that is being deleted counts until its grace has passed, then no more, although it still
+    exists and holds its devices.
+    """
+    metadata = pod["metadata"]
+    if pod.get("status", {}).get("phase") in TERMINAL:
+        return {}
+    if "deletionTimestamp" in metadata:
+        grace = timedelta(seconds=metadata.get("deletionGracePeriodSeconds", 0))
+        if at > datetime.fromisoformat(metadata["deletionTimestamp"]) + grace:
+            return {}
+    requests = {f"requests.{key}": value for key, value in effective_requests(pod).items()}
+    return {"pods": Fraction(1), "count/pods": Fraction(1), **requests}
+
+
+def matches_scopes(quota: JSON, pod: JSON) -> bool:
+    """Return whether a pod counts in a quota: every scope of it must fit."""
+    spec = quota["spec"]
+    expressions = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes", [])]
+    expressions += spec.get("scopeSelector", {}).get("matchExpressions", [])
+    has_deadline = pod["spec"].get("activeDeadlineSeconds") is not None
+    values = {
+        "PriorityClass": pod["spec"].get("priorityClassName") or None,
+        "Terminating": "" if has_deadline else None,
+        "NotTerminating": None if has_deadline else "",
+    }
+    return all(matches_expression(one, values.get(one["scopeName"])) for one in expressions)
+
+
+def admit(store: ObjectStore, pod: JSON, *, is_dry_run: bool) -> None:
     """Charge a new pod to every quota of its namespace, or refuse it; hold the store's lock.
 
     Raises:
         StatusError: 403 that names the first quota it does not fit into.
     """
-    name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-    usage = usage_of(pod, at)
+    namespace, usage = pod["metadata"]["namespace"], usage_of(pod, store.clock())
     charged: list[tuple[str, JSON]] = []
-    for (_, quota_name), quota in store.items(QUOTAS, namespace):
-        status = quota.get("status", {})
-        keys = counted_names(status.get("hard", {}))
-        if not keys or not matches_scopes(quota, pod):
-            continue
-        _refuse_exceeded(name, quota, usage)
-        charged.append((quota_name, _charged(quota, usage)))
-    for quota_name, quota in charged if not is_dry_run else ():
-        store.put(QUOTAS, (namespace, quota_name), quota)
+    for (_, name), quota in store.items(QUOTAS, namespace):
+        status = quota["status"]
+        keys = sorted(status.get("hard", {}).keys() & usage.keys())
+        if keys and matches_scopes(quota, pod):
+            so_far = status.get("used", {})
+            used = {key: parse_quantity(so_far.get(key, "0")) + usage[key] for key in keys}
+            _refuse_exceeded(pod, quota, usage, used)
+            texts = {key: format_quantity(value) for key, value in used.items()}
+            charged.append((name, {**quota, "status": {**status, "used": {**so_far, **texts}}}))
+    for name, quota in charged if not is_dry_run else ():
+        store.put(QUOTAS, (namespace, name), quota)
 
 
-def _refuse_exceeded(pod: str, quota: JSON, usage: dict[str, Fraction]) -> None:
+def reconcile_quotas(store: ObjectStore) -> None:
+    """Write the status of every quota that differs from what its pods count for."""
+    at = store.clock()
+    with store.lock:
+        quotas = store.items(QUOTAS)
+        pods: defaultdict[str, list[JSON]] = defaultdict(list)
+        for (namespace, _), pod in store.items(PODS) if quotas else ():
+            pods[namespace].append(pod)
+        counts = Counter(namespace for (namespace, _), _ in quotas)
+        for key, quota in quotas:
+            hard = quota["spec"].get("hard", {})
+            totals = defaultdict(Fraction, {"resourcequotas": Fraction(counts[key[0]])})
+            for pod in pods[key[0]]:
+                if matches_scopes(quota, pod):
+                    for name, value in usage_of(pod, at).items():
+                        totals[name] += value
+            # A key that nothing counts for stays at zero: it is accepted and never fills.
+            used = {name: format_quantity(totals[name]) for name in hard}
+            store.put_status(QUOTAS, key, {"hard": dict(hard), "used": used})
+
+
+def _refuse_exceeded(pod: JSON, quota: JSON, usage: Amounts, used: Amounts) -> None:
     """Refuse when one of the keys the pod asks for does not fit; other keys are not looked at."""
-    hard, used = quota["status"]["hard"], quota["status"]["used"]
+    status = quota["status"]
     exceeded = [
-        key
-        for key in sorted(usage)
-        if key in hard
-        and usage[key] > 0
-        and parse_quantity(used[key]) + usage[key] > parse_quantity(hard[key])
+        key for key in used if usage[key] > 0 and used[key] > parse_quantity(status["hard"][key])
     ]
-    if not exceeded:
-        return
-    asked = ",".join(f"{key}={format_quantity(usage[key])}" for key in exceeded)
-    so_far = ",".join(f"{key}={used[key]}" for key in exceeded)
-    limit = ",".join(f"{key}={hard[key]}" for key in exceeded)
-    why = f"requested: {asked}, used: {so_far}, limited: {limit}"
-    raise forbidden(PODS.plural, pod, f"exceeded quota: {quota['metadata']['name']}, {why}")
+    if exceeded:
+        requested = ",".join(f"{key}={format_quantity(usage[key])}" for key in exceeded)
+        so_far = ",".join(f"{key}={status['used'][key]}" for key in exceeded)
+        limited = ",".join(f"{key}={status['hard'][key]}" for key in exceeded)
+        name = quota["metadata"]["name"]
+        why = f"exceeded quota: {name}, requested: {requested}, used: {so_far}, limited: {limited}"
+        raise forbidden(PODS.plural, pod["metadata"]["name"], why)
 
 
-def _charged(quota: JSON, usage: dict[str, Fraction]) -> JSON:
-    used = {
-        key: format_quantity(parse_quantity(value) + usage.get(key, Fraction(0)))
-        for key, value in quota["status"]["used"].items()
-    }
-    return {**quota, "status": {**quota["status"], "used": used}}
-
-
-class QuotaController:
-    """Keeps every quota's status true, a little late; runs in a thread of its own.
-
-    Args:
-        store: Where the objects are.
-        clock: Returns the present moment, aware UTC.
-        delay_seconds: Least and most between a write and the status that follows.
-        seed: Of the delays.
-    """
-
-    def __init__(
-        self,
-        store: ObjectStore,
-        *,
-        clock: Callable[[], datetime],
-        delay_seconds: tuple[float, float] = DELAY_SECONDS,
-        seed: int = 1,
-    ) -> None:
-        """Nothing runs yet."""
-        self._store = store
-        self._clock = clock
-        self._delay_seconds = delay_seconds
-        self._random = random.Random(seed)  # noqa: S311 - Delays of a simulation.
-        self._is_stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Begin to follow."""
-        self._thread = threading.Thread(target=self._run, name="quota-controller", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop following."""
-        self._is_stopping.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def reconcile(self) -> None:
-        """Make every status true now."""
-        with self._store.lock:
-            if not self._store.items(QUOTAS):
-                return
-            pods: defaultdict[str, list[JSON]] = defaultdict(list)
-            for (namespace, _), pod in self._store.items(PODS):
-                pods[namespace].append(pod)
-            quotas = self._store.items(QUOTAS)
-            counts = Counter(namespace for (namespace, _), _ in quotas)
-            for key, quota in quotas:
-                status = self._status(quota, pods[key[0]], quotas=counts[key[0]])
-                if quota.get("status") != status:
-                    self._store.put(QUOTAS, key, {**quota, "status": status})
-
-    def _run(self) -> None:
-        seen = 0
-        while not self._is_stopping.is_set():
-            version = self._store.version
-            if version != seen:
-                time.sleep(self._random.uniform(*self._delay_seconds))
-                seen = self._store.version
-                self.reconcile()
-            self._store.wait(seen, timeout_seconds=_WAKE_SECONDS)
-
-    def _status(self, quota: JSON, pods: list[JSON], *, quotas: int) -> JSON:
-        hard = quota["spec"].get("hard", {})
-        at = self._clock()
-        totals: defaultdict[str, Fraction] = defaultdict(Fraction)
-        for pod in pods:
-            if matches_scopes(quota, pod):
-                for key, value in usage_of(pod, at).items():
-                    totals[key] += value
-        totals["count/resourcequotas"] = totals["resourcequotas"] = Fraction(quotas)
-        # A key nothing counts for stays at zero: it is accepted and never fills.
-        return {"hard": dict(hard), "used": {key: format_quantity(totals[key]) for key in hard}}
+def _requests(container: JSON) -> dict[str, Fraction]:
+    amounts = container.get("resources", {}).get("requests") or {}
+    return {resource: parse_quantity(value) for resource, value in amounts.items()}

@@ -1,17 +1,15 @@
-"""Get, list and watch.
+"""Lists in pages, watches with bookmarks, and the selectors of both.
 
 Source: https://kubernetes.io/docs/reference/using-api/api-concepts/
 """
 
-import base64
-import json
+import re
 import time
-from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
-from itertools import islice
-from operator import itemgetter
+from itertools import count
 from typing import Final
 
 from simulator.kubernetes_api.errors import (
@@ -19,194 +17,277 @@ from simulator.kubernetes_api.errors import (
     StatusError,
     bad_request,
     expired,
-    not_found,
-)
-from simulator.kubernetes_api.questions import (
-    Question,
-    version_of,
+    invalid,
 )
 from simulator.kubernetes_api.resources import Resource
-from simulator.kubernetes_api.selectors import (
-    Selector,
-)
-from simulator.kubernetes_api.store import Event, Key, ObjectStore
+from simulator.kubernetes_api.store import Event, ObjectStore
 
-SNAPSHOTS_MAX: Final = 100
-"""Lists that are being paged through; older ones are told 410 Gone."""
+PAGES_MAX: Final = 100
+"""Lists that are being read in pages; older ones get 410 Gone."""
 BOOKMARK_SECONDS: Final = 60.0
+WATCH_TIMEOUT_SECONDS: Final = 1800
 _POLL_SECONDS: Final = 0.5
+_TRUE: Final = frozenset({"true", "True", "1"})
+_TOKEN: Final = re.compile(r"[0-9]+\.[0-9]+", re.ASCII)
+_KEY: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?"
+_REQUIREMENT: Final = re.compile(
+    rf"\s*(?:!\s*(?P<absent>{_KEY})|(?P<key>{_KEY})"
+    r"(?:\s*(?P<equals>==|=|!=)\s*(?P<value>[A-Za-z0-9._-]*)"
+    r"|\s+(?P<among>in|notin)\s*\((?P<values>[^()]*)\))?)\s*"
+)
+_FIELD: Final = re.compile(r"\s*([A-Za-z.]+)\s*(==|=|!=)\s*(.*?)\s*")
+_COMMAS: Final = re.compile(r",(?![^(]*\))")
+"""Commas between requirements, not those inside a set."""
 
 
-def typed(resource: Resource, obj: JSON) -> JSON:
-    """Return an object as it goes out alone: with kind and apiVersion first."""
-    return {"kind": resource.kind, "apiVersion": resource.api_version, **obj}
+@dataclass(frozen=True)
+class ListQuery:
+    """The query string of a list or a watch."""
+
+    resource: Resource
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+    limit: int = 0
+    token: str = ""
+    version: int = 0
+    timeout_seconds: int = WATCH_TIMEOUT_SECONDS
+    has_bookmarks: bool = False
+
+    def selector(self) -> Callable[[JSON], bool]:
+        """Return a function that says whether an object is selected.
+
+        Raises:
+            StatusError: 400 for a selector that cannot be read.
+        """
+        requirements = parse_labels(self.labels)
+        fields = _parse_fields(self.resource, self.fields)
+        return lambda obj: (
+            matches_labels({"matchExpressions": requirements}, obj["metadata"].get("labels") or {})
+            and all((_read(obj, path) == value) is is_equal for path, value, is_equal in fields)
+        )
+
+
+def is_watch(query: Mapping[str, str]) -> bool:
+    """Return whether a query string asks for a watch."""
+    return query.get("watch", "") in _TRUE
+
+
+def parse_query(resource: Resource, namespace: str, query: Mapping[str, str]) -> ListQuery:
+    """Return what a query string asks for.
+
+    Raises:
+        StatusError: 400 for numbers that are none, 422 for options that do not go together, as
+            the real server has them with its feature gate WatchList off.
+    """
+    names = {"sendInitialEvents"} if "sendInitialEvents" in query else set()
+    if query.get("resourceVersionMatch") and (is_watch(query) or not query.get("resourceVersion")):
+        names.add("resourceVersionMatch")
+    if names:
+        causes = [("FieldValueForbidden", "Forbidden", name) for name in sorted(names)]
+        raise invalid("ListOptions.meta.k8s.io", "", causes)
+    return ListQuery(
+        resource=resource,
+        namespace=namespace,
+        labels=query.get("labelSelector", ""),
+        fields=query.get("fieldSelector", ""),
+        limit=_number(query, "limit", 0),
+        token=query.get("continue", ""),
+        version=_number(query, "resourceVersion", 0),
+        timeout_seconds=_number(query, "timeoutSeconds", WATCH_TIMEOUT_SECONDS),
+        has_bookmarks=query.get("allowWatchBookmarks", "") in _TRUE,
+    )
 
 
 class Reader:
-    """Answers what is there and what happens."""
+    """Lists and watches objects."""
 
     def __init__(self, store: ObjectStore, *, bookmark_seconds: float = BOOKMARK_SECONDS) -> None:
-        """Nothing is being paged through yet."""
+        """Begin with no list that is being read in pages."""
         self._store = store
         self._bookmark_seconds = bookmark_seconds
-        self._snapshots: OrderedDict[int, dict[str, list[tuple[Key, JSON]]]] = OrderedDict()
+        self._numbers = count(1)
+        self._pages: OrderedDict[str, tuple[int, list[JSON]]] = OrderedDict()
 
-    def get(self, resource: Resource, key: Key) -> JSON:
-        """Return one object.
-
-        Raises:
-            StatusError: 404.
-        """
-        found = self._store.get(resource, key)
-        if found is None:
-            raise not_found(resource.qualified, key[1])
-        return typed(resource, found)
-
-    def page(self, question: Question) -> JSON:
-        """Return a list, or a page of one.
+    def page(self, query: ListQuery) -> JSON:
+        """Return a list, or a page of one as it was when the first page was read.
 
         Raises:
-            StatusError: 400 for what is no question, 410 for a page of a list that is forgotten.
+            StatusError: 400 for a token that is none, 410 for one of a list that was forgotten,
+                504 for a version that is yet to come.
         """
-        fits = question.selector()
-        version, items, start = self._page_source(question)
-        begin = bisect_right(items, start, key=itemgetter(0))
-        chosen = (item for item in islice(items, begin, None) if fits(item[1]))
-        page = list(islice(chosen, question.limit or None))
+        version, objects = self._remaining(query)
+        page = objects[: query.limit or None]
+        rest = objects[len(page) :]
         metadata: JSON = {"resourceVersion": str(version)}
-        if next(chosen, None) is not None:
-            metadata["continue"] = _token(version, page[-1][0])
-            if not question.labels and not question.fields:
-                metadata["remainingItemCount"] = len(items) - begin - len(page)
-            self._remember(version, question, items)
+        if rest:
+            metadata["continue"] = f"{version}.{next(self._numbers)}"
+            if not query.labels and not query.fields:
+                metadata["remainingItemCount"] = len(rest)
+            self._pages[metadata["continue"]] = (version, rest)
+            while len(self._pages) > PAGES_MAX:
+                self._pages.popitem(last=False)
         return {
-            "kind": f"{question.resource.kind}List",
-            "apiVersion": question.resource.api_version,
+            "kind": f"{query.resource.kind}List",
+            "apiVersion": query.resource.api_version,
             "metadata": metadata,
-            "items": [obj for _, obj in page],
+            "items": page,
         }
 
-    def watch(self, question: Question, is_open: Callable[[], bool]) -> Iterator[JSON]:
-        """Yield what happens, until the time is over or the caller has gone.
+    def watch(self, query: ListQuery, is_open: Callable[[], bool]) -> Iterator[JSON]:
+        """Yield events until the time is over or the server stops.
 
         Raises:
-            StatusError: 400 for what is no question.
+            StatusError: 400 for a selector that cannot be read.
         """
-        fits = question.selector()
-        version, first = self._watch_start(question, fits)
-        return self._events(question, fits, version, first, is_open)
+        query.selector()
+        if query.version:
+            return self._events(query, query.version, [], is_open)
+        version, objects = self._snapshot(query)
+        first = [{"type": "ADDED", "object": query.resource.typed(obj)} for obj in objects]
+        return self._events(query, version, first, is_open)
+
+    def _remaining(self, query: ListQuery) -> tuple[int, list[JSON]]:
+        """Return a list from where a token begins, or the whole of it, and its version."""
+        if query.token:
+            if not _TOKEN.fullmatch(query.token):
+                raise bad_request("continue key is not valid")
+            if query.token not in self._pages:
+                raise expired("The provided continue parameter is too old.")
+            return self._pages[query.token]
+        version, objects = self._snapshot(query)
+        if query.version > version:
+            raise _too_large(query.version, version)
+        return version, objects
+
+    def _snapshot(self, query: ListQuery) -> tuple[int, list[JSON]]:
+        selects = query.selector()
+        with self._store.lock:
+            items = self._store.items(query.resource, query.namespace)
+            return self._store.version, [obj for _, obj in items if selects(obj)]
 
     def _events(
-        self,
-        question: Question,
-        fits: Selector,
-        version: int,
-        first: list[JSON],
-        is_open: Callable[[], bool],
+        self, query: ListQuery, version: int, first: list[JSON], is_open: Callable[[], bool]
     ) -> Iterator[JSON]:
-        deadline = time.monotonic() + question.timeout_seconds
+        selects = query.selector()
+        deadline = time.monotonic() + query.timeout_seconds
         bookmark_at = time.monotonic() + self._bookmark_seconds
         yield from first
         while is_open() and time.monotonic() < deadline:
             if version < self._store.oldest():
-                yield {"type": "ERROR", "object": self._too_old(version).body}
+                message = f"too old resource version: {version} ({self._store.oldest()})"
+                yield {"type": "ERROR", "object": expired(message).body}
                 return
             for event in self._store.events_after(version):
                 version = event.version
-                yield from _told(event, question, fits)
-            if question.has_bookmarks and time.monotonic() >= bookmark_at:
+                yield from _seen(event, query, selects)
+            if query.has_bookmarks and time.monotonic() >= bookmark_at:
                 bookmark_at = time.monotonic() + self._bookmark_seconds
-                yield _bookmark(question.resource, version)
+                yield _bookmark(query.resource, version)
             left = min(_POLL_SECONDS, self._bookmark_seconds, deadline - time.monotonic())
             self._store.wait(version, timeout_seconds=max(0.0, left))
-        if question.has_bookmarks and is_open():
-            yield _bookmark(question.resource, version)
-
-    def _watch_start(self, question: Question, fits: Selector) -> tuple[int, list[JSON]]:
-        """Return the version to go on from, and what is told at once: everything, or nothing."""
-        if question.version not in {"", "0"}:
-            return version_of(question.version), []
-        with self._store.lock:
-            items = self._store.items(question.resource, question.namespace)
-            return self._store.version, [
-                {"type": "ADDED", "object": typed(question.resource, obj)}
-                for _, obj in items
-                if fits(obj)
-            ]
-
-    def _page_source(self, question: Question) -> tuple[int, list[tuple[Key, JSON]], Key]:
-        if not question.token:
-            self._refuse_version(question)
-            with self._store.lock:
-                items = self._store.items(question.resource, question.namespace)
-                return self._store.version, items, ("", "")
-        version, start = _read_token(question.token)
-        snapshot = self._snapshots.get(version, {}).get(_place(question))
-        if snapshot is None:
-            raise expired("The provided continue parameter is too old.")
-        return version, snapshot, start
-
-    def _refuse_version(self, question: Question) -> None:
-        """Refuse a list of a version that is not known yet, or not known any more."""
-        wanted, now = version_of(question.version or "0"), self._store.version
-        if wanted > now:
-            raise _too_large(wanted, now)
-
-    def _remember(self, version: int, question: Question, items: "list[tuple[Key, JSON]]") -> None:
-        self._snapshots.setdefault(version, {})[_place(question)] = items
-        while len(self._snapshots) > SNAPSHOTS_MAX:
-            self._snapshots.popitem(last=False)
-
-    def _too_old(self, version: int) -> StatusError:
-        return expired(f"too old resource version: {version} ({self._store.oldest()})")
+        if query.has_bookmarks and is_open():
+            yield _bookmark(query.resource, version)
 
 
-def _told(event: Event, question: Question, fits: Selector) -> Iterator[JSON]:
-    """Yield an event as the watcher sees it: an object that stops fitting is deleted for it."""
-    if event.plural != question.resource.plural:
+def parse_labels(text: str) -> list[JSON]:
+    """Return a label selector of a query string as matchExpressions.
+
+    Raises:
+        StatusError: 400 for a selector that cannot be read.
+    """
+    return [_requirement(part) for part in _COMMAS.split(text)] if text.strip() else []
+
+
+def matches_labels(selector: JSON, labels: Mapping[str, str]) -> bool:
+    """Return whether labels match matchLabels and matchExpressions; an empty selector matches."""
+    wanted = (selector.get("matchLabels") or {}).items()
+    if any(labels.get(key) != value for key, value in wanted):
+        return False
+    expressions = selector.get("matchExpressions") or []
+    return all(matches_expression(one, labels.get(one["key"])) for one in expressions)
+
+
+def matches_expression(expression: JSON, value: str | None) -> bool:
+    """Return whether a value, None for an absent one, matches an operator and its values."""
+    values = expression.get("values") or []
+    return {
+        "In": value in values,
+        "NotIn": value not in values,
+        "Exists": value is not None,
+        "DoesNotExist": value is None,
+    }[expression["operator"]]
+
+
+def _requirement(text: str) -> JSON:
+    match = _REQUIREMENT.fullmatch(text)
+    if match is None:
+        raise bad_request(f"unable to parse requirement: {text}")
+    if match["absent"]:
+        return {"key": match["absent"], "operator": "DoesNotExist"}
+    if match["equals"]:
+        operator, values = "NotIn" if match["equals"] == "!=" else "In", [match["value"]]
+    elif match["among"]:
+        operator = "In" if match["among"] == "in" else "NotIn"
+        values = [value.strip() for value in match["values"].split(",")]
+    else:
+        operator, values = "Exists", []
+    return {"key": match["key"], "operator": operator, "values": values}
+
+
+def _parse_fields(resource: Resource, text: str) -> list[tuple[str, str, bool]]:
+    """Return path, value and whether they have to be equal, for each part of a field selector."""
+    found = []
+    for part in filter(str.strip, text.split(",")):
+        match = _FIELD.fullmatch(part)
+        if match is None:
+            raise bad_request(f"invalid selector: '{part}'; can't understand '{part}'")
+        if match[1] not in {"metadata.name", "metadata.namespace", *resource.fields}:
+            raise bad_request(f"field label not supported: {match[1]}")
+        found.append((match[1], match[3], match[2] != "!="))
+    return found
+
+
+def _read(obj: JSON, path: str) -> str:
+    value: object = obj
+    for part in path.split("."):
+        value = value.get(part, "") if isinstance(value, dict) else ""
+    return str(value)
+
+
+def _seen(event: Event, query: ListQuery, selects: Callable[[JSON], bool]) -> Iterator[JSON]:
+    """Yield an event as the watch has it: an object that is not selected any more is deleted."""
+    if event.resource is not query.resource:
         return
-    if question.namespace and event.last["metadata"].get("namespace") != question.namespace:
+    if query.namespace and event.last["metadata"].get("namespace") != query.namespace:
         return
-    was_there = event.before is not None and fits(event.before)
-    is_there = event.after is not None and fits(event.after)
-    kind = {(False, True): "ADDED", (True, True): "MODIFIED", (True, False): "DELETED"}.get(
-        (was_there, is_there)
-    )
-    if kind is not None:
-        yield {"type": kind, "object": typed(question.resource, event.last)}
+    was_there = event.before is not None and selects(event.before)
+    is_there = event.after is not None and selects(event.after)
+    if was_there or is_there:
+        kind = "DELETED" if not is_there else "MODIFIED" if was_there else "ADDED"
+        yield {"type": kind, "object": query.resource.typed(event.last)}
 
 
 def _bookmark(resource: Resource, version: int) -> JSON:
     metadata = {"resourceVersion": str(version), "creationTimestamp": None}
-    return {"type": "BOOKMARK", "object": typed(resource, {"metadata": metadata})}
+    return {"type": "BOOKMARK", "object": resource.typed({"metadata": metadata})}
 
 
-def _place(question: Question) -> str:
-    return f"{question.resource.plural}/{question.namespace}"
-
-
-def _token(version: int, key: Key) -> str:
-    text = json.dumps({"v": "meta.k8s.io/v1", "rv": version, "start": list(key)})
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-
-
-def _read_token(token: str) -> tuple[int, Key]:
-    try:
-        padded = token + "=" * (-len(token) % 4)
-        found = json.loads(base64.urlsafe_b64decode(padded))
-        namespace, name = found["start"]
-        return int(found["rv"]), (str(namespace), str(name))
-    except (ValueError, KeyError, TypeError) as error:
-        raise bad_request("continue key is not valid") from error
+def _number(query: Mapping[str, str], name: str, default: int) -> int:
+    text = query.get(name, "")
+    if not text:
+        return default
+    if not text.isascii() or not text.isdigit():
+        raise bad_request(f'Invalid value: "{text}": {name} is not a number')
+    return int(text)
 
 
 def _too_large(wanted: int, now: int) -> StatusError:
-    message = f"Too large resource version: {wanted}, current: {now}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     return StatusError(
         HTTPStatus.GATEWAY_TIMEOUT,
         "Timeout",
-        f"Timeout: {message}",
+        f"Timeout: Too large resource version: {wanted}, current: {now}",
         details={"causes": [cause]},
         retry_after_seconds=1,
     )

@@ -1,9 +1,46 @@
-"""The resources that are served: their names, groups, subresources and habits."""
+"""The resources that are served, and the discovery documents about them."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-API_VERSION: Final = "v1"
+from simulator.kubernetes_api.errors import JSON
+
+POLICY: Final = "policy"
+BATCH: Final = "batch"
+SCHEDULING: Final = "scheduling.k8s.io"
+REGISTRATION: Final = "admissionregistration.k8s.io"
+RBAC: Final = "rbac.authorization.k8s.io"
+DYNAMIC: Final = "resource.k8s.io"
+KUEUE: Final = "kueue.x-k8s.io"
+AUTHENTICATION: Final = "authentication.k8s.io"
+GROUPS: Final = {
+    REGISTRATION: "v1",
+    BATCH: "v1",
+    KUEUE: "v1beta2",
+    POLICY: "v1",
+    RBAC: "v1",
+    DYNAMIC: "v1",
+    SCHEDULING: "v1",
+}
+"""The one version that is served of each group, by name."""
+POSTED: Final[dict[str, JSON]] = {
+    "binding": {"kind": "Binding"},
+    "eviction": {"kind": "Eviction", "group": POLICY, "version": "v1"},
+    "token": {"kind": "TokenRequest", "group": AUTHENTICATION, "version": "v1"},
+}
+"""Subresources that only take a POST, with the kind that is posted."""
+_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_VERSION: Final = {
+    "major": "1",
+    "minor": "36",
+    "gitVersion": "v1.36.3",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "2026-01-01T00:00:00Z",
+    "goVersion": "go1.26.0",
+    "compiler": "gc",
+    "platform": "linux/amd64",
+}
 
 
 @dataclass(frozen=True)
@@ -11,31 +48,23 @@ class Resource:
     """One kind of object.
 
     Attributes:
-        plural: As it stands in paths.
-        answers_deleted: Whether DELETE answers the object instead of a Status.
-        fields: What a field selector may ask beside name and namespace.
-        group: Its API group; "" for the core group.
-        has_generation: Whether a change of the spec makes a new `metadata.generation`.
-        keeps_metadata: Whether a write of its status leaves labels and annotations alone.
-        version: Of its API group.
+        plural: The name in paths; unique, objects are stored under it.
+        group: The API group; "" for the core group.
+        fields: What a field selector may select by, beside name and namespace.
     """
 
     plural: str
     kind: str
-    is_namespaced: bool
-    subresources: tuple[str, ...] = ("status",)
-    short_names: tuple[str, ...] = ()
-    answers_deleted: bool = True
-    fields: tuple[str, ...] = ()
     group: str = ""
-    has_generation: bool = False
-    keeps_metadata: bool = False
-    version: str = API_VERSION
+    is_namespaced: bool = True
+    subresources: tuple[str, ...] = ("status",)
+    short_name: str = ""
+    fields: tuple[str, ...] = ()
 
     @property
-    def singular(self) -> str:
-        """Return the name as people say it."""
-        return self.kind.lower()
+    def version(self) -> str:
+        """Return the version of its group."""
+        return GROUPS.get(self.group, "v1")
 
     @property
     def api_version(self) -> str:
@@ -52,195 +81,127 @@ class Resource:
         """Return the kind as errors print it: "Pod", "Job.batch"."""
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
+    @property
+    def has_generation(self) -> bool:
+        """Return whether a change of the spec raises `metadata.generation`."""
+        return self.group not in {"", RBAC}
 
-POLICY: Final = "policy"
-BATCH: Final = "batch"
-SCHEDULING: Final = "scheduling.k8s.io"
-REGISTRATION: Final = "admissionregistration.k8s.io"
-RBAC: Final = "rbac.authorization.k8s.io"
-DYNAMIC: Final = "resource.k8s.io"
-KUEUE: Final = "kueue.x-k8s.io"
-AUTHENTICATION: Final = "authentication.k8s.io"
+    @property
+    def keeps_metadata(self) -> bool:
+        """Return whether a write of the status leaves labels and annotations as they are."""
+        return self.group in {DYNAMIC, KUEUE}
 
-NAMESPACES: Final = Resource(
-    "namespaces", "Namespace", is_namespaced=False, short_names=("ns",), fields=("status.phase",)
+    def typed(self, obj: JSON) -> JSON:
+        """Return an object as it is sent alone: with kind and apiVersion first."""
+        return {"kind": self.kind, "apiVersion": self.api_version, **obj}
+
+
+RESOURCES: Final[dict[str, Resource]] = {}
+"""What is served, by plural."""
+
+
+def _serve(plural: str, kind: str, group: str = "", **fields: Any) -> Resource:  # noqa: ANN401 - A Resource's own.
+    RESOURCES[plural] = Resource(plural, kind, group, **fields)
+    return RESOURCES[plural]
+
+
+def _serve_global(plural: str, kind: str, group: str, **fields: Any) -> Resource:  # noqa: ANN401 - As above.
+    """Serve a kind without namespaces and without a status."""
+    return _serve(plural, kind, group, is_namespaced=False, subresources=(), **fields)
+
+
+NAMESPACES: Final = _serve(
+    "namespaces", "Namespace", is_namespaced=False, short_name="ns", fields=("status.phase",)
 )
-NODES: Final = Resource(
-    "nodes",
-    "Node",
-    is_namespaced=False,
-    short_names=("no",),
-    answers_deleted=False,
-    fields=("spec.unschedulable",),
+NODES: Final = _serve(
+    "nodes", "Node", is_namespaced=False, short_name="no", fields=("spec.unschedulable",)
 )
-PODS: Final = Resource(
+PODS: Final = _serve(
     "pods",
     "Pod",
-    is_namespaced=True,
     subresources=("status", "binding", "eviction", "ephemeralcontainers"),
-    short_names=("po",),
-    fields=(
-        "spec.nodeName",
-        "spec.restartPolicy",
-        "spec.schedulerName",
-        "spec.serviceAccountName",
-        "status.phase",
-        "status.podIP",
-    ),
+    short_name="po",
+    fields=("spec.nodeName", "spec.schedulerName", "spec.serviceAccountName", "status.phase"),
 )
-QUOTAS: Final = Resource(
-    "resourcequotas", "ResourceQuota", is_namespaced=True, short_names=("quota",)
+QUOTAS: Final = _serve("resourcequotas", "ResourceQuota", short_name="quota")
+SERVICE_ACCOUNTS: Final = _serve(
+    "serviceaccounts", "ServiceAccount", subresources=("token",), short_name="sa"
 )
-SERVICE_ACCOUNTS: Final = Resource(
-    "serviceaccounts",
-    "ServiceAccount",
-    is_namespaced=True,
-    subresources=("token",),
-    short_names=("sa",),
+SERVICES: Final = _serve("services", "Service", short_name="svc")
+BUDGETS: Final = _serve("poddisruptionbudgets", "PodDisruptionBudget", POLICY, short_name="pdb")
+JOBS: Final = _serve("jobs", "Job", BATCH)
+PRIORITY_CLASSES: Final = _serve_global(
+    "priorityclasses", "PriorityClass", SCHEDULING, short_name="pc"
 )
-SERVICES: Final = Resource("services", "Service", is_namespaced=True, short_names=("svc",))
-BUDGETS: Final = Resource(
-    "poddisruptionbudgets",
-    "PodDisruptionBudget",
-    is_namespaced=True,
-    short_names=("pdb",),
-    answers_deleted=False,
-    group=POLICY,
-    has_generation=True,
+VALIDATING_WEBHOOKS: Final = _serve_global(
+    "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", REGISTRATION
 )
-JOBS: Final = Resource(
-    "jobs",
-    "Job",
-    is_namespaced=True,
-    answers_deleted=False,
-    fields=("status.successful",),
-    group=BATCH,
-    has_generation=True,
+MUTATING_WEBHOOKS: Final = _serve_global(
+    "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", REGISTRATION
 )
-PRIORITY_CLASSES: Final = Resource(
-    "priorityclasses",
-    "PriorityClass",
-    is_namespaced=False,
-    subresources=(),
-    short_names=("pc",),
-    answers_deleted=False,
-    group=SCHEDULING,
-    has_generation=True,
+ROLES: Final = _serve("roles", "Role", RBAC, subresources=())
+ROLE_BINDINGS: Final = _serve("rolebindings", "RoleBinding", RBAC, subresources=())
+CLUSTER_ROLES: Final = _serve_global("clusterroles", "ClusterRole", RBAC)
+CLUSTER_ROLE_BINDINGS: Final = _serve_global("clusterrolebindings", "ClusterRoleBinding", RBAC)
+CLAIMS: Final = _serve("resourceclaims", "ResourceClaim", DYNAMIC)
+CLAIM_TEMPLATES: Final = _serve(
+    "resourceclaimtemplates", "ResourceClaimTemplate", DYNAMIC, subresources=()
 )
+SLICES: Final = _serve_global(
+    "resourceslices", "ResourceSlice", DYNAMIC, fields=("spec.nodeName", "spec.driver")
+)
+DEVICE_CLASSES: Final = _serve_global("deviceclasses", "DeviceClass", DYNAMIC)
+CLUSTER_QUEUES: Final = _serve(
+    "clusterqueues", "ClusterQueue", KUEUE, is_namespaced=False, short_name="cq"
+)
+LOCAL_QUEUES: Final = _serve("localqueues", "LocalQueue", KUEUE, short_name="lq")
 
 
-def _webhooks(plural: str, kind: str) -> Resource:
-    return Resource(
-        plural,
-        kind,
-        is_namespaced=False,
-        subresources=(),
-        answers_deleted=False,
-        group=REGISTRATION,
-        has_generation=True,
-    )
+def discovery(path: str) -> JSON | None:
+    """Return the discovery document of a path; None when the path has none."""
+    documents: dict[str, JSON] = {
+        "/version": _VERSION,
+        # The official client refuses a document without the last list.
+        "/api": {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []},
+        "/api/v1": _resource_list("", "v1"),
+        "/apis": {"kind": "APIGroupList", "groups": [_group(name) for name in GROUPS]},
+    }
+    for name, version in GROUPS.items():
+        documents[f"/apis/{name}"] = {"kind": "APIGroup", **_group(name)}
+        documents[f"/apis/{name}/{version}"] = _resource_list(name, f"{name}/{version}")
+    return documents.get(path.rstrip("/"))
 
 
-VALIDATING_WEBHOOKS: Final = _webhooks(
-    "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"
-)
-MUTATING_WEBHOOKS: Final = _webhooks(
-    "mutatingwebhookconfigurations", "MutatingWebhookConfiguration"
-)
+def _group(name: str) -> JSON:
+    version = {"groupVersion": f"{name}/{GROUPS[name]}", "version": GROUPS[name]}
+    return {"name": name, "versions": [version], "preferredVersion": version}
 
 
-def _role_object(plural: str, kind: str, *, is_namespaced: bool) -> Resource:
-    return Resource(
-        plural,
-        kind,
-        is_namespaced=is_namespaced,
-        subresources=(),
-        answers_deleted=False,
-        group=RBAC,
-    )
+def _resource_list(group: str, group_version: str) -> JSON:
+    entries: list[JSON] = []
+    for one in RESOURCES.values():
+        if one.group == group:
+            entries.append(_entry(one, one.plural, _VERBS))
+            entries += [_subentry(one, name) for name in one.subresources]
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": group_version,
+        "resources": entries,
+    }
 
 
-ROLES: Final = _role_object("roles", "Role", is_namespaced=True)
-ROLE_BINDINGS: Final = _role_object("rolebindings", "RoleBinding", is_namespaced=True)
-CLUSTER_ROLES: Final = _role_object("clusterroles", "ClusterRole", is_namespaced=False)
-CLUSTER_ROLE_BINDINGS: Final = _role_object(
-    "clusterrolebindings", "ClusterRoleBinding", is_namespaced=False
-)
+def _entry(resource: Resource, name: str, verbs: tuple[str, ...]) -> JSON:
+    return {
+        "name": name,
+        "singularName": resource.kind.lower(),
+        "namespaced": resource.is_namespaced,
+        "kind": resource.kind,
+        "verbs": list(verbs),
+        "shortNames": [resource.short_name] if resource.short_name else [],
+    }
 
-CLAIMS: Final = Resource(
-    "resourceclaims", "ResourceClaim", is_namespaced=True, group=DYNAMIC, keeps_metadata=True
-)
-CLAIM_TEMPLATES: Final = Resource(
-    "resourceclaimtemplates",
-    "ResourceClaimTemplate",
-    is_namespaced=True,
-    subresources=(),
-    group=DYNAMIC,
-)
-SLICES: Final = Resource(
-    "resourceslices",
-    "ResourceSlice",
-    is_namespaced=False,
-    subresources=(),
-    fields=("spec.nodeName", "spec.driver"),
-    group=DYNAMIC,
-    has_generation=True,
-)
-DEVICE_CLASSES: Final = Resource(
-    "deviceclasses",
-    "DeviceClass",
-    is_namespaced=False,
-    subresources=(),
-    group=DYNAMIC,
-    has_generation=True,
-)
-CLUSTER_QUEUES: Final = Resource(
-    "clusterqueues",
-    "ClusterQueue",
-    is_namespaced=False,
-    short_names=("cq",),
-    answers_deleted=False,
-    group=KUEUE,
-    has_generation=True,
-    keeps_metadata=True,
-    version="v1beta2",
-)
-LOCAL_QUEUES: Final = Resource(
-    "localqueues",
-    "LocalQueue",
-    is_namespaced=True,
-    short_names=("lq",),
-    answers_deleted=False,
-    group=KUEUE,
-    has_generation=True,
-    keeps_metadata=True,
-    version="v1beta2",
-)
 
-ALL: Final = (
-    NAMESPACES,
-    NODES,
-    PODS,
-    QUOTAS,
-    SERVICE_ACCOUNTS,
-    SERVICES,
-    BUDGETS,
-    JOBS,
-    PRIORITY_CLASSES,
-    VALIDATING_WEBHOOKS,
-    MUTATING_WEBHOOKS,
-    ROLES,
-    ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    CLUSTER_ROLE_BINDINGS,
-    CLAIMS,
-    CLAIM_TEMPLATES,
-    SLICES,
-    DEVICE_CLASSES,
-    CLUSTER_QUEUES,
-    LOCAL_QUEUES,
-)
-RESOURCES: Final = {one.plural: one for one in ALL}
-"""By plural, which is unique among what is served; objects are stored under it."""
-GROUPS: Final = dict(sorted({one.group: one.version for one in ALL if one.group}.items()))
-"""The one version that is served of each group, by name."""
+def _subentry(resource: Resource, name: str) -> JSON:
+    verbs = ("create",) if name in POSTED else ("get", "patch", "update")
+    return {**_entry(resource, f"{resource.plural}/{name}", verbs), **POSTED.get(name, {})}

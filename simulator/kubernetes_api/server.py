@@ -1,49 +1,40 @@
 """The server: HTTPS on 127.0.0.1, bearer tokens, and one thread per connection."""
 
+import json
+import ssl
 import threading
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import datetime
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from simulator.cluster.exporters.object_series import QuotaSight
 from simulator.cluster.scenario import SimulatedCluster
-from simulator.kubernetes_api.answering import Answerer, Workers
-from simulator.kubernetes_api.budgets import BudgetController
-from simulator.kubernetes_api.conditions import Compile
-from simulator.kubernetes_api.controllers import ControllerThread
-from simulator.kubernetes_api.handler import APIServer
-from simulator.kubernetes_api.jobs import JobController
-from simulator.kubernetes_api.kubeconfig import write_kubeconfig
-from simulator.kubernetes_api.loading import load_cluster, quota_sights
-from simulator.kubernetes_api.node_agents import NodeAgents
-from simulator.kubernetes_api.orders import Orders
-from simulator.kubernetes_api.posting import Poster
-from simulator.kubernetes_api.queues import QueueController
-from simulator.kubernetes_api.quota import (
-    DELAY_SECONDS,
-    QuotaController,
-)
+from simulator.kubernetes_api.access import Tokens
+from simulator.kubernetes_api.controllers import DELAY_SECONDS, ControllerThread
+from simulator.kubernetes_api.credentials import HOST, make_identity, write_kubeconfig
+from simulator.kubernetes_api.errors import StatusError
+from simulator.kubernetes_api.pods import load_cluster, quota_sights, run_pods
 from simulator.kubernetes_api.reading import BOOKMARK_SECONDS, Reader
-from simulator.kubernetes_api.removing import (
-    NamespaceController,
-    Remover,
-)
+from simulator.kubernetes_api.requests import Fault, Request, Responder, Response
 from simulator.kubernetes_api.store import ObjectStore
-from simulator.kubernetes_api.tls import HOST, make_identity
-from simulator.kubernetes_api.users import Directory
-from simulator.kubernetes_api.writing import Writer
+from simulator.kubernetes_api.webhooks import Compile
 
 FIRST_VERSION: Final = 1000
 """Where its history begins: no real server knows what happened at version 1."""
 _POLL_SECONDS: Final = 0.05
 """How soon a stop is noticed."""
-
-
-def wall_clock() -> datetime:
-    """Return the present moment."""
-    return datetime.now(UTC)
+_REASONS: Final = {
+    HTTPStatus.CONFLICT: "Conflict",
+    HTTPStatus.GONE: "Expired",
+    HTTPStatus.TOO_MANY_REQUESTS: "TooManyRequests",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "InternalError",
+    HTTPStatus.SERVICE_UNAVAILABLE: "ServiceUnavailable",
+    HTTPStatus.GATEWAY_TIMEOUT: "Timeout",
+}
 
 
 class KubernetesAPI:
@@ -53,16 +44,15 @@ class KubernetesAPI:
         folder: Where its certificate and key go.
         tokens: Bearer token to the user it stands for.
         port: The port to listen on; 0 for a free one.
-        clock: Returns the present moment, aware UTC.
-        delay_seconds: Least and most between a write and the quota status that follows.
+        delay_seconds: Least and most between a write and what the controllers make of it.
         bookmark_seconds: Between two bookmarks of a watch.
         runs_pods: Whether pods are bound, run and end by themselves.
-        first_version: Where its history begins; one that is started again begins later than it
-            ended, so that nobody takes an old version, or the uid of an old object, for a new one.
-        compile_condition: Makes programs of CEL expressions; None refuses match conditions.
+        first_version: Where its history begins; a server that is started again begins later than
+            it ended, so that an old version, or the uid of an old object, is never a new one's.
+        compile_condition: Compiles CEL expressions; None refuses match conditions.
 
     Attributes:
-        orders: Faults on order, for tests.
+        store: The objects.
     """
 
     def __init__(  # noqa: PLR0913 - What a server is made of; all but one are keyword only.
@@ -71,7 +61,6 @@ class KubernetesAPI:
         *,
         tokens: Mapping[str, str],
         port: int = 0,
-        clock: Callable[[], datetime] = wall_clock,
         delay_seconds: tuple[float, float] = DELAY_SECONDS,
         bookmark_seconds: float = BOOKMARK_SECONDS,
         runs_pods: bool = False,
@@ -79,41 +68,35 @@ class KubernetesAPI:
         compile_condition: Compile | None = None,
     ) -> None:
         """Make the certificate and bind the port; nothing is answered before `start`."""
+        self.identity = make_identity(folder)
         self.store = ObjectStore(version=first_version)
         self.store.compile_condition = compile_condition
-        self.identity = make_identity(folder)
         self.store.client_certificate = (
             self.identity.client_certificate_path,
             self.identity.client_key_path,
         )
-        self.orders = Orders()
-        self._tokens = dict(tokens)
-        self.reader = Reader(self.store, bookmark_seconds=bookmark_seconds)
-        self.writer = Writer(self.store, clock=clock, seed=first_version)
-        remover = Remover(self.store, clock=clock)
-        self._quotas = QuotaController(self.store, clock=clock, delay_seconds=delay_seconds)
-        self._namespaces = NamespaceController(self.store, remover)
-        jobs = JobController(self.store, self.writer, remover, clock=clock)
-        budgets = BudgetController(self.store)
-        queues = QueueController(self.store, clock=clock)
-        agents = [NodeAgents(self.store, clock=clock).reconcile] if runs_pods else []
-        self._controllers = ControllerThread(
-            self.store,
-            "controllers",
-            [jobs.reconcile, *agents, budgets.reconcile, queues.reconcile],
-            delay_seconds=delay_seconds,
-        )
+        self._token = next(iter(tokens))
         self._is_stopping = threading.Event()
-        directory = Directory(self._tokens)
-        poster = Poster(self.store, remover, directory=directory, clock=clock)
-        workers = Workers(self.store, self.reader, self.writer, remover, poster, directory)
-        answerer = Answerer(workers, is_open=lambda: not self._is_stopping.is_set())
-        self._server = APIServer((HOST, port), answerer, self.orders)
-        # The handshake happens in the connection's own thread: a silent client blocks nobody.
+        self._controllers = ControllerThread(
+            self.store, delay_seconds=delay_seconds, more=[run_pods] if runs_pods else []
+        )
+        self._responder = Responder(
+            self.store,
+            Reader(self.store, bookmark_seconds=bookmark_seconds),
+            Tokens(tokens),
+            is_open=lambda: not self._is_stopping.is_set(),
+        )
+        self._server = _HTTPServer((HOST, port), self._responder)
+        # The handshake happens in the connection's own thread: a silent client blocks no other.
         self._server.socket = self.identity.server_context().wrap_socket(
             self._server.socket, server_side=True, do_handshake_on_connect=False
         )
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(
+            target=self._server.serve_forever,
+            args=(_POLL_SECONDS,),
+            name="kubernetes-api",
+            daemon=True,
+        )
 
     def __enter__(self) -> Self:
         """Start answering."""
@@ -136,28 +119,16 @@ class KubernetesAPI:
 
     def start(self) -> None:
         """Start answering, and the controllers behind it."""
-        self._quotas.start()
-        self._namespaces.start()
         self._controllers.start()
-        self._thread = threading.Thread(
-            target=self._server.serve_forever,
-            args=(_POLL_SECONDS,),
-            name="kubernetes-api",
-            daemon=True,
-        )
         self._thread.start()
 
     def stop(self) -> None:
         """Stop answering and give the port back; watches end."""
         self._is_stopping.set()
-        self.orders.clear()
         self._controllers.stop()
-        self._namespaces.stop()
-        self._quotas.stop()
-        if self._thread is not None:
+        if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()
-            self._thread = None
         self._server.server_close()
 
     def kubeconfig(self, path: Path, *, name: str = "simulated") -> Path:
@@ -167,12 +138,9 @@ class KubernetesAPI:
             path: Where it goes.
             name: Of its context.
         """
+        authority = self.identity.authority_pem
         return write_kubeconfig(
-            path,
-            url=self.url,
-            authority_pem=self.identity.authority_pem,
-            token=next(iter(self._tokens)),
-            name=name,
+            path, url=self.url, authority_pem=authority, token=self._token, name=name
         )
 
     def load(self, cluster: SimulatedCluster, at: datetime) -> None:
@@ -180,10 +148,100 @@ class KubernetesAPI:
         load_cluster(self.store, cluster, at)
 
     def settle(self) -> None:
-        """Run every controller once now, for those who do not want to wait."""
+        """Run every controller once now, for a caller that does not want to wait."""
         self._controllers.settle()
-        self._quotas.reconcile()
 
     def quota_sights(self) -> tuple[QuotaSight, ...]:
         """Return the quotas as kube-state-metrics would show them."""
         return quota_sights(self.store)
+
+    def fail_next(
+        self,
+        code: int,
+        *,
+        verb: str = "",
+        resource: str = "",
+        times: int = 1,
+        retry_after_seconds: int | None = None,
+    ) -> None:
+        """Answer the next requests with an error: 409, 410, 429, 500, 503 or 504.
+
+        Args:
+            code: Of the response.
+            verb: Of the requests, such as "list"; "" for every verb.
+            resource: Of the requests, such as "pods/eviction"; "" for every resource.
+            times: How many requests.
+            retry_after_seconds: Sent as Retry-After and in the Status; None for neither.
+        """
+        status = HTTPStatus(code)
+        message = f"{status.phrase}, as ordered"
+        seconds = retry_after_seconds
+        error = StatusError(code, _REASONS[status], message, retry_after_seconds=seconds)
+        self._responder.faults.append(Fault(error, verb, resource, times))
+
+    def forget_faults(self) -> None:
+        """Drop every error that no request has got."""
+        self._responder.faults.clear()
+
+
+class _HTTPServer(ThreadingHTTPServer):
+    """A server whose connections ask one responder."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], responder: Responder) -> None:
+        """Bind the port."""
+        super().__init__(address, _Handler)
+        self.responder = responder
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Serves one connection, request after request."""
+
+    server: _HTTPServer
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def handle(self) -> None:
+        """Serve until the client closes the connection, in whatever way."""
+        try:
+            super().handle()
+        except (ConnectionError, ssl.SSLError):
+            self.close_connection = True
+
+    def do_GET(self) -> None:
+        """Answer a request of any method."""
+        length = int(self.headers.get("Content-Length") or 0)
+        headers = {key.lower(): value for key, value in self.headers.items()}
+        request = Request(self.command, self.path, headers, self.rfile.read(length))
+        response = self.server.responder.respond(request)
+        self.send_response(response.code)
+        for name, value in response.headers:
+            self.send_header(name, value)
+        if response.events is None:
+            self._send(response)
+            return
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.flush()
+        for event in response.events:
+            data = json.dumps(event).encode() + b"\n"
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.write(b"0\r\n\r\n")
+
+    # The base class calls them by these names.
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Write no log."""
+
+    def _send(self, response: Response) -> None:
+        is_text = isinstance(response.document, str)
+        text = response.document if is_text else json.dumps(response.document)
+        body = f"{text}".encode()
+        self.send_header("Content-Type", "text/plain" if is_text else "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)

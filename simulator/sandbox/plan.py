@@ -16,13 +16,13 @@ from simulator.cluster.tenancy import (
 )
 from simulator.demo.plan import PlannedLimit
 from simulator.kubernetes_api import KubernetesAPI
-from simulator.kubernetes_api.incoming import printed_time
 from simulator.kubernetes_api.resources import (
     NAMESPACES,
     NODES,
     PRIORITY_CLASSES,
     Resource,
 )
+from simulator.kubernetes_api.store import format_time
 
 SANDBOX: Final = "sandbox"
 LEAD: Final = "theo"
@@ -106,7 +106,7 @@ def load_sandbox(api: KubernetesAPI, at: datetime) -> None:
         api: The sandbox's.
         at: Now.
     """
-    begun = printed_time(at)
+    begun = format_time(at)
     for node in NODE_PLAN:
         _put(api, NODES, node.name, begun, labels=node.labels, **_node_body(node, begun))
     for name in ("kube-system", *_namespaces()):

@@ -13,7 +13,7 @@ from embedded.stack import ROOT
 from simulator.cluster.exporters.exporter import GrowingScenario, LiveExporter
 from simulator.demo.world import CLUSTERS, World
 from simulator.kubernetes_api import KubernetesAPI
-from simulator.kubernetes_api.server import wall_clock
+from simulator.kubernetes_api.store import wall_clock
 from simulator.sandbox.api import serve_sandbox
 from simulator.sandbox.plan import SANDBOX
 

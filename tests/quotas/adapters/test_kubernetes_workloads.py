@@ -55,7 +55,7 @@ def endpoint(kubeconfig: str) -> EnforcementEndpoint:
 @pytest.fixture
 def evictor(server: KubernetesAPI) -> Iterator[KubernetesWorkloadEvictor]:
     yield KubernetesWorkloadEvictor()
-    server.orders.clear()
+    server.forget_faults()
 
 
 def evict(
@@ -72,7 +72,7 @@ def test_a_server_that_asks_to_wait_is_obeyed(
     told: int | None,
     waits: int | None,
 ) -> None:
-    server.orders.answer(429, verb="create", resource="pods/eviction", retry_after_seconds=told)
+    server.fail_next(429, verb="create", resource="pods/eviction", retry_after_seconds=told)
 
     answer = evict(evictor, endpoint)
 
@@ -112,7 +112,7 @@ def test_rotated_credentials_are_read_again(
 def test_another_conflict_than_the_uid_is_asked_again(
     evictor: KubernetesWorkloadEvictor, endpoint: EnforcementEndpoint, server: KubernetesAPI
 ) -> None:
-    server.orders.answer(409, verb="create", resource="pods/eviction")
+    server.fail_next(409, verb="create", resource="pods/eviction")
 
     assert evict(evictor, endpoint).outcome is EvictionOutcome.BLOCKED
 
@@ -162,7 +162,7 @@ def test_a_job_that_others_keep_changing_is_given_up_for_now(
     server: KubernetesAPI,
     job: WorkloadReference,
 ) -> None:
-    server.orders.answer(409, verb="patch", resource="jobs", times=PATCH_TRIES)
+    server.fail_next(409, verb="patch", resource="jobs", times=PATCH_TRIES)
 
     with pytest.raises(SourceUnavailableError) as refusal:
         evictor.suspend_job(endpoint, job, is_dry_run=False)
@@ -179,7 +179,7 @@ def test_a_job_that_was_changed_once_is_switched_at_the_second_try(
     server: KubernetesAPI,
     job: WorkloadReference,
 ) -> None:
-    server.orders.answer(409, verb="patch", resource="jobs", times=1)
+    server.fail_next(409, verb="patch", resource="jobs", times=1)
 
     answer = evictor.suspend_job(endpoint, job, is_dry_run=True)
 
@@ -194,7 +194,7 @@ def test_a_job_nobody_answers_about_is_told_so(
     job: WorkloadReference,
     verb: str,
 ) -> None:
-    server.orders.answer(503, verb=verb, resource="jobs")
+    server.fail_next(503, verb=verb, resource="jobs")
 
     with pytest.raises(SourceUnavailableError, match="Job llm/train"):
         evictor.suspend_job(endpoint, job, is_dry_run=False)
@@ -296,7 +296,7 @@ def test_a_list_of_pods_that_is_refused_is_no_answer(
     server: KubernetesAPI,
     wide: str,
 ) -> None:
-    server.orders.answer(503, verb="list", resource="pods")
+    server.fail_next(503, verb="list", resource="pods")
 
     with pytest.raises(SourceUnavailableError) as refusal:
         evictor.find_job(endpoint, namespace="llm", name=wide)

@@ -18,9 +18,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesAPI]:
 
 @pytest.fixture
 def api(served: KubernetesAPI) -> Iterator[KubernetesAPI]:
-    """Return the module's server; orders that nobody met are forgotten."""
+    """Return the module's server; faults that no request got are dropped."""
     yield served
-    served.orders.clear()
+    served.forget_faults()
 
 
 @pytest.fixture(scope="module")

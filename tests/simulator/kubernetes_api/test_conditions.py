@@ -5,18 +5,12 @@ from typing import Any
 import pytest
 
 from simulator.kubernetes_api import KubernetesAPI
-from simulator.kubernetes_api.conditions import (
-    Program,
-    check_conditions,
-    conditions_hold,
-)
+from simulator.kubernetes_api.access import WriteOptions
 from simulator.kubernetes_api.errors import StatusError
-from simulator.kubernetes_api.incoming import Writing
 from simulator.kubernetes_api.resources import (
     PODS,
-    VALIDATING_WEBHOOKS,
 )
-from simulator.kubernetes_api.reviews import Review
+from simulator.kubernetes_api.webhooks import Program, Review, condition_causes, conditions_hold
 from tests.contract.kubernetes.wire import Wire
 
 PATH = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -28,7 +22,7 @@ REVIEW = Review(
     name="x",
     obj=POD,
     old=None,
-    how=Writing(manager="kubectl"),
+    options=WriteOptions(manager="kubectl"),
 )
 
 
@@ -95,17 +89,15 @@ def test_what_does_not_compile_is_told_by_its_place() -> None:
     def compiled(expression: str) -> Program:
         raise ValueError(f"no {expression}")
 
-    configuration = {"metadata": {"name": "x"}, "webhooks": [webhook(), webhook("one", "two")]}
-    with pytest.raises(StatusError) as caught:
-        check_conditions(compiled, VALIDATING_WEBHOOKS, configuration)
+    configuration = {"webhooks": [webhook(), webhook("one", "two")]}
 
-    assert caught.value.code == 422
-    causes = caught.value.body["details"]["causes"]
-    assert [(cause["field"], cause["message"]) for cause in causes] == [
+    causes = list(condition_causes(compiled, configuration))
+
+    assert causes == [
         (
-            f"webhooks[1].matchConditions[{at}].expression",
+            "FieldValueInvalid",
             f'Invalid value: "{name}": no {name}',
+            f"webhooks[1].matchConditions[{at}].expression",
         )
         for at, name in enumerate(("one", "two"))
     ]
-    check_conditions(compiled, PODS, configuration)

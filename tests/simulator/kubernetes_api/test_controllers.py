@@ -5,32 +5,25 @@ from typing import Any
 
 import pytest
 
-from simulator.kubernetes_api.budgets import (
-    BudgetController,
-    budgeted_pods,
-)
+from simulator.kubernetes_api.access import WriteOptions
+from simulator.kubernetes_api.controllers import reconcile_jobs
 from simulator.kubernetes_api.errors import StatusError
-from simulator.kubernetes_api.incoming import (
-    Writing,
-    posted_object,
-)
-from simulator.kubernetes_api.jobs import JobController
-from simulator.kubernetes_api.kinds import (
-    new_causes,
-)
-from simulator.kubernetes_api.removing import Remover
+from simulator.kubernetes_api.kinds import check_new
+from simulator.kubernetes_api.removal import reconcile_budgets
 from simulator.kubernetes_api.resources import (
     BUDGETS,
     JOBS,
+    MUTATING_WEBHOOKS,
     NAMESPACES,
     PODS,
+    Resource,
 )
 from simulator.kubernetes_api.store import ObjectStore
-from simulator.kubernetes_api.writing import Writer
+from simulator.kubernetes_api.writing import create_object
 
 AT = datetime(2026, 10, 1, 12, tzinfo=UTC)
 JSON = dict[str, Any]
-HOW = Writing(manager="kubectl")
+OPTIONS = WriteOptions(manager="kubectl")
 
 
 def put_pod(store: ObjectStore, name: str, *, is_ready: bool = True, **metadata: object) -> None:
@@ -51,7 +44,7 @@ def put_budget(store: ObjectStore, **spec: object) -> None:
 
 
 def status_of(store: ObjectStore) -> JSON:
-    BudgetController(store).reconcile()
+    reconcile_budgets(store)
     found: JSON = (store.get(BUDGETS, ("ns", "b")) or {})["status"]
     return found
 
@@ -102,21 +95,19 @@ def test_a_budget_that_needs_a_scale_allows_nothing(spec: JSON) -> None:
     assert "observedGeneration" not in status
 
 
-def test_a_budget_without_a_selector_is_about_nobody() -> None:
+def test_a_budget_without_a_selector_is_about_no_pod() -> None:
     store = ObjectStore()
     put_pod(store, "a")
     put_budget(store, minAvailable=1, selector=None)
 
-    assert budgeted_pods(store, "ns", store.get(BUDGETS, ("ns", "b")) or {}) == []
+    assert status_of(store)["expectedPods"] == 0
 
 
 @pytest.fixture
-def jobs() -> tuple[ObjectStore, Writer, JobController]:
-    store = ObjectStore()
-    writer = Writer(store, clock=lambda: AT)
-    remover = Remover(store, clock=lambda: AT)
-    writer.create(NAMESPACES, "", {"metadata": {"name": "ns"}}, HOW)
-    return store, writer, JobController(store, writer, remover, clock=lambda: AT)
+def jobs() -> ObjectStore:
+    store = ObjectStore(clock=lambda: AT)
+    create_object(store, NAMESPACES, "", {"metadata": {"name": "ns"}}, OPTIONS)
+    return store
 
 
 def job_body(**spec: object) -> JSON:
@@ -136,71 +127,54 @@ def job_status(store: ObjectStore) -> JSON:
     return found
 
 
-def test_a_job_makes_no_more_pods_than_are_left_to_complete(
-    jobs: tuple[ObjectStore, Writer, JobController],
-) -> None:
-    store, writer, controller = jobs
-    writer.create(JOBS, "ns", job_body(parallelism=2, completions=3), HOW)
+def test_a_job_makes_no_more_pods_than_are_left_to_complete(jobs: ObjectStore) -> None:
+    create_object(jobs, JOBS, "ns", job_body(parallelism=2, completions=3), OPTIONS)
 
-    controller.reconcile()
-    at_first = job_status(store)
-    end_pods(store, "Succeeded")
-    controller.reconcile()
+    reconcile_jobs(jobs)
+    at_first = job_status(jobs)
+    end_pods(jobs, "Succeeded")
+    reconcile_jobs(jobs)
 
     assert at_first == {"active": 2, "startTime": "2026-10-01T12:00:00Z"}
-    assert job_status(store)["active"] == 1
-    assert job_status(store)["succeeded"] == 2
+    assert job_status(jobs)["active"] == 1
+    assert job_status(jobs)["succeeded"] == 2
 
 
-def test_a_job_without_completions_makes_as_many_as_run_side_by_side(
-    jobs: tuple[ObjectStore, Writer, JobController],
-) -> None:
-    store, writer, controller = jobs
-    writer.create(JOBS, "ns", job_body(parallelism=2), HOW)
+def test_a_job_without_completions_makes_as_many_as_run_side_by_side(jobs: ObjectStore) -> None:
+    create_object(jobs, JOBS, "ns", job_body(parallelism=2), OPTIONS)
 
-    controller.reconcile()
+    reconcile_jobs(jobs)
 
-    assert job_status(store)["active"] == 2
+    assert job_status(jobs)["active"] == 2
 
 
-def test_a_job_that_is_being_deleted_is_left_alone(
-    jobs: tuple[ObjectStore, Writer, JobController],
-) -> None:
-    store, writer, controller = jobs
-    made = writer.create(JOBS, "ns", job_body(), HOW)
+def test_a_job_that_is_being_deleted_is_left_alone(jobs: ObjectStore) -> None:
+    made = create_object(jobs, JOBS, "ns", job_body(), OPTIONS)
     for name in ("kind", "apiVersion"):
         made.pop(name)
     gone = {**made["metadata"], "deletionTimestamp": "2026-10-01T12:00:00Z"}
-    store.put(JOBS, ("ns", "train"), {**made, "metadata": gone})
+    jobs.put(JOBS, ("ns", "train"), {**made, "metadata": gone})
 
-    controller.reconcile()
+    reconcile_jobs(jobs)
 
-    assert store.items(PODS) == []
-
-
-@pytest.mark.parametrize(
-    ("plural", "obj", "field"),
-    [
-        ("jobs", {"spec": {"template": {}}}, "spec.template.spec.containers"),
-        ("mutatingwebhookconfigurations", {"webhooks": [{"name": "a.b"}]}, "webhooks[0].name"),
-    ],
-)
-def test_what_cannot_be_meant_is_told_by_its_field(plural: str, obj: JSON, field: str) -> None:
-    assert field in {cause[2] for cause in new_causes(plural, obj)}
+    assert jobs.items(PODS) == []
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("resource", "obj", "field"),
     [
-        None,
-        {"metadata": []},
-        {"kind": "Binding", "apiVersion": "policy/v1"},
-        {"kind": "Eviction", "apiVersion": "v1"},
-        {"metadata": {"name": "other"}},
+        (JOBS, {"spec": {"template": {"spec": {}}}}, "spec.template.spec.containers"),
+        (
+            MUTATING_WEBHOOKS,
+            {"webhooks": [{"name": "a.b", "timeoutSeconds": 1}]},
+            "webhooks[0].name",
+        ),
     ],
 )
-def test_what_is_posted_is_what_belongs_there(body: Any) -> None:  # noqa: ANN401 - JSON.
+def test_what_is_not_valid_is_refused_with_its_field(
+    resource: Resource, obj: JSON, field: str
+) -> None:
     with pytest.raises(StatusError) as caught:
-        posted_object(body, "a", "Eviction")
+        check_new(ObjectStore(), resource, {"metadata": {"name": "x"}, **obj})
 
-    assert caught.value.code == 400
+    assert field in {cause["field"] for cause in caught.value.body["details"]["causes"]}

@@ -6,17 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.kubernetes_api.apply import apply_intent
 from simulator.kubernetes_api.errors import JSON, StatusError
-from simulator.kubernetes_api.fields import (
+from simulator.kubernetes_api.patches import (
+    APPLY,
     UPDATE,
-    Claim,
-    claim_changes,
+    Ownership,
+    apply_intent,
     drop_path,
     leaves,
-    read_claims,
+    own_changes,
+    read_ownerships,
     set_path,
-    with_claims,
+    with_ownerships,
 )
 
 NOW = "2026-10-01T00:00:00Z"
@@ -35,13 +36,13 @@ def intent(hard: dict[str, str]) -> dict[str, Any]:
 def apply(
     live: dict[str, Any], hard: dict[str, str], manager: str, *, forced: bool = False
 ) -> JSON:
-    return apply_intent(live, intent(hard), manager=manager, time=NOW, is_forced=forced)
+    return apply_intent(live, intent(hard), Ownership(manager, APPLY, NOW), is_forced=forced)
 
 
 def owners(obj: dict[str, Any]) -> dict[str, set[str]]:
     return {
-        claim.manager: {path[-1] for path in claim.paths if path[:2] == ("spec", "hard")}
-        for claim in read_claims(obj)
+        one.manager: {path[-1] for path in one.paths if path[:2] == ("spec", "hard")}
+        for one in read_ownerships(obj)
     }
 
 
@@ -60,38 +61,38 @@ def test_leaves_leave_out_what_nobody_owns() -> None:
     }
 
 
-def test_claims_come_back_as_they_went() -> None:
-    claim = Claim("m", UPDATE, NOW, frozenset({("spec", "hard", "x"), ("status", "y")}), "status")
+def test_ownerships_come_back_as_they_went() -> None:
+    one = Ownership("m", UPDATE, NOW, frozenset({("spec", "hard", "x"), ("status", "y")}), "status")
 
-    assert read_claims(with_claims(quota(), [claim])) == [claim]
+    assert read_ownerships(with_ownerships(quota(), [one])) == [one]
 
 
 def test_who_owns_nothing_is_left_out() -> None:
-    assert read_claims(with_claims(quota(), [Claim("m", UPDATE, NOW, frozenset())])) == []
+    assert read_ownerships(with_ownerships(quota(), [Ownership("m", UPDATE, NOW)])) == []
 
 
 def test_an_update_takes_over_what_it_changes() -> None:
-    first = claim_changes(None, quota(x="1", y="1"), Claim("one", UPDATE, NOW, frozenset()))
+    first = own_changes(None, quota(x="1", y="1"), Ownership("one", UPDATE, NOW))
     changed = {**first, "spec": {"hard": {"x": "2", "y": "1"}}}
 
-    second = claim_changes(first, changed, Claim("two", UPDATE, NOW, frozenset()))
+    second = own_changes(first, changed, Ownership("two", UPDATE, NOW))
 
     assert owners(second) == {"one": {"y"}, "two": {"x"}}
 
 
 def test_an_update_that_removes_leaves_no_owner() -> None:
-    first = claim_changes(None, quota(x="1", y="1"), Claim("one", UPDATE, NOW, frozenset()))
+    first = own_changes(None, quota(x="1", y="1"), Ownership("one", UPDATE, NOW))
     without = {**first, "spec": {"hard": {"y": "1"}}}
 
-    second = claim_changes(first, without, Claim("two", UPDATE, NOW, frozenset()))
+    second = own_changes(first, without, Ownership("two", UPDATE, NOW))
 
     assert owners(second) == {"one": {"y"}}
 
 
 def test_an_update_of_nothing_keeps_the_owners() -> None:
-    first = claim_changes(None, quota(x="1"), Claim("one", UPDATE, NOW, frozenset()))
+    first = own_changes(None, quota(x="1"), Ownership("one", UPDATE, NOW))
 
-    assert claim_changes(first, first, Claim("two", UPDATE, NOW, frozenset())) is first
+    assert own_changes(first, first, Ownership("two", UPDATE, NOW)) is first
 
 
 def test_dropping_the_last_leaf_drops_its_maps() -> None:

@@ -11,7 +11,7 @@ from kubernetes import client, config
 from simulator.cluster.incidents import PENDING_NAME, REFUSED_NAME
 from simulator.cluster.scenario import SimulatedCluster
 from simulator.kubernetes_api import KubernetesAPI
-from simulator.kubernetes_api.loading import load_cluster, pod_object
+from simulator.kubernetes_api.pods import load_cluster, pod_object
 from simulator.kubernetes_api.resources import PODS, QUOTAS
 from simulator.kubernetes_api.store import ObjectStore
 from tests.simulator.conftest import MONTH
@@ -99,7 +99,7 @@ def test_the_pending_and_the_refused_have_no_containers_to_tell(
     pending = pod_object(waiting, hopper, AT)
     failed = pod_object(refused, ampere, refused.created_at + timedelta(minutes=1))
 
-    assert pending["status"] == {"phase": "Pending", "qosClass": "Burstable"}
+    assert pending["status"] == {"phase": "Pending"}
     assert "nodeName" not in pending["spec"]
     assert failed["status"]["phase"] == "Failed"
     assert failed["status"]["reason"] == "UnexpectedAdmissionError"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from simulator.kubernetes_api.node_agents import RUNS_FOR, NodeAgents
+from simulator.kubernetes_api.pods import RUNS_FOR, run_pods
 from simulator.kubernetes_api.resources import NODES, PODS
 from simulator.kubernetes_api.store import ObjectStore
 
@@ -18,9 +18,8 @@ class Trial:
     """A store with nodes of GPUs, and a clock that is moved by hand."""
 
     def __init__(self) -> None:
-        self.store = ObjectStore()
+        self.store = ObjectStore(clock=lambda: self.at)
         self.at = AT
-        self.agents = NodeAgents(self.store, clock=lambda: self.at)
 
     def node(self, name: str, gpus: int, **labels: str) -> None:
         status = {"allocatable": {GPU: str(gpus)}}
@@ -29,7 +28,7 @@ class Trial:
         )
 
     def pod(self, name: str, gpus: int, *, spec: JSON | None = None, **metadata: object) -> None:
-        container = {"name": "main", "resources": {"limits": {GPU: str(gpus)}}}
+        container = {"name": "main", "resources": {"requests": {GPU: str(gpus)}}}
         self.store.put(
             PODS,
             ("ns", name),
@@ -48,7 +47,7 @@ class Trial:
     def step(self, times: int = 1, *, seconds: int = 0) -> None:
         self.at += timedelta(seconds=seconds)
         for _ in range(times):
-            self.agents.reconcile()
+            run_pods(self.store)
 
     def found(self, name: str) -> JSON | None:
         return self.store.get(PODS, ("ns", name))

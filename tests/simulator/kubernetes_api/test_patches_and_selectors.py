@@ -10,11 +10,8 @@ from simulator.kubernetes_api.patches import (
     merge_patch,
     strategic_merge_patch,
 )
+from simulator.kubernetes_api.reading import ListQuery
 from simulator.kubernetes_api.resources import PODS
-from simulator.kubernetes_api.selectors import (
-    field_selector,
-    label_selector,
-)
 
 
 @pytest.mark.parametrize(
@@ -135,13 +132,13 @@ def pod(name: str = "p", **labels: str) -> dict[str, Any]:
     ],
 )
 def test_label_selectors_select(text: str, labels: dict[str, str], fits: bool) -> None:  # noqa: FBT001 - A column of the table.
-    assert label_selector(text)(pod(**labels)) is fits
+    assert ListQuery(PODS, labels=text).selector()(pod(**labels)) is fits
 
 
 @pytest.mark.parametrize("text", ["a in", "a in 1", "=1", "a=b=c", "a b", ",", "a in (1"])
 def test_a_label_selector_that_is_none_is_a_bad_request(text: str) -> None:
     with pytest.raises(StatusError) as caught:
-        label_selector(text)
+        ListQuery(PODS, labels=text).selector()
 
     assert caught.value.code == 400
 
@@ -157,12 +154,12 @@ def test_a_label_selector_that_is_none_is_a_bad_request(text: str) -> None:
     ],
 )
 def test_field_selectors_select(text: str, fits: bool) -> None:  # noqa: FBT001 - A column of the table.
-    assert field_selector(PODS, text)(pod()) is fits
+    assert ListQuery(PODS, fields=text).selector()(pod()) is fits
 
 
 @pytest.mark.parametrize("text", ["metadata.uid=1", "metadata.name", "x"])
 def test_a_field_that_cannot_be_asked_is_a_bad_request(text: str) -> None:
     with pytest.raises(StatusError) as caught:
-        field_selector(PODS, text)
+        ListQuery(PODS, fields=text).selector()
 
     assert caught.value.code == 400

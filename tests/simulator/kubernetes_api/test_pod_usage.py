@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from simulator.kubernetes_api.pod_usage import (
-    counted_names,
-    effective,
+from simulator.kubernetes_api.quota import (
+    effective_requests,
     is_extended,
     matches_scopes,
     usage_of,
@@ -50,7 +49,7 @@ def pod(*regular: int, init: tuple[dict[str, Any], ...] = (), **spec: object) ->
 def test_the_effective_request_knows_the_order_of_sidecars(
     subject: dict[str, Any], units: int
 ) -> None:
-    assert effective(subject, "requests") == {GPU: Fraction(units)}
+    assert effective_requests(subject) == {GPU: Fraction(units)}
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
@@ -69,21 +68,6 @@ def test_the_deleted_count_until_their_grace_has_passed() -> None:
 
     assert usage_of(ending, AT + timedelta(seconds=30))["requests.nvidia.com/gpu"] == 2
     assert usage_of(ending, AT + timedelta(seconds=31)) == {}
-
-
-@pytest.mark.parametrize(
-    ("name", "is_counted"),
-    [
-        ("requests.nvidia.com/gpu", True),
-        ("nvidia.com/gpu", False),
-        ("limits.nvidia.com/gpu", False),
-        ("requests.cpu", True),
-        ("pods", True),
-        ("services", False),
-    ],
-)
-def test_only_requests_of_extended_resources_count(name: str, is_counted: bool) -> None:  # noqa: FBT001 - A column of the table.
-    assert (counted_names([name]) == {name}) is is_counted
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.kubernetes_api.quantities import (
+from simulator.kubernetes_api.quota import (
     format_quantity,
     parse_quantity,
 )

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from simulator.kubernetes_api.errors import StatusError
-from simulator.kubernetes_api.questions import Question, question_of
 from simulator.kubernetes_api.reading import (
-    SNAPSHOTS_MAX,
+    PAGES_MAX,
+    ListQuery,
     Reader,
+    parse_query,
 )
 from simulator.kubernetes_api.resources import NODES, PODS
 from simulator.kubernetes_api.store import ObjectStore
@@ -27,7 +28,7 @@ def always() -> bool:
 
 def watch(store: ObjectStore, **changes: object) -> Iterator[dict[str, Any]]:
     fields: dict[str, Any] = {"resource": PODS, "namespace": "ns", "timeout_seconds": 0, **changes}
-    return Reader(store, bookmark_seconds=60).watch(Question(**fields), always)
+    return Reader(store, bookmark_seconds=60).watch(ListQuery(**fields), always)
 
 
 def test_every_write_is_a_version_of_its_own() -> None:
@@ -96,7 +97,7 @@ def test_a_watch_from_before_the_oldest_is_told_gone() -> None:
     put(store, "b")
     store.compact()
 
-    (event,) = list(watch(store, version="1", timeout_seconds=1))
+    (event,) = list(watch(store, version=1, timeout_seconds=1))
 
     assert event["type"] == "ERROR"
     assert event["object"]["code"] == 410
@@ -110,7 +111,7 @@ def test_a_watch_from_the_oldest_goes_on() -> None:
     store.compact()
     put(store, "b")
 
-    told = list(watch(store, version="2", timeout_seconds=1))
+    told = list(watch(store, version=2, timeout_seconds=1))
 
     assert [(one["type"], one["object"]["metadata"]["name"]) for one in told] == [("ADDED", "b")]
 
@@ -118,9 +119,9 @@ def test_a_watch_from_the_oldest_goes_on() -> None:
 def test_bookmarks_come_while_nothing_happens() -> None:
     store = ObjectStore()
     put(store, "a", namespace="other")
-    question = Question(PODS, "ns", version="1", timeout_seconds=1, has_bookmarks=True)
+    query = ListQuery(PODS, "ns", version=1, timeout_seconds=1, has_bookmarks=True)
 
-    told = list(Reader(store, bookmark_seconds=0.3).watch(question, always))
+    told = list(Reader(store, bookmark_seconds=0.3).watch(query, always))
 
     assert {one["type"] for one in told} == {"BOOKMARK"}
     assert len(told) >= 3
@@ -132,30 +133,29 @@ def test_no_bookmark_comes_unasked() -> None:
     store = ObjectStore()
     put(store, "a", namespace="other")
 
-    assert list(watch(store, version="1", timeout_seconds=1)) == []
+    assert list(watch(store, version=1, timeout_seconds=1)) == []
 
 
 def test_a_watch_ends_when_the_server_stops() -> None:
     store = ObjectStore()
-    question = Question(PODS, "ns", version="1", timeout_seconds=600)
+    query = ListQuery(PODS, "ns", version=1, timeout_seconds=600)
 
-    assert list(Reader(store).watch(question, lambda: False)) == []
+    assert list(Reader(store).watch(query, lambda: False)) == []
 
 
-@pytest.mark.parametrize("version", ["", "0"])
-def test_a_watch_from_nowhere_begins_with_what_is_there(version: str) -> None:
+def test_a_watch_from_nowhere_begins_with_what_is_there() -> None:
     store = ObjectStore()
     put(store, "b")
     put(store, "a")
 
-    told = [one["object"]["metadata"]["name"] for one in watch(store, version=version)]
+    told = [one["object"]["metadata"]["name"] for one in watch(store)]
 
     assert told == ["a", "b"]
 
 
 def test_a_version_that_is_no_number_is_a_bad_request() -> None:
     with pytest.raises(StatusError) as caught:
-        watch(ObjectStore(), version="latest")
+        parse_query(PODS, "ns", {"resourceVersion": "latest"})
 
     assert caught.value.code == 400
 
@@ -164,20 +164,20 @@ def test_only_so_many_lists_are_remembered() -> None:
     store = ObjectStore()
     reader = Reader(store)
     tokens = []
-    for number in range(SNAPSHOTS_MAX + 5):
+    for number in range(PAGES_MAX + 5):
         put(store, f"pod-{number:03d}")
         put(store, f"pod-{number:03d}-b")
-        tokens.append(reader.page(Question(PODS, "ns", limit=1))["metadata"]["continue"])
+        tokens.append(reader.page(ListQuery(PODS, "ns", limit=1))["metadata"]["continue"])
 
     with pytest.raises(StatusError):
-        reader.page(Question(PODS, "ns", limit=1, token=tokens[0]))
-    assert reader.page(Question(PODS, "ns", limit=1, token=tokens[-1]))["items"]
+        reader.page(ListQuery(PODS, "ns", limit=1, token=tokens[0]))
+    assert reader.page(ListQuery(PODS, "ns", limit=1, token=tokens[-1]))["items"]
 
 
 @pytest.mark.parametrize("token", ["x", "e30", "eyJydiI6ICJ4In0"])
 def test_a_token_that_is_none_is_a_bad_request(token: str) -> None:
     with pytest.raises(StatusError) as caught:
-        Reader(ObjectStore()).page(Question(PODS, "ns", token=token))
+        Reader(ObjectStore()).page(ListQuery(PODS, "ns", token=token))
 
     assert caught.value.code == 400
 
@@ -187,7 +187,7 @@ def test_a_filtered_page_tells_no_remainder() -> None:
     for name in "abc":
         put(store, name, tier="gold")
 
-    page = Reader(store).page(Question(PODS, "ns", labels="tier=gold", limit=1))
+    page = Reader(store).page(ListQuery(PODS, "ns", labels="tier=gold", limit=1))
 
     assert "remainingItemCount" not in page["metadata"]
     assert page["metadata"]["continue"]
@@ -197,13 +197,13 @@ def test_items_of_a_list_have_no_kind_of_their_own() -> None:
     store = ObjectStore()
     put(store, "a")
 
-    page = Reader(store).page(Question(PODS, "ns"))
+    page = Reader(store).page(ListQuery(PODS, "ns"))
 
     assert (page["kind"], page["apiVersion"]) == ("PodList", "v1")
     assert "kind" not in page["items"][0]
 
 
-def test_a_question_is_read_from_a_query() -> None:
+def test_a_query_is_read_from_a_query() -> None:
     query = {
         "labelSelector": "a",
         "fieldSelector": "metadata.name=b",
@@ -213,14 +213,14 @@ def test_a_question_is_read_from_a_query() -> None:
         "allowWatchBookmarks": "true",
     }
 
-    assert question_of(NODES, "", query) == Question(
-        NODES, "", "a", "metadata.name=b", 5, "", "7", 9, has_bookmarks=True
+    assert parse_query(NODES, "", query) == ListQuery(
+        NODES, "", "a", "metadata.name=b", 5, "", 7, 9, has_bookmarks=True
     )
 
 
 @pytest.mark.parametrize("name", ["limit", "timeoutSeconds"])
 def test_a_number_that_is_none_is_a_bad_request(name: str) -> None:
     with pytest.raises(StatusError) as caught:
-        question_of(NODES, "", {name: "many"})
+        parse_query(NODES, "", {name: "many"})
 
     assert caught.value.code == 400

@@ -3,17 +3,14 @@
 import base64
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from simulator.kubernetes_api.admission import Admission, refusal
-from simulator.kubernetes_api.calling import CallError, call_webhook
+from simulator.kubernetes_api.access import WriteOptions
+from simulator.kubernetes_api.credentials import make_identity
 from simulator.kubernetes_api.errors import StatusError
-from simulator.kubernetes_api.incoming import Writing
-from simulator.kubernetes_api.matching import concerns
 from simulator.kubernetes_api.resources import (
     MUTATING_WEBHOOKS,
     NAMESPACES,
@@ -23,10 +20,17 @@ from simulator.kubernetes_api.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
-from simulator.kubernetes_api.reviews import Review
 from simulator.kubernetes_api.store import ObjectStore
-from simulator.kubernetes_api.tls import make_identity
-from simulator.kubernetes_api.writing import Writer
+from simulator.kubernetes_api.webhooks import (
+    CallError,
+    Review,
+    call_webhook,
+    concerns,
+    mutate,
+    refusal,
+    validate,
+)
+from simulator.kubernetes_api.writing import apply_object, patch_object
 from tests.contract.kubernetes.webhook_server import Body, WebhookServer, allow, patching
 
 RULE = {
@@ -67,7 +71,7 @@ def review_of(
         name="x",
         obj=None if operation == "DELETE" else told,
         old=told if operation == "DELETE" else None,
-        how=Writing(manager="kubectl"),
+        options=WriteOptions(manager="kubectl"),
     )
 
 
@@ -78,9 +82,9 @@ def answering(**changes: object) -> Any:  # noqa: ANN401 - A rule.
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"patch": "W10="}, "without the other"),
-        ({"patchType": "JSONPatch"}, "without the other"),
-        ({"patch": "W10=", "patchType": "MergePatch"}, "unexpected patch type"),
+        ({"patch": "W10="}, "without a patchType"),
+        ({"patchType": "JSONPatch"}, "without a patchType"),
+        ({"patch": "W10=", "patchType": "MergePatch"}, "without a patchType"),
         ({"patch": "nonsense", "patchType": "JSONPatch"}, "failed to call"),
         ({"uid": "another"}, "expected response.uid"),
     ],
@@ -157,7 +161,7 @@ def test_who_wants_to_be_asked_again_is_after_a_later_change(hook: WebhookServer
 
     hook.rule = once
 
-    review = Admission(store).mutate(review_of())
+    review = mutate(store, review_of())
 
     assert review.obj is not None
     assert review.obj["spec"] == {"late": "change"}
@@ -171,7 +175,7 @@ def test_a_deletion_is_asked_about_and_not_mutated(hook: WebhookServer) -> None:
     )
     hook.rule = patching({"op": "add", "path": "/spec/x", "value": 1})
 
-    review = Admission(store).mutate(review_of(operation="DELETE"))
+    review = mutate(store, review_of(operation="DELETE"))
 
     assert review.obj is None
     assert hook.seen[0]["options"] == {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
@@ -182,7 +186,7 @@ def test_no_webhook_is_asked_about_webhooks(hook: WebhookServer) -> None:
     configuration = {"metadata": {"name": "v"}, "webhooks": [webhook(hook)]}
     store.put(VALIDATING_WEBHOOKS, ("", "v"), configuration)
 
-    Admission(store).validate(review_of(VALIDATING_WEBHOOKS, obj=configuration))
+    validate(store, review_of(VALIDATING_WEBHOOKS, obj=configuration))
 
     assert hook.seen == []
     assert not concerns(store, webhook(hook), review_of(MUTATING_WEBHOOKS))
@@ -268,8 +272,6 @@ def test_a_write_begins_again_when_another_came_in_between(
 ) -> None:
     del tmp_path
     store = ObjectStore()
-    at = datetime(2026, 10, 1, tzinfo=UTC)
-    writer = Writer(store, clock=lambda: at)
     store.put(NODES, ("", "n"), {"metadata": {"name": "n", "uid": "u"}, "spec": {}, "status": {}})
     changing = {**RULE, "operations": ["UPDATE"]}
     store.put(
@@ -288,7 +290,8 @@ def test_a_write_begins_again_when_another_came_in_between(
     hook.rule = meddle
 
     body = {"metadata": {"labels": {"ours": "too"}}}
-    writer.patch(NODES, ("", "n"), body, "application/merge-patch+json", Writing(manager="us"))
+    options = WriteOptions(manager="us")
+    patch_object(store, NODES, ("", "n"), body, "application/merge-patch+json", options)
 
     stored = store.get(NODES, ("", "n")) or {}
     assert stored["metadata"]["labels"] == {"theirs": "kept", "ours": "too"}
@@ -297,8 +300,6 @@ def test_a_write_begins_again_when_another_came_in_between(
 
 def test_a_write_that_never_comes_to_its_turn_is_a_conflict(hook: WebhookServer) -> None:
     store = ObjectStore()
-    at = datetime(2026, 10, 1, tzinfo=UTC)
-    writer = Writer(store, clock=lambda: at)
     store.put(NODES, ("", "n"), {"metadata": {"name": "n", "uid": "u"}, "spec": {}, "status": {}})
     store.put(
         VALIDATING_WEBHOOKS, ("", "v"), {"metadata": {"name": "v"}, "webhooks": [webhook(hook)]}
@@ -312,12 +313,12 @@ def test_a_write_that_never_comes_to_its_turn_is_a_conflict(hook: WebhookServer)
     hook.rule = meddle
 
     body = {"metadata": {"labels": {"ours": "too"}}}
-    how = Writing(manager="us")
+    options = WriteOptions(manager="us")
     with pytest.raises(StatusError) as caught:
-        writer.patch(NODES, ("", "n"), body, "application/merge-patch+json", how)
+        patch_object(store, NODES, ("", "n"), body, "application/merge-patch+json", options)
     intent = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": {"a": "b"}}}
     with pytest.raises(StatusError) as applied:
-        writer.patch(NODES, ("", "n"), intent, "application/apply-patch+yaml", how)
+        apply_object(store, NODES, ("", "n"), intent, options)
 
     assert caught.value.code == applied.value.code == 409
     assert "labels" not in (store.get(NODES, ("", "n")) or {})["metadata"]
@@ -342,6 +343,6 @@ def test_a_webhook_that_wants_to_know_who_asks_is_shown_a_certificate(tmp_path: 
             call_webhook(store, webhook(strict), request)
         store.client_certificate = (caller.client_certificate_path, caller.client_key_path)
 
-        assert call_webhook(store, webhook(strict), request).is_allowed
+        assert call_webhook(store, webhook(strict), request)["allowed"]
     finally:
         strict.stop()

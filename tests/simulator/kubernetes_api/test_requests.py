@@ -7,13 +7,8 @@ from typing import Any
 
 import pytest
 
-from simulator.kubernetes_api.answering import (
-    Answer,
-    Answerer,
-    Request,
-)
-from simulator.kubernetes_api.store import ObjectStore
-from tests.simulator.kubernetes_api.builders import make_answerer
+from simulator.kubernetes_api.requests import Request, Responder, Response
+from tests.simulator.kubernetes_api.builders import make_responder
 
 AT = datetime(2026, 10, 1, tzinfo=UTC)
 QUOTA = "/api/v1/namespaces/ns/resourcequotas"
@@ -25,31 +20,31 @@ def clock() -> datetime:
 
 
 @pytest.fixture
-def answerer() -> Answerer:
-    made = make_answerer(ObjectStore(), clock)
+def responder() -> Responder:
+    made = make_responder(clock)
     ask(made, "POST", "/api/v1/namespaces", {"metadata": {"name": "ns"}})
     return made
 
 
 def ask(
-    answerer: Answerer,
+    responder: Responder,
     method: str,
     target: str,
     body: object = None,
     **headers: str,
-) -> Answer:
+) -> Response:
     raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
     sent = {"authorization": "Bearer good", "user-agent": "kubectl/v1.36", **headers}
-    return answerer.answer(Request(method, target, sent, raw))
+    return responder.respond(Request(method, target, sent, raw))
 
 
-def refused(answer: Answer) -> tuple[int, str]:
+def refused(answer: Response) -> tuple[int, str]:
     assert isinstance(answer.document, dict)
     assert answer.document["status"] == "Failure"
     return answer.code, answer.document["reason"]
 
 
-def body_of(answer: Answer) -> dict[str, Any]:
+def body_of(answer: Response) -> dict[str, Any]:
     assert isinstance(answer.document, dict)
     return answer.document
 
@@ -70,49 +65,48 @@ def body_of(answer: Answer) -> dict[str, Any]:
         ("DELETE", "/api/v1/pods", 405),
         ("DELETE", f"{QUOTA}/q/status", 405),
         ("GET", "/api/v1/namespaces/ns/pods/p/binding", 405),
-        ("OPTIONS", QUOTA, 405),
     ],
 )
 def test_paths_and_verbs_that_do_not_go_together(
-    answerer: Answerer, method: str, target: str, code: int
+    responder: Responder, method: str, target: str, code: int
 ) -> None:
-    assert refused(ask(answerer, method, target, {}))[0] == code
+    assert refused(ask(responder, method, target, {}))[0] == code
 
 
 @pytest.mark.parametrize("authorization", ["Bearer bad", "Basic good", "Bearer", "good"])
 def test_a_wrong_token_is_unauthorized_even_for_the_version(
-    answerer: Answerer, authorization: str
+    responder: Responder, authorization: str
 ) -> None:
-    answer = ask(answerer, "GET", "/version", authorization=authorization)
+    answer = ask(responder, "GET", "/version", authorization=authorization)
 
     assert refused(answer) == (401, "Unauthorized")
 
 
-def test_anonymous_may_ask_for_the_version_alone(answerer: Answerer) -> None:
-    assert ask(answerer, "GET", "/version", authorization="").code == 200
-    assert refused(ask(answerer, "GET", "/api", authorization="")) == (403, "Forbidden")
-    told = body_of(ask(answerer, "GET", QUOTA, authorization=""))["message"]
+def test_anonymous_may_ask_for_the_version_alone(responder: Responder) -> None:
+    assert ask(responder, "GET", "/version", authorization="").code == 200
+    assert refused(ask(responder, "GET", "/api", authorization="")) == (403, "Forbidden")
+    told = body_of(ask(responder, "GET", QUOTA, authorization=""))["message"]
     assert told.startswith('resourcequotas is forbidden: User "system:anonymous" cannot')
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"null", b'{"metadata": 5}', b"\xff"])
-def test_a_body_that_is_no_object_is_a_bad_request(answerer: Answerer, body: bytes) -> None:
-    assert refused(ask(answerer, "POST", QUOTA, body)) == (400, "BadRequest")
+def test_a_body_that_is_no_object_is_a_bad_request(responder: Responder, body: bytes) -> None:
+    assert refused(ask(responder, "POST", QUOTA, body)) == (400, "BadRequest")
 
 
-def test_an_object_of_another_kind_is_a_bad_request(answerer: Answerer) -> None:
+def test_an_object_of_another_kind_is_a_bad_request(responder: Responder) -> None:
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "q"}}
 
-    answer = ask(answerer, "POST", QUOTA, body)
+    answer = ask(responder, "POST", QUOTA, body)
 
     assert refused(answer) == (400, "BadRequest")
     assert "cannot be handled as a ResourceQuota" in body_of(answer)["message"]
 
 
-def test_a_patch_of_an_unknown_type_is_unsupported(answerer: Answerer) -> None:
-    ask(answerer, "POST", QUOTA, {"metadata": {"name": "q"}, "spec": {"hard": {}}})
+def test_a_patch_of_an_unknown_type_is_unsupported(responder: Responder) -> None:
+    ask(responder, "POST", QUOTA, {"metadata": {"name": "q"}, "spec": {"hard": {}}})
 
-    answer = ask(answerer, "PATCH", f"{QUOTA}/q", {}, **{"content-type": "application/json"})
+    answer = ask(responder, "PATCH", f"{QUOTA}/q", {}, **{"content-type": "application/json"})
 
     assert refused(answer) == (415, "UnsupportedMediaType")
 
@@ -137,153 +131,169 @@ def test_a_patch_of_an_unknown_type_is_unsupported(answerer: Answerer) -> None:
     ],
 )
 def test_an_apply_that_says_too_little_or_too_much_is_refused(
-    answerer: Answerer, target: str, body: dict[str, Any]
+    responder: Responder, target: str, body: dict[str, Any]
 ) -> None:
-    answer = ask(answerer, "PATCH", target, body, **{"content-type": APPLY})
+    answer = ask(responder, "PATCH", target, body, **{"content-type": APPLY})
 
     assert answer.code in {400, 422}
-    assert body_of(ask(answerer, "GET", QUOTA))["items"] == []
+    assert body_of(ask(responder, "GET", QUOTA))["items"] == []
 
 
-def test_an_apply_of_a_version_of_nothing_is_not_found(answerer: Answerer) -> None:
+def test_an_apply_of_a_version_of_nothing_is_not_found(responder: Responder) -> None:
     body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"resourceVersion": "7"}}
 
-    answer = ask(answerer, "PATCH", f"{QUOTA}/q?fieldManager=m", body, **{"content-type": APPLY})
+    answer = ask(responder, "PATCH", f"{QUOTA}/q?fieldManager=m", body, **{"content-type": APPLY})
 
     assert refused(answer) == (404, "NotFound")
 
 
-def test_who_writes_without_saying_so_is_the_user_agent(answerer: Answerer) -> None:
+def test_who_writes_without_saying_so_is_the_user_agent(responder: Responder) -> None:
     body = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}
 
-    made = ask(answerer, "POST", QUOTA, body)
+    made = ask(responder, "POST", QUOTA, body)
 
     (entry,) = body_of(made)["metadata"]["managedFields"]
     assert (entry["manager"], entry["operation"]) == ("kubectl", "Update")
 
 
-def test_a_dry_run_of_another_kind_is_invalid(answerer: Answerer) -> None:
-    answer = ask(answerer, "POST", f"{QUOTA}?dryRun=Some", {"metadata": {"name": "q"}})
+def test_a_dry_run_of_another_kind_is_invalid(responder: Responder) -> None:
+    answer = ask(responder, "POST", f"{QUOTA}?dryRun=Some", {"metadata": {"name": "q"}})
 
     assert refused(answer) == (422, "Invalid")
 
 
-def test_a_binding_without_a_node_is_invalid(answerer: Answerer) -> None:
+def test_a_binding_without_a_node_is_invalid(responder: Responder) -> None:
     container = {"name": "c", "image": "i"}
     pods = "/api/v1/namespaces/ns/pods"
-    ask(answerer, "POST", pods, {"metadata": {"name": "p"}, "spec": {"containers": [container]}})
+    ask(responder, "POST", pods, {"metadata": {"name": "p"}, "spec": {"containers": [container]}})
 
-    answer = ask(answerer, "POST", f"{pods}/p/binding", {"target": {}})
+    answer = ask(responder, "POST", f"{pods}/p/binding", {"target": {}})
 
     assert refused(answer) == (422, "Invalid")
 
 
-def test_a_namespace_that_ends_takes_nothing_new(answerer: Answerer) -> None:
-    ended = ask(answerer, "DELETE", "/api/v1/namespaces/ns")
+def test_a_namespace_that_ends_takes_nothing_new(responder: Responder) -> None:
+    ended = ask(responder, "DELETE", "/api/v1/namespaces/ns")
 
-    answer = ask(answerer, "POST", QUOTA, {"metadata": {"name": "q"}})
+    answer = ask(responder, "POST", QUOTA, {"metadata": {"name": "q"}})
 
     assert body_of(ended)["status"]["phase"] == "Terminating"
     assert refused(answer) == (403, "Forbidden")
     assert "because it is being terminated" in body_of(answer)["message"]
 
 
-def test_a_deleted_node_answers_a_status(answerer: Answerer) -> None:
-    made = ask(answerer, "POST", "/api/v1/nodes", {"metadata": {"name": "n"}})
+def test_a_deleted_node_answers_a_status(responder: Responder) -> None:
+    made = ask(responder, "POST", "/api/v1/nodes", {"metadata": {"name": "n"}})
 
-    answer = ask(answerer, "DELETE", "/api/v1/nodes/n")
+    answer = ask(responder, "DELETE", "/api/v1/nodes/n")
 
     assert made.code == HTTPStatus.CREATED
     assert body_of(answer)["status"] == "Success"
     assert body_of(answer)["details"]["name"] == "n"
 
 
-def test_a_dry_deletion_deletes_nothing(answerer: Answerer) -> None:
-    ask(answerer, "POST", "/api/v1/nodes", {"metadata": {"name": "n"}})
+def test_a_dry_deletion_deletes_nothing(responder: Responder) -> None:
+    ask(responder, "POST", "/api/v1/nodes", {"metadata": {"name": "n"}})
 
-    ask(answerer, "DELETE", "/api/v1/nodes/n?dryRun=All")
+    ask(responder, "DELETE", "/api/v1/nodes/n?dryRun=All")
 
-    assert ask(answerer, "GET", "/api/v1/nodes/n").code == 200
+    assert ask(responder, "GET", "/api/v1/nodes/n").code == 200
 
 
-def test_a_patch_that_leaves_no_object_is_a_bad_request(answerer: Answerer) -> None:
-    ask(answerer, "POST", QUOTA, {"metadata": {"name": "q"}})
+def test_a_patch_that_leaves_no_object_is_a_bad_request(responder: Responder) -> None:
+    ask(responder, "POST", QUOTA, {"metadata": {"name": "q"}})
     patch = [{"op": "replace", "path": "/metadata", "value": "gone"}]
 
     answer = ask(
-        answerer, "PATCH", f"{QUOTA}/q", patch, **{"content-type": "application/json-patch+json"}
+        responder, "PATCH", f"{QUOTA}/q", patch, **{"content-type": "application/json-patch+json"}
     )
 
     assert refused(answer) == (400, "BadRequest")
-    assert ask(answerer, "GET", f"{QUOTA}/q").code == 200
+    assert ask(responder, "GET", f"{QUOTA}/q").code == 200
 
 
 @pytest.mark.parametrize(
     ("container", "field"),
     [
         ({"image": "i"}, "spec.containers[0].name"),
-        ({"name": "Main", "image": "i"}, "spec.containers[0].name"),
         ({"name": "main"}, "spec.containers[0].image"),
     ],
 )
 def test_a_container_has_a_name_and_an_image(
-    answerer: Answerer, container: dict[str, str], field: str
+    responder: Responder, container: dict[str, str], field: str
 ) -> None:
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [container]}}
 
-    answer = ask(answerer, "POST", "/api/v1/namespaces/ns/pods", pod)
+    answer = ask(responder, "POST", "/api/v1/namespaces/ns/pods", pod)
 
     causes = body_of(answer)["details"]["causes"]
     assert refused(answer) == (422, "Invalid")
     assert [cause["field"] for cause in causes] == [field]
 
 
-def test_a_name_is_told_or_made(answerer: Answerer) -> None:
-    answer = ask(answerer, "POST", QUOTA, {"metadata": {}})
+def test_a_name_is_told_or_made(responder: Responder) -> None:
+    answer = ask(responder, "POST", QUOTA, {"metadata": {}})
 
     assert refused(answer) == (422, "Invalid")
     assert "name or generateName is required" in body_of(answer)["message"]
 
 
-def test_a_limit_is_of_something_that_has_a_name(answerer: Answerer) -> None:
+def test_a_limit_is_of_something_that_has_a_name(responder: Responder) -> None:
     body = {"metadata": {"name": "q"}, "spec": {"hard": {"requests.example.com/!": "1"}}}
 
-    answer = ask(answerer, "POST", QUOTA, body)
+    answer = ask(responder, "POST", QUOTA, body)
 
     assert refused(answer) == (422, "Invalid")
 
 
-def test_a_write_for_another_object_of_the_same_name_is_a_conflict(answerer: Answerer) -> None:
-    ask(answerer, "POST", QUOTA, {"metadata": {"name": "q"}})
+def test_a_write_for_another_object_of_the_same_name_is_a_conflict(responder: Responder) -> None:
+    ask(responder, "POST", QUOTA, {"metadata": {"name": "q"}})
 
-    answer = ask(answerer, "PUT", f"{QUOTA}/q", {"metadata": {"name": "q", "uid": "another"}})
+    answer = ask(responder, "PUT", f"{QUOTA}/q", {"metadata": {"name": "q", "uid": "another"}})
 
     assert refused(answer) == (409, "Conflict")
     assert "UID in precondition: another" in body_of(answer)["message"]
 
 
-def test_what_is_posted_to_nobody_is_not_found(answerer: Answerer) -> None:
+def test_what_is_posted_to_nobody_is_not_found(responder: Responder) -> None:
     pods = "/api/v1/namespaces/ns/pods/nobody"
 
-    bound = ask(answerer, "POST", f"{pods}/binding", {"target": {"name": "n"}})
+    bound = ask(responder, "POST", f"{pods}/binding", {"target": {"name": "n"}})
 
     assert refused(bound) == (404, "NotFound")
-    assert refused(ask(answerer, "GET", f"{pods}/binding")) == (405, "MethodNotAllowed")
-    assert refused(ask(answerer, "PUT", f"{pods}/eviction", {})) == (405, "MethodNotAllowed")
+    assert refused(ask(responder, "GET", f"{pods}/binding")) == (405, "MethodNotAllowed")
+    assert refused(ask(responder, "PUT", f"{pods}/eviction", {})) == (405, "MethodNotAllowed")
 
 
-def test_propagation_may_be_told_by_the_query(answerer: Answerer) -> None:
+def test_propagation_may_be_told_by_the_query(responder: Responder) -> None:
     container = {"name": "c", "image": "i"}
     template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
     jobs = "/apis/batch/v1/namespaces/ns/jobs"
-    job = ask(answerer, "POST", jobs, {"metadata": {"name": "j"}, "spec": {"template": template}})
+    job = ask(responder, "POST", jobs, {"metadata": {"name": "j"}, "spec": {"template": template}})
     owner = {"kind": "Job", "name": "j", "uid": body_of(job)["metadata"]["uid"]}
     pods = "/api/v1/namespaces/ns/pods"
     for name, owners in (("owned", [owner]), ("free", [])):
         metadata = {"name": name, "ownerReferences": owners}
-        ask(answerer, "POST", pods, {"metadata": metadata, "spec": {"containers": [container]}})
+        ask(responder, "POST", pods, {"metadata": metadata, "spec": {"containers": [container]}})
 
-    ask(answerer, "DELETE", f"{jobs}/j?propagationPolicy=Background&gracePeriodSeconds=0")
+    ask(responder, "DELETE", f"{jobs}/j?propagationPolicy=Background&gracePeriodSeconds=0")
 
-    left = body_of(ask(answerer, "GET", pods))["items"]
+    left = body_of(ask(responder, "GET", pods))["items"]
     assert [one["metadata"]["name"] for one in left] == ["free"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"metadata": []},
+        {"kind": "Binding", "apiVersion": "policy/v1"},
+        {"kind": "Eviction", "apiVersion": "v1"},
+        {"metadata": {"name": "other"}},
+    ],
+)
+def test_what_is_posted_to_a_subresource_is_of_its_kind(
+    responder: Responder, body: dict[str, Any]
+) -> None:
+    answer = ask(responder, "POST", "/api/v1/namespaces/ns/pods/a/eviction", body)
+
+    assert refused(answer) == (400, "BadRequest")

@@ -1,4 +1,4 @@
-"""Faults on order: each is met by the requests it is for, as often as it says, and no longer."""
+"""Ordered faults: the requests they are for get them, as often as ordered, and no longer."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def put_nodes(api: KubernetesAPI, *names: str) -> str:
 def test_the_next_requests_are_answered_with_an_error(
     api: KubernetesAPI, wire: Wire, code: int, reason: str
 ) -> None:
-    api.orders.answer(code, times=2)
+    api.fail_next(code, times=2)
 
     replies = [wire.get(PODS) for _ in range(3)]
 
@@ -43,7 +43,7 @@ def test_the_next_requests_are_answered_with_an_error(
 
 
 def test_an_error_may_say_when_to_come_again(api: KubernetesAPI, wire: Wire) -> None:
-    api.orders.answer(429, retry_after_seconds=7)
+    api.fail_next(429, retry_after_seconds=7)
 
     reply = wire.get(PODS)
 
@@ -54,7 +54,7 @@ def test_an_error_may_say_when_to_come_again(api: KubernetesAPI, wire: Wire) -> 
 def test_only_the_verb_and_the_resource_that_are_meant_meet_it(
     api: KubernetesAPI, wire: Wire
 ) -> None:
-    api.orders.answer(503, verb="list", resource="pods")
+    api.fail_next(503, verb="list", resource="pods")
 
     others = [wire.get(NODE_PATH).code, wire.get("/api/v1/namespaces/a/pods/b").code]
     meant = wire.get("/api/v1/namespaces/a/pods")
@@ -64,35 +64,30 @@ def test_only_the_verb_and_the_resource_that_are_meant_meet_it(
 
 
 def test_a_subresource_is_another_resource(api: KubernetesAPI, wire: Wire) -> None:
-    api.orders.answer(429, verb="create", resource="pods/eviction")
+    api.fail_next(429, verb="create", resource="pods/eviction")
 
     assert wire.post("/api/v1/namespaces/a/pods", {}).code == 404
     assert wire.post("/api/v1/namespaces/a/pods/b/eviction", {}).code == 429
 
 
 def test_orders_are_met_in_the_order_in_which_they_came(api: KubernetesAPI, wire: Wire) -> None:
-    api.orders.answer(500)
-    api.orders.answer(503)
+    api.fail_next(500)
+    api.fail_next(503)
 
     assert [wire.get(PODS).code for _ in range(3)] == [500, 503, 200]
 
 
 def test_a_watch_may_be_told_410_at_once(api: KubernetesAPI, wire: Wire) -> None:
-    api.orders.answer(410, verb="watch")
+    api.fail_next(410, verb="watch")
 
     reply = wire.get(PODS, watch="true", resourceVersion="5")
 
     assert (reply.code, reply.body["reason"]) == (410, "Expired")
 
 
-def test_an_order_for_nobody_is_a_mistake(api: KubernetesAPI) -> None:
-    with pytest.raises(ValueError, match="one request at least"):
-        api.orders.answer(500, times=0)
-
-
 def test_orders_that_are_forgotten_are_met_by_nobody(api: KubernetesAPI, wire: Wire) -> None:
-    api.orders.answer(500, times=100)
-    api.orders.clear()
+    api.fail_next(500, times=100)
+    api.forget_faults()
 
     assert wire.get(PODS).code == 200
 

@@ -1,0 +1,278 @@
+"""From a request to its response: authentication, authorization, and what is read or written."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import Any, Final
+
+from simulator.kubernetes_api.access import (
+    RequestInfo,
+    Tokens,
+    User,
+    WriteOptions,
+    parse_request,
+    refuse_without_right,
+)
+from simulator.kubernetes_api.errors import (
+    JSON,
+    StatusError,
+    bad_request,
+    invalid,
+    method_not_allowed,
+    no_such_path,
+)
+from simulator.kubernetes_api.patches import APPLY_PATCH
+from simulator.kubernetes_api.reading import Reader, parse_query
+from simulator.kubernetes_api.removal import bind_pod, delete_object, evict_pod, issue_token
+from simulator.kubernetes_api.resources import (
+    NAMESPACES,
+    POSTED,
+    RESOURCES,
+    Resource,
+    discovery,
+)
+from simulator.kubernetes_api.store import Key, ObjectStore
+from simulator.kubernetes_api.writing import (
+    apply_object,
+    create_object,
+    patch_object,
+    replace_object,
+)
+
+_HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
+_TRUE: Final = frozenset({"true", "True", "1"})
+
+
+@dataclass(frozen=True)
+class Request:
+    """An HTTP request; header names are in lower case."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes = b""
+
+    @property
+    def content_type(self) -> str:
+        """Return the type of the body without its parameters."""
+        return self.headers.get("content-type", "").split(";", maxsplit=1)[0].strip()
+
+    def document(self) -> Any:  # noqa: ANN401 - JSON is any value.
+        """Return the body as JSON.
+
+        Raises:
+            StatusError: 400.
+        """
+        try:
+            return json.loads(self.body or b"null")
+        except ValueError as error:
+            message = "the object provided is unrecognized (must be of type object)"
+            raise bad_request(f"{message}: {error}") from error
+
+
+@dataclass(frozen=True)
+class Response:
+    """An HTTP response: a document, or events one after another.
+
+    Attributes:
+        document: A JSON object, or plain text.
+        events: Set for a watch; sent as they come.
+        headers: Beside the usual ones, in order.
+    """
+
+    code: int = HTTPStatus.OK
+    document: JSON | str = field(default_factory=dict)
+    events: Iterator[JSON] | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class Fault:
+    """An error that the next matching requests get.
+
+    Attributes:
+        verb: "list", "watch", "create" and so on; "" for every verb.
+        resource: "pods", "pods/eviction"; "" for every resource.
+        times: How many requests are left that get it.
+    """
+
+    error: StatusError
+    verb: str
+    resource: str
+    times: int
+
+
+class Responder:
+    """Answers requests; knows nothing of sockets.
+
+    Args:
+        store: The objects.
+        reader: Lists and watches them.
+        tokens: The bearer tokens.
+        is_open: False once the server stops, so that watches end.
+
+    Attributes:
+        faults: Errors ordered by a test, oldest first.
+    """
+
+    def __init__(
+        self, store: ObjectStore, reader: Reader, tokens: Tokens, *, is_open: Callable[[], bool]
+    ) -> None:
+        """Keep what is asked."""
+        self.faults: list[Fault] = []
+        self._store = store
+        self._reader = reader
+        self._tokens = tokens
+        self._is_open = is_open
+
+    def respond(self, request: Request) -> Response:
+        """Return the response to a request; a refusal is a response too."""
+        try:
+            return self._respond(request, parse_request(request.method, request.target))
+        except StatusError as error:
+            seconds = error.retry_after_seconds
+            headers = () if seconds is None else (("Retry-After", str(seconds)),)
+            return Response(error.code, error.body, headers=headers)
+
+    def _respond(self, request: Request, info: RequestInfo) -> Response:
+        self._raise_fault(info)
+        user = self._tokens.user_of(request.headers.get("authorization", ""))
+        refuse_without_right(self._store, user, info)
+        document = "ok" if info.path in _HEALTH else discovery(info.path)
+        if document is not None:
+            if request.method != "GET":
+                raise method_not_allowed()
+            return Response(document=document)
+        resource = _resource_of(info)
+        key = (info.namespace if resource.is_namespaced else "", info.name)
+        if request.method == "GET":
+            return self._read(resource, key, info)
+        options = _write_options(request, info, user)
+        code, written = self._write(request, resource, key, info, options)
+        warnings = tuple(("Warning", f'299 - "{_quoted(text)}"') for text in options.warnings)
+        return Response(code, written, headers=warnings)
+
+    def _raise_fault(self, info: RequestInfo) -> None:
+        for fault in self.faults:
+            if fault.verb in {"", info.verb} and fault.resource in {"", info.resource}:
+                fault.times -= 1
+                if not fault.times:
+                    self.faults.remove(fault)
+                raise fault.error
+
+    def _read(self, resource: Resource, key: Key, info: RequestInfo) -> Response:
+        if info.name:
+            if info.subresource in POSTED:
+                raise method_not_allowed()
+            return Response(document=resource.typed(self._store.read(resource, key)))
+        query = parse_query(resource, key[0], info.query)
+        if info.verb == "watch":
+            return Response(events=self._reader.watch(query, self._is_open))
+        return Response(document=self._reader.page(query))
+
+    def _write(
+        self,
+        request: Request,
+        resource: Resource,
+        key: Key,
+        info: RequestInfo,
+        options: WriteOptions,
+    ) -> tuple[int, JSON]:
+        """Return the code of a write and the object, or the Status, that goes with it."""
+        store, body = self._store, request.document()
+        match request.method, bool(info.name), info.subresource in POSTED:
+            case "POST", True, True:
+                return HTTPStatus.CREATED, self._post(info.subresource, key, body, options)
+            case "POST", False, False if key[0] or not resource.is_namespaced:
+                made = create_object(store, resource, key[0], body, options)
+                return HTTPStatus.CREATED, made
+            case "PUT", True, False:
+                return HTTPStatus.OK, replace_object(store, resource, key, body, options)
+            case "PATCH", True, False if request.content_type == APPLY_PATCH:
+                applied, is_new = apply_object(store, resource, key, body, options)
+                return HTTPStatus.CREATED if is_new else HTTPStatus.OK, applied
+            case "PATCH", True, False:
+                kind = request.content_type
+                return HTTPStatus.OK, patch_object(store, resource, key, body, kind, options)
+            case "DELETE", _, _ if not info.subresource:
+                return HTTPStatus.OK, self._delete(resource, key, info, body or {}, options)
+        raise method_not_allowed()
+
+    def _post(self, subresource: str, key: Key, body: Any, options: WriteOptions) -> JSON:  # noqa: ANN401 - JSON is any value.
+        if subresource == "token":
+            return issue_token(self._store, self._tokens, key, body, options)
+        post = bind_pod if subresource == "binding" else evict_pod
+        return post(self._store, key, body, options)
+
+    def _delete(
+        self,
+        resource: Resource,
+        key: Key,
+        info: RequestInfo,
+        delete_options: JSON,
+        options: WriteOptions,
+    ) -> JSON:
+        for name, read in (("gracePeriodSeconds", int), ("propagationPolicy", str)):
+            if name in info.query:
+                delete_options = {**delete_options, name: read(info.query[name])}
+        if "All" in (delete_options.get("dryRun") or []):
+            options = replace(options, is_dry_run=True)
+        if info.name:
+            return delete_object(self._store, resource, key, delete_options, options)
+        if resource.is_namespaced and not key[0]:
+            raise method_not_allowed()
+        listed = self._reader.page(parse_query(resource, key[0], info.query))
+        for item in listed["items"]:
+            one = (key[0], item["metadata"]["name"])
+            delete_object(self._store, resource, one, delete_options, options)
+        return listed
+
+
+def _resource_of(info: RequestInfo) -> Resource:
+    """Return the resource of a path.
+
+    Raises:
+        StatusError: 404 for a path that is not served.
+    """
+    resource = RESOURCES.get(info.plural)
+    if resource is None or (resource.group, resource.version) != (info.group, info.version):
+        raise no_such_path()
+    if info.subresource and info.subresource not in resource.subresources:
+        raise no_such_path()
+    is_wrong_scope = (
+        info.name and not info.namespace
+        if resource.is_namespaced
+        else info.namespace and resource is not NAMESPACES
+    )
+    if is_wrong_scope:
+        raise no_such_path()
+    return resource
+
+
+def _write_options(request: Request, info: RequestInfo, user: User) -> WriteOptions:
+    """Return the options of a write; without fieldManager, the user agent writes.
+
+    An apply must name its manager itself.
+
+    Raises:
+        StatusError: 422 for a dry run of another kind than All.
+    """
+    dry_run = info.query.get("dryRun", "")
+    if dry_run not in {"", "All"}:
+        message = f'Unsupported value: "{dry_run}"'
+        raise invalid("CreateOptions", "", [("FieldValueNotSupported", message, "dryRun")])
+    is_apply = request.content_type == APPLY_PATCH
+    agent = "" if is_apply else request.headers.get("user-agent", "unknown")
+    return WriteOptions(
+        manager=info.query.get("fieldManager", "") or agent.split("/", maxsplit=1)[0],
+        subresource=info.subresource,
+        is_dry_run=bool(dry_run),
+        is_forced=info.query.get("force", "") in _TRUE,
+        user=user,
+    )
+
+
+def _quoted(text: str) -> str:
+    """Return a warning as a header carries it: on one line, quotes and backslashes escaped."""
+    return " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"')
