@@ -118,6 +118,8 @@ FROZEN: dict[str, tuple[str, ...]] = {
     ),
     "metering_usagecorrection": (
         "is_written",
+        "moves_insert",
+        "moves_update",
         "refuses_delete",
         "refuses_truncate",
         "refuses_update",

@@ -9,6 +9,7 @@ from typing import Final
 from celery import shared_task
 
 from billing.selectors.verification import (
+    check_assignments,
     check_charges,
     check_finalizations,
     check_invoices,
@@ -62,6 +63,7 @@ def checks() -> Mapping[str, Check]:
         "invoice lines": check_lines,
         "charges": check_charges,
         "prices": check_prices,
+        "assignments": check_assignments,
     }
 
 

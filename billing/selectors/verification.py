@@ -17,6 +17,8 @@ INVOICES_PER_BATCH: Final = 100
 """A document has a line for each project, size and price."""
 LINES_PER_BATCH: Final = 20
 """A line has up to some ten thousand charges: one an hour and owner."""
+DRAFTED: Final = "billing:invoice:draft"
+FINALIZED: Final = "billing:invoice:finalize"
 WINDOWS_PER_BATCH: Final = 50
 """Some ten thousand records, which are added up."""
 
@@ -97,7 +99,9 @@ SELECT p.id, p.unit_price::text || ' for ' || p.size || '/' || p.price_group,
                 THEN (e.facts ->> 'unit_price')::numeric = p.unit_price END
        AND CASE WHEN e.facts ->> 'valid_from'
                      ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:00:00[+-][0-9]{2}:[0-9]{2}$'
-                THEN (e.facts ->> 'valid_from')::timestamptz = lower(p.valid) END
+                THEN (e.facts ->> 'valid_from')::timestamptz = lower(p.valid) END,
+       upper(p.valid) IS NOT DISTINCT FROM lead(lower(p.valid)) OVER (
+         PARTITION BY p.price_book_id, p.size, p.price_group ORDER BY lower(p.valid))
   FROM billing_price p JOIN billing_pricebook b ON b.id = p.price_book_id
   LEFT JOIN LATERAL (
     SELECT facts FROM tenants_auditentry
@@ -105,6 +109,28 @@ SELECT p.id, p.unit_price::text || ' for ' || p.size || '/' || p.price_group,
      ORDER BY id LIMIT 1) e ON true
  ORDER BY p.id
 """
+_ASSIGNMENTS: Final = """
+SELECT a.id, o.slug,
+       e.facts ->> 'price_book' = b.slug AND e.organization_id = a.organization_id
+       AND CASE WHEN e.facts ->> 'valid_from'
+                     ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:00:00[+-][0-9]{2}:[0-9]{2}$'
+                THEN (e.facts ->> 'valid_from')::timestamptz = lower(a.valid) END,
+       upper(a.valid) IS NOT DISTINCT FROM lead(lower(a.valid)) OVER (
+         PARTITION BY a.organization_id ORDER BY lower(a.valid))
+  FROM billing_pricebookassignment a
+  JOIN billing_pricebook b ON b.id = a.price_book_id
+  JOIN tenants_organization o ON o.id = a.organization_id
+  LEFT JOIN LATERAL (
+    SELECT organization_id, facts FROM tenants_auditentry
+     WHERE (object_kind, object_id, action)
+           = ('price_book_assignment', a.id::text, 'billing:price_book:assign')
+     ORDER BY id LIMIT 1) e ON true
+ ORDER BY a.id
+"""
+_IS_ASSIGNED: Final = """EXISTS (
+  SELECT FROM billing_pricebookassignment a
+   WHERE a.id = CASE WHEN e.object_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+                     THEN e.object_id::uuid END)"""
 _IS_SET: Final = """EXISTS (
   SELECT FROM billing_price p
    WHERE p.id = CASE WHEN e.object_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
@@ -118,23 +144,30 @@ def check_invoices(cursor: Cursor) -> Batch:
         rows = rows.filter(id__gt=cursor["id"])
     rows = rows.select_related("period").prefetch_related("lines")
     page = list(
-        rows.only("series", "number", "total", "document", "content_sha256", "period__label")[
-            :INVOICES_PER_BATCH
-        ]
+        rows.only(
+            "series",
+            "number",
+            "total",
+            "document",
+            "content_sha256",
+            "drafted_by",
+            "finalized_by",
+            "period__label",
+        )[:INVOICES_PER_BATCH]
     )
     if not page:
         return Batch(0)
     entries = AuditEntry.objects.filter(
-        action="billing:invoice:finalize",
+        action__in=[DRAFTED, FINALIZED],
         object_kind="invoice",
         object_id__in=[str(row.pk) for row in page],
     )
-    audited = {entry.object_id: entry.facts for entry in entries}
+    audited = {(entry.object_id, entry.action): entry for entry in entries.order_by("id")}
     found = [
         sentence
         for row in page
         for sentence in differences_of(
-            f"The invoice {row.reference}", partial(_differences, row, audited.get(str(row.pk), {}))
+            f"The invoice {row.reference}", partial(_differences, row, audited=audited)
         )
     ]
     return Batch(len(page), tuple(found), {"id": str(page[-1].pk)})
@@ -144,7 +177,7 @@ def check_finalizations(cursor: Cursor) -> Batch:
     """Compare every finalization of the audit trail with its invoice: there, final, the same."""
     return check_frozen_by_entries(
         cursor,
-        actions=["billing:invoice:finalize"],
+        actions=[FINALIZED],
         is_kept=_IS_FINAL,
         sentence="The invoice {} was finalized by the audit trail, and is not, or is another.",
     )
@@ -192,12 +225,45 @@ def check_prices(cursor: Cursor) -> Batch:
     with connection.cursor() as database:
         database.execute(_PRICES)
         rows = database.fetchall()
-    found = tuple(
-        f"The price {price_id} of {text} is not what was set by the audit trail."
-        for price_id, text, is_same in rows
-        if not is_same
+    found = [
+        sentence
+        for price_id, text, is_same, is_next in rows
+        for sentence in _range_differences(
+            f"The price {price_id} of {text}", is_same=is_same, is_next=is_next
+        )
+    ]
+    return Batch(len(rows), tuple(found))
+
+
+def check_assignments(cursor: Cursor) -> Batch:
+    """Compare every assigned price book with the audit entry that assigned it, and back."""
+    batch = check_frozen_by_entries(
+        cursor,
+        actions=["billing:price_book:assign"],
+        is_kept=_IS_ASSIGNED,
+        sentence="The price book assignment {} was made by the audit trail, and is missing.",
     )
-    return Batch(len(rows), found)
+    if not batch.is_last:
+        return batch
+    with connection.cursor() as database:
+        database.execute(_ASSIGNMENTS)
+        rows = database.fetchall()
+    found = [
+        sentence
+        for row_id, organization, is_same, is_next in rows
+        for sentence in _range_differences(
+            f"The price book assignment {row_id} of {organization}",
+            is_same=is_same,
+            is_next=is_next,
+        )
+    ]
+    return Batch(len(rows), tuple(found))
+
+
+def _range_differences(name: str, *, is_same: bool | None, is_next: bool) -> list[str]:
+    """Return what is wrong with one of a row of prices or assignments, each up to the next."""
+    found = [] if is_same else [f"{name} is not what was set by the audit trail."]
+    return found if is_next else [*found, f"{name} does not end where the next one begins."]
 
 
 def check_numbers(_: Cursor) -> Batch:
@@ -213,14 +279,27 @@ def check_numbers(_: Cursor) -> Batch:
     return Batch(len(rows), found)
 
 
-def _differences(invoice: Invoice, audited: dict[str, Any]) -> list[str]:
+def _differences(invoice: Invoice, *, audited: Mapping[tuple[str, str], AuditEntry]) -> list[str]:
+    """Return how the sentence about an invoice goes on, for each difference.
+
+    Args:
+        invoice: A final one.
+        audited: Its last entries, by its id and their action.
+    """
+    drafted = audited.get((str(invoice.pk), DRAFTED))
+    finalized = audited.get((str(invoice.pk), FINALIZED))
+    facts: Mapping[str, Any] = {} if finalized is None else finalized.facts
     found = []
     if digest_of(invoice.document) != invoice.content_sha256:
         found.append("has another document than was issued")
-    if invoice.content_sha256 != audited.get("content_sha256"):
+    if invoice.content_sha256 != facts.get("content_sha256"):
         found.append("has another digest than the audit entry of its finalization")
-    if invoice.reference != audited.get("reference"):
+    if invoice.reference != facts.get("reference"):
         found.append("has another number than the audit entry of its finalization")
+    if drafted is None or invoice.drafted_by != drafted.actor_label:
+        found.append("was drafted by somebody else, by the audit trail")
+    if finalized is None or invoice.finalized_by != finalized.actor_label:
+        found.append("was finalized by somebody else, by the audit trail")
     lines = list(invoice.lines.all())
     added = sum(line.amount for line in lines)
     printed = Decimal(invoice.document["total"]["amount"])

@@ -1,6 +1,8 @@
-"""The digests of a sealed window: over its metered records, and over its device figures."""
+"""The digests of a sealed window: over its metered records, its capacity and its device figures."""
 
 from typing import Final
+
+from django.db import connection
 
 # Times as whole seconds and texts as JSON, so that the digest depends on no session setting.
 RECORD_LINE: Final = """jsonb_build_array(
@@ -16,6 +18,22 @@ DIGEST_OF_LINES: Final = """encode(sha256(convert_to(COALESCE(string_agg(line, E
              ORDER BY pod_uid COLLATE "C", resource COLLATE "C", revision), ''), 'UTF8')), 'hex')"""
 DIGEST_OF_DEVICES: Final = """encode(sha256(convert_to(COALESCE(
                  string_agg(line, E'\\n' ORDER BY line COLLATE "C"), ''), 'UTF8')), 'hex')"""
+
+DIGEST_OF_CAPACITY: Final = """encode(sha256(convert_to(COALESCE(string_agg(
+             jsonb_build_array(k.node, k.resource, k.size, k.price_group, k.sharing_mode,
+               k.share_numerator, k.share_denominator, k.allocatable_units,
+               k.capacity_unit_seconds, k.billed_unit_seconds, k.held_unit_seconds,
+               k.idle_unit_seconds)::text, E'\\n'
+             ORDER BY k.node COLLATE "C", k.resource COLLATE "C"), ''), 'UTF8')), 'hex')"""
+
+
+def capacity_digest(window_id: int) -> str:
+    """Return the SHA-256 over a window's capacity, in order of node and resource."""
+    query = f"SELECT {DIGEST_OF_CAPACITY} FROM metering_capacityrecord k WHERE k.window_id = %s"  # noqa: S608 - A constant.
+    with connection.cursor() as cursor:
+        cursor.execute(query, [window_id])
+        (digest,) = cursor.fetchone()
+    return str(digest)
 
 
 def device_lines(window_id: str) -> str:

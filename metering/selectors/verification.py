@@ -11,6 +11,7 @@ from metering.domain.correction import digest_of_lines
 from metering.models import UsageCorrection
 from metering.selectors.corrections import LINE_TYPES
 from metering.selectors.record_digest import (
+    DIGEST_OF_CAPACITY,
     DIGEST_OF_DEVICES,
     DIGEST_OF_LINES,
     RECORD_LINE,
@@ -35,11 +36,13 @@ SELECT id FROM (
  WHERE before < %s ORDER BY id
 """
 # The digest in the audit entry of the seal is compared too: to change records unseen, one would
-# have to change window, entry and leaf alike.
+# have to change window, entry and leaf alike. Capacity is what the last entry about it says, of the
+# seal or of a posted correction.
 _WINDOWS: Final = f"""
 SELECT w.id, to_char(w.start_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24"Z"'), d.records,
        w.record_count, d.digest, w.record_digest, a.digest,
-       coalesce(k.billed = used.unit_seconds, true), used.is_corrected
+       coalesce(k.billed = used.unit_seconds, true), used.is_corrected,
+       last.digest IS NULL OR last.digest = k.digest
   FROM metering_meteringwindow w
   LEFT JOIN LATERAL (
     SELECT facts ->> 'digest' AS digest FROM tenants_auditentry
@@ -52,8 +55,20 @@ SELECT w.id, to_char(w.start_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24"Z"'), d.r
              WHERE u.window_start = w.start_at AND u.window_id = w.id AND u.revision = 0) lines
     ) d ON true
   LEFT JOIN LATERAL (
-    SELECT sum(c.billed_unit_seconds) AS billed FROM metering_capacityrecord c
-     WHERE c.window_id = w.id) k ON true
+    SELECT sum(k.billed_unit_seconds) AS billed, {DIGEST_OF_CAPACITY} AS digest
+      FROM metering_capacityrecord k WHERE k.window_id = w.id) k ON true
+  LEFT JOIN LATERAL (
+    SELECT facts ->> 'capacity_digest' AS digest FROM (
+      SELECT id, facts FROM tenants_auditentry
+       WHERE object_kind = 'metering_window' AND object_id = w.id::text
+         AND action IN ('metering:window:seal', 'metering:window:recheck')
+       UNION ALL
+      SELECT e.id, e.facts FROM metering_usagecorrection c
+        JOIN tenants_auditentry e
+          ON e.object_kind = 'usage_correction' AND e.object_id = c.id::text
+         AND e.action = 'metering:correction:post'
+       WHERE c.window_id = w.id) said
+     WHERE facts ? 'capacity_digest' ORDER BY id DESC LIMIT 1) last ON true
   LEFT JOIN LATERAL (
     SELECT coalesce(sum(u.unit_seconds), 0) AS unit_seconds,
            coalesce(bool_and(u.revision = 0 OR c.id IS NOT NULL), true) AS is_corrected
@@ -110,13 +125,21 @@ _IS_POSTED: Final = f"""NOT EXISTS (
         AND c.state = 'posted' AND c.digest = said.fact ->> 'digest'))"""  # noqa: S608 - Constants.
 _UNAUDITED: Final = f"""
 SELECT c.id FROM metering_usagecorrection c
- WHERE c.id = ANY(%s) AND NOT EXISTS (
+ WHERE c.id = ANY(%s) AND (NOT EXISTS (
    SELECT FROM tenants_auditentry e CROSS JOIN LATERAL {_POSTED_BY} AS said(fact)
     WHERE (e.object_kind, e.object_id, e.action) IN (
             ('usage_correction', c.id::text, 'metering:correction:post'),
             ('metering_window', c.window_id::text, 'metering:window:recheck'))
+      AND (e.actor_label, e.actor_id) = (c.decided_by, c.decided_by_id)
       AND said.fact @> jsonb_build_object(
             'correction', c.id::text, 'digest', c.digest, 'state', 'posted'))
+   OR NOT EXISTS (
+   SELECT FROM tenants_auditentry e
+    WHERE (e.actor_label, e.actor_id) = (c.asked_by, c.asked_by_id)
+      AND (e.object_kind, e.object_id, e.action) IN (
+            ('usage_correction', c.id::text, 'metering:correction:ask'),
+            ('usage_correction', c.id::text, 'metering:correction:post'),
+            ('metering_window', c.window_id::text, 'metering:window:recheck'))))
 """  # noqa: S608 - Constants.
 
 
@@ -150,7 +173,8 @@ def check_sealed_windows(cursor: Cursor) -> Batch:
         database.execute(_WINDOWS, [ids])
         rows = database.fetchall()
     found = []
-    for window_id, hour, records, kept, digest, sealed, audited, is_balanced, is_corrected in rows:
+    for window_id, hour, records, kept, digest, sealed, audited, *facts in rows:
+        is_balanced, is_corrected, is_capacity_kept = facts
         name = f"The window {window_id} of {hour}"
         if (records, digest) != (kept, sealed):
             found.append(f"{name} has {records} records, and not the {kept} that were sealed.")
@@ -160,6 +184,8 @@ def check_sealed_windows(cursor: Cursor) -> Batch:
             found.append(f"{name} has other capacity billed than its records hold.")
         if not is_corrected:
             found.append(f"{name} has records of no posted correction.")
+        if not is_capacity_kept:
+            found.append(f"{name} has other capacity than the last audit entry about it.")
     return Batch(sum(row[2] for row in rows), tuple(found), {"id": ids[-1]})
 
 
@@ -196,7 +222,8 @@ def check_corrections(cursor: Cursor) -> Batch:
         database.execute(_UNAUDITED, [posted])
         unaudited = database.fetchall()
     found += [
-        f"The correction {row_id} is posted without an audit entry." for (row_id,) in unaudited
+        f"The correction {row_id} is posted without audit entries of its asker and decider."
+        for (row_id,) in unaudited
     ]
     return Batch(len(page), tuple(found), {"id": str(page[-1].pk)})
 

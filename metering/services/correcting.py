@@ -38,48 +38,6 @@ SELECT c.window_id, c.window_start, c.cluster_id, c.id, latest.revision + 1,
           = (c.window_start, c.cluster_id, l.pod_uid, l.resource)) latest
  WHERE c.id = ANY(%(ids)s)
 """  # noqa: S608 - The statement is put together from constants only.
-# What was held goes first, the rest was idle; use beyond both proves that there was more. A part of
-# a claim is a part of what its node offers of the claim's class.
-_BALANCE = """
-WITH moved AS (
-  SELECT c.window_id, c.window_start, c.cluster_id, l.node,
-         CASE WHEN starts_with(l.resource, 'claim/')
-           THEN regexp_replace(l.resource, '^claim/(.*/)?([^#]*).*$', 'claim/\\2')
-           ELSE l.resource END AS resource,
-         min(l.size) AS size,
-         min(regexp_replace(l.price_group, '/burst$', '')) AS price_group,
-         min(l.share_numerator) AS share_numerator,
-         min(l.share_denominator) AS share_denominator, sum(l.unit_seconds)::bigint AS delta,
-         coalesce(sum(l.unit_seconds) FILTER (WHERE c.cause = 'released'), 0)::bigint AS released
-    FROM metering_usagecorrection c
-   CROSS JOIN LATERAL jsonb_to_recordset(c.lines)
-     AS l(node text, resource text, size text, price_group text, share_numerator integer,
-          share_denominator integer, unit_seconds bigint)
-   WHERE c.id = ANY(%(ids)s)
-   GROUP BY 1, 2, 3, 4, 5
-)
-INSERT INTO metering_capacityrecord AS k (window_id, window_start, cluster_id, node, resource, size,
-  price_group, share_numerator, share_denominator, allocatable_units, capacity_unit_seconds,
-  billed_unit_seconds, held_unit_seconds, idle_unit_seconds)
-SELECT m.window_id, m.window_start, m.cluster_id, m.node, m.resource, m.size, m.price_group,
-       m.share_numerator, m.share_denominator, coalesce(r.allocatable_units, 0),
-       now.billed + now.held + now.idle, now.billed, now.held, now.idle
-  FROM moved m
-  LEFT JOIN metering_capacityrecord r
-    ON (r.window_id, r.node, r.resource) = (m.window_id, m.node, m.resource)
- CROSS JOIN LATERAL (
-   SELECT coalesce(r.billed_unit_seconds, 0) AS billed, coalesce(r.held_unit_seconds, 0) AS held,
-          coalesce(r.idle_unit_seconds, 0) AS idle,
-          least(coalesce(r.held_unit_seconds, 0), m.released) AS released) was
- CROSS JOIN LATERAL (
-   SELECT was.billed + m.delta AS billed, was.held - was.released AS held,
-          greatest(was.idle - m.delta + was.released, least(was.idle, 0)) AS idle) now
-ON CONFLICT (window_id, node, resource) DO UPDATE
-  SET capacity_unit_seconds = excluded.capacity_unit_seconds,
-      billed_unit_seconds = excluded.billed_unit_seconds,
-      held_unit_seconds = excluded.held_unit_seconds,
-      idle_unit_seconds = excluded.idle_unit_seconds
-"""
 
 
 @dataclass(frozen=True)
@@ -123,15 +81,15 @@ def write_drafts(
 
 
 def write_records(correction_ids: Collection[UUID]) -> int:
-    """Write the records of posted corrections and move their capacity; return how many records."""
+    """Write the records of posted corrections; return how many.
+
+    The database has moved their capacity as they were posted.
+    """
     if not correction_ids:
         return 0
-    given = {"ids": list(correction_ids)}
     with connection.cursor() as cursor:
-        cursor.execute(_WRITE, given)
-        written = int(cursor.rowcount)
-        cursor.execute(_BALANCE, given)
-    return written
+        cursor.execute(_WRITE, {"ids": list(correction_ids)})
+        return int(cursor.rowcount)
 
 
 def require_above_zero(lines: Sequence[Line]) -> None:

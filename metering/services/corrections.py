@@ -23,6 +23,7 @@ from metering.domain.window import WINDOW
 from metering.domain.window_state import WindowState
 from metering.models import MeteringWindow, UsageCorrection, UsageRecord
 from metering.selectors.corrections import LedgerFact, Line, ledger_of_window
+from metering.selectors.record_digest import capacity_digest
 from metering.services.correcting import (
     Draft,
     facts_of,
@@ -201,6 +202,13 @@ def _decide(
 
 
 def _tell(correction: UsageCorrection, *, verb: str, actor: Actor, at: datetime) -> None:
+    facts = {
+        **facts_of(correction),
+        "reason": correction.reason,
+        "note": correction.decision_note,
+    }
+    if correction.state == CorrectionState.POSTED:
+        facts["capacity_digest"] = capacity_digest(correction.window_id)
     tell(
         actor=actor,
         at=at,
@@ -208,11 +216,7 @@ def _tell(correction: UsageCorrection, *, verb: str, actor: Actor, at: datetime)
         object_kind="usage_correction",
         object_id=correction.pk,
         organization_id=correction.organization_id,
-        facts={
-            **facts_of(correction),
-            "reason": correction.reason,
-            "note": correction.decision_note,
-        },
+        facts=facts,
     )
 
 

@@ -34,6 +34,7 @@ from metering.protocols import Evidence, UsageSource
 from metering.selectors.allocations import AllocationKey
 from metering.selectors.corrections import LedgerFact, ledger_of_window
 from metering.selectors.locks import holds_recheck, lock_cluster_ledger
+from metering.selectors.record_digest import capacity_digest
 from metering.services.catalogue import ensure_catalogue
 from metering.services.composed import Composed, UsageRow, WindowInput
 from metering.services.composition import compose_window
@@ -249,6 +250,7 @@ def _record(
             "recheck": claimed.id,
             "reason": claimed.reason.value,
             "corrections": [{**facts_of(row), "state": row.state} for row in made],
+            "capacity_digest": capacity_digest(claimed.window_id),
         },
     )
 

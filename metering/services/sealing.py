@@ -20,7 +20,7 @@ from metering.domain.errors import (
 from metering.domain.exceptions import BLOCKING_KINDS
 from metering.domain.window_state import WindowState
 from metering.models import MeteringWindow
-from metering.selectors.record_digest import DIGEST_OF_LINES, RECORD_LINE
+from metering.selectors.record_digest import DIGEST_OF_LINES, RECORD_LINE, capacity_digest
 from metering.services.device_leasing import make_devices_due
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
@@ -94,6 +94,7 @@ def seal_window(*, window_id: int, actor: Actor, at: datetime) -> str:
                 "records": records,
                 "unit_seconds": int(unit_seconds),
                 "digest": digest,
+                "capacity_digest": capacity_digest(window_id),
             },
         )
         crashpoint("seal.before_commit")

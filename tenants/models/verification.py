@@ -18,6 +18,10 @@ class Verification(models.Model):
     """The names of its checks, in their order."""
     is_nightly = models.BooleanField(default=False)
     """Whether any worker may go on with it; one of `manage.py verify` belongs to that process."""
+    begun_by = models.CharField(max_length=63, blank=True, default="")
+    """The database role; a run that is not nightly is continued by this role only."""
+    accepted_entry_id = models.PositiveBigIntegerField(default=0)
+    """Ends of runs in the audit trail up to this entry are not compared; set by the owner only."""
     check_name = models.CharField(max_length=64, blank=True, default="")
     """The check it is at."""
     cursor = models.JSONField(default=dict)

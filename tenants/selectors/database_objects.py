@@ -1,7 +1,7 @@
 """Objects of the database that keep the ledgers, compared with a list committed with the code.
 
-They are functions of every schema, triggers, constraints, views, rules, row security, column
-defaults, privileges, partitions and sequences. The owner of the tables can replace a function,
+They are functions of every schema, columns and their defaults, triggers, constraints, views, rules,
+row security, privileges, partitions and sequences. The owner of the tables can replace a function,
 change rows and put it back; what is left replaced, dropped, granted, detached or set back is a
 difference.
 """
@@ -55,6 +55,14 @@ WITH digested AS (
   SELECT 'view' AS kind, c.relname, c.relkind::text AS name,
          pg_get_viewdef(c.oid) || coalesce(c.reloptions::text, '') AS definition
     FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('v', 'm')
+  UNION ALL
+  SELECT 'columns', c.relname, 'all', string_agg(
+           concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull), ', '
+           ORDER BY a.attname)
+    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+   WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
+     AND NOT c.relispartition AND a.attnum > 0 AND NOT a.attisdropped
+   GROUP BY c.relname
   UNION ALL
   SELECT 'rule', c.relname, r.rulename, r.ev_enabled::text || pg_get_ruledef(r.oid)
     FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class
@@ -207,6 +215,8 @@ def _name(line: str) -> str:
     kind, _, rest = line.partition(" ")
     if kind == "function":
         return f"The {kind} {rest.rpartition(' ')[0]}"
+    if kind == "columns":
+        return f"The list of columns of {rest.partition(' ')[0]}, with types and NOT NULL,"
     if kind == "privilege":
         on, grantee, privilege = rest.rsplit(" ", 2)
         return f"The {kind} {privilege} of {grantee} on {on}"

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Max, Q
 from django.db.models.functions import Now
 
 from tenants.domain.verification import Batch, Cursor
@@ -82,21 +82,19 @@ def unfinished_verification(*, checks: Sequence[str], since: datetime) -> Verifi
     return begun.filter(ended_at=None, is_nightly=True, checks=list(checks)).order_by("-id").first()
 
 
-def first_audit_cursor(
-    *, settled_after: timedelta = SETTLED_AFTER, expected: tuple[int, str] | None = None
-) -> dict[str, Any]:
+def first_audit_cursor(*, expected: tuple[int, str] | None = None) -> dict[str, Any]:
     """Return where the check of audit entries begins, with the digests it has to meet.
 
     Args:
-        settled_after: The age at which entries count for the digest.
         expected: Count and digest of a line of the log, beside those of earlier runs.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_SETTLED, [int(settled_after.total_seconds())])
+        cursor.execute(_SETTLED, [int(SETTLED_AFTER.total_seconds())])
         (settled_id,) = cursor.fetchone()
     known: list[list[int | str]] = [
-        [facts["audit_count"], facts["audit_digest"], "an earlier verification"]
-        for facts in _earlier_ends()
+        [run.audit_count, run.audit_digest, "an earlier verification"]
+        for _, run in _earlier_ends()
+        if run is not None
     ]
     if expected is not None:
         known.append([*expected, "the log"])
@@ -109,20 +107,36 @@ def first_audit_cursor(
     }
 
 
-def _earlier_ends() -> list[dict[str, Any]]:
-    """Return the facts of the last runs from the audit trail, whose ids and times are no claims.
+def _earlier_ends() -> list[tuple[int, Verification | None]]:
+    """Return the newest ends of runs in the audit trail, each with the run it is of.
 
-    One that found differences vouches for nothing; what it found is found until it is put right.
+    The ids and times of entries are the database's. A run that found differences vouches for
+    nothing; what it found is found until it is put right. An entry without its run, or with
+    figures that are not the run's, has None. What the owner has accepted is left out.
     """
+    accepted = Verification.objects.aggregate(last=Max("accepted_entry_id"))["last"] or 0
     entries = AuditEntry.objects.filter(
-        object_kind="verification", action="tenants:verification:end", facts__differences=0
-    )
-    facts = entries.order_by("-id").values_list("facts", flat=True)[:EARLIER_RUNS]
-    return [
-        one
-        for one in facts
-        if isinstance(one.get("audit_count"), int) and isinstance(one.get("audit_digest"), str)
-    ]
+        object_kind="verification",
+        action="tenants:verification:end",
+        facts__differences=0,
+        id__gt=accepted,
+    ).order_by("-id")[:EARLIER_RUNS]
+    runs = {
+        str(run.pk): run
+        for run in Verification.objects.exclude(ended_at=None).filter(
+            pk__in=[entry.object_id for entry in entries if entry.object_id.isdecimal()]
+        )
+    }
+    return [(entry.pk, _run_of(entry, run=runs.get(entry.object_id))) for entry in entries]
+
+
+def _run_of(entry: AuditEntry, *, run: Verification | None) -> Verification | None:
+    """Return the run when it has the figures of the entry of its end."""
+    if run is None:
+        return None
+    figures = (run.difference_count, run.audit_count, run.audit_digest)
+    names = ("differences", "audit_count", "audit_digest")
+    return run if figures == tuple(entry.facts.get(name) for name in names) else None
 
 
 def check_audit_entries(cursor: Cursor) -> Batch:
@@ -139,6 +153,11 @@ def check_audit_entries(cursor: Cursor) -> Batch:
     found += _chain(at, rows)
     if len(rows) == LEAVES_PER_BATCH:
         return Batch(len(rows), tuple(found), {**at, "id": rows[-1][0]})
+    found += [
+        f"Audit entry {entry_id} says that a verification has ended, and none has with its digest."
+        for entry_id, run in _earlier_ends()
+        if run is None
+    ]
     found += [
         f"Audit entries are missing: {at['count']} are left of {count}, by {source}."
         for count, _, source in at["expected"]

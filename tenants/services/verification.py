@@ -28,6 +28,7 @@ def begin_verification(
     checks: Mapping[str, Check],
     cursor: Mapping[str, Any] | None = None,
     is_nightly: bool = False,
+    accepted_entry_id: int = 0,
     at: datetime,
 ) -> Verification:
     """Return a new run, at the begin of its first check.
@@ -36,6 +37,7 @@ def begin_verification(
         checks: By name, in their order.
         cursor: Where the first check begins; None for its own begin.
         is_nightly: Whether any worker may go on with it.
+        accepted_entry_id: The audit entry up to which ends of earlier runs are set aside.
         at: When, UTC; the database writes its own time instead.
     """
     run = Verification.objects.create(
@@ -43,9 +45,33 @@ def begin_verification(
         checks=list(checks),
         check_name=next(iter(checks)),
         is_nightly=is_nightly,
+        accepted_entry_id=accepted_entry_id,
         cursor=dict(cursor or {}),
     )
     run.refresh_from_db()
+    return run
+
+
+@transaction.atomic
+def accept_earlier_ends(
+    *, checks: Mapping[str, Check], entry_id: int, reason: str, actor: Actor, at: datetime
+) -> Verification:
+    """Return a new run that, like all after it, compares no end of a run up to an audit entry.
+
+    For the owner of the tables, after an investigation: an end that was forged cannot be deleted.
+
+    Raises:
+        IntegrityError: The database role does not own the tables.
+    """
+    run = begin_verification(checks=checks, accepted_entry_id=entry_id, at=at)
+    record(
+        actor=actor,
+        at=at,
+        action="tenants:verification:accept",
+        object_kind="verification",
+        object_id=run.pk,
+        facts={"accepted_entry": entry_id, "reason": reason},
+    )
     return run
 
 

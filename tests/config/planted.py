@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from io import StringIO
+from unittest.mock import patch
 
 import psycopg
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 
-from billing.models import BillingPeriod, Price
+from billing.models import BillingPeriod, Price, PriceBookAssignment
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from metering.models import CapacityRecord, MeteringException, MeteringWindow
@@ -67,6 +69,8 @@ def make_world() -> None:
         seal_window(window_id=sealed.pk, actor=TICK, at=AT)
     for price in Price.objects.select_related("price_book"):
         note_price(price)
+    for assignment in PriceBookAssignment.objects.select_related("price_book"):
+        note_assignment(assignment)
     accrue_everything()
     period = BillingPeriod.objects.get(label="2026-10", organization=ledger.organization)
     draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
@@ -93,11 +97,32 @@ def note_price(price: Price) -> None:
     )
 
 
+@transaction.atomic
+def note_assignment(assignment: PriceBookAssignment) -> None:
+    """Leave the audit entry of an assignment that a builder has made."""
+    record(
+        actor=DORA,
+        at=AT,
+        action="billing:price_book:assign",
+        object_kind="price_book_assignment",
+        object_id=assignment.pk,
+        organization_id=assignment.organization_id,
+        facts={
+            "price_book": assignment.price_book.slug,
+            "valid_from": assignment.valid.lower.isoformat(),
+        },
+    )
+
+
 def verify(*arguments: str) -> str:
-    """Return what `manage.py verify` writes about differences, "" when there are none."""
+    """Return what `manage.py verify` writes about differences, "" when there are none.
+
+    Audit entries count at once, not after an hour.
+    """
     errors = StringIO()
     try:
-        call_command("verify", "--settled-seconds=0", *arguments, stdout=StringIO(), stderr=errors)
+        with patch("tenants.selectors.verification.SETTLED_AFTER", timedelta()):
+            call_command("verify", *arguments, stdout=StringIO(), stderr=errors)
     except CommandError:
         assert errors.getvalue()
     return errors.getvalue()

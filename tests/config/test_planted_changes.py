@@ -249,6 +249,48 @@ NAMED = {
         ["UPDATE billing_price SET unit_price = 1"],
         "of 1.0000000000 for small/* is not what was set by the audit trail.",
     ),
+    "a price ends early": (
+        [
+            (
+                "UPDATE billing_price SET valid = tstzrange(lower(valid), '2027-01-01')"
+                " WHERE size = 'small'"
+            )
+        ],
+        "for small/* does not end where the next one begins.",
+    ),
+    "an assignment names another price book": (
+        [
+            (
+                "INSERT INTO billing_pricebook (id, slug, name, currency, version, created_at)"
+                " VALUES (gen_random_uuid(), 'other', 'Other', 'EUR', 1, now())"
+            ),
+            (
+                "UPDATE billing_pricebookassignment SET price_book_id ="
+                " (SELECT id FROM billing_pricebook WHERE slug = 'other')"
+            ),
+        ],
+        "of globex is not what was set by the audit trail.",
+    ),
+    "an assignment ends early": (
+        [("UPDATE billing_pricebookassignment SET valid = tstzrange(lower(valid), '2027-01-01')")],
+        "of globex does not end where the next one begins.",
+    ),
+    "an assignment is gone": (
+        ["DELETE FROM billing_pricebookassignment"],
+        "was made by the audit trail, and is missing.",
+    ),
+    "an invoice was finalized by its drafter": (
+        ["UPDATE billing_invoice SET finalized_by = drafted_by"],
+        "GL-2026-000001 was finalized by somebody else, by the audit trail.",
+    ),
+    "an invoice was drafted by another person": (
+        ["UPDATE billing_invoice SET drafted_by = 'eve'"],
+        "GL-2026-000001 was drafted by somebody else, by the audit trail.",
+    ),
+    "a column may be empty": (
+        ["ALTER TABLE billing_invoice ALTER COLUMN drafted_by DROP NOT NULL"],
+        "The list of columns of billing_invoice, with types and NOT NULL, is missing",
+    ),
     "a line of an invoice was changed": (
         ["UPDATE billing_invoiceline SET unit_price = 1"],
         "GL-2026-000001 has other lines than its document.",
@@ -300,7 +342,7 @@ def test_who_forges_entries_and_the_last_run_still_differs_from_the_log(
     last = Verification.objects.latest("id")
     with unguarded(owner):
         owner.execute(
-            "UPDATE tenants_auditentry SET actor_label = 'eve' WHERE action LIKE 'billing:%'"
+            "UPDATE tenants_auditentry SET actor_label = 'eve' WHERE action = 'billing:price:set'"
         )
         owner.execute("DELETE FROM tenants_auditentry WHERE object_kind = 'verification'")
         owner.execute("UPDATE tenants_auditentry e SET leaf = sha256(audit_leaf_input(e))")

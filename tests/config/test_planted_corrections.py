@@ -38,6 +38,65 @@ def test_the_runtime_role_rewrites_no_capacity_of_a_corrected_hour() -> None:
     )
 
 
+MOVED = """
+INSERT INTO metering_capacityrecord (window_id, window_start, cluster_id, node, resource, size,
+  price_group, share_numerator, share_denominator, allocatable_units, capacity_unit_seconds,
+  billed_unit_seconds, held_unit_seconds, idle_unit_seconds)
+SELECT window_id, window_start, cluster_id, 'node-2', resource, size, price_group, share_numerator,
+       share_denominator, 0, 0, 600, 0, -600 FROM metering_capacityrecord
+"""
+TAKEN = (
+    "UPDATE metering_capacityrecord SET billed_unit_seconds = billed_unit_seconds - 600,"
+    " idle_unit_seconds = idle_unit_seconds + 600 WHERE node = 'node-1'"
+)
+NESTED = f"""
+CREATE TEMPORARY TABLE own (moved boolean);
+CREATE FUNCTION pg_temp.move() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN {TAKEN}; RETURN NULL; END $$;
+CREATE TRIGGER moves AFTER INSERT ON own FOR EACH ROW EXECUTE FUNCTION pg_temp.move();
+INSERT INTO own VALUES (true)
+"""  # noqa: S608 - A constant.
+
+
+@pytest.mark.usefixtures("corrected")
+@pytest.mark.parametrize("statement", [MOVED, TAKEN, NESTED])
+def test_the_runtime_role_moves_no_capacity_of_a_corrected_hour_to_another_node(
+    statement: str,
+) -> None:
+    refuses(statement, "is sealed")
+
+
+@pytest.mark.usefixtures("corrected")
+def test_the_owner_moves_no_capacity_either_while_the_triggers_stand(
+    owner: psycopg.Connection,
+) -> None:
+    with pytest.raises(psycopg.errors.RestrictViolation, match="is sealed"):
+        owner.execute(TAKEN.encode())
+
+
+@pytest.mark.usefixtures("corrected")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        TAKEN + ";" + MOVED,
+        "UPDATE metering_capacityrecord SET node = 'node-3'",
+        (
+            "UPDATE metering_capacityrecord SET held_unit_seconds = held_unit_seconds + 60,"
+            " idle_unit_seconds = idle_unit_seconds - 60"
+        ),
+    ],
+)
+def test_capacity_that_the_owner_moved_in_a_corrected_hour_is_named(
+    statement: str, owner: psycopg.Connection
+) -> None:
+    assert verify() == ""
+
+    with unguarded(owner):
+        owner.execute(statement.encode())
+
+    assert "has other capacity than the last audit entry about it." in verify()
+
+
 CORRECTED = {
     "its record moved to another organization": (
         (
@@ -62,9 +121,17 @@ CORRECTED = {
         ),
         "was posted by the audit trail, and is not, or is another.",
     ),
+    "another person asked for it": (
+        "UPDATE metering_usagecorrection SET asked_by = 'eve', asked_by_id = '77'",
+        "is posted without audit entries of its asker and decider.",
+    ),
+    "another person decided it": (
+        "UPDATE metering_usagecorrection SET decided_by = 'eve', decided_by_id = '77'",
+        "is posted without audit entries of its asker and decider.",
+    ),
     "it has another digest": (
         "UPDATE metering_usagecorrection SET digest = repeat('0', 64)",
-        "is posted without an audit entry.",
+        "is posted without audit entries of its asker and decider.",
     ),
 }
 
@@ -85,8 +152,9 @@ def test_what_the_owner_did_to_a_correction_is_named(owner: psycopg.Connection) 
 RESTORED = """
 DELETE FROM metering_usagerecord;
 INSERT INTO metering_usagerecord SELECT * FROM records;
-UPDATE metering_usagecorrection c SET (state, decided_at, digest)
-       = (k.state, k.decided_at, k.digest) FROM corrections k WHERE k.id = c.id;
+UPDATE metering_usagecorrection c SET (state, decided_at, digest, asked_by, asked_by_id,
+       decided_by, decided_by_id) = (k.state, k.decided_at, k.digest, k.asked_by, k.asked_by_id,
+       k.decided_by, k.decided_by_id) FROM corrections k WHERE k.id = c.id;
 """
 
 

@@ -119,13 +119,14 @@ ELSEWHERE = {
     "tenants.people.note_link_refused",
     "tenants.sessions.end_other_sessions",
     "tenants.sessions.end_session",
+    "tenants.verification.accept_earlier_ends",
     "metering.accepting.accept_side",
     "metering.decisions.decide_window",
     "metering.decisions.decide_windows",
     "quotas.preemption_resuming.resume_jobs",
 }
-"""Needs a link, the host, a browser, a window that waits for a person, two sources, or a suspended
-Job; the tests of tenants, metering and quotas have them."""
+"""Needs a link, the host, a browser, the owner of the tables, a window that waits for a person, two
+sources, or a suspended Job; the tests of each app have them."""
 
 
 def services() -> Iterator[str]:

@@ -2,16 +2,19 @@
 
 import time
 from argparse import ArgumentParser, ArgumentTypeError
-from datetime import timedelta
+from collections.abc import Mapping
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import IntegrityError
 
 from config.verification import checks
 from tenants.domain.actors import system_actor
+from tenants.domain.verification import Check
+from tenants.models import Verification
 from tenants.selectors.clock import database_now
-from tenants.selectors.verification import SETTLED_AFTER, first_audit_cursor
-from tenants.services.verification import begin_verification, verify_batch
+from tenants.selectors.verification import first_audit_cursor
+from tenants.services.verification import accept_earlier_ends, begin_verification, verify_batch
 
 ACTOR: Final = system_actor("manage.verify")
 PROGRESS_SECONDS: Final = 2
@@ -34,11 +37,15 @@ class Command(BaseCommand):
             help="count and digest of an earlier line of the log, tenants.verification.ended",
         )
         parser.add_argument(
-            "--settled-seconds",
-            type=int,
-            default=int(SETTLED_AFTER.total_seconds()),
-            help="age from which audit entries count for the digest",
+            "--accept-through",
+            type=_entry_id,
+            metavar="ENTRY",
+            help=(
+                "for the owner of the tables: from now on compare with no end of a run up to this"
+                " audit entry, after it was found who wrote it; needs --reason"
+            ),
         )
+        parser.add_argument("--reason", default="", help="why, for the audit trail")
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature.
         """Run every check, print how far it is, and each difference.
@@ -47,11 +54,7 @@ class Command(BaseCommand):
             CommandError: Something differs.
         """
         known = checks()
-        begin = first_audit_cursor(
-            settled_after=timedelta(seconds=options["settled_seconds"]),
-            expected=options["expect_audit"],
-        )
-        run = begin_verification(checks=known, cursor=begin, at=database_now())
+        run = _begin(known, options)
         shown_at = time.monotonic()
         while name := run.check_name:
             batch = verify_batch(run=run, checks=known, actor=ACTOR, at=database_now())
@@ -63,6 +66,36 @@ class Command(BaseCommand):
         self.stdout.write(f"audit trail: {run.audit_count}:{run.audit_digest}")
         if run.difference_count:
             raise CommandError(f"{run.difference_count} differences.")
+
+
+def _begin(known: Mapping[str, Check], options: dict[str, Any]) -> Verification:
+    """Return a new run.
+
+    Raises:
+        CommandError: Ends of earlier runs are not accepted by this role, or without a reason.
+    """
+    at, entry_id = database_now(), options["accept_through"]
+    if entry_id is None:
+        cursor = first_audit_cursor(expected=options["expect_audit"])
+        return begin_verification(checks=known, cursor=cursor, at=at)
+    reason = options["reason"].strip()
+    if not reason:
+        raise CommandError("--reason is missing: say what was found out about these entries.")
+    try:
+        return accept_earlier_ends(
+            checks=known, entry_id=entry_id, reason=reason, actor=ACTOR, at=at
+        )
+    except IntegrityError as error:
+        raise CommandError(
+            "--accept-through is refused: this database role does not own the tables. Run it with"
+            " DATABASE_URL of the owner."
+        ) from error
+
+
+def _entry_id(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 2**63:
+        raise ArgumentTypeError("Use the id of an audit entry.")
+    return int(text)
 
 
 def _expected(text: str) -> tuple[int, str]:

@@ -11,6 +11,7 @@ from metering.domain.errors import (
     WindowSealedError,
 )
 from metering.models import MeteringException, MeteringWindow, UsageRecord
+from metering.selectors.record_digest import capacity_digest
 from metering.services.exceptions import resolve_exception
 from metering.services.sealing import reconcile_windows, seal_window
 from metering.services.sweeping import meter_due, seal_settled
@@ -42,8 +43,9 @@ def test_the_seal_leaves_the_records_digest_in_the_audit_trail() -> None:
         "records": 2,
         "unit_seconds": 10_800,
         "digest": window.record_digest,
+        "capacity_digest": capacity_digest(window.id),
     }
-    assert len(window.record_digest) == 64
+    assert len(window.record_digest) == len(capacity_digest(window.id)) == 64
 
 
 def test_an_empty_hour_is_sealed_with_the_digest_of_nothing() -> None:
