@@ -252,7 +252,7 @@ def metered(
 
     hour = StoryHour(cluster.pk, begin_at, target_of(cluster), is_watched)
     as_of = end_at + timedelta(seconds=LAG_SECONDS - SCRAPE_UNITS)
-    sight = look_at(hour=hour, source=PrometheusUsageSource(), as_of=as_of)
+    sight = look_at(hour=hour, source=PrometheusUsageSource(), as_of=as_of, actor=ACTOR, at=as_of)
     if sight.failure is not None:
         raise sight.failure
     basis = basis_of(sight, policy=POLICY)

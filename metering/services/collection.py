@@ -43,7 +43,6 @@ from metering.services.undisturbed import undisturbed
 from metering.services.watching.settling import settle_open_sizes
 from metering.services.windows import ClaimedWindow
 from tenants.domain.actors import Actor
-from tenants.services.refusals import note_refused_source
 
 logger = structlog.get_logger(__name__)
 
@@ -122,9 +121,7 @@ def collect_window(
         scrape_interval_seconds=claimed.target.scrape_interval_seconds,
         failures=claimed.failures,
     )
-    sight = look_at(hour=claimed.hour, source=source, as_of=as_of)
-    if sight.failure is not None:
-        note_refused_source(slug=claimed.hour.target.slug, error=sight.failure, actor=actor, at=at)
+    sight = look_at(hour=claimed.hour, source=source, as_of=as_of, actor=actor, at=at)
     crashpoint("collect.after_observe")
     basis = basis_of(sight, policy=policy, accepts_low_coverage=claimed.accepts_low_coverage)
     if basis.scrapes_suffice and not claimed.accepts_low_coverage and claimed.gap_policy is None:

@@ -37,6 +37,7 @@ from metering.services.undisturbed import undisturbed
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
 from tenants.services.audit import record
+from tenants.services.refusals import audited_use
 from tenants.services.turns import take_turn
 
 logger = structlog.get_logger(__name__)
@@ -140,16 +141,17 @@ def collect_devices(
     if leased.attempt > policy.attempts_max:
         return _give_up(leased, reason=NEVER_REPORTED, is_expected=False, actor=actor, at=at)
     try:
-        figures = source.observe_devices(
-            leased.target,
-            start_at=leased.start_at,
-            end_at=leased.end_at,
-            as_of=due_at(
-                leased.start_at,
-                lateness_seconds=policy.lateness_seconds,
-                scrape_interval_seconds=leased.target.scrape_interval_seconds,
-            ),
-        )
+        with audited_use(slug=leased.target.slug, actor=actor, at=at):
+            figures = source.observe_devices(
+                leased.target,
+                start_at=leased.start_at,
+                end_at=leased.end_at,
+                as_of=due_at(
+                    leased.start_at,
+                    lateness_seconds=policy.lateness_seconds,
+                    scrape_interval_seconds=leased.target.scrape_interval_seconds,
+                ),
+            )
         check_figures(figures, hour=leased.hour)
     except SourceUnavailableError as error:
         return _record_failure(leased, error=error, actor=actor, at=at, policy=policy)

@@ -11,9 +11,11 @@ from metering.domain.policy import DEFAULT_POLICY, MeteringPolicy
 from metering.domain.window import WINDOW, due_at
 from metering.protocols import UsageSource
 from metering.services.hours import target_of
+from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import Cluster
 from tenants.selectors.clock import database_now
+from tenants.services.refusals import audited_use
 
 PREVIEWED_HOURS_MAX: Final = 20_000
 """More than two years; as many as one call opens."""
@@ -61,17 +63,20 @@ def preview_metered_hours(
     metered_from: datetime,
     metered_until: datetime | None,
     source: UsageSource,
+    actor: Actor,
     policy: MeteringPolicy = DEFAULT_POLICY,
 ) -> MeteredHours:
     """Return what metering a cluster between two hours would open and waive; change nothing.
 
-    The source is asked for at most 15 single hours, outside any transaction.
+    The source is asked for at most 15 single hours, outside any transaction; what is refused at
+    use is audited.
 
     Args:
         cluster: Which one.
         metered_from: The first hour that would be metered.
         metered_until: The first hour that would no longer be metered; None for none.
         source: Where its samples are.
+        actor: Who asks.
         policy: How long after its end an hour is due.
     """
     now = database_now()
@@ -91,7 +96,8 @@ def preview_metered_hours(
     if not due or not cluster.prometheus_url:
         return MeteredHours(tuple(due), waived, kept)
     try:
-        remembered = _remembered_from(cluster, hours=due, source=source)
+        with audited_use(slug=cluster.slug, actor=actor, at=now):
+            remembered = _remembered_from(cluster, hours=due, source=source)
     except SourceUnavailableError as error:
         return MeteredHours(tuple(due), waived, kept, source_error=str(error))
     return MeteredHours(tuple(due), waived, kept, remembered_from=remembered)

@@ -1,7 +1,8 @@
 """Observing: what both sources can say about an hour, and whether that is enough to meter it.
 
 Asking is IO and happens outside any transaction; what is given to a composition is read inside one.
-Nothing here writes, so that the same hour may be looked at again after its seal.
+Nothing here writes but the audit entry of what is refused at use, so that the same hour may be
+looked at again after its seal.
 """
 
 from collections.abc import Iterable
@@ -23,8 +24,10 @@ from metering.selectors.watched_pods import has_claims
 from metering.services.checking import checked
 from metering.services.composed import WindowInput, scrapes_of
 from metering.services.hours import Hour
+from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
 from tenants.selectors.directory import namespace_directory
+from tenants.services.refusals import audited_use
 
 BEGUN_SCRAPES = 2
 """A pod that begins within so many scrapes of the hour's end may be seen first after it."""
@@ -119,10 +122,19 @@ class Basis:
         return self.scrapes_suffice or self.watch_suffices or self.both_suffice
 
 
-def look_at(*, hour: Hour, source: UsageSource, as_of: datetime) -> Sight:
+def look_at(
+    *, hour: Hour, source: UsageSource, as_of: datetime, actor: Actor, at: datetime
+) -> Sight:
     """Ask everybody about an hour; a source that does not answer is told of, not raised.
 
     No transaction may be open: a slow source must hold no lock.
+
+    Args:
+        hour: Which one.
+        source: What is asked.
+        as_of: Up to when it is asked.
+        actor: Who asks; what is refused at use is audited.
+        at: When, UTC.
 
     Raises:
         ValueError: The source answered about another hour, which is a mistake in it.
@@ -130,9 +142,10 @@ def look_at(*, hour: Hour, source: UsageSource, as_of: datetime) -> Sight:
     observation, failure = None, None
     if hour.asks_a_source:
         try:
-            observation = source.observe(
-                hour.target, start_at=hour.start_at, end_at=hour.end_at, as_of=as_of
-            )
+            with audited_use(slug=hour.target.slug, actor=actor, at=at):
+                observation = source.observe(
+                    hour.target, start_at=hour.start_at, end_at=hour.end_at, as_of=as_of
+                )
             observation = checked(observation, hour=hour)
         except SourceUnavailableError as error:
             observation, failure = None, error

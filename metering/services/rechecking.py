@@ -50,6 +50,7 @@ from metering.services.windows import ClaimedWindow
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
 from tenants.services.audit import record
+from tenants.services.refusals import audited_use
 
 logger = structlog.get_logger(__name__)
 
@@ -87,7 +88,9 @@ def recheck_window(
     age = at - claimed.hour.start_at
     if age >= timedelta(seconds=policy.recheck_retention_seconds):
         return lapse(claimed=claimed, at=at)
-    memory = None if age < REMEMBERED_BY_ALL else _memory(claimed, source=source)
+    memory = (
+        None if age < REMEMBERED_BY_ALL else _memory(claimed, source=source, actor=actor, at=at)
+    )
     if memory is not None and age >= memory:
         return lapse(claimed=claimed, at=at)
     as_of = query_time(
@@ -97,7 +100,7 @@ def recheck_window(
         scrape_interval_seconds=claimed.hour.target.scrape_interval_seconds,
         failures=LOOK_AHEAD_DOUBLINGS_MAX,
     )
-    sight = look_at(hour=claimed.hour, source=source, as_of=as_of)
+    sight = look_at(hour=claimed.hour, source=source, as_of=as_of, actor=actor, at=at)
     crashpoint("recheck.after_observe")
     if age >= REMEMBERED_BY_ALL and memory is None and _holds_nothing(sight):
         return lapse(claimed=claimed, at=at)
@@ -107,12 +110,15 @@ def recheck_window(
     return _judge(claimed, sight=sight, basis=basis, actor=actor, at=at, policy=policy)
 
 
-def _memory(claimed: ClaimedRecheck, *, source: UsageSource) -> timedelta | None:
+def _memory(
+    claimed: ClaimedRecheck, *, source: UsageSource, actor: Actor, at: datetime
+) -> timedelta | None:
     """Return how long the source remembers; None where it does not say, or is away."""
     if not claimed.hour.asks_a_source:
         return timedelta.max
     try:
-        return source.memory(claimed.hour.target)
+        with audited_use(slug=claimed.hour.target.slug, actor=actor, at=at):
+            return source.memory(claimed.hour.target)
     except SourceUnavailableError:
         return None
 

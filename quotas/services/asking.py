@@ -6,12 +6,15 @@ Nobody touches the database in another thread; what was answered is for the call
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Generic, TypeVar
 
 from celery.exceptions import SoftTimeLimitExceeded
 
 from quotas.models import EnforcementTarget
 from quotas.protocols import DesiredQuota, EnforcementEndpoint, LiveQuota
+from tenants.domain.actors import Actor
+from tenants.services.refusals import note_refused_use
 
 SIDE_BY_SIDE: Final = 16
 """How many namespaces one worker asks about at once: each waits for its controller, up to 3 s."""
@@ -30,9 +33,31 @@ class Answer(Generic[Asked]):
 
 
 def ask_all(
+    questions: Sequence[Asked],
+    ask: Callable[[Asked], LiveQuota],
+    *,
+    slug_of: Callable[[Asked], str],
+    actor: Actor,
+    at: datetime,
+) -> Iterator[Answer[Asked]]:
+    """Yield what the clusters answer, as it comes; what is refused at use is audited.
+
+    Args:
+        questions: What is asked about.
+        ask: Asks a cluster; in a thread, which reads and writes no row.
+        slug_of: Returns the cluster of a question.
+        actor: Who asks.
+        at: When, UTC.
+    """
+    for answer in _answers(questions, ask):
+        note_refused_use(slug=slug_of(answer.asked), error=answer.error, actor=actor, at=at)
+        yield answer
+
+
+def _answers(
     questions: Sequence[Asked], ask: Callable[[Asked], LiveQuota]
 ) -> Iterator[Answer[Asked]]:
-    """Yield what the clusters answer, as it comes; a single question is asked right here."""
+    """Yield answers as they come; a single question is asked right here."""
     if len(questions) <= 1:
         for question in questions:
             yield _answer(question, ask)

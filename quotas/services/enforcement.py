@@ -32,7 +32,6 @@ from quotas.services.settling import (
 )
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
-from tenants.services.refusals import note_refused_source
 from tenants.services.turns import tell_crash
 
 CLAIM_FOR: Final = timedelta(seconds=60)
@@ -58,7 +57,13 @@ def apply_targets(
     claims = [claim for pk in target_ids if (claim := _claim(pk, at=at)) is not None]
     states = [
         _settled_alone(answer, actor=actor, at=at)
-        for answer in ask_all(claims, lambda one: enforcer.apply(one.endpoint, one.desired))
+        for answer in ask_all(
+            claims,
+            lambda one: enforcer.apply(one.endpoint, one.desired),
+            slug_of=lambda one: one.endpoint.slug,
+            actor=actor,
+            at=at,
+        )
     ]
     return states.count(EnforcementState.APPLIED)
 
@@ -97,7 +102,6 @@ def _settled(answer: Answer[Claim], *, actor: Actor, at: datetime) -> Enforcemen
     if isinstance(error, StaleGenerationError):
         return settle_overtaken(claim, error, actor=actor, at=at)
     if isinstance(error, SourceUnavailableError):
-        note_refused_source(slug=claim.endpoint.slug, error=error, actor=actor, at=at)
         return settle_failure(claim, f"{error.reason}: {error}", at=at)
     assert error is not None  # noqa: S101 - Who has no answer has an error.
     tell_crash(error, event=CRASHED, key=claim.target_id, at=at)
@@ -117,9 +121,13 @@ def check_targets(
     drifted = [
         answer.asked.pk
         for answer in ask_all(
-            list(targets), lambda one: enforcer.read(endpoint_of(one), one.namespace)
+            list(targets),
+            lambda one: enforcer.read(endpoint_of(one), one.namespace),
+            slug_of=lambda one: one.cluster.slug,
+            actor=actor,
+            at=at,
         )
-        if _has_drifted(answer, actor=actor, at=at)
+        if _has_drifted(answer, at=at)
     ]
     apply_targets(target_ids=drifted, enforcer=enforcer, actor=actor, at=at)
     return len(drifted)
@@ -137,14 +145,14 @@ def check_target(
     return EnforcementState(EnforcementTarget.objects.get(pk=target_id).state)
 
 
-def _has_drifted(answer: Answer[EnforcementTarget], *, actor: Actor, at: datetime) -> bool:
+def _has_drifted(answer: Answer[EnforcementTarget], *, at: datetime) -> bool:
     """Write what was read; whether it is something else than what was applied."""
     target, live = answer.asked, answer.live
     seen = EnforcementTarget.objects.filter(
         ~UNSETTLED, pk=target.pk, desired_generation=target.desired_generation
     )
     if live is None:
-        _note_unread(answer, seen.update, actor=actor, at=at)
+        _note_unread(answer, seen.update, at=at)
         return False
     told = said_columns(live, at=at)
     if says_what_is_desired(desired_of(target), live):
@@ -165,7 +173,7 @@ def _has_drifted(answer: Answer[EnforcementTarget], *, actor: Actor, at: datetim
 
 
 def _note_unread(
-    answer: Answer[EnforcementTarget], write: Callable[..., int], *, actor: Actor, at: datetime
+    answer: Answer[EnforcementTarget], write: Callable[..., int], *, at: datetime
 ) -> None:
     error = answer.error
     if not isinstance(error, SourceUnavailableError):
@@ -176,7 +184,6 @@ def _note_unread(
         return
     # `checked_at` stays what it is: readings have an age, and walls are believed by it.
     write(not_before=at + DRIFT_CHECK_EVERY, last_error=told_briefly(f"{error.reason}: {error}"))
-    note_refused_source(slug=answer.asked.cluster.slug, error=error, actor=actor, at=at)
     log.warning("quotas.enforcement.unread", target=answer.asked.pk, reason=error.reason)
 
 

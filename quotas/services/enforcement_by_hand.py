@@ -41,7 +41,13 @@ def read_again(
     """
     rows = EnforcementTarget.objects.select_related(*WITH_TENANT).filter(pk__in=list(target_ids))
     open_rows = [row for row in rows if row.state != EnforcementState.APPLIED]
-    for answer in ask_all(open_rows, lambda one: enforcer.read(endpoint_of(one), one.namespace)):
+    for answer in ask_all(
+        open_rows,
+        lambda one: enforcer.read(endpoint_of(one), one.namespace),
+        slug_of=lambda one: one.cluster.slug,
+        actor=actor,
+        at=at,
+    ):
         _note(answer, at=at)
     settled = [row.pk for row in rows if row.state == EnforcementState.APPLIED]
     return check_targets(target_ids=settled, enforcer=enforcer, actor=actor, at=at)

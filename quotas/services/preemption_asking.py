@@ -7,6 +7,7 @@ suspended, so that whoever looks after a worker that died knows which Job was me
 
 import time
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Final
 
 import structlog
@@ -21,8 +22,10 @@ from quotas.protocols.workloads import (
     WorkloadReference,
 )
 from quotas.services.preemption_acting import UNANSWERED, StepAnswer, Turn
+from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import Cluster
+from tenants.services.refusals import audited_use
 
 TURN_SECONDS_MAX: Final = 60
 """Nothing new is asked after this; what is left of a gang has its turn a little later."""
@@ -45,7 +48,12 @@ def endpoint_of(cluster: Cluster) -> EnforcementEndpoint:
 
 
 def act_on(
-    turn: Turn, evictor: WorkloadEvictor, *, clock_ns: Callable[[], int] = time.monotonic_ns
+    turn: Turn,
+    evictor: WorkloadEvictor,
+    *,
+    actor: Actor,
+    at: datetime,
+    clock_ns: Callable[[], int] = time.monotonic_ns,
 ) -> dict[int, StepAnswer]:
     """Ask the cluster for every claimed step, outside any transaction; by the step's key.
 
@@ -56,6 +64,8 @@ def act_on(
     Args:
         turn: What is claimed.
         evictor: Who speaks with the cluster.
+        actor: Who acts; what is refused at use is audited.
+        at: When, UTC.
         clock_ns: Nanoseconds that only grow.
     """
     answers: dict[int, StepAnswer] = {}
@@ -63,11 +73,13 @@ def act_on(
     try:
         for controller, steps in _by_controller(turn.steps).items():
             _require_time(until_ns - clock_ns())
-            answers |= _of_job(controller, steps, turn, evictor)
+            with audited_use(slug=steps[0].cluster.slug, actor=actor, at=at):
+                answers |= _of_job(controller, steps, turn, evictor)
         for step in turn.steps:
             if step.pk not in answers:
                 _require_time(until_ns - clock_ns())
-                answers[step.pk] = _evict(step, evictor)
+                with audited_use(slug=step.cluster.slug, actor=actor, at=at):
+                    answers[step.pk] = _evict(step, evictor)
     except SourceUnavailableError as error:
         log.warning("quotas.preemption.unanswered", plan=str(turn.plan_id), reason=error.reason)
         left = [step for step in turn.steps if step.pk not in answers]

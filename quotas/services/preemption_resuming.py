@@ -19,6 +19,7 @@ from tenants.access import require_capability
 from tenants.domain.actors import Actor
 from tenants.domain.errors import NotFoundError, SourceUnavailableError
 from tenants.services.audit import record
+from tenants.services.refusals import audited_use
 
 WRITE: Final = "quotas:preemption:write"
 
@@ -117,7 +118,8 @@ def _resume(
     name = first.controller.partition("/")[2]
     job = WorkloadReference("Job", first.namespace, name, first.job_uid)
     try:
-        answer = evictor.resume_job(endpoint_of(first.cluster), job)
+        with audited_use(slug=first.cluster.slug, actor=actor, at=at):
+            answer = evictor.resume_job(endpoint_of(first.cluster), job)
     except SourceUnavailableError as error:
         return _told(steps, why=str(error))
     is_resumed = answer.outcome is EvictionOutcome.STARTED

@@ -92,7 +92,7 @@ def step_plan(
     turn = _take_turn(plan_id, actor=actor, at=at)
     crashpoint("preempt.claim.after_commit")
     if turn is not None:
-        answers = act_on(turn, evictor, clock_ns=clock_ns)
+        answers = act_on(turn, evictor, actor=actor, at=at, clock_ns=clock_ns)
         crashpoint("preempt.after_act")
         settle_turn(turn, answers, next_at=at + NEXT_TURN_AFTER, actor=actor, at=at)
         crashpoint("preempt.settle.after_commit")

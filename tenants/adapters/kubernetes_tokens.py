@@ -85,7 +85,12 @@ def renew_token(
     try:
         path = secret_path(reference.removeprefix(FILE))
         token = read_secret(path).decode().strip()
-    except (SecretForbiddenError, OSError, ValueError) as error:
+    except SecretForbiddenError as error:
+        raise SourceUnavailableError(
+            f"The credentials of cluster {slug} are not used: {error}",
+            reason="credentials_forbidden",
+        ) from error
+    except (OSError, ValueError) as error:
         raise SourceUnavailableError(
             f"The token of cluster {slug} cannot be read.", reason="credentials_missing"
         ) from error

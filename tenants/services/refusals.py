@@ -5,6 +5,8 @@ which they are. An entry names fields and codes, and never the value of a refere
 put the secret itself there.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -57,18 +59,38 @@ def note_refusal(
     return True
 
 
-def note_refused_source(
-    *, slug: str, error: SourceUnavailableError, actor: Actor, at: datetime
-) -> bool:
+@contextmanager
+def audited_use(*, slug: str, actor: Actor, at: datetime) -> Iterator[None]:
+    """Audit that an adapter refuses a cluster's credential or address, and raise the refusal on.
+
+    Every call of a cluster's adapter is made in here, outside transactions. Where its error comes
+    as a value, from a thread, `note_refused_use` takes it.
+
+    Args:
+        slug: The cluster's.
+        actor: Who uses it; mostly the service itself.
+        at: When, UTC.
+
+    Raises:
+        SourceUnavailableError: What the adapter raised.
+    """
+    try:
+        yield
+    except SourceUnavailableError as error:
+        note_refused_use(slug=slug, error=error, actor=actor, at=at)
+        raise
+
+
+def note_refused_use(*, slug: str, error: Exception | None, actor: Actor, at: datetime) -> bool:
     """Audit that a cluster's credential or address was refused at use; once a day for each reason.
 
     Args:
         slug: The cluster's.
-        error: What its adapter raised; nothing was sent.
-        actor: The service itself.
+        error: What its adapter raised, if that is such a refusal; nothing was sent.
+        actor: Who uses it.
         at: When, UTC.
     """
-    if error.reason not in SOURCE_REASONS:
+    if not isinstance(error, SourceUnavailableError) or error.reason not in SOURCE_REASONS:
         return False
     with transaction.atomic():
         cluster = Cluster.objects.get(slug=slug)

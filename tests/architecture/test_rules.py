@@ -209,3 +209,27 @@ def test_messages_are_published_in_one_module() -> None:
     ]
 
     assert not wrong, "\n" + "\n".join(wrong)
+
+
+def test_who_catches_a_clusters_refusal_has_it_audited() -> None:
+    """Adapters refuse credentials and addresses at use; `audited_use` is the one that notes it."""
+    others = {
+        "metering/management/commands/watch_cluster.py",  # Its loop notes it.
+        "metering/services/watching/turns.py",  # Its leader notes it, of threads.
+        "tenants/services/deliveries.py",  # Receivers of notifications, which are no clusters.
+        "tenants/services/refusals.py",
+    }
+    caught = {
+        module.path: "audited_use(" in module.text
+        for module in product()
+        if module.room not in {"adapters", "domain", "protocols"}
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ExceptHandler)
+        and node.type is not None
+        and "SourceUnavailableError" in ast.unparse(node.type)
+    }
+
+    assert others < set(caught)
+    assert sorted(path for path, is_audited in caught.items() if not is_audited) == sorted(
+        others - {"tenants/services/refusals.py"}
+    )

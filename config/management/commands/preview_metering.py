@@ -14,7 +14,10 @@ from django.utils.dateparse import parse_datetime
 from billing.selectors.closing import ClosedHours, closed_hours
 from metering.services.metered_hours import MeteredHours, preview_metered_hours
 from metering.tasks import policy_from_settings, process_source
+from tenants.domain.actors import system_actor
 from tenants.models import Cluster
+
+ACTOR = system_actor("manage.preview_metering")
 
 
 class Command(BaseCommand):
@@ -47,6 +50,7 @@ class Command(BaseCommand):
             metered_from=begin,
             metered_until=until,
             source=process_source(),
+            actor=ACTOR,
             policy=policy_from_settings(),
         )
         closed = closed_hours(cluster.pk, hours=found.opened)

@@ -30,9 +30,8 @@ from metering.services.watching.pace import (
 )
 from metering.services.watching.troubles import note_trouble
 from tenants.domain.actors import Actor
-from tenants.domain.errors import SourceUnavailableError
 from tenants.selectors.clock import database_now
-from tenants.services.refusals import note_refused_source
+from tenants.services.refusals import note_refused_use
 
 
 class StoppedError(Exception):
@@ -102,13 +101,9 @@ class Leader:
     def note(self, text: str, error: Exception) -> None:
         """Keep what went wrong; a credential or address that is refused is audited."""
         note_trouble(lease=self._lease, text=text)
-        if isinstance(error, SourceUnavailableError):
-            note_refused_source(
-                slug=self.target.slug,
-                error=error,
-                actor=self.watcher.actor,
-                at=self.watcher.clock(),
-            )
+        note_refused_use(
+            slug=self.target.slug, error=error, actor=self.watcher.actor, at=self.watcher.clock()
+        )
 
     def write(self, kind: WatchedKind, events: list[WatchEvent]) -> None:
         """Write events, with the version they end at."""

@@ -16,6 +16,7 @@ from metering.services.watching.leases import release_lease, take_lease
 from metering.services.watching.pace import RENEWALS_PER_LEASE, wait_seconds
 from metering.services.watching.troubles import note_idle_trouble
 from metering.services.watching.turns import WatchLoop
+from tenants.services.refusals import audited_use
 
 logger = structlog.get_logger(__name__)
 
@@ -83,7 +84,8 @@ def watch_cluster(
     )
     try:
         if is_once:
-            loop.read_once()
+            with audited_use(slug=target.slug, actor=watcher.actor, at=watcher.clock()):
+                loop.read_once()
         while not (is_once or watcher.stop.is_set()):
             loop.turn()
         loop.finish()

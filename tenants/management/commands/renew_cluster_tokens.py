@@ -17,6 +17,7 @@ from tenants.domain.errors import SourceUnavailableError
 from tenants.selectors.clock import database_now
 from tenants.selectors.directory import clusters_with_tokens
 from tenants.services.clusters import note_credential
+from tenants.services.refusals import audited_use
 
 ACTOR: Final = system_actor("manage.renew_cluster_tokens")
 SHARED: Final = (
@@ -75,13 +76,15 @@ class Command(BaseCommand):
                 continue
             if path is not None:
                 taken.add(path)
+            now = database_now()
             try:
-                done = renew_token(
-                    slug=cluster.slug,
-                    url=cluster.kubernetes_url,
-                    reference=cluster.credential_reference,
-                    at=database_now(),
-                )
+                with audited_use(slug=cluster.slug, actor=ACTOR, at=now):
+                    done = renew_token(
+                        slug=cluster.slug,
+                        url=cluster.kubernetes_url,
+                        reference=cluster.credential_reference,
+                        at=now,
+                    )
             except SourceUnavailableError as error:
                 failed += 1
                 logger.exception(

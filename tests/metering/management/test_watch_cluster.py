@@ -24,6 +24,7 @@ from metering.services.watching.leading import Watcher
 from metering.services.watching.leases import take_lease
 from simulator.adapters.cluster_watch import SimulatedClusterWatch
 from tenants.domain.actors import system_actor
+from tenants.models import AuditEntry
 from tests.builders import AT, make_cluster
 
 pytestmark = pytest.mark.django_db
@@ -51,6 +52,20 @@ def test_once_reads_only_the_clusters_named() -> None:
     make_cluster("ampere", is_watched=True)
 
     assert run("hopper", "--once") == ["hopper: read"]
+
+
+@override_settings(CLUSTER_WATCH={"BACKEND": "metering.adapters.kubernetes.KubernetesClusterWatch"})
+def test_a_reference_that_leads_outside_is_audited_when_it_is_read_once() -> None:
+    cluster = make_cluster(
+        "hopper", is_watched=True, credential_reference="kubeconfig:../../etc/passwd"
+    )
+
+    with pytest.raises(CommandError, match="The credentials of cluster hopper are not used"):
+        run("hopper", "--once")
+
+    (entry,) = AuditEntry.objects.filter(action="tenants:cluster:refuse")
+    assert entry.facts == {"code": "credentials_forbidden", "cluster": "hopper"}
+    assert (entry.object_id, entry.actor_label) == (str(cluster.pk), "manage.watch_cluster")
 
 
 def test_a_cluster_led_by_another_process_is_left_to_it() -> None:

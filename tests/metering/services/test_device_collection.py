@@ -48,6 +48,7 @@ class RefusingSource(ReplayedSource):
     """A source that answers about pods, and refuses every question about devices while told so."""
 
     refuses: bool = True
+    reason: str = "query_refused"
     asked_devices: list[datetime] = field(default_factory=list)
 
     def observe_devices(
@@ -57,7 +58,7 @@ class RefusingSource(ReplayedSource):
         self.asked_devices.append(start_at)
         if self.refuses:
             raise SourceUnavailableError(
-                "Prometheus answered with HTTP status 422.", reason="query_refused"
+                "Prometheus answered with HTTP status 422.", reason=self.reason
             )
         return super().observe_devices(target, start_at=start_at, end_at=end_at, as_of=as_of)
 
@@ -113,6 +114,20 @@ def test_an_hour_whose_devices_are_refused_is_billed_and_they_follow_when_allowe
     assert activity.busy_ratio == Decimal("0.5")
     window.refresh_from_db()
     assert window.sealed_at == AT
+
+
+def test_a_credential_that_is_refused_for_device_figures_is_audited_once_a_day() -> None:
+    source, worker = refusing()
+    meter_hour(worker)
+    source.reason = "credentials_forbidden"
+
+    for hours in (0, 2, 4, 26):
+        collect_due_devices(worker=worker, at=AT + timedelta(hours=hours))
+
+    assert len(source.asked_devices) == 4
+    entries = AuditEntry.objects.filter(action="tenants:cluster:refuse").order_by("pk")
+    assert [entry.occurred_at for entry in entries] == [AT, AT + timedelta(hours=26)]
+    assert {entry.facts["code"] for entry in entries} == {"credentials_forbidden"}
 
 
 def test_the_bill_is_the_same_with_device_figures_and_without() -> None:

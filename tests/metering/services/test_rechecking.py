@@ -46,6 +46,18 @@ from tests.metering.seen import (
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("project")]
 
 
+@pytest.mark.parametrize("reason", ["credentials_forbidden", "forbidden_address"])
+def test_what_is_refused_at_a_recheck_is_audited(reason: str) -> None:
+    metering = seal_hour(pod("a"))
+
+    with source_down(metering, reason):
+        recheck(metering)
+        recheck(metering)
+
+    (entry,) = AuditEntry.objects.filter(action="tenants:cluster:refuse")
+    assert entry.facts["code"] == reason
+
+
 def test_a_pod_that_is_told_late_is_added_at_the_next_recheck(project: Project) -> None:
     metering = seal_hour(pod("a"))
     window = MeteringWindow.objects.get()

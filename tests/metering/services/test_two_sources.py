@@ -277,7 +277,8 @@ def test_a_size_that_was_not_settled_yet_is_composed_with_the_catalogue_given(
 ) -> None:
     ledgered(cluster, "a", **UNSIZED, price_group="", sharing_mode="", product="")
     window = MeteringWindow.objects.select_related("cluster").get()
-    sight = look_at(hour=hour_of(window), source=worker(observation(pod("a"))).source, as_of=DUE)
+    source = worker(observation(pod("a"))).source
+    sight = look_at(hour=hour_of(window), source=source, as_of=DUE, actor=ACTOR, at=DUE)
     basis = basis_of(sight, policy=DEFAULT_POLICY)
     catalogue = ensure_catalogue(actor=ACTOR, at=DUE)
 
@@ -340,10 +341,10 @@ def test_composing_again_writes_nothing_and_tells_the_same(cluster: Cluster) -> 
     seen = observation(ended_pod("a", 0, 1030), ended_pod("c", 0, 900))
     collect(seen)
     window = MeteringWindow.objects.select_related("cluster").get()
-    catalogue = ensure_catalogue(actor=ACTOR, at=DUE)
+    catalogue, source = ensure_catalogue(actor=ACTOR, at=DUE), worker(seen).source
 
     with CaptureQueriesContext(connection) as queries:
-        sight = look_at(hour=hour_of(window), source=worker(seen).source, as_of=DUE)
+        sight = look_at(hour=hour_of(window), source=source, as_of=DUE, actor=ACTOR, at=DUE)
         basis = basis_of(sight, policy=DEFAULT_POLICY)
         composed = compose_window(given_of(sight, basis=basis, catalogue=catalogue))
 

@@ -5,6 +5,8 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 from quotas.protocols import LiveQuota
 from quotas.services.asking import Answer, ask_all
+from tests.builders import AT
+from tests.quotas.services.enforcing import SYSTEM
 
 
 def test_what_goes_wrong_at_one_cluster_stands_beside_its_question() -> None:
@@ -13,7 +15,9 @@ def test_what_goes_wrong_at_one_cluster_stands_beside_its_question() -> None:
     def ask(_: str) -> LiveQuota:
         raise fault
 
-    assert list(ask_all(["llm"], ask)) == [Answer("llm", error=fault)]
+    assert list(ask_all(["llm"], ask, slug_of=str, actor=SYSTEM, at=AT)) == [
+        Answer("llm", error=fault)
+    ]
 
 
 def test_the_end_of_a_tasks_time_is_no_answer_of_a_cluster() -> None:
@@ -21,4 +25,4 @@ def test_the_end_of_a_tasks_time_is_no_answer_of_a_cluster() -> None:
         raise SoftTimeLimitExceeded
 
     with pytest.raises(SoftTimeLimitExceeded):
-        list(ask_all(["llm"], ask))
+        list(ask_all(["llm"], ask, slug_of=str, actor=SYSTEM, at=AT))

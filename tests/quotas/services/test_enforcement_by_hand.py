@@ -42,6 +42,16 @@ def test_an_applied_namespace_is_told_again_and_it_is_written_down() -> None:
     }
 
 
+def test_a_credential_that_is_refused_at_reading_again_is_audited(live: SimulatedCluster) -> None:
+    refresh()
+    live.failure = "credentials_forbidden"
+
+    read()
+
+    (entry,) = AuditEntry.objects.filter(action="tenants:cluster:refuse")
+    assert entry.facts == {"code": "credentials_forbidden", "cluster": "hopper"}
+
+
 def test_a_failed_one_does_not_wait_for_its_turn(live: SimulatedCluster) -> None:
     live.failure = "timeout"
     refresh()

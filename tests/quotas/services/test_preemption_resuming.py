@@ -105,6 +105,18 @@ def test_a_cluster_that_is_away_is_told_and_asked_again(
     assert resume(plan)[0] == ("new", True, "")
 
 
+def test_a_credential_that_is_refused_at_resuming_is_audited(
+    plan: PreemptionPlan, workloads: SimulatedWorkloads
+) -> None:
+    QuotaLimit.objects.update(limit_units=9)
+    workloads.failure = "forbidden_address"
+
+    resume(plan)
+
+    (entry,) = AuditEntry.objects.filter(action="tenants:cluster:refuse")
+    assert entry.facts["code"] == "forbidden_address"
+
+
 def test_another_wall_that_is_exceeded_keeps_nobody_from_resuming(
     cast: Cast, plan: PreemptionPlan
 ) -> None:

@@ -331,13 +331,14 @@ def test_several_budgets_need_a_person(cast: Cast, workloads: SimulatedWorkloads
     assert "Still over: 1 large over the limit" in plan.message
 
 
+@pytest.mark.parametrize("reason", ["timeout", "credentials_forbidden"])
 @pytest.mark.parametrize("controller", ["", "Job/train"])
-def test_a_cluster_that_is_away_is_asked_again(
-    cast: Cast, cluster: Cluster, workloads: SimulatedWorkloads, controller: str
+def test_a_cluster_that_is_away_is_asked_again_and_what_is_refused_is_audited(
+    cast: Cast, cluster: Cluster, workloads: SimulatedWorkloads, controller: str, reason: str
 ) -> None:
     run_in(workloads, *[admit(cluster, cast.llm, "w", units=2, controller=controller)])
     plan = running(cast.acme)
-    workloads.failure = "timeout"
+    workloads.failure = reason
 
     step(plan, minutes(0))
     row = PreemptionAction.objects.get()
@@ -345,8 +346,10 @@ def test_a_cluster_that_is_away_is_asked_again(
     step(plan, minutes(1))
 
     assert (row.state, row.outcome) == ("blocked", "unanswered")
-    assert row.message == "timeout: The cluster did not answer."
+    assert row.message == f"{reason}: The cluster did not answer."
     assert states(plan) == {"w": "started"}
+    entries = AuditEntry.objects.filter(action="tenants:cluster:refuse")
+    assert [one.facts["code"] for one in entries] == [reason] * (reason != "timeout")
 
 
 @pytest.mark.usefixtures("pods")

@@ -6,11 +6,14 @@ import stat
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
+from tenants.adapters import kubernetes_credentials
+from tenants.adapters.guarded_connections import forbidden_networks
 from tenants.adapters.kubernetes_tokens import life_of
 from tenants.models import AuditEntry, Cluster
 from tests.builders import make_cluster
@@ -59,6 +62,10 @@ def renew() -> str:
     except CommandError:
         assert errors.getvalue()
     return errors.getvalue()
+
+
+def refused() -> list[dict[str, Any]]:
+    return [one.facts for one in AuditEntry.objects.filter(action="tenants:cluster:refuse")]
 
 
 @pytest.mark.django_db
@@ -164,9 +171,40 @@ def test_a_token_that_is_pinned_to_another_host_is_not_sent_for_its_successor(pl
 
         said = renew()
 
+        said += renew()
+
     assert "hopper/token is pinned to another host, port or scheme" in said
     assert receiver.posts == []
     assert place.read_text() == old
+    assert refused() == [{"code": "credentials_forbidden", "cluster": "hopper"}]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("reference", ["file:../outside", "file:leads-out"])
+def test_a_token_outside_is_refused_and_audited(place: Path, reference: str) -> None:
+    (place.parents[1] / "leads-out").symlink_to("/etc/hostname")
+    make_cluster(kubernetes_url="https://10.0.0.1:6443", credential_reference=reference)
+
+    said = renew()
+
+    assert "are not used" in said
+    assert refused() == [{"code": "credentials_forbidden", "cluster": "hopper"}]
+
+
+@pytest.mark.django_db
+def test_a_forbidden_address_is_refused_and_audited(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loopback stands for the address of a cloud's metadata service."""
+    monkeypatch.setattr(kubernetes_credentials, "_FORBIDDEN", forbidden_networks(["127.0.0.0/8"]))
+    place.write_text(token(begun_ago=0.6 * DAY))
+    with receiving() as receiver:
+        register(receiver)
+
+        renew()
+
+    assert receiver.posts == []
+    assert refused() == [{"code": "forbidden_address", "cluster": "hopper"}]
 
 
 @pytest.mark.parametrize("text", ["", "sesame", "a.b.c", "e30.e30.e30"])
