@@ -70,7 +70,13 @@ def secret_path(path: str, *, below: Path | None = None) -> Path:
     remedy = f"Put the file below {directory}, and name it relative to that directory."
     if problem := relative_path_problem(path):
         raise SecretForbiddenError(f"{problem} {remedy}")
-    resolved = ((below or directory) / path).resolve()
+    try:
+        resolved = ((below or directory) / path).resolve()
+        is_loop = resolved.is_symlink()
+    except (OSError, RuntimeError):  # Python before 3.13 raises the latter for a loop of links.
+        is_loop = True
+    if is_loop:
+        raise SecretForbiddenError(f"Its symbolic links lead to each other. {remedy}")
     if not resolved.is_relative_to(directory):
         raise SecretForbiddenError(f"It leads outside the directory of secrets. {remedy}")
     return resolved

@@ -104,6 +104,20 @@ def test_a_link_that_a_cluster_names_already_keeps_its_secret(
     assert register(frank, "newton", "file:hopper/token", OWN).status_code == 201
 
 
+def test_links_that_lead_to_each_other_are_refused_and_keep_no_other_cluster_out(
+    secrets: Path, frank: APIClient
+) -> None:
+    make_cluster("circle", kubernetes_url=OWN, credential_reference="file:one")
+    (secrets / "one").symlink_to("two")
+    (secrets / "two").symlink_to("one")
+
+    refused = register(frank, "evil", "file:two", LISTENER)
+    made = register(frank, "hopper", "file:hopper/token", OWN)
+
+    assert refusal(refused) == (422, "credential_reference", "path_forbidden")
+    assert made.status_code == 201
+
+
 @pytest.mark.parametrize("user", ["tokenFile", "client-key", "client-certificate"])
 @pytest.mark.parametrize("before", ["registered", "known", "file comes later"])
 def test_files_that_a_kubeconfig_names_go_to_no_listener(
