@@ -8,10 +8,11 @@ from django.contrib.auth.models import User
 from django.test import Client, override_settings
 
 from quotas.models import QuotaLimit, QuotaRequest, RequestPolicy
+from quotas.services.requests import approve_request
 from tenants.domain.roles import Role
 from tests.builders import AT, grant
 from tests.cast import Cast
-from tests.quotas.builders import make_limit
+from tests.quotas.builders import actor_of, make_limit
 from tests.quotas.services.asking import FixedEstimator, ask, make_policy, steps_of
 
 PAGE = "/admin/quotas/quotarequest/"
@@ -175,8 +176,7 @@ def test_the_page_tells_burst_times_and_what_was_done(cast: Cast) -> None:
 def test_an_approved_request_tells_what_was_then_and_what_is_now(cast: Cast) -> None:
     make_limit(cast.acme, cast.llm, units=2, burst_units=1)
     request = ask(cast, burst_units=3)
-    press(enter(cast.frank), request, "approve")
-    QuotaRequest.objects.update(decided_at=AT)
+    approve_request(request_id=request.pk, actor=actor_of(cast.frank), at=AT)
     QuotaLimit.objects.filter(project=cast.llm).update(limit_units=6)
 
     page = enter(cast.dora).get(f"{PAGE}{request.pk}/change/").content.decode()
@@ -190,8 +190,7 @@ def test_an_approved_request_tells_what_was_then_and_what_is_now(cast: Cast) -> 
 
 def test_an_approved_request_says_so_where_no_number_is_set_any_more(cast: Cast) -> None:
     request = ask(cast)
-    press(enter(cast.frank), request, "approve")
-    QuotaRequest.objects.update(decided_at=AT)
+    approve_request(request_id=request.pk, actor=actor_of(cast.frank), at=AT)
     QuotaLimit.objects.all().delete()
 
     page = enter(cast.dora).get(f"{PAGE}{request.pk}/change/").content.decode()
