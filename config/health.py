@@ -48,7 +48,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
         "refuses_truncate",
         "refuses_update",
     ),
-    "auth_user": ("change_is_audited", "is_audited"),
+    "auth_user": ("change_is_audited", "is_audited", "name_is_plain"),
     "auth_user_groups": ("change_is_audited", "is_audited"),
     "auth_user_user_permissions": ("change_is_audited", "is_audited"),
     "billing_invoice": (

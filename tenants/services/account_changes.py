@@ -46,7 +46,7 @@ from tenants.services.audit import record
 from tenants.services.changing import add_row
 from tenants.services.memberships import grant_platform_role
 from tenants.services.notifications import notify
-from tenants.services.people import write_active, write_person
+from tenants.services.people import name_problems, write_active, write_person
 
 REFUSED_EVERY: Final = timedelta(hours=1)
 """Between two entries of one link: a page without sign-in must not fill the trail."""
@@ -272,8 +272,9 @@ def _value_problems(kind: ChangeKind, value: str) -> tuple[FieldProblem, ...]:
     if kind is ChangeKind.EMAIL:
         wrong = address_problems(EndpointKind.MAIL, value, clear_text_hosts=())
         return tuple(FieldProblem("value", one.code, one.message) for one in wrong)
-    if kind is ChangeKind.USERNAME and not value:
-        return (FieldProblem("value", "required", "Name the new user name."),)
+    if kind is ChangeKind.USERNAME:
+        missing = (FieldProblem("value", "required", "Name the new user name."),)
+        return name_problems(value, field="value") if value else missing
     if kind in {ChangeKind.STAFF, ChangeKind.FIRST_TOKEN, ChangeKind.ACTIVATE} and value:
         return (FieldProblem("value", "not_for_kind", "Leave it empty."),)
     return ()

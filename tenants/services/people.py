@@ -3,6 +3,7 @@
 They are never deleted: the audit trail names them.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -32,9 +33,23 @@ LINK_EVERY: Final = timedelta(minutes=5)
 """Between two links to one person, and between two notes of refused ones: a page without sign-in
 must fill neither a mailbox nor the trail."""
 
+PLAIN_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._@+-]*[a-z0-9])?")
 LINK_SENT: Final = "tenants:user:password_link"
 LINK_REFUSED: Final = "tenants:user:password_link_refused"
 NO_ADDRESS: Final = (FieldProblem("email", "required", "Name the address that links go to."),)
+
+
+def name_problems(username: str, *, field: str = "username") -> tuple[FieldProblem, ...]:
+    """Return why a new user name is none; an empty one is refused as such.
+
+    Usage of pods and trails show people by name: one that looks like another's would speak for it.
+    """
+    if not username or PLAIN_NAME.fullmatch(username):
+        return ()
+    message = (
+        "Use lower-case letters a to z, digits and . _ @ + -; begin and end with a letter or digit."
+    )
+    return (FieldProblem(field, "not_plain", message),)
 
 
 @transaction.atomic
@@ -137,9 +152,10 @@ def write_person(*, person: User, changes: Mapping[str, Any], actor: Actor, at: 
         return person
     for name, value in changes.items():
         setattr(person, name, value)
-    refuse_invalid(person, further=NO_ADDRESS if changes.get("email") == "" else ())
     name = str(changes.get("username", ""))
-    if name and User.objects.filter(username=name).exclude(pk=person.pk).exists():
+    wrong = name_problems(name)
+    refuse_invalid(person, further=(*wrong, *NO_ADDRESS) if changes.get("email") == "" else wrong)
+    if name and User.objects.filter(username__iexact=name).exclude(pk=person.pk).exists():
         raise _taken(name)
     person.save(update_fields=list(changed))
     _record(person, "update", {"changed": changed}, actor=actor, at=at)
@@ -260,8 +276,8 @@ def write_active(*, person: User, actor: Actor, at: datetime) -> User:
 
 
 def _add(person: User, *, actor: Actor, at: datetime) -> None:
-    person.username = User.normalize_username(person.username)
-    refuse_invalid(person, further=() if person.email else NO_ADDRESS)
+    wrong = name_problems(person.username)
+    refuse_invalid(person, further=wrong if person.email else (*wrong, *NO_ADDRESS))
     add_row(
         row=person,
         refusals={"auth_user_username_key": _taken(person.username)},

@@ -31,6 +31,7 @@ HOST = system_actor("tests")
 LATER = AT + timedelta(days=30)
 MODULES = (account_changes, invitations, memberships, people, service_accounts, tokens)
 READS_OR_CHECKS = {
+    "name_problems",
     "open_invitation",
     "organization_id_of",
     "refuse_last_platform_admin",
