@@ -203,7 +203,7 @@ def _furnish(site: _Site, folder: Path, api_url: str) -> None:
     from bench.losses_load import set_limits  # noqa: PLC0415
     from embedded.ports import free_port  # noqa: PLC0415
     from simulator.demo.seeding import Endpoints  # noqa: PLC0415
-    from simulator.kubernetes_api.credentials import (  # noqa: PLC0415
+    from simulator.kubernetes_api.access import (  # noqa: PLC0415
         CLIENT_NAME,
         make_identity,
     )

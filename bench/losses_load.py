@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from simulator.kubernetes_api import KubernetesAPI
-from simulator.kubernetes_api.access import User, WriteOptions
+from simulator.kubernetes_api.access import User, Write
 from simulator.kubernetes_api.errors import StatusError
 from simulator.kubernetes_api.pods import RUNS_FOR
 from simulator.kubernetes_api.quota import TERMINAL
@@ -108,9 +108,9 @@ class Load:
             "metadata": {"name": name, "annotations": {RUNS_FOR: str(seconds)}},
             "spec": {"restartPolicy": "Never", "containers": [container]},
         }
-        options = WriteOptions(manager="kubectl", user=User("theo"))
+        write = Write(self._api.store, PODS, (namespace, ""), "kubectl", user=User("theo"))
         try:
-            create_object(self._api.store, PODS, namespace, pod, options)
+            create_object(write, pod)
         except StatusError:
             self._told["refused"] += 1
         else:

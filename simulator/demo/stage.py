@@ -34,7 +34,7 @@ from simulator.demo.seeding import Endpoints
 from simulator.demo.summary import MAILS, print_addresses
 from simulator.demo.watching import WATCHED
 from simulator.demo.world import CLUSTERS, World
-from simulator.kubernetes_api.credentials import HOST
+from simulator.kubernetes_api.access import HOST
 from simulator.sandbox.plan import SANDBOX
 from simulator.sandbox.stage import make_admission_identity, start_sandbox
 

@@ -5,7 +5,7 @@ and errors as the real server has them. What it does not know, it refuses with 4
 `runs_pods` there is no kubelet and no scheduler: a test binds and ends pods itself.
 """
 
-from simulator.kubernetes_api.credentials import write_kubeconfig
+from simulator.kubernetes_api.access import write_kubeconfig
 from simulator.kubernetes_api.server import KubernetesAPI
 
 __all__ = ["KubernetesAPI", "write_kubeconfig"]

@@ -1,16 +1,27 @@
-"""Requests and their users: who asks for what, and what the roles bound to them allow.
+"""Access to the server: certificates, kubeconfigs, tokens, and what roles allow which request.
 
 Members of system:masters may do everything. The escalation check, aggregated roles and access
 reviews are not here.
 Source: https://kubernetes.io/docs/reference/access-authn-authz/{authentication,rbac}/
 """
 
+import base64
+import ipaddress
+import json
 import secrets
+import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
+from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from simulator.kubernetes_api.errors import JSON, StatusError, forbidden
 from simulator.kubernetes_api.reading import is_watch
@@ -20,8 +31,9 @@ from simulator.kubernetes_api.resources import (
     NAMESPACES,
     ROLE_BINDINGS,
     ROLES,
+    Resource,
 )
-from simulator.kubernetes_api.store import ObjectStore
+from simulator.kubernetes_api.store import Key, ObjectStore
 
 MASTERS: Final = "system:masters"
 AUTHENTICATED: Final = "system:authenticated"
@@ -33,6 +45,9 @@ _GROUPED: Final = 4
 """Parts of "apis/GROUP/VERSION/plural"."""
 _INSIDE: Final = 2
 """Where the plural is in "namespaces/NAME/plural"."""
+_LIFETIME: Final = timedelta(days=825)
+HOST: Final = "127.0.0.1"
+CLIENT_NAME: Final = "certified-admin"
 
 
 @dataclass(frozen=True)
@@ -84,11 +99,7 @@ class Tokens:
         return token
 
     def user_of(self, authorization: str) -> User:
-        """Return the user of an Authorization header.
-
-        Raises:
-            StatusError: 401 for a token that is unknown.
-        """
+        """Return the user of an Authorization header."""
         if not authorization:
             return ANONYMOUS
         scheme, _, token = authorization.partition(" ")
@@ -100,8 +111,6 @@ class Tokens:
 @dataclass(frozen=True)
 class RequestInfo:
     """A request as an authorizer sees it, before it is known whether the path is served.
-
-    Source: kubernetes/apiserver, pkg/endpoints/request/requestinfo.go.
 
     Attributes:
         plural: "pods"; "" for a path that names no resource.
@@ -125,22 +134,30 @@ class RequestInfo:
 
 
 @dataclass(frozen=True)
-class WriteOptions:
-    """The options of a write.
+class Write:
+    """One write: who writes which object, and how.
 
     Attributes:
+        key: Of the object; its name is "" for one that is to be created.
         manager: Who writes, for `managedFields`.
         subresource: "" for the object itself.
         user: Who asks, for webhooks.
         warnings: Added by webhooks, and sent as headers of the response.
     """
 
+    store: ObjectStore
+    resource: Resource
+    key: Key
     manager: str
     subresource: str = ""
     is_dry_run: bool = False
     is_forced: bool = False
     user: User = ADMIN
-    warnings: list[str] = field(default_factory=list, compare=False)
+    warnings: list[str] = field(default_factory=list)
+
+    def read(self) -> JSON:
+        """Return the object, or refuse with 404."""
+        return self.store.read(self.resource, self.key)
 
 
 def parse_request(method: str, target: str) -> RequestInfo:
@@ -169,11 +186,7 @@ def parse_request(method: str, target: str) -> RequestInfo:
 
 
 def refuse_without_right(store: ObjectStore, user: User, info: RequestInfo) -> None:
-    """Refuse what no role of a user allows.
-
-    Raises:
-        StatusError: 403 with the real server's message.
-    """
+    """Refuse what no role of a user allows."""
     if MASTERS in user.groups or _is_open(user, info):
         return
     if info.plural and any(_allows(rule, info) for rule in _rules(store, user, info)):
@@ -187,6 +200,105 @@ def refuse_without_right(store: ObjectStore, user: User, info: RequestInfo) -> N
         f' "{info.group}" {where}'
     )
     raise forbidden(qualified, info.name, why)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The certificates of a server and of one client.
+
+    Attributes:
+        authority_pem: The certificate that signed both.
+        certificate_path: The server's certificate.
+        key_path: Its private key, readable by its owner alone.
+        client_certificate_path: The client's certificate.
+        client_key_path: Its private key, readable by its owner alone.
+    """
+
+    authority_pem: str
+    certificate_path: Path
+    key_path: Path
+    client_certificate_path: Path
+    client_key_path: Path
+
+    def server_context(self) -> ssl.SSLContext:
+        """Return the TLS context of a server."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self.certificate_path, self.key_path)
+        return context
+
+
+def make_identity(folder: Path, *, host: str = HOST) -> Identity:
+    """Make an authority, and keep what it signed in a folder, but not its key.
+
+    Args:
+        folder: Where the certificates and their keys go.
+        host: The address or name of the server.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name("gpu-ledger simulated cluster CA")
+    authority = (
+        _builder(name, name, key)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    names = x509.SubjectAlternativeName([_address(host), x509.DNSName("localhost")])
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
+    server = (folder / "apiserver.crt", folder / "apiserver.key")
+    client = (folder / "admin.crt", folder / "admin.key")
+    for (certificate_path, key_path), common, usage in (
+        (server, "kube-apiserver", ExtendedKeyUsageOID.SERVER_AUTH),
+        (client, CLIENT_NAME, ExtendedKeyUsageOID.CLIENT_AUTH),
+    ):
+        own = ec.generate_private_key(ec.SECP256R1())
+        certificate = (
+            _builder(_name(common), name, own)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(names, critical=False)
+            .add_extension(issuer, critical=False)
+            .sign(key, hashes.SHA256())
+        )
+        certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        key_path.touch(mode=0o600)
+        plain = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        key_path.write_bytes(own.private_bytes(serialization.Encoding.PEM, *plain))
+    pem = authority.public_bytes(serialization.Encoding.PEM).decode()
+    return Identity(pem, *server, *client)
+
+
+def write_kubeconfig(
+    path: Path, *, url: str, authority_pem: str, token: str, name: str = "simulated"
+) -> Path:
+    """Write a kubeconfig that its owner alone may read, and return its path.
+
+    It is written as JSON, which is YAML.
+
+    Args:
+        path: Where it goes.
+        url: Of the server.
+        authority_pem: The certificate that signed the server's.
+        token: The user's bearer token.
+        name: Of its context.
+    """
+    authority = base64.b64encode(authority_pem.encode()).decode()
+    cluster = {"server": url, "certificate-authority-data": authority}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": name, "user": {"token": token}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.partial")
+    partial.unlink(missing_ok=True)
+    partial.touch(mode=0o600)
+    partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    partial.replace(path)
+    return path
 
 
 def _split_path(path: str) -> tuple[str, str, list[str]]:
@@ -244,3 +356,30 @@ def _allows(rule: JSON, info: RequestInfo) -> bool:
         and bool({"*", info.resource} & {*rule.get("resources", [])})
         and (not names or info.name in names)
     )
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
+    public, now = key.public_key(), datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + _LIFETIME)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+    )
+
+
+def _address(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from simulator.kubernetes_api.access import WriteOptions, service_account
+from simulator.kubernetes_api.access import Write, service_account
 from simulator.kubernetes_api.errors import JSON, StatusError
 from simulator.kubernetes_api.quota import TERMINAL, reconcile_quotas
 from simulator.kubernetes_api.removal import delete_object, reconcile_budgets
@@ -30,10 +30,7 @@ from simulator.kubernetes_api.writing import create_object
 DELAY_SECONDS: Final = (0.005, 0.05)
 """Between a write and what follows from it; a real server took 5 ms to 1.3 s."""
 _WAKE_SECONDS: Final = 0.2
-_JOB_CONTROLLER: Final = WriteOptions(
-    manager="kube-controller-manager",
-    user=service_account("kube-system", "job-controller", uid="job-controller"),
-)
+_JOB_CONTROLLER: Final = service_account("kube-system", "job-controller", uid="job-controller")
 _OPEN: Final = "None"
 Reconcile = Callable[[ObjectStore], None]
 
@@ -104,7 +101,7 @@ def reconcile_jobs(store: ObjectStore) -> None:
                 name = pod["metadata"]["name"]
                 # A refusal, such as a webhook's, is tried again.
                 with suppress(StatusError):
-                    delete_object(store, PODS, (key[0], name), {}, _JOB_CONTROLLER)
+                    delete_object(_job_write(store, key[0], name), {})
         else:
             missing = spec["parallelism"] - len(active)
             if spec.get("completions") is not None:
@@ -112,7 +109,7 @@ def reconcile_jobs(store: ObjectStore) -> None:
                 missing = min(missing, left)
             with suppress(StatusError):
                 for _ in range(missing):
-                    create_object(store, PODS, key[0], pod_of(job), _JOB_CONTROLLER)
+                    create_object(_job_write(store, key[0]), pod_of(job))
         store.put_status(JOBS, key, _job_status(store, job, is_complete=is_complete))
 
 
@@ -147,7 +144,7 @@ def end_namespaces(store: ObjectStore) -> None:
 
 
 def reconcile_queues(store: ObjectStore) -> None:
-    """Set the condition `Active` of every queue of Kueue; no workload is admitted or held here."""
+    """Set the condition `Active` of every queue of Kueue; no workload is queued here."""
     with store.lock:
         for resource in (CLUSTER_QUEUES, LOCAL_QUEUES):
             for key, queue in store.items(resource):
@@ -161,6 +158,11 @@ def reconcile_queues(store: ObjectStore) -> None:
                         "observedGeneration": generation,
                     }
                     store.put_status(resource, key, {"conditions": [condition]})
+
+
+def _job_write(store: ObjectStore, namespace: str, name: str = "") -> Write:
+    manager = "kube-controller-manager"
+    return Write(store, PODS, (namespace, name), manager, user=_JOB_CONTROLLER)
 
 
 def _pods_of(store: ObjectStore, job: JSON) -> list[JSON]:

@@ -15,6 +15,8 @@ Cause = tuple[str, str, str]
 class StatusError(Exception):
     """A refusal; `body` is the Status object that is sent with `code`.
 
+    Whatever a request runs through may raise it; the request's own thread sends it.
+
     Attributes:
         retry_after_seconds: Sent as the header Retry-After; None for none.
     """
@@ -34,8 +36,8 @@ class StatusError(Exception):
         self.retry_after_seconds = retry_after_seconds
         if retry_after_seconds is not None:
             details = {**(details or {}), "retryAfterSeconds": retry_after_seconds}
-        told = {"message": message, "reason": reason, "details": details, "code": code}
-        self.body = status("Failure", **{key: value for key, value in told.items() if value})
+        fields = {"message": message, "reason": reason, "details": details, "code": code}
+        self.body = status("Failure", **{key: value for key, value in fields.items() if value})
 
 
 def status(outcome: str, **fields: object) -> JSON:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from simulator.kubernetes_api.access import Write
 from simulator.kubernetes_api.errors import JSON, Cause, forbidden, invalid
 from simulator.kubernetes_api.quota import is_extended, parse_quantity
 from simulator.kubernetes_api.resources import (
@@ -60,11 +61,7 @@ _NEW_STATUS: Final[dict[Resource, JSON]] = {
 
 
 def fill_defaults(store: ObjectStore, resource: Resource, obj: JSON) -> JSON:
-    """Return a new object with what the server fills in; doing it twice changes nothing.
-
-    Raises:
-        StatusError: 403 for a pod whose PriorityClass does not exist.
-    """
+    """Return a new object with what the server fills in; doing it twice changes nothing."""
     filled = copy.deepcopy(obj)
     if resource in _NEW_STATUS:
         _set_missing(filled, spec={})
@@ -89,23 +86,14 @@ def finish_new(resource: Resource, made: JSON) -> None:
 
 
 def check_new(store: ObjectStore, resource: Resource, obj: JSON) -> None:
-    """Refuse a new object that is not valid.
-
-    Raises:
-        StatusError: 422 with every cause.
-    """
+    """Refuse a new object that is not valid."""
     _refuse(resource, obj, [*_name_causes(resource, obj), *_causes(store, resource, obj)])
 
 
-def check_change(
-    store: ObjectStore, resource: Resource, before: JSON, after: JSON, *, subresource: str
-) -> None:
-    """Refuse a change that is not valid, or of what cannot change.
-
-    Raises:
-        StatusError: 422 with every cause.
-    """
-    if subresource:
+def check_change(write: Write, before: JSON, after: JSON) -> None:
+    """Refuse a change that is not valid, or of what cannot change."""
+    resource = write.resource
+    if write.subresource:
         _refuse(resource, after, _claim_status_causes(after) if resource is CLAIMS else [])
         return
     fixed = _FIXED.get(resource, _nothing_fixed)
@@ -115,7 +103,7 @@ def check_change(
         for field, value in fixed(before).items()
         if fixed(after)[field] != value
     ]
-    _refuse(resource, after, [*causes, *_causes(store, resource, after)])
+    _refuse(resource, after, [*causes, *_causes(write.store, resource, after)])
 
 
 def _refuse(resource: Resource, obj: JSON, causes: Iterable[Cause]) -> None:
@@ -139,16 +127,16 @@ def _name_causes(resource: Resource, obj: JSON) -> Iterator[Cause]:
     if not name:
         yield REQUIRED, "Required value: name or generateName is required", "metadata.name"
     elif shape.fullmatch(name) is None:
-        told = f"a name must match the regular expression '{shape.pattern}'"
-        yield INVALID, f'Invalid value: "{name}": {told}', "metadata.name"
+        message = f"a name must match the regular expression '{shape.pattern}'"
+        yield INVALID, f'Invalid value: "{name}": {message}', "metadata.name"
 
 
 def _pod_causes(pod: JSON) -> Iterator[Cause]:
     if not pod["spec"].get("containers"):
         yield REQUIRED, "Required value", "spec.containers"
-    for place in _CONTAINERS:
-        for index, container in enumerate(pod["spec"].get(place) or []):
-            yield from _container_causes(container, f"spec.{place}[{index}]")
+    for kind in _CONTAINERS:
+        for index, container in enumerate(pod["spec"].get(kind) or []):
+            yield from _container_causes(container, f"spec.{kind}[{index}]")
 
 
 def _container_causes(container: JSON, field: str) -> Iterator[Cause]:
@@ -259,8 +247,8 @@ def _fixed_pod(pod: JSON) -> JSON:
     spec: JSON = copy.deepcopy(pod["spec"])
     for key in ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds"):
         spec.pop(key, None)
-    for place in _CONTAINERS:
-        for container in spec.get(place, []):
+    for kind in _CONTAINERS:
+        for container in spec.get(kind, []):
             container.pop("image", None)
     return {"spec": spec}
 
@@ -293,8 +281,8 @@ def _fill_pod_spec(spec: JSON) -> None:
 def _fill_pod(pod: JSON) -> None:
     _fill_pod_spec(pod["spec"])
     _set_missing(pod["spec"], serviceAccountName="default", restartPolicy="Always")
-    for place in _CONTAINERS:
-        for container in pod["spec"].get(place) or []:
+    for kind in _CONTAINERS:
+        for container in pod["spec"].get(kind) or []:
             resources = container.setdefault("resources", {})
             if resources.get("limits"):
                 resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}

@@ -50,11 +50,7 @@ _MISSING: Final = object()
 
 
 def apply_patch(obj: JSON, patch: object, content_type: str) -> JSON:
-    """Return an object with a patch applied, of any kind but server-side apply.
-
-    Raises:
-        StatusError: 400 for a patch that does not fit, 415 for another content type.
-    """
+    """Return an object with a patch applied, of any kind but server-side apply."""
     patches: dict[str, Callable[[JSON, Any], Any]] = {
         "application/merge-patch+json": merge_patch,
         "application/strategic-merge-patch+json": strategic_merge_patch,
@@ -81,11 +77,7 @@ def strategic_merge_patch(target: object, patch: object) -> Any:  # noqa: ANN401
 
 
 def json_patch(target: JSON, operations: object) -> JSON:
-    """Return a target with a JSON patch applied.
-
-    Raises:
-        StatusError: 400 for an operation that is none, or does not fit the target.
-    """
+    """Return a target with a JSON patch applied."""
     patched = copy.deepcopy(target)
     try:
         for operation in operations:  # type: ignore[attr-defined] # A TypeError is caught.
@@ -124,16 +116,15 @@ def _operate(target: JSON, operation: JSON) -> None:
     for part in path:
         parent = parent[int(part) if isinstance(parent, list) else part]
     if kind == "add" and isinstance(parent, list):
-        index = len(parent) if last == "-" else int(last)
-        parent.insert(index, copy.deepcopy(operation["value"]))
+        parent.insert(len(parent) if last == "-" else int(last), copy.deepcopy(operation["value"]))
         return
-    place = int(last) if isinstance(parent, list) else last
-    if kind != "add" and parent[place] != operation.get("value") and kind == "test":
+    index = int(last) if isinstance(parent, list) else last
+    if kind != "add" and parent[index] != operation.get("value") and kind == "test":
         raise ValueError(f"{pointer} is another")
     if kind == "remove":
-        del parent[place]
+        del parent[index]
     elif kind in {"add", "replace"}:
-        parent[place] = copy.deepcopy(operation["value"])
+        parent[index] = copy.deepcopy(operation["value"])
     elif kind != "test":
         raise ValueError(f"{kind} is not supported")
 
@@ -176,9 +167,6 @@ def apply_intent(live: JSON, intent: JSON, owner: Ownership, *, is_forced: bool)
         intent: The whole intent.
         owner: The manager that applies, without paths.
         is_forced: Whether fields of other managers are taken over.
-
-    Raises:
-        StatusError: 409 that names the managers who own what would change.
     """
     wanted = leaves(intent)
     known = read_ownerships(live)

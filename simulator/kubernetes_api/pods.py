@@ -28,7 +28,7 @@ from simulator.kubernetes_api.store import Key, ObjectStore, format_time
 RUNS_FOR: Final = "simulated.gpu-ledger.io/runs-for-seconds"
 """Annotation: after so many whole seconds the pod has succeeded."""
 STOPS_WITHIN: Final = timedelta(seconds=1)
-"""How long a container takes to end once it is asked to; its grace may be longer."""
+"""How long a container takes to end after a deletion; its grace may be longer."""
 _GRACE_SECONDS: Final = 30
 _IMAGE: Final = "registry.example.com/workload:1"
 
@@ -39,14 +39,14 @@ def load_cluster(store: ObjectStore, cluster: SimulatedCluster, at: datetime) ->
     It may be called again for a later moment: what changed is written, what is gone is removed,
     each as one write. Objects that others put into the API stay.
     """
-    begun = format_time(min([at, *(pod.created_at for pod in cluster.pods[:1])]))
+    started = format_time(min([at, *(pod.created_at for pod in cluster.pods[:1])]))
     with store.lock:
         for node in cluster.nodes:
             if store.get(NODES, ("", node.name)) is None:
-                store.put(NODES, ("", node.name), _node(node, begun))
+                store.put(NODES, ("", node.name), _node(node, started))
         for namespace in cluster.namespaces:
             if store.get(NAMESPACES, ("", namespace.name)) is None:
-                metadata = _metadata(namespace.name, f"namespace-{namespace.name}", begun)
+                metadata = _metadata(namespace.name, f"namespace-{namespace.name}", started)
                 metadata["labels"] = dict(namespace.labels)
                 body = {"metadata": metadata, "status": {"phase": "Active"}}
                 store.put(NAMESPACES, ("", namespace.name), body)
@@ -159,8 +159,8 @@ def _stop(store: ObjectStore, key: Key, pod: JSON) -> None:
 
 def _is_done(pod: JSON, at: datetime) -> bool:
     seconds = (pod["metadata"].get("annotations") or {}).get(RUNS_FOR, "")
-    begun = datetime.fromisoformat(pod["status"]["startTime"])
-    return seconds.isdecimal() and at >= begun + timedelta(seconds=int(seconds))
+    started = datetime.fromisoformat(pod["status"]["startTime"])
+    return seconds.isdecimal() and at >= started + timedelta(seconds=int(seconds))
 
 
 def _requested(pod: JSON) -> dict[str, int]:
@@ -190,9 +190,9 @@ def _terminated(pod: JSON, phase: str, now: str) -> JSON:
     status["phase"] = phase
     status["conditions"] = [one for one in status.get("conditions", []) if one["type"] != "Ready"]
     for container in status.get("containerStatuses", []):
-        begun = container["state"]["running"]["startedAt"]
+        started = container["state"]["running"]["startedAt"]
         container["ready"] = False
-        container["state"] = _ended(begun, now, exit_code=143 if is_failed else 0)
+        container["state"] = _ended(started, now, exit_code=143 if is_failed else 0)
     return ended
 
 
@@ -276,16 +276,16 @@ def _container(container: Container) -> JSON:
     return {"name": container.name, "image": _IMAGE, "resources": resources, **always}
 
 
-def _node(node: Node, begun: str) -> JSON:
+def _node(node: Node, started: str) -> JSON:
     amounts = {resource: str(units) for resource, units in node.allocatable.items()}
-    ready = {"type": "Ready", "status": "True", "lastTransitionTime": begun}
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": started}
     status = {
         "allocatable": amounts,
         "capacity": dict(amounts),
         "addresses": [{"type": "InternalIP", "address": node.address}],
         "conditions": [ready],
     }
-    metadata = {**_metadata(node.name, f"node-{node.name}", begun), "labels": dict(node.labels)}
+    metadata = {**_metadata(node.name, f"node-{node.name}", started), "labels": dict(node.labels)}
     return {"metadata": metadata, "spec": {}, "status": status}
 
 

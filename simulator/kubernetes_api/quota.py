@@ -108,11 +108,7 @@ def matches_scopes(quota: JSON, pod: JSON) -> bool:
 
 
 def admit(store: ObjectStore, pod: JSON, *, is_dry_run: bool) -> None:
-    """Charge a new pod to every quota of its namespace, or refuse it; hold the store's lock.
-
-    Raises:
-        StatusError: 403 that names the first quota it does not fit into.
-    """
+    """Charge a new pod to every quota of its namespace, or refuse it; hold the store's lock."""
     namespace, usage = pod["metadata"]["namespace"], usage_of(pod, store.clock())
     charged: list[tuple[str, JSON]] = []
     for (_, name), quota in store.items(QUOTAS, namespace):

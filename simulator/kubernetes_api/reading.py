@@ -55,11 +55,7 @@ class ListQuery:
     has_bookmarks: bool = False
 
     def selector(self) -> Callable[[JSON], bool]:
-        """Return a function that says whether an object is selected.
-
-        Raises:
-            StatusError: 400 for a selector that cannot be read.
-        """
+        """Return a function that says whether an object is selected."""
         requirements = parse_labels(self.labels)
         fields = _parse_fields(self.resource, self.fields)
         return lambda obj: (
@@ -74,12 +70,7 @@ def is_watch(query: Mapping[str, str]) -> bool:
 
 
 def parse_query(resource: Resource, namespace: str, query: Mapping[str, str]) -> ListQuery:
-    """Return what a query string asks for.
-
-    Raises:
-        StatusError: 400 for numbers that are none, 422 for options that do not go together, as
-            the real server has them with its feature gate WatchList off.
-    """
+    """Return what a query string asks for."""
     names = {"sendInitialEvents"} if "sendInitialEvents" in query else set()
     if query.get("resourceVersionMatch") and (is_watch(query) or not query.get("resourceVersion")):
         names.add("resourceVersionMatch")
@@ -110,12 +101,7 @@ class Reader:
         self._pages: OrderedDict[str, tuple[int, list[JSON]]] = OrderedDict()
 
     def page(self, query: ListQuery) -> JSON:
-        """Return a list, or a page of one as it was when the first page was read.
-
-        Raises:
-            StatusError: 400 for a token that is none, 410 for one of a list that was forgotten,
-                504 for a version that is yet to come.
-        """
+        """Return a list, or a page of one as it was when the first page was read."""
         version, objects = self._remaining(query)
         page = objects[: query.limit or None]
         rest = objects[len(page) :]
@@ -135,11 +121,7 @@ class Reader:
         }
 
     def watch(self, query: ListQuery, is_open: Callable[[], bool]) -> Iterator[JSON]:
-        """Yield events until the time is over or the server stops.
-
-        Raises:
-            StatusError: 400 for a selector that cannot be read.
-        """
+        """Yield events until the time is over or the server stops."""
         query.selector()
         if query.version:
             return self._events(query, query.version, [], is_open)
@@ -191,11 +173,7 @@ class Reader:
 
 
 def parse_labels(text: str) -> list[JSON]:
-    """Return a label selector of a query string as matchExpressions.
-
-    Raises:
-        StatusError: 400 for a selector that cannot be read.
-    """
+    """Return a label selector of a query string as matchExpressions."""
     return [_requirement(part) for part in _COMMAS.split(text)] if text.strip() else []
 
 

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Final
 
 from simulator.kubernetes_api import webhooks
-from simulator.kubernetes_api.access import Tokens, WriteOptions, service_account
+from simulator.kubernetes_api.access import Tokens, Write, service_account
 from simulator.kubernetes_api.errors import (
     JSON,
     StatusError,
@@ -30,7 +30,6 @@ from simulator.kubernetes_api.resources import (
     NODES,
     PODS,
     POLICY,
-    SERVICE_ACCOUNTS,
     Resource,
 )
 from simulator.kubernetes_api.store import Key, ObjectStore
@@ -45,22 +44,18 @@ _VERSIONS: Final = {
 """Versions of what is posted to subresources."""
 
 
-def delete_object(
-    store: ObjectStore, resource: Resource, key: Key, delete_options: JSON, options: WriteOptions
-) -> JSON:
+def delete_object(write: Write, delete_options: JSON) -> JSON:
     """Return the answer to a deletion: the object as it is then, or a Status.
 
     A pod on a node stays with a deletionTimestamp until its kubelet deletes it with no grace.
-
-    Raises:
-        StatusError: 404, 409 for a precondition that does not hold, or a webhook's refusal.
     """
-    live = store.read(resource, key)
-    review = Review(DELETE, resource, *key, None, live, options, delete_options)
-    webhooks.mutate(store, review)
-    _refuse_precondition(resource, live, delete_options)
-    webhooks.validate(store, review)
-    return end_object(store, resource, key, delete_options, is_dry_run=options.is_dry_run)
+    live = write.read()
+    review = Review(write, DELETE, None, live, delete_options)
+    webhooks.mutate(review)
+    _refuse_precondition(write.resource, live, delete_options)
+    webhooks.validate(review)
+    is_dry_run = write.is_dry_run or "All" in (delete_options.get("dryRun") or [])
+    return end_object(write.store, write.resource, write.key, delete_options, is_dry_run=is_dry_run)
 
 
 def end_object(
@@ -71,11 +66,7 @@ def end_object(
     *,
     is_dry_run: bool = False,
 ) -> JSON:
-    """Delete without admission, as the server itself does after an eviction.
-
-    Raises:
-        StatusError: 404, or 409 for a precondition that does not hold.
-    """
+    """Delete without admission, as the server itself does after an eviction."""
     with store.lock:
         live = store.read(resource, key)
         _refuse_precondition(resource, live, delete_options)
@@ -94,28 +85,24 @@ def end_object(
     return success(name=key[1], qualified=resource.qualified, uid=live["metadata"]["uid"])
 
 
-def bind_pod(store: ObjectStore, key: Key, body: JSON, options: WriteOptions) -> JSON:
-    """Bind a pod to a node, as a scheduler does.
-
-    Raises:
-        StatusError: 404, 409 for a pod that is bound or ending, 422 without a node.
-    """
-    binding = _posted(store, PODS, key, body, "Binding", options)
+def bind_pod(write: Write, body: object) -> JSON:
+    """Bind a pod to a node, as a scheduler does."""
+    name, binding = write.key[1], _posted(write, body, "Binding")
     node = (binding.get("target") or {}).get("name", "")
     if not node:
-        raise invalid("Binding", key[1], [(REQUIRED, "Required value", "target.name")])
-    with store.lock:
-        pod = store.read(PODS, key)
+        raise invalid("Binding", name, [(REQUIRED, "Required value", "target.name")])
+    with write.store.lock:
+        pod = write.read()
         why = ""
         if pod["spec"].get("nodeName"):
-            why = f'pod {key[1]} is already assigned to node "{pod["spec"]["nodeName"]}"'
+            why = f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
         elif "deletionTimestamp" in pod["metadata"]:
-            why = f"pod {key[1]} is being deleted, cannot be assigned to a host"
+            why = f"pod {name} is being deleted, cannot be assigned to a host"
         if why:
-            raise conflict("pods/binding", key[1], why)
-        if not options.is_dry_run:
-            store.put(PODS, key, bound_pod(pod, node, store.now()))
-    return success(name=key[1], qualified=PODS.plural, uid=pod["metadata"]["uid"])
+            raise conflict("pods/binding", name, why)
+        if not write.is_dry_run:
+            write.store.put(PODS, write.key, bound_pod(pod, node, write.store.now()))
+    return success(name=name, qualified=PODS.plural, uid=pod["metadata"]["uid"])
 
 
 def bound_pod(pod: JSON, node: str, now: str) -> JSON:
@@ -127,41 +114,28 @@ def bound_pod(pod: JSON, node: str, now: str) -> JSON:
     return {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": status}
 
 
-def evict_pod(store: ObjectStore, key: Key, body: JSON, options: WriteOptions) -> JSON:
-    """End a pod, unless a disruption budget would be violated.
-
-    Raises:
-        StatusError: 404, 409 for a precondition that does not hold, 429 for a budget that would be
-            violated, 500 for a pod with more than one budget.
-    """
-    eviction = _posted(store, PODS, key, body, "Eviction", options)
-    delete_options: JSON = eviction.get("deleteOptions") or {}
-    is_dry_run = options.is_dry_run or "All" in (delete_options.get("dryRun") or [])
-    with store.lock:
-        reconcile_budgets(store)
-        pod = store.read(PODS, key)
-        # No budget is about a pod that is over, has not begun, or is ending already.
+def evict_pod(write: Write, body: object) -> JSON:
+    """End a pod, unless a disruption budget would be violated."""
+    delete_options: JSON = _posted(write, body, "Eviction").get("deleteOptions") or {}
+    is_dry_run = write.is_dry_run or "All" in (delete_options.get("dryRun") or [])
+    with write.store.lock:
+        reconcile_budgets(write.store)
+        pod = write.read()
+        # No budget is about a pod that is over, does not run yet, or is ending.
         is_idle = pod["status"].get("phase") in {*TERMINAL, "Pending"}
         if not is_idle and "deletionTimestamp" not in pod["metadata"]:
-            _refuse_disruption(store, pod)
-        end_object(store, PODS, key, delete_options, is_dry_run=is_dry_run)
-        reconcile_budgets(store)
+            _refuse_disruption(write.store, pod)
+        end_object(write.store, PODS, write.key, delete_options, is_dry_run=is_dry_run)
+        reconcile_budgets(write.store)
     return status("Success", code=201)
 
 
-def issue_token(
-    store: ObjectStore, tokens: Tokens, key: Key, body: JSON, options: WriteOptions
-) -> JSON:
-    """Return a TokenRequest with a token of a ServiceAccount; the token does not expire.
-
-    Raises:
-        StatusError: 404.
-    """
-    request = _posted(store, SERVICE_ACCOUNTS, key, body, "TokenRequest", options)
-    account = store.read(SERVICE_ACCOUNTS, key)
-    token = tokens.issue(service_account(*key, uid=account["metadata"]["uid"]))
+def issue_token(write: Write, tokens: Tokens, body: object) -> JSON:
+    """Return a TokenRequest with a token of a ServiceAccount; the token does not expire."""
+    request = _posted(write, body, "TokenRequest")
+    token = tokens.issue(service_account(*write.key, uid=write.read()["metadata"]["uid"]))
     seconds = (request.get("spec") or {}).get("expirationSeconds", _TOKEN_SECONDS)
-    expiry = store.now(after_seconds=seconds)
+    expiry = write.store.now(after_seconds=seconds)
     return {**request, "status": {"token": token, "expirationTimestamp": expiry}}
 
 
@@ -187,19 +161,8 @@ def reconcile_budgets(store: ObjectStore) -> None:
                 store.put_status(BUDGETS, key, counts)
 
 
-def _posted(
-    store: ObjectStore,
-    resource: Resource,
-    key: Key,
-    body: object,
-    kind: str,
-    options: WriteOptions,
-) -> JSON:
-    """Return what is posted to a subresource, once the webhooks admitted it.
-
-    Raises:
-        StatusError: 400 for another kind, or for another object's name; 404; a refusal.
-    """
+def _posted(write: Write, body: object, kind: str) -> JSON:
+    """Return what is posted to a subresource, once the webhooks admitted it."""
     versions = _VERSIONS[kind]
     if not isinstance(body, dict) or not isinstance(body.get("metadata", {}), dict):
         raise bad_request("the object provided is unrecognized (must be of type object)")
@@ -209,11 +172,10 @@ def _posted(
             f"{posted['kind']} in version {posted['apiVersion']} cannot be handled as a {kind}"
         )
         raise bad_request(message)
-    if body.get("metadata", {}).get("name", key[1]) != key[1]:
+    if body.get("metadata", {}).get("name", write.key[1]) != write.key[1]:
         raise bad_request(f"name in URL does not match name in {kind} object")
-    store.read(resource, key)
-    review = Review(CREATE, resource, *key, posted, None, options)
-    webhooks.validate(store, webhooks.mutate(store, review))
+    write.read()
+    webhooks.validate(webhooks.mutate(Review(write, CREATE, posted, None)))
     return posted
 
 
@@ -302,5 +264,7 @@ def _grace_seconds(resource: Resource, live: JSON, delete_options: JSON) -> int:
         return 0
     if live["status"].get("phase") in TERMINAL:
         return 0
-    asked = delete_options.get("gracePeriodSeconds")
-    return int(live["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked)
+    seconds = delete_options.get("gracePeriodSeconds")
+    return int(
+        live["spec"].get("terminationGracePeriodSeconds", 30) if seconds is None else seconds
+    )

@@ -10,7 +10,7 @@ from simulator.kubernetes_api.access import (
     RequestInfo,
     Tokens,
     User,
-    WriteOptions,
+    Write,
     parse_request,
     refuse_without_right,
 )
@@ -59,11 +59,7 @@ class Request:
         return self.headers.get("content-type", "").split(";", maxsplit=1)[0].strip()
 
     def document(self) -> Any:  # noqa: ANN401 - JSON is any value.
-        """Return the body as JSON.
-
-        Raises:
-            StatusError: 400.
-        """
+        """Return the body as JSON."""
         try:
             return json.loads(self.body or b"null")
         except ValueError as error:
@@ -104,7 +100,7 @@ class Fault:
 
 
 class Responder:
-    """Answers requests; knows nothing of sockets.
+    """Answers requests, without sockets.
 
     Args:
         store: The objects.
@@ -119,7 +115,7 @@ class Responder:
     def __init__(
         self, store: ObjectStore, reader: Reader, tokens: Tokens, *, is_open: Callable[[], bool]
     ) -> None:
-        """Keep what is asked."""
+        """Begin without faults."""
         self.faults: list[Fault] = []
         self._store = store
         self._reader = reader
@@ -148,18 +144,19 @@ class Responder:
         key = (info.namespace if resource.is_namespaced else "", info.name)
         if request.method == "GET":
             return self._read(resource, key, info)
-        options = _write_options(request, info, user)
-        code, written = self._write(request, resource, key, info, options)
-        warnings = tuple(("Warning", f'299 - "{_quoted(text)}"') for text in options.warnings)
+        write = _write_of(self._store, resource, key, request, info, user)
+        code, written = self._write(request, info, write)
+        warnings = tuple(("Warning", f'299 - "{_quoted(text)}"') for text in write.warnings)
         return Response(code, written, headers=warnings)
 
     def _raise_fault(self, info: RequestInfo) -> None:
-        for fault in self.faults:
-            if fault.verb in {"", info.verb} and fault.resource in {"", info.resource}:
-                fault.times -= 1
-                if not fault.times:
-                    self.faults.remove(fault)
-                raise fault.error
+        with self._store.lock:
+            for fault in self.faults:
+                if fault.verb in {"", info.verb} and fault.resource in {"", info.resource}:
+                    fault.times -= 1
+                    if not fault.times:
+                        self.faults.remove(fault)
+                    raise fault.error
 
     def _read(self, resource: Resource, key: Key, info: RequestInfo) -> Response:
         if info.name:
@@ -171,70 +168,45 @@ class Responder:
             return Response(events=self._reader.watch(query, self._is_open))
         return Response(document=self._reader.page(query))
 
-    def _write(
-        self,
-        request: Request,
-        resource: Resource,
-        key: Key,
-        info: RequestInfo,
-        options: WriteOptions,
-    ) -> tuple[int, JSON]:
+    def _write(self, request: Request, info: RequestInfo, write: Write) -> tuple[int, JSON]:
         """Return the code of a write and the object, or the Status, that goes with it."""
-        store, body = self._store, request.document()
+        body, is_global = request.document(), not write.resource.is_namespaced
         match request.method, bool(info.name), info.subresource in POSTED:
             case "POST", True, True:
-                return HTTPStatus.CREATED, self._post(info.subresource, key, body, options)
-            case "POST", False, False if key[0] or not resource.is_namespaced:
-                made = create_object(store, resource, key[0], body, options)
-                return HTTPStatus.CREATED, made
+                return HTTPStatus.CREATED, self._post(write, body)
+            case "POST", False, False if is_global or info.namespace:
+                return HTTPStatus.CREATED, create_object(write, body)
             case "PUT", True, False:
-                return HTTPStatus.OK, replace_object(store, resource, key, body, options)
+                return HTTPStatus.OK, replace_object(write, body)
             case "PATCH", True, False if request.content_type == APPLY_PATCH:
-                applied, is_new = apply_object(store, resource, key, body, options)
+                applied, is_new = apply_object(write, body)
                 return HTTPStatus.CREATED if is_new else HTTPStatus.OK, applied
             case "PATCH", True, False:
-                kind = request.content_type
-                return HTTPStatus.OK, patch_object(store, resource, key, body, kind, options)
-            case "DELETE", _, _ if not info.subresource:
-                return HTTPStatus.OK, self._delete(resource, key, info, body or {}, options)
+                return HTTPStatus.OK, patch_object(write, body, request.content_type)
+            case "DELETE", _, _ if not info.subresource and (is_global or info.namespace):
+                return HTTPStatus.OK, self._delete(write, info, body or {})
         raise method_not_allowed()
 
-    def _post(self, subresource: str, key: Key, body: Any, options: WriteOptions) -> JSON:  # noqa: ANN401 - JSON is any value.
-        if subresource == "token":
-            return issue_token(self._store, self._tokens, key, body, options)
-        post = bind_pod if subresource == "binding" else evict_pod
-        return post(self._store, key, body, options)
+    def _post(self, write: Write, body: object) -> JSON:
+        if write.subresource == "token":
+            return issue_token(write, self._tokens, body)
+        return (bind_pod if write.subresource == "binding" else evict_pod)(write, body)
 
-    def _delete(
-        self,
-        resource: Resource,
-        key: Key,
-        info: RequestInfo,
-        delete_options: JSON,
-        options: WriteOptions,
-    ) -> JSON:
+    def _delete(self, write: Write, info: RequestInfo, delete_options: JSON) -> JSON:
         for name, read in (("gracePeriodSeconds", int), ("propagationPolicy", str)):
             if name in info.query:
                 delete_options = {**delete_options, name: read(info.query[name])}
-        if "All" in (delete_options.get("dryRun") or []):
-            options = replace(options, is_dry_run=True)
         if info.name:
-            return delete_object(self._store, resource, key, delete_options, options)
-        if resource.is_namespaced and not key[0]:
-            raise method_not_allowed()
-        listed = self._reader.page(parse_query(resource, key[0], info.query))
+            return delete_object(write, delete_options)
+        listed = self._reader.page(parse_query(write.resource, write.key[0], info.query))
         for item in listed["items"]:
-            one = (key[0], item["metadata"]["name"])
-            delete_object(self._store, resource, one, delete_options, options)
+            key = (write.key[0], item["metadata"]["name"])
+            delete_object(replace(write, key=key), delete_options)
         return listed
 
 
 def _resource_of(info: RequestInfo) -> Resource:
-    """Return the resource of a path.
-
-    Raises:
-        StatusError: 404 for a path that is not served.
-    """
+    """Return the resource of a path."""
     resource = RESOURCES.get(info.plural)
     if resource is None or (resource.group, resource.version) != (info.group, info.version):
         raise no_such_path()
@@ -250,13 +222,17 @@ def _resource_of(info: RequestInfo) -> Resource:
     return resource
 
 
-def _write_options(request: Request, info: RequestInfo, user: User) -> WriteOptions:
-    """Return the options of a write; without fieldManager, the user agent writes.
+def _write_of(
+    store: ObjectStore,
+    resource: Resource,
+    key: Key,
+    request: Request,
+    info: RequestInfo,
+    user: User,
+) -> Write:
+    """Return the write of a request; without fieldManager, the user agent writes.
 
     An apply must name its manager itself.
-
-    Raises:
-        StatusError: 422 for a dry run of another kind than All.
     """
     dry_run = info.query.get("dryRun", "")
     if dry_run not in {"", "All"}:
@@ -264,7 +240,10 @@ def _write_options(request: Request, info: RequestInfo, user: User) -> WriteOpti
         raise invalid("CreateOptions", "", [("FieldValueNotSupported", message, "dryRun")])
     is_apply = request.content_type == APPLY_PATCH
     agent = "" if is_apply else request.headers.get("user-agent", "unknown")
-    return WriteOptions(
+    return Write(
+        store,
+        resource,
+        key,
         manager=info.query.get("fieldManager", "") or agent.split("/", maxsplit=1)[0],
         subresource=info.subresource,
         is_dry_run=bool(dry_run),

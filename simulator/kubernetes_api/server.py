@@ -13,9 +13,8 @@ from typing import Final, Self
 
 from simulator.cluster.exporters.object_series import QuotaSight
 from simulator.cluster.scenario import SimulatedCluster
-from simulator.kubernetes_api.access import Tokens
+from simulator.kubernetes_api.access import HOST, Tokens, make_identity, write_kubeconfig
 from simulator.kubernetes_api.controllers import DELAY_SECONDS, ControllerThread
-from simulator.kubernetes_api.credentials import HOST, make_identity, write_kubeconfig
 from simulator.kubernetes_api.errors import StatusError
 from simulator.kubernetes_api.pods import load_cluster, quota_sights, run_pods
 from simulator.kubernetes_api.reading import BOOKMARK_SECONDS, Reader
@@ -72,8 +71,8 @@ class KubernetesAPI:
         self.store = ObjectStore(version=first_version)
         self.store.compile_condition = compile_condition
         self.store.client_certificate = (
-            self.identity.client_certificate_path,
-            self.identity.client_key_path,
+            str(self.identity.client_certificate_path),
+            str(self.identity.client_key_path),
         )
         self._token = next(iter(tokens))
         self._is_stopping = threading.Event()

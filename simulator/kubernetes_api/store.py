@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
-from pathlib import Path
 from typing import Final
 
 from simulator.kubernetes_api.errors import JSON, not_found
@@ -69,7 +68,7 @@ class ObjectStore:
         """Begin empty, at a version from before which nothing is known."""
         self.lock = threading.Condition(threading.RLock())
         self.clock = clock
-        self.client_certificate: tuple[Path, Path] | None = None
+        self.client_certificate: tuple[str, str] | None = None
         self.compile_condition: Callable[[str], Callable[[JSON], bool]] | None = None
         self._objects: dict[Resource, dict[Key, JSON]] = {}
         self._events: deque[Event] = deque(maxlen=history_max)
@@ -100,11 +99,7 @@ class ObjectStore:
             return self._objects.get(resource, {}).get(key)
 
     def read(self, resource: Resource, key: Key) -> JSON:
-        """Return an object.
-
-        Raises:
-            StatusError: 404.
-        """
+        """Return an object, or refuse with 404."""
         found = self.get(resource, key)
         if found is None:
             raise not_found(resource.qualified, key[1])

@@ -4,10 +4,7 @@ Source: kubernetes/apiserver, pkg/admission/plugin/webhook.
 """
 
 import base64
-import http.client
 import json
-import socket
-import ssl
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -15,7 +12,9 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from simulator.kubernetes_api.access import WriteOptions
+import urllib3
+
+from simulator.kubernetes_api.access import Write
 from simulator.kubernetes_api.errors import (
     JSON,
     Cause,
@@ -60,44 +59,38 @@ class Review:
 
     Attributes:
         operation: CREATE, UPDATE or DELETE.
-        name: "" where it is not known yet, as for a mutating webhook before a name is generated.
         obj: As it shall be; None for a deletion.
         old: As it was; None for a creation.
         delete_options: The options that a client sent along with a deletion.
     """
 
+    write: Write
     operation: str
-    resource: Resource
-    namespace: str
-    name: str
     obj: JSON | None
     old: JSON | None
-    options: WriteOptions
     delete_options: JSON = field(default_factory=dict)
 
     def request(self, uid: str = "") -> JSON:
         """Return a new request of an AdmissionReview."""
-        sent = self.obj or {}
-        version = sent.get("apiVersion", self.resource.api_version)
-        group, _, number = version.rpartition("/")
-        kind = {"group": group, "version": number, "kind": sent.get("kind", self.resource.kind)}
-        resource = {"group": self.resource.group, "version": self.resource.version}
-        resource["resource"] = self.resource.plural
+        sent, served = self.obj or {}, self.write.resource
+        group, _, version = sent.get("apiVersion", served.api_version).rpartition("/")
+        kind = {"group": group, "version": version, "kind": sent.get("kind", served.kind)}
+        resource = {"group": served.group, "version": served.version, "resource": served.plural}
         request = {
             "uid": uid,
             "kind": kind,
             "resource": resource,
-            "subResource": self.options.subresource,
+            "subResource": self.write.subresource,
             "requestKind": kind,
             "requestResource": resource,
-            "requestSubResource": self.options.subresource,
-            "name": self.name,
-            "namespace": self.namespace,
+            "requestSubResource": self.write.subresource,
+            "name": self.write.key[1],
+            "namespace": self.write.key[0],
             "operation": self.operation,
-            "userInfo": self.options.user.to_json(),
-            "object": self.obj and self.resource.typed(self.obj),
-            "oldObject": self.old and self.resource.typed(self.old),
-            "dryRun": self.options.is_dry_run,
+            "userInfo": self.write.user.to_json(),
+            "object": self.obj and served.typed(self.obj),
+            "oldObject": self.old and served.typed(self.old),
+            "dryRun": self.write.is_dry_run,
             "options": self._options(),
         }
         # A copy: a reader of the request cannot change what is stored.
@@ -105,9 +98,9 @@ class Review:
         return {key: value for key, value in copied.items() if value != "" or key == "uid"}
 
     def _options(self) -> JSON:
-        dry_run = {"dryRun": ["All"]} if self.options.is_dry_run else {}
-        is_managed = self.options.manager and self.obj is not None
-        manager = {"fieldManager": self.options.manager} if is_managed else {}
+        dry_run = {"dryRun": ["All"]} if self.write.is_dry_run else {}
+        is_managed = self.write.manager and self.obj is not None
+        manager = {"fieldManager": self.write.manager} if is_managed else {}
         kind = f"{self.operation.capitalize()}Options"
         typed = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
         return {**self.delete_options, **dry_run, **manager, **typed}
@@ -123,78 +116,51 @@ class _Address:
     path: str
 
 
-class _Connection(http.client.HTTPSConnection):
-    """A connection to an address that expects the certificate of another name."""
-
-    def __init__(self, address: _Address, *, timeout: int, tls: ssl.SSLContext) -> None:
-        """Keep the address; nothing is connected yet."""
-        super().__init__(address.name, address.port, timeout=timeout, context=tls)
-        self._address = address
-        self._tls = tls
-
-    def connect(self) -> None:
-        """Connect."""
-        plain = socket.create_connection((self._address.host, self._address.port), self.timeout)
-        self.sock = self._tls.wrap_socket(plain, server_hostname=self._address.name)
-
-
-def mutate(store: ObjectStore, review: Review) -> Review:
+def mutate(review: Review) -> Review:
     """Return a write as the mutating webhooks change it; hold no lock of the store.
 
     They are called in the order of their names. One with the reinvocationPolicy IfNeeded is called
     again when a later one changed the object.
-
-    Raises:
-        StatusError: A refusal, or 500 for a webhook that cannot be called.
     """
     last_seen: list[tuple[JSON, JSON | None]] = []
-    for webhook in _webhooks(store, MUTATING_WEBHOOKS):
-        if concerns(store, webhook, review):
-            review = _mutated(store, webhook, review)
+    for webhook in _webhooks(review.write.store, MUTATING_WEBHOOKS):
+        if concerns(webhook, review):
+            review = _mutated(webhook, review)
             last_seen.append((webhook, review.obj))
     for webhook, seen in last_seen:
         if webhook.get("reinvocationPolicy") == "IfNeeded" and seen != review.obj:
-            review = _mutated(store, webhook, review)
+            review = _mutated(webhook, review)
     return review
 
 
-def validate(store: ObjectStore, review: Review) -> None:
-    """Ask the validating webhooks; hold no lock of the store.
-
-    Raises:
-        StatusError: A refusal, or 500 for a webhook that cannot be called.
-    """
-    for webhook in _webhooks(store, VALIDATING_WEBHOOKS):
-        if concerns(store, webhook, review):
-            _ask(store, webhook, review)
+def validate(review: Review) -> None:
+    """Ask the validating webhooks; hold no lock of the store."""
+    for webhook in _webhooks(review.write.store, VALIDATING_WEBHOOKS):
+        if concerns(webhook, review):
+            _ask(webhook, review)
 
 
-def concerns(store: ObjectStore, webhook: JSON, review: Review) -> bool:
+def concerns(webhook: JSON, review: Review) -> bool:
     """Return whether a webhook is asked about a write.
 
     Webhook configurations themselves concern no webhook, so that a broken one can be removed.
-
-    Raises:
-        StatusError: 403 for a match condition that cannot be evaluated.
     """
-    if review.resource in {MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS}:
+    if review.write.resource in {MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS}:
         return False
     return (
         any(_fits_rule(rule, review) for rule in webhook.get("rules") or [])
-        and _fits_namespace(store, webhook.get("namespaceSelector") or {}, review)
+        and _fits_namespace(webhook.get("namespaceSelector") or {}, review)
         and _fits_object(webhook.get("objectSelector") or {}, review)
-        and conditions_hold(store.compile_condition, webhook, review)
+        and conditions_hold(webhook, review)
     )
 
 
-def conditions_hold(compile_condition: Compile | None, webhook: JSON, review: Review) -> bool:
+def conditions_hold(webhook: JSON, review: Review) -> bool:
     """Return whether every match condition of a webhook holds; a false one outweighs a failed one.
 
     Source: kubernetes/apiserver, pkg/admission/plugin/webhook/matchconditions/matcher.go.
-
-    Raises:
-        StatusError: 403 for a condition that cannot be evaluated, where the webhook must not fail.
     """
+    compile_condition = review.write.store.compile_condition
     request = review.request()
     variables = {"object": request.pop("object"), "oldObject": request.pop("oldObject")}
     failure = ""
@@ -208,7 +174,7 @@ def conditions_hold(compile_condition: Compile | None, webhook: JSON, review: Re
         except ValueError as error:
             failure = failure or f"expression '{expression}' resulted in error: {error}"
     if failure and webhook.get("failurePolicy", "Fail") == "Fail":
-        raise forbidden(review.resource.qualified, review.name, failure)
+        raise forbidden(review.write.resource.qualified, review.write.key[1], failure)
     return not failure
 
 
@@ -235,16 +201,28 @@ def call_webhook(store: ObjectStore, webhook: JSON, request: JSON) -> JSON:
         CallError: No answer, one that is too late, or one that cannot be read.
     """
     review = {"kind": "AdmissionReview", "apiVersion": ADMISSION_VERSION, "request": request}
-    client = webhook["clientConfig"]
+    client, seconds = webhook["clientConfig"], webhook.get("timeoutSeconds", TIMEOUT_SECONDS)
+    certificate_path, key_path = store.client_certificate or (None, None)
     try:
         address = _address(store, client)
         bundle = base64.b64decode(client.get("caBundle") or "").decode()
-        tls = ssl.create_default_context(cadata=bundle or None)
-        if store.client_certificate is not None:
-            tls.load_cert_chain(*store.client_certificate)
-        answer = _post(address, webhook.get("timeoutSeconds", TIMEOUT_SECONDS), review, tls)
-        return _response(answer, request["uid"])
-    except (OSError, http.client.HTTPException, ValueError, TypeError) as error:
+        with urllib3.HTTPSConnectionPool(
+            address.host,
+            address.port,
+            ca_cert_data=bundle or None,
+            cert_reqs="CERT_REQUIRED",
+            cert_file=certificate_path,
+            key_file=key_path,
+            assert_hostname=address.name,
+            server_hostname=address.name,
+            timeout=seconds,
+            retries=False,
+        ) as pool:
+            answer = pool.request("POST", f"{address.path}?timeout={seconds}s", json=review)
+        if answer.status != HTTPStatus.OK:
+            raise ValueError(f"the server answered {answer.status}")  # noqa: TRY301 - As any other.
+        return _response(answer.json(), request["uid"])
+    except (OSError, urllib3.exceptions.HTTPError, ValueError, TypeError) as error:
         raise CallError(f"failed to call webhook: {error}") from error
 
 
@@ -265,28 +243,28 @@ def _webhooks(store: ObjectStore, resource: Resource) -> Iterator[JSON]:
         yield from configuration.get("webhooks") or []
 
 
-def _mutated(store: ObjectStore, webhook: JSON, review: Review) -> Review:
-    response = _ask(store, webhook, review)
+def _mutated(webhook: JSON, review: Review) -> Review:
+    response = _ask(webhook, review)
     if "patch" not in response or review.obj is None:
         return review
     try:
         patched = json_patch(review.request()["object"], response["patch"])
     except StatusError as error:
         raise internal_error(str(error)) from error
-    if review.options.subresource not in {"binding", "eviction"}:
+    if review.write.subresource not in {"binding", "eviction"}:
         del patched["kind"], patched["apiVersion"]
     return replace(review, obj=patched)
 
 
-def _ask(store: ObjectStore, webhook: JSON, review: Review) -> JSON:
+def _ask(webhook: JSON, review: Review) -> JSON:
     """Return a webhook's response; an empty one when it cannot be called and may fail."""
     try:
-        response = call_webhook(store, webhook, review.request(str(uuid.uuid4())))
+        response = call_webhook(review.write.store, webhook, review.request(str(uuid.uuid4())))
     except CallError as error:
         if webhook.get("failurePolicy", "Fail") == "Ignore":
             return {}
         raise internal_error(f'failed calling webhook "{webhook["name"]}": {error}') from error
-    review.options.warnings.extend(map(str, response.get("warnings") or []))
+    review.write.warnings.extend(map(str, response.get("warnings") or []))
     if response.get("allowed") is not True:
         raise refusal(webhook["name"], response.get("status") or {})
     return response
@@ -296,25 +274,25 @@ def _fits_rule(rule: JSON, review: Review) -> bool:
     scope = rule.get("scope", _ALL)
     return (
         _has(rule.get("operations"), review.operation)
-        and _has(rule.get("apiGroups"), review.resource.group)
-        and _has(rule.get("apiVersions"), review.resource.version)
+        and _has(rule.get("apiGroups"), review.write.resource.group)
+        and _has(rule.get("apiVersions"), review.write.resource.version)
         and any(_fits_resource(one, review) for one in rule.get("resources") or [])
-        and (scope == _ALL or (scope == "Namespaced") is review.resource.is_namespaced)
+        and (scope == _ALL or (scope == "Namespaced") is review.write.resource.is_namespaced)
     )
 
 
 def _fits_resource(pattern: str, review: Review) -> bool:
     plural, _, subresource = pattern.partition("/")
-    return plural in {_ALL, review.resource.plural} and (
-        subresource in {_ALL, review.options.subresource}
+    return plural in {_ALL, review.write.resource.plural} and (
+        subresource in {_ALL, review.write.subresource}
     )
 
 
-def _fits_namespace(store: ObjectStore, selector: JSON, review: Review) -> bool:
-    if review.resource is NAMESPACES:
+def _fits_namespace(selector: JSON, review: Review) -> bool:
+    if review.write.resource is NAMESPACES:
         return matches_labels(selector, _labels(review.obj or review.old))
-    home = store.get(NAMESPACES, ("", review.namespace))
-    return not review.resource.is_namespaced or matches_labels(selector, _labels(home))
+    home = review.write.store.get(NAMESPACES, ("", review.write.key[0]))
+    return not review.write.resource.is_namespaced or matches_labels(selector, _labels(home))
 
 
 def _fits_object(selector: JSON, review: Review) -> bool:
@@ -354,21 +332,6 @@ def _address(store: ObjectStore, client: JSON) -> _Address:
         raise OSError(f'no endpoints available for service "{name}"')
     port, path = reference.get("port", _HTTPS_PORT), reference.get("path", "/")
     return _Address(f"{name}.{namespace}.svc", service["spec"]["externalName"], port, path)
-
-
-def _post(address: _Address, seconds: int, review: JSON, tls: ssl.SSLContext) -> Any:  # noqa: ANN401 - JSON is any value.
-    connection = _Connection(address, timeout=seconds, tls=tls)
-    try:
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        path = f"{address.path}?timeout={seconds}s"
-        connection.request("POST", path, json.dumps(review).encode(), headers)
-        answer = connection.getresponse()
-        body = answer.read()
-    finally:
-        connection.close()
-    if answer.status != HTTPStatus.OK:
-        raise ValueError(f"the server answered {answer.status}")
-    return json.loads(body)
 
 
 def _response(review: Any, uid: str) -> JSON:  # noqa: ANN401 - JSON is any value.

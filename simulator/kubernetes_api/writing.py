@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from simulator.kubernetes_api import webhooks
-from simulator.kubernetes_api.access import WriteOptions
+from simulator.kubernetes_api.access import Write
 from simulator.kubernetes_api.errors import (
     JSON,
     already_exists,
@@ -21,7 +21,6 @@ from simulator.kubernetes_api.errors import (
     conflict,
     forbidden,
     invalid,
-    not_found,
     was_modified,
 )
 from simulator.kubernetes_api.kinds import (
@@ -41,7 +40,7 @@ from simulator.kubernetes_api.patches import (
 )
 from simulator.kubernetes_api.quota import admit
 from simulator.kubernetes_api.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS, Resource
-from simulator.kubernetes_api.store import Key, ObjectStore
+from simulator.kubernetes_api.store import Key
 from simulator.kubernetes_api.webhooks import CREATE, Review
 from simulator.kubernetes_api.webhooks import UPDATE as CHANGE
 
@@ -64,101 +63,55 @@ _EPHEMERAL: Final = "ephemeralContainers"
 _TYPE: Final = frozenset({"kind", "apiVersion"})
 
 
-Stamp = Callable[[JSON, JSON], JSON]
-"""Returns the changed object, from the object before and after, with the owners of its fields."""
+def create_object(write: Write, body: object) -> JSON:
+    """Return a new object, stored unless this is a dry run."""
+    obj = parse_object(write.resource, write.key, body)
+    return _create(write, obj, partial(own_changes, None, owner=_owner(write, UPDATE)))
 
 
-def create_object(
-    store: ObjectStore, resource: Resource, namespace: str, body: JSON, options: WriteOptions
-) -> JSON:
-    """Return a new object, stored unless this is a dry run.
-
-    Raises:
-        StatusError: 400, 403, 404, 409, 422 or 500, as the real server has them.
-    """
-    obj = parse_object(resource, (namespace, ""), body)
-    owner = _owner(store, resource, options, UPDATE)
-    stamp = partial(own_changes, None, owner=owner)
-    return _create(store, resource, namespace, obj, options, stamp)
+def replace_object(write: Write, body: object) -> JSON:
+    """Return an object replaced by another of the same name."""
+    incoming = parse_object(write.resource, write.key, body)
+    return _update(write, lambda _: incoming)
 
 
-def replace_object(
-    store: ObjectStore, resource: Resource, key: Key, body: JSON, options: WriteOptions
-) -> JSON:
-    """Return an object replaced by another of the same name.
-
-    Raises:
-        StatusError: 400, 404, 409, 422 or 500.
-    """
-    incoming = parse_object(resource, key, body)
-    return _update(store, resource, key, options, lambda _: incoming)
-
-
-def patch_object(
-    store: ObjectStore,
-    resource: Resource,
-    key: Key,
-    patch: object,
-    kind: str,
-    options: WriteOptions,
-) -> JSON:
-    """Return an object with a patch of a content type applied; not for server-side apply.
-
-    Raises:
-        StatusError: 400, 404, 409, 415, 422 or 500.
-    """
+def patch_object(write: Write, patch: object, content_type: str) -> JSON:
+    """Return an object with a patch of a content type applied; not for server-side apply."""
 
     def change(before: JSON) -> JSON:
-        patched = apply_patch(resource.typed(before), patch, kind)
+        patched = apply_patch(write.resource.typed(before), patch, content_type)
         return {name: value for name, value in patched.items() if name not in _TYPE}
 
-    return _update(store, resource, key, options, change)
+    return _update(write, change)
 
 
-def apply_object(
-    store: ObjectStore,
-    resource: Resource,
-    key: Key,
-    body: object,
-    options: WriteOptions,
-) -> tuple[JSON, bool]:
-    """Return an object with an intent merged into it, and whether that made it.
-
-    Raises:
-        StatusError: 400, 404, 409, 422 or 500.
-    """
-    if not options.manager:
+def apply_object(write: Write, body: object) -> tuple[JSON, bool]:
+    """Return an object with an intent merged into it, and whether that made it."""
+    if not write.manager:
         message = "Required value: is required for apply patch"
         raise invalid("PatchOptions.meta.k8s.io", "", [(REQUIRED, message, "fieldManager")])
     if not isinstance(body, dict) or not body.keys() >= _TYPE:
         raise bad_request("an apply patch names its apiVersion and kind")
-    intent = parse_object(resource, key, body)
+    intent = parse_object(write.resource, write.key, body)
     if intent["metadata"].get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     version = intent["metadata"].pop("resourceVersion", None)
     intent.pop("status", None)
-    owner = _owner(store, resource, options, APPLY)
-    if store.get(resource, key) is None:
-        if version is not None:
-            raise not_found(resource.qualified, key[1])
+    merge = partial(apply_intent, intent=intent, owner=_owner(write, APPLY))
+    if version is None and write.store.get(write.resource, write.key) is None:
         # What the server fills in has no owner.
-        stamp = partial(apply_intent, intent=intent, owner=owner, is_forced=True)
-        return _create(store, resource, key[0], intent, options, stamp), True
+        return _create(write, intent, partial(merge, is_forced=True)), True
 
     def change(before: JSON) -> JSON:
         if version not in {None, before["metadata"]["resourceVersion"]}:
-            raise was_modified(resource.qualified, key[1])
-        return apply_intent(before, intent, owner, is_forced=options.is_forced)
+            raise was_modified(write.resource.qualified, write.key[1])
+        return merge(before, is_forced=write.is_forced)
 
-    return _write(store, resource, key, options, change, lambda _, after: after), False
+    return _change(write, change, lambda _, after: after), False
 
 
 def parse_object(resource: Resource, key: Key, body: object) -> JSON:
-    """Return a body that is an object of this kind, namespace and name; "" for any name.
-
-    Raises:
-        StatusError: 400.
-    """
+    """Return a body that is an object of this kind, namespace and name; "" for any name."""
     if not isinstance(body, dict) or not isinstance(body.get("metadata", {}), dict):
         raise bad_request("the object provided is unrecognized (must be of type object)")
     version, kind = body.get("apiVersion", resource.api_version), body.get("kind", resource.kind)
@@ -179,125 +132,97 @@ def parse_object(resource: Resource, key: Key, body: object) -> JSON:
     return obj
 
 
-def _owner(
-    store: ObjectStore, resource: Resource, options: WriteOptions, operation: str
-) -> Ownership:
+def _owner(write: Write, operation: str) -> Ownership:
     """Return the writer as an owner of fields, without fields."""
     return Ownership(
-        manager=options.manager,
+        manager=write.manager,
         operation=operation,
-        time=store.now(),
-        subresource=options.subresource,
-        api_version=resource.api_version,
+        time=write.store.now(),
+        subresource=write.subresource,
+        api_version=write.resource.api_version,
     )
 
 
-def _create(
-    store: ObjectStore,
-    resource: Resource,
-    namespace: str,
-    obj: JSON,
-    options: WriteOptions,
-    stamp: Callable[[JSON], JSON],
-) -> JSON:
+def _create(write: Write, obj: JSON, stamp: Callable[[JSON], JSON]) -> JSON:
     """Return a new object: completed, mutated, named, validated, counted and stored."""
-    metadata = obj["metadata"]
-    _refuse_without_namespace(store, resource, namespace, metadata.get("name", ""))
-    made = fill_defaults(store, resource, obj)
-    review = Review(CREATE, resource, namespace, metadata.get("name", ""), made, None, options)
-    made = fill_defaults(store, resource, webhooks.mutate(store, review).obj or {})
+    store, resource, namespace = write.store, write.resource, write.key[0]
+    write = replace(write, key=(namespace, obj["metadata"].get("name", "")))
+    _refuse_without_namespace(write)
+    review = Review(write, CREATE, fill_defaults(store, resource, obj), None)
+    made = fill_defaults(store, resource, webhooks.mutate(review).obj or {})
     metadata = made["metadata"]
     if not metadata.get("name") and metadata.get("generateName"):
         metadata["name"] = metadata["generateName"] + store.new_suffix()
     metadata.update({"uid": store.new_uid(), "creationTimestamp": store.now()})
     if resource.has_generation:
         metadata["generation"] = 1
-    name = metadata.get("name", "")
     finish_new(resource, made)
     check_new(store, resource, made)
-    webhooks.validate(store, replace(review, name=name, obj=made))
+    write = replace(write, key=(namespace, metadata["name"]))
+    webhooks.validate(Review(write, CREATE, made, None))
     with store.lock:
-        _refuse_without_namespace(store, resource, namespace, name)
+        _refuse_without_namespace(write)
         if resource is PODS:
-            admit(store, made, is_dry_run=options.is_dry_run)
-        if store.get(resource, (namespace, name)) is not None:
-            raise already_exists(resource.qualified, name)
-        stored = _store(store, resource, (namespace, name), stamp(made), options)
-        if resource is NAMESPACES and not options.is_dry_run:
-            account = {"name": "default", "namespace": name, "uid": store.new_uid()}
+            admit(store, made, is_dry_run=write.is_dry_run)
+        if store.get(resource, write.key) is not None:
+            raise already_exists(resource.qualified, write.key[1])
+        stored = _store(write, stamp(made))
+        if resource is NAMESPACES and not write.is_dry_run:
+            account = {"name": "default", "namespace": metadata["name"], "uid": store.new_uid()}
             account["creationTimestamp"] = store.now()
-            store.put(SERVICE_ACCOUNTS, (name, "default"), {"metadata": account})
+            store.put(SERVICE_ACCOUNTS, (metadata["name"], "default"), {"metadata": account})
         return stored
 
 
-def _update(
-    store: ObjectStore,
-    resource: Resource,
-    key: Key,
-    options: WriteOptions,
-    incoming_of: Callable[[JSON], JSON],
-) -> JSON:
+def _update(write: Write, incoming_of: Callable[[JSON], JSON]) -> JSON:
     """Return an object changed to what is sent; the fields that differ are the writer's."""
-    owner = _owner(store, resource, options, UPDATE)
 
     def change(before: JSON) -> JSON:
         incoming = incoming_of(before)
-        _refuse_other_object(resource, before["metadata"], incoming["metadata"])
-        return _merged(before, incoming, resource, options.subresource)
+        _refuse_other_object(write.resource, before["metadata"], incoming["metadata"])
+        return _merged(before, incoming, write.resource, write.subresource)
 
-    stamp = partial(own_changes, owner=owner)
-    return _write(store, resource, key, options, change, stamp)
+    return _change(write, change, partial(own_changes, owner=_owner(write, UPDATE)))
 
 
-def _write(
-    store: ObjectStore,
-    resource: Resource,
-    key: Key,
-    options: WriteOptions,
-    change: Callable[[JSON], JSON],
-    stamp: Stamp,
+def _change(
+    write: Write, change: Callable[[JSON], JSON], stamp: Callable[[JSON, JSON], JSON]
 ) -> JSON:
     """Return a change as it is stored; what another writer did in between is taken into account.
 
     Args:
-        store: Where the object is.
-        resource: Of the object.
-        key: Of the object.
-        options: How the write is meant.
+        write: The write.
         change: Returns the object as it shall be, from what it is.
-        stamp: Notes the owners of the changed fields.
+        stamp: Returns the changed object with the owners of its fields, from before and after.
     """
     for _ in range(TRIES_MAX):
-        before = store.read(resource, key)
-        after = _with_generation(resource, before, change(before))
-        review = Review(CHANGE, resource, *key, after, before, options)
-        review = webhooks.mutate(store, review)
+        before = write.read()
+        after = _with_generation(write.resource, before, change(before))
+        review = webhooks.mutate(Review(write, CHANGE, after, before))
         after = review.obj or after
-        check_change(store, resource, before, after, subresource=options.subresource)
-        webhooks.validate(store, review)
-        with store.lock:
-            if store.get(resource, key) is before:
+        check_change(write, before, after)
+        webhooks.validate(review)
+        with write.store.lock:
+            if write.store.get(write.resource, write.key) is before:
                 if after == before:
-                    return resource.typed(before)
-                return _store(store, resource, key, stamp(before, after), options)
-    raise was_modified(resource.qualified, key[1])
+                    return write.resource.typed(before)
+                return _store(write, stamp(before, after))
+    raise was_modified(write.resource.qualified, write.key[1])
 
 
-def _store(
-    store: ObjectStore, resource: Resource, key: Key, obj: JSON, options: WriteOptions
-) -> JSON:
+def _store(write: Write, obj: JSON) -> JSON:
     """Return an object as it is stored; a dry run stores nothing.
 
     An object that is being deleted and has lost its last finalizer is removed by this.
     """
-    if options.is_dry_run:
-        return resource.typed(obj)
+    if write.is_dry_run:
+        return write.resource.typed(obj)
     metadata = obj["metadata"]
     is_kept = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
-    stored = store.put(resource, key, obj)
-    if "deletionTimestamp" in metadata and not is_kept and resource is not NAMESPACES:
-        stored = store.remove(resource, key)
-    return resource.typed(stored)
+    stored = write.store.put(write.resource, write.key, obj)
+    if "deletionTimestamp" in metadata and not is_kept and write.resource is not NAMESPACES:
+        stored = write.store.remove(write.resource, write.key)
+    return write.resource.typed(stored)
 
 
 def _merged(before: JSON, incoming: JSON, resource: Resource, subresource: str) -> JSON:
@@ -329,16 +254,14 @@ def _with_generation(resource: Resource, before: JSON, after: JSON) -> JSON:
     return {**after, "metadata": {**after["metadata"], "generation": generation}}
 
 
-def _refuse_without_namespace(
-    store: ObjectStore, resource: Resource, namespace: str, name: str
-) -> None:
+def _refuse_without_namespace(write: Write) -> None:
     """Refuse a new object whose namespace does not exist, or is being deleted."""
-    if (
-        resource.is_namespaced
-        and "deletionTimestamp" in (store.read(NAMESPACES, ("", namespace))["metadata"])
-    ):
-        why = f"unable to create new content in namespace {namespace} because it is being"
-        raise forbidden(resource.qualified, name, f"{why} terminated")
+    namespace, name = write.key
+    if write.resource.is_namespaced:
+        home = write.store.read(NAMESPACES, ("", namespace))
+        if "deletionTimestamp" in home["metadata"]:
+            why = f"unable to create new content in namespace {namespace} because it is being"
+            raise forbidden(write.resource.qualified, name, f"{why} terminated")
 
 
 def _refuse_other_object(resource: Resource, before: JSON, sent: JSON) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from simulator.demo.private_files import write_private
 from simulator.kubernetes_api import KubernetesAPI
-from simulator.kubernetes_api.credentials import write_kubeconfig
+from simulator.kubernetes_api.access import write_kubeconfig
 from simulator.sandbox.plan import LEAD, SANDBOX, load_sandbox
 
 SERVICE: Final = "gpu-ledger"

@@ -8,7 +8,7 @@ from pathlib import Path
 from embedded.programs import Program
 from embedded.stack import Stack
 from embedded.supervisor import PlainService
-from simulator.kubernetes_api.credentials import (
+from simulator.kubernetes_api.access import (
     CLIENT_NAME,
     HOST,
     Identity,

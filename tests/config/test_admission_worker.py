@@ -11,7 +11,7 @@ import pytest
 from config import admission_worker
 from config.admission_protocol import NamingProtocol
 from config.admission_worker import AdmissionWorker, Taking
-from simulator.kubernetes_api.credentials import make_identity
+from simulator.kubernetes_api.access import make_identity
 from tests.config.admission_connections import REQUEST, answered, opened, run, worker
 
 GONE = (ConnectionResetError, asyncio.IncompleteReadError)

@@ -20,7 +20,7 @@ from django.core.management.base import CommandError
 from config.admission_wsgi import only_admission
 from config.management.commands.serve_admission import admission_command
 from embedded.ports import free_port
-from simulator.kubernetes_api.credentials import (
+from simulator.kubernetes_api.access import (
     CLIENT_NAME,
     Identity,
     make_identity,

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from simulator.kubernetes_api.credentials import HOST, make_identity
+from simulator.kubernetes_api.access import HOST, make_identity
 
 Body = dict[str, Any]
 Rule = Callable[[Body], Body]

@@ -5,25 +5,29 @@ from typing import Any
 import pytest
 
 from simulator.kubernetes_api import KubernetesAPI
-from simulator.kubernetes_api.access import WriteOptions
+from simulator.kubernetes_api.access import Write
 from simulator.kubernetes_api.errors import StatusError
 from simulator.kubernetes_api.resources import (
     PODS,
 )
-from simulator.kubernetes_api.webhooks import Program, Review, condition_causes, conditions_hold
+from simulator.kubernetes_api.store import ObjectStore
+from simulator.kubernetes_api.webhooks import (
+    Compile,
+    Program,
+    Review,
+    condition_causes,
+    conditions_hold,
+)
 from tests.contract.kubernetes.wire import Wire
 
 PATH = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 POD = {"metadata": {"name": "x"}, "spec": {}}
-REVIEW = Review(
-    operation="CREATE",
-    resource=PODS,
-    namespace="team",
-    name="x",
-    obj=POD,
-    old=None,
-    options=WriteOptions(manager="kubectl"),
-)
+
+
+def review(compile_condition: Compile | None = None) -> Review:
+    store = ObjectStore()
+    store.compile_condition = compile_condition
+    return Review(Write(store, PODS, ("team", "x"), "kubectl"), "CREATE", POD, None)
 
 
 def webhook(*expressions: str, **more: object) -> dict[str, Any]:
@@ -59,11 +63,11 @@ def test_without_a_compiler_conditions_are_refused_new_and_changed(
 
 def test_conditions_that_nobody_can_read_have_no_answer() -> None:
     with pytest.raises(StatusError) as caught:
-        conditions_hold(None, webhook("true"), REVIEW)
+        conditions_hold(webhook("true"), review())
 
     assert (caught.value.code, caught.value.body["reason"]) == (403, "Forbidden")
-    assert conditions_hold(None, webhook(), REVIEW)
-    assert not conditions_hold(None, webhook("true", failurePolicy="Ignore"), REVIEW)
+    assert conditions_hold(webhook(), review())
+    assert not conditions_hold(webhook("true", failurePolicy="Ignore"), review())
 
 
 def test_a_program_is_given_the_object_and_the_request() -> None:
@@ -77,7 +81,7 @@ def test_a_program_is_given_the_object_and_the_request() -> None:
         assert expression == "whatever"
         return program
 
-    assert conditions_hold(compiled, webhook("whatever"), REVIEW)
+    assert conditions_hold(webhook("whatever"), review(compiled))
     (variables,) = given
     assert variables["object"] == {"kind": "Pod", "apiVersion": "v1", **POD}
     assert variables["oldObject"] is None

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from simulator.kubernetes_api.access import WriteOptions
+from simulator.kubernetes_api.access import Write
 from simulator.kubernetes_api.controllers import reconcile_jobs
 from simulator.kubernetes_api.errors import StatusError
 from simulator.kubernetes_api.kinds import check_new
@@ -23,7 +23,6 @@ from simulator.kubernetes_api.writing import create_object
 
 AT = datetime(2026, 10, 1, 12, tzinfo=UTC)
 JSON = dict[str, Any]
-OPTIONS = WriteOptions(manager="kubectl")
 
 
 def put_pod(store: ObjectStore, name: str, *, is_ready: bool = True, **metadata: object) -> None:
@@ -106,7 +105,7 @@ def test_a_budget_without_a_selector_is_about_no_pod() -> None:
 @pytest.fixture
 def jobs() -> ObjectStore:
     store = ObjectStore(clock=lambda: AT)
-    create_object(store, NAMESPACES, "", {"metadata": {"name": "ns"}}, OPTIONS)
+    create_object(Write(store, NAMESPACES, ("", ""), "kubectl"), {"metadata": {"name": "ns"}})
     return store
 
 
@@ -114,6 +113,10 @@ def job_body(**spec: object) -> JSON:
     container = {"name": "main", "image": "i"}
     template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
     return {"metadata": {"name": "train"}, "spec": {"template": template, **spec}}
+
+
+def make_job(store: ObjectStore, body: JSON) -> JSON:
+    return create_object(Write(store, JOBS, ("ns", ""), "kubectl"), body)
 
 
 def end_pods(store: ObjectStore, phase: str) -> None:
@@ -128,7 +131,7 @@ def job_status(store: ObjectStore) -> JSON:
 
 
 def test_a_job_makes_no_more_pods_than_are_left_to_complete(jobs: ObjectStore) -> None:
-    create_object(jobs, JOBS, "ns", job_body(parallelism=2, completions=3), OPTIONS)
+    make_job(jobs, job_body(parallelism=2, completions=3))
 
     reconcile_jobs(jobs)
     at_first = job_status(jobs)
@@ -141,7 +144,7 @@ def test_a_job_makes_no_more_pods_than_are_left_to_complete(jobs: ObjectStore) -
 
 
 def test_a_job_without_completions_makes_as_many_as_run_side_by_side(jobs: ObjectStore) -> None:
-    create_object(jobs, JOBS, "ns", job_body(parallelism=2), OPTIONS)
+    make_job(jobs, job_body(parallelism=2))
 
     reconcile_jobs(jobs)
 
@@ -149,7 +152,7 @@ def test_a_job_without_completions_makes_as_many_as_run_side_by_side(jobs: Objec
 
 
 def test_a_job_that_is_being_deleted_is_left_alone(jobs: ObjectStore) -> None:
-    made = create_object(jobs, JOBS, "ns", job_body(), OPTIONS)
+    made = make_job(jobs, job_body())
     for name in ("kind", "apiVersion"):
         made.pop(name)
     gone = {**made["metadata"], "deletionTimestamp": "2026-10-01T12:00:00Z"}

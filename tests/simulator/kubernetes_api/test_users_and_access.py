@@ -7,12 +7,13 @@ import pytest
 
 from simulator.kubernetes_api.access import (
     ANONYMOUS,
+    CLIENT_NAME,
     User,
+    make_identity,
     parse_request,
     refuse_without_right,
     service_account,
 )
-from simulator.kubernetes_api.credentials import CLIENT_NAME, make_identity
 from simulator.kubernetes_api.errors import StatusError
 from simulator.kubernetes_api.resources import (
     CLUSTER_ROLE_BINDINGS,

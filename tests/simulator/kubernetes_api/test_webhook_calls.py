@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from simulator.kubernetes_api.access import WriteOptions
-from simulator.kubernetes_api.credentials import make_identity
+from simulator.kubernetes_api.access import Write, make_identity
 from simulator.kubernetes_api.errors import StatusError
 from simulator.kubernetes_api.resources import (
     MUTATING_WEBHOOKS,
@@ -61,17 +60,20 @@ def webhook(hook: WebhookServer, **changes: object) -> Body:
 
 
 def review_of(
-    resource: Resource = PODS, *, obj: Body | None = None, operation: str = "CREATE"
+    resource: Resource = PODS,
+    *,
+    obj: Body | None = None,
+    operation: str = "CREATE",
+    store: ObjectStore | None = None,
 ) -> Review:
     told = {"metadata": {"name": "x"}, "spec": {}} if obj is None else obj
+    key = ("ns" if resource.is_namespaced else "", "x")
+    is_deletion = operation == "DELETE"
     return Review(
-        operation=operation,
-        resource=resource,
-        namespace="ns" if resource.is_namespaced else "",
-        name="x",
-        obj=None if operation == "DELETE" else told,
-        old=told if operation == "DELETE" else None,
-        options=WriteOptions(manager="kubectl"),
+        Write(store or ObjectStore(), resource, key, "kubectl"),
+        operation,
+        None if is_deletion else told,
+        told if is_deletion else None,
     )
 
 
@@ -161,7 +163,7 @@ def test_who_wants_to_be_asked_again_is_after_a_later_change(hook: WebhookServer
 
     hook.rule = once
 
-    review = mutate(store, review_of())
+    review = mutate(review_of(store=store))
 
     assert review.obj is not None
     assert review.obj["spec"] == {"late": "change"}
@@ -175,7 +177,7 @@ def test_a_deletion_is_asked_about_and_not_mutated(hook: WebhookServer) -> None:
     )
     hook.rule = patching({"op": "add", "path": "/spec/x", "value": 1})
 
-    review = mutate(store, review_of(operation="DELETE"))
+    review = mutate(review_of(operation="DELETE", store=store))
 
     assert review.obj is None
     assert hook.seen[0]["options"] == {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
@@ -186,10 +188,10 @@ def test_no_webhook_is_asked_about_webhooks(hook: WebhookServer) -> None:
     configuration = {"metadata": {"name": "v"}, "webhooks": [webhook(hook)]}
     store.put(VALIDATING_WEBHOOKS, ("", "v"), configuration)
 
-    validate(store, review_of(VALIDATING_WEBHOOKS, obj=configuration))
+    validate(review_of(VALIDATING_WEBHOOKS, obj=configuration, store=store))
 
     assert hook.seen == []
-    assert not concerns(store, webhook(hook), review_of(MUTATING_WEBHOOKS))
+    assert not concerns(webhook(hook), review_of(MUTATING_WEBHOOKS))
 
 
 @pytest.mark.parametrize(
@@ -206,7 +208,7 @@ def test_no_webhook_is_asked_about_webhooks(hook: WebhookServer) -> None:
 def test_a_rule_may_be_about_one_scope(resource: Resource, scope: str, expected: bool) -> None:  # noqa: FBT001 - A table.
     rule = {**RULE, "scope": scope}
 
-    assert concerns(ObjectStore(), {"rules": [rule]}, review_of(resource)) is expected
+    assert concerns({"rules": [rule]}, review_of(resource)) is expected
 
 
 @pytest.mark.parametrize(
@@ -216,14 +218,12 @@ def test_a_namespace_is_selected_by_its_own_labels(
     operation: str,
     expected: bool,  # noqa: FBT001 - A table.
 ) -> None:
-    store = ObjectStore()
     selector = {"matchLabels": {"managed": "yes"}}
     obj = {"metadata": {"name": "x", "labels": {"managed": "yes"}}}
     review = review_of(NAMESPACES, obj=obj, operation=operation)
 
-    chosen = concerns(store, {"rules": [RULE], "namespaceSelector": selector}, review)
+    chosen = concerns({"rules": [RULE], "namespaceSelector": selector}, review)
     other = concerns(
-        store,
         {"rules": [RULE], "namespaceSelector": {"matchLabels": {"managed": "no"}}},
         review,
     )
@@ -246,7 +246,7 @@ def test_expressions_select_objects(expression: Body, expected: bool) -> None:  
     obj = {"metadata": {"name": "x", "labels": {"tier": "gold"}}}
     told = {"rules": [RULE], "objectSelector": {"matchExpressions": [expression]}}
 
-    assert concerns(ObjectStore(), told, review_of(obj=obj)) is expected
+    assert concerns(told, review_of(obj=obj)) is expected
 
 
 def test_a_refusal_keeps_the_webhooks_reason_and_details() -> None:
@@ -290,8 +290,7 @@ def test_a_write_begins_again_when_another_came_in_between(
     hook.rule = meddle
 
     body = {"metadata": {"labels": {"ours": "too"}}}
-    options = WriteOptions(manager="us")
-    patch_object(store, NODES, ("", "n"), body, "application/merge-patch+json", options)
+    patch_object(Write(store, NODES, ("", "n"), "us"), body, "application/merge-patch+json")
 
     stored = store.get(NODES, ("", "n")) or {}
     assert stored["metadata"]["labels"] == {"theirs": "kept", "ours": "too"}
@@ -313,12 +312,12 @@ def test_a_write_that_never_comes_to_its_turn_is_a_conflict(hook: WebhookServer)
     hook.rule = meddle
 
     body = {"metadata": {"labels": {"ours": "too"}}}
-    options = WriteOptions(manager="us")
+    write = Write(store, NODES, ("", "n"), "us")
     with pytest.raises(StatusError) as caught:
-        patch_object(store, NODES, ("", "n"), body, "application/merge-patch+json", options)
+        patch_object(write, body, "application/merge-patch+json")
     intent = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": {"a": "b"}}}
     with pytest.raises(StatusError) as applied:
-        apply_object(store, NODES, ("", "n"), intent, options)
+        apply_object(write, intent)
 
     assert caught.value.code == applied.value.code == 409
     assert "labels" not in (store.get(NODES, ("", "n")) or {})["metadata"]
@@ -341,7 +340,10 @@ def test_a_webhook_that_wants_to_know_who_asks_is_shown_a_certificate(tmp_path: 
     try:
         with pytest.raises(CallError):
             call_webhook(store, webhook(strict), request)
-        store.client_certificate = (caller.client_certificate_path, caller.client_key_path)
+        store.client_certificate = (
+            str(caller.client_certificate_path),
+            str(caller.client_key_path),
+        )
 
         assert call_webhook(store, webhook(strict), request)["allowed"]
     finally:

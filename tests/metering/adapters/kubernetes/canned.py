@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 from metering.adapters.kubernetes import KubernetesClusterWatch
 from metering.protocols.watch import WatchTarget
 from simulator.kubernetes_api import write_kubeconfig
-from simulator.kubernetes_api.credentials import make_identity
+from simulator.kubernetes_api.access import make_identity
 from tests.references import reference_to
 
 NOW = datetime(2026, 10, 5, 12, 0, 0, tzinfo=UTC)

@@ -15,7 +15,7 @@ from metering.protocols.watch import (
     WatchTarget,
 )
 from simulator.kubernetes_api import write_kubeconfig
-from simulator.kubernetes_api.credentials import make_identity
+from simulator.kubernetes_api.access import make_identity
 from tenants.domain.errors import SourceUnavailableError
 from tests.metering.adapters.kubernetes.canned import (
     NOW,
