@@ -30,16 +30,12 @@ POSTED: Final[dict[str, JSON]] = {
 }
 """Subresources that only take a POST, with the kind that is posted."""
 _VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_UNKNOWN: Final = ("gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform")
 _VERSION: Final = {
     "major": "1",
     "minor": "36",
     "gitVersion": "v1.36.3",
-    "gitCommit": "",
-    "gitTreeState": "clean",
-    "buildDate": "2026-01-01T00:00:00Z",
-    "goVersion": "go1.26.0",
-    "compiler": "gc",
-    "platform": "linux/amd64",
+    **dict.fromkeys(_UNKNOWN, ""),
 }
 
 

@@ -26,14 +26,6 @@ FIRST_VERSION: Final = 1000
 """Where its history begins: no real server knows what happened at version 1."""
 _POLL_SECONDS: Final = 0.05
 """How soon a stop is noticed."""
-_REASONS: Final = {
-    HTTPStatus.CONFLICT: "Conflict",
-    HTTPStatus.GONE: "Expired",
-    HTTPStatus.TOO_MANY_REQUESTS: "TooManyRequests",
-    HTTPStatus.INTERNAL_SERVER_ERROR: "InternalError",
-    HTTPStatus.SERVICE_UNAVAILABLE: "ServiceUnavailable",
-    HTTPStatus.GATEWAY_TIMEOUT: "Timeout",
-}
 
 
 class KubernetesAPI:
@@ -163,7 +155,7 @@ class KubernetesAPI:
         times: int = 1,
         retry_after_seconds: int | None = None,
     ) -> None:
-        """Answer the next requests with an error: 409, 410, 429, 500, 503 or 504.
+        """Answer the next requests with an error, such as 409, 429 or 503.
 
         Args:
             code: Of the response.
@@ -175,7 +167,8 @@ class KubernetesAPI:
         status = HTTPStatus(code)
         message = f"{status.phrase}, as ordered"
         seconds = retry_after_seconds
-        error = StatusError(code, _REASONS[status], message, retry_after_seconds=seconds)
+        reason = status.phrase.title().replace(" ", "")
+        error = StatusError(code, reason, message, retry_after_seconds=seconds)
         self._responder.faults.append(Fault(error, verb, resource, times))
 
     def forget_faults(self) -> None:

@@ -22,11 +22,8 @@ def put_nodes(api: KubernetesAPI, *names: str) -> str:
     ("code", "reason"),
     [
         (409, "Conflict"),
-        (410, "Expired"),
         (429, "TooManyRequests"),
-        (500, "InternalError"),
         (503, "ServiceUnavailable"),
-        (504, "Timeout"),
     ],
 )
 def test_the_next_requests_are_answered_with_an_error(
@@ -75,14 +72,6 @@ def test_orders_are_met_in_the_order_in_which_they_came(api: KubernetesAPI, wire
     api.fail_next(503)
 
     assert [wire.get(PODS).code for _ in range(3)] == [500, 503, 200]
-
-
-def test_a_watch_may_be_told_410_at_once(api: KubernetesAPI, wire: Wire) -> None:
-    api.fail_next(410, verb="watch")
-
-    reply = wire.get(PODS, watch="true", resourceVersion="5")
-
-    assert (reply.code, reply.body["reason"]) == (410, "Expired")
 
 
 def test_orders_that_are_forgotten_are_met_by_nobody(api: KubernetesAPI, wire: Wire) -> None:

@@ -73,22 +73,6 @@ def test_paths_and_verbs_that_do_not_go_together(
     assert refused(ask(responder, method, target, {}))[0] == code
 
 
-@pytest.mark.parametrize("authorization", ["Bearer bad", "Basic good", "Bearer", "good"])
-def test_a_wrong_token_is_unauthorized_even_for_the_version(
-    responder: Responder, authorization: str
-) -> None:
-    answer = ask(responder, "GET", "/version", authorization=authorization)
-
-    assert refused(answer) == (401, "Unauthorized")
-
-
-def test_anonymous_may_ask_for_the_version_alone(responder: Responder) -> None:
-    assert ask(responder, "GET", "/version", authorization="").code == 200
-    assert refused(ask(responder, "GET", "/api", authorization="")) == (403, "Forbidden")
-    told = body_of(ask(responder, "GET", QUOTA, authorization=""))["message"]
-    assert told.startswith('resourcequotas is forbidden: User "system:anonymous" cannot')
-
-
 @pytest.mark.parametrize("body", [b"{", b"[]", b"null", b'{"metadata": 5}', b"\xff"])
 def test_a_body_that_is_no_object_is_a_bad_request(responder: Responder, body: bytes) -> None:
     assert refused(ask(responder, "POST", QUOTA, body)) == (400, "BadRequest")
@@ -145,15 +129,6 @@ def test_an_apply_of_a_version_of_nothing_is_not_found(responder: Responder) -> 
     answer = ask(responder, "PATCH", f"{QUOTA}/q?fieldManager=m", body, **{"content-type": APPLY})
 
     assert refused(answer) == (404, "NotFound")
-
-
-def test_who_writes_without_saying_so_is_the_user_agent(responder: Responder) -> None:
-    body = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}
-
-    made = ask(responder, "POST", QUOTA, body)
-
-    (entry,) = body_of(made)["metadata"]["managedFields"]
-    assert (entry["manager"], entry["operation"]) == ("kubectl", "Update")
 
 
 def test_a_dry_run_of_another_kind_is_invalid(responder: Responder) -> None:
@@ -265,23 +240,6 @@ def test_what_is_posted_to_nobody_is_not_found(responder: Responder) -> None:
     assert refused(ask(responder, "PUT", f"{pods}/eviction", {})) == (405, "MethodNotAllowed")
 
 
-def test_propagation_may_be_told_by_the_query(responder: Responder) -> None:
-    container = {"name": "c", "image": "i"}
-    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
-    jobs = "/apis/batch/v1/namespaces/ns/jobs"
-    job = ask(responder, "POST", jobs, {"metadata": {"name": "j"}, "spec": {"template": template}})
-    owner = {"kind": "Job", "name": "j", "uid": body_of(job)["metadata"]["uid"]}
-    pods = "/api/v1/namespaces/ns/pods"
-    for name, owners in (("owned", [owner]), ("free", [])):
-        metadata = {"name": name, "ownerReferences": owners}
-        ask(responder, "POST", pods, {"metadata": metadata, "spec": {"containers": [container]}})
-
-    ask(responder, "DELETE", f"{jobs}/j?propagationPolicy=Background&gracePeriodSeconds=0")
-
-    left = body_of(ask(responder, "GET", pods))["items"]
-    assert [one["metadata"]["name"] for one in left] == ["free"]
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -297,3 +255,12 @@ def test_what_is_posted_to_a_subresource_is_of_its_kind(
     answer = ask(responder, "POST", "/api/v1/namespaces/ns/pods/a/eviction", body)
 
     assert refused(answer) == (400, "BadRequest")
+
+
+def test_who_writes_without_saying_so_is_the_user_agent(responder: Responder) -> None:
+    body = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}
+
+    made = ask(responder, "POST", QUOTA, body)
+
+    (entry,) = body_of(made)["metadata"]["managedFields"]
+    assert (entry["manager"], entry["operation"]) == ("kubectl", "Update")
