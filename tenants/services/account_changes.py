@@ -192,10 +192,12 @@ def _add(change: AccountChange, *, actor: Actor, at: datetime) -> None:
         event="tenants:account_change:asked",
         organization_id=None,
         subject=f"{name}: {what}",
-        text=f"{actor.label} asks for a change to the account of {name} ({change.email}): {what}.\n"
-        "Another platform admin approves or declines it in the admin under Tenants, Account "
-        f"changes, until {change.expires_at:%-d %B %Y, %H:%M} UTC. Approve it if you know why it "
-        f"is asked for and whose mail address that is; otherwise decline it and ask {actor.label}.",
+        text=f"{actor.label} asks for a change to the account of {name} "
+        f"({change.email or 'no mail address'}): {what}.\n"
+        f"A platform admin other than {actor.label} decides on it in the admin under Tenants, "
+        f"Account changes, until {change.expires_at:%-d %B %Y, %H:%M} UTC. Approve it if you know "
+        "why it is asked for and whose mail address that is; otherwise decline it and ask "
+        f"{actor.label}.",
         facts=_facts(change),
         roles=[Role.PLATFORM_ADMIN],
         at=at,

@@ -115,7 +115,7 @@ def test_a_token_ends_sessions_of_its_person_unless_it_is_limited(cast: Cast) ->
 def test_a_page_needs_a_person_who_is_signed_in() -> None:
     for path in ("/accounts/", "/accounts/password/"):
         assert re.match("/accounts/sign-in/", Client().get(path)["Location"])
-    for path in ("/accounts/tokens/", "/accounts/sessions/end/"):
+    for path in ("/accounts/tokens/", "/accounts/first-token/", "/accounts/sessions/end/"):
         assert re.match("/accounts/sign-in/", Client().post(path)["Location"])
 
 
