@@ -64,6 +64,7 @@ class ControllerThread:
         self._delay_seconds = delay_seconds
         self._random = random.Random(1)  # noqa: S311 - Delays of a simulation.
         self._is_stopping = threading.Event()
+        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="controllers", daemon=True)
 
     def start(self) -> None:
@@ -77,9 +78,10 @@ class ControllerThread:
             self._thread.join()
 
     def settle(self) -> None:
-        """Run every controller once now."""
-        for reconcile in self._controllers:
-            reconcile(self._store)
+        """Run every controller once now; one run at a time, so that no Job gets pods twice."""
+        with self._lock:
+            for reconcile in self._controllers:
+                reconcile(self._store)
 
     def _run(self) -> None:
         while not self._is_stopping.wait(self._random.uniform(*self._delay_seconds)):

@@ -4,6 +4,7 @@ Source: kubernetes/apiserver, pkg/registry/rest/delete.go; kubernetes/pkg/regist
 and pkg/registry/core/serviceaccount/storage; kubernetes/pkg/controller/disruption/disruption.go.
 """
 
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
@@ -50,11 +51,12 @@ def delete_object(write: Write, delete_options: JSON) -> JSON:
     A pod on a node stays with a deletionTimestamp until its kubelet deletes it with no grace.
     """
     live = write.read()
+    is_dry_run = write.is_dry_run or "All" in (delete_options.get("dryRun") or [])
+    write = replace(write, is_dry_run=is_dry_run)
     review = Review(write, DELETE, None, live, delete_options)
     webhooks.mutate(review)
     _refuse_precondition(write.resource, live, delete_options)
     webhooks.validate(review)
-    is_dry_run = write.is_dry_run or "All" in (delete_options.get("dryRun") or [])
     return end_object(write.store, write.resource, write.key, delete_options, is_dry_run=is_dry_run)
 
 
@@ -250,7 +252,7 @@ def _refuse_precondition(resource: Resource, live: JSON, delete_options: JSON) -
     for field, wanted in (delete_options.get("preconditions") or {}).items():
         found = live["metadata"].get(field)
         if wanted is not None and wanted != found:
-            name = {"uid": "UID", "resourceVersion": "ResourceVersion"}[field]
+            name = {"uid": "UID", "resourceVersion": "ResourceVersion"}.get(field, field)
             why = (
                 f"the {name} in the precondition ({wanted}) does not match the {name} in record"
                 f" ({found}). The object might have been deleted and then recreated"

@@ -160,10 +160,14 @@ def discovery(path: str) -> JSON | None:
         # The official client refuses a document without the last list.
         "/api": {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []},
         "/api/v1": _resource_list("", "v1"),
-        "/apis": {"kind": "APIGroupList", "groups": [_group(name) for name in GROUPS]},
+        "/apis": {
+            "kind": "APIGroupList",
+            "apiVersion": "v1",
+            "groups": [_group(name) for name in GROUPS],
+        },
     }
     for name, version in GROUPS.items():
-        documents[f"/apis/{name}"] = {"kind": "APIGroup", **_group(name)}
+        documents[f"/apis/{name}"] = {"kind": "APIGroup", "apiVersion": "v1", **_group(name)}
         documents[f"/apis/{name}/{version}"] = _resource_list(name, f"{name}/{version}")
     return documents.get(path.rstrip("/"))
 

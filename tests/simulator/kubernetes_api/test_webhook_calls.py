@@ -10,6 +10,7 @@ import pytest
 
 from simulator.kubernetes_api.access import Write, make_identity
 from simulator.kubernetes_api.errors import StatusError
+from simulator.kubernetes_api.removal import delete_object
 from simulator.kubernetes_api.resources import (
     MUTATING_WEBHOOKS,
     NAMESPACES,
@@ -181,6 +182,20 @@ def test_a_deletion_is_asked_about_and_not_mutated(hook: WebhookServer) -> None:
 
     assert review.obj is None
     assert hook.seen[0]["options"] == {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+
+
+def test_a_deletion_that_is_a_dry_run_by_its_options_is_one_for_webhooks(
+    hook: WebhookServer,
+) -> None:
+    store = ObjectStore()
+    store.put(NODES, ("", "n"), {"metadata": {"name": "n", "uid": "u"}})
+    configuration = {"metadata": {"name": "v"}, "webhooks": [webhook(hook)]}
+    store.put(VALIDATING_WEBHOOKS, ("", "v"), configuration)
+
+    delete_object(Write(store, NODES, ("", "n"), "kubectl"), {"dryRun": ["All"]})
+
+    assert [request["dryRun"] for request in hook.seen] == [True]
+    assert store.get(NODES, ("", "n")) is not None
 
 
 def test_no_webhook_is_asked_about_webhooks(hook: WebhookServer) -> None:
