@@ -25,10 +25,15 @@ demo: ## A month of two clusters, metered and invoiced (DEMO_FLAGS="--exit --jso
 	@exec $(PYTHON_VENV) manage.py demo $(DEMO_FLAGS)
 
 .PHONY: test
-test: ## Every test (TEST=tests/quotas, TEST_FLAGS="--cov", CI=true refuses skipped tests).
+test: ## The tests, with samples of what is large (TEST=tests/quotas, TEST_FLAGS="--durations=20").
 	@bin/prepare development
 	@$(PYTHON_VENV) bin/left_out.py
-	@$(PYTHON_VENV) -m pytest -n $(TEST_PROCESSES) --dist worksteal $(TEST_FLAGS) $(TEST)
+	@$(PYTHON_VENV) -m pytest -n $(TEST_PROCESSES) --dist worksteal -m "not soak" $(TEST_FLAGS) $(TEST)
+
+.PHONY: soak
+soak: ## The rest of the tests: everything large, whole.
+	@bin/prepare development
+	@$(PYTHON_VENV) -m pytest -n $(TEST_PROCESSES) --dist worksteal -m soak $(TEST_FLAGS) $(TEST)
 
 .PHONY: contract
 contract: ## The Kubernetes contract, simulated or a cluster's (KUBECONFIG=path).

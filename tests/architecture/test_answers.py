@@ -47,7 +47,6 @@ def _place(error: ValidationError) -> str:
     return ".".join("*" if isinstance(part, int) else str(part) for part in error.absolute_path)
 
 
-@pytest.mark.slow
 @pytest.mark.django_db
 def test_every_list_and_every_detail_is_what_the_description_says(
     description: dict[str, Any],

@@ -66,7 +66,6 @@ def test_every_list_has_a_golden_figure() -> None:
     assert list(golden) == sorted(golden)
 
 
-@pytest.mark.slow
 @pytest.mark.django_db
 def test_no_list_costs_more_statements_for_more_rows() -> None:
     frank = make_user("frank")

@@ -217,6 +217,7 @@ def test_a_quota_request_is_approved_with_a_button(visit: Visit, site: Site) -> 
     ) == [("approved", 6)]
 
 
+@pytest.mark.soak
 def test_no_page_of_the_menu_answers_with_an_error(visit: Visit) -> None:
     for username, offers_tokens in (("dora", False), ("frank", True)):
         visit.sign_in(username)

@@ -59,6 +59,7 @@ def test_ready_when_all_holds_though_the_broker_is_silent() -> None:
     }
 
 
+@pytest.mark.soak
 @pytest.mark.django_db
 def test_readiness_costs_at_most_20_ms_of_cpu() -> None:
     assert cpu_seconds(lambda: Client().get("/readyz")) <= 0.02

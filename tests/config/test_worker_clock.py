@@ -108,6 +108,7 @@ def test_the_command_of_a_process_30_hours_ahead_is_refused(now: datetime) -> No
     assert MeteringWindow.objects.count() == 0
 
 
+@pytest.mark.soak
 def test_a_worker_some_minutes_off_works_by_the_databases_clock_and_is_reported(
     now: datetime,
 ) -> None:

@@ -132,7 +132,7 @@ def second(second_state: Path, bare_environment: dict[str, str]) -> Iterator[Run
     assert marked_processes(second_state) == ()
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_whole_stack_outlives_every_kill_beside_another(
     state: Path, second: Running, bare_environment: dict[str, str]
 ) -> None:
@@ -243,6 +243,7 @@ def test_a_failed_command_is_told_with_its_log(
         stack.run_command("no_such_command")
 
 
+@pytest.mark.soak
 def test_commands_compile_once_where_no_bytecode_may_lie_beside_the_modules(
     state: Path, bare_environment: dict[str, str]
 ) -> None:

@@ -70,7 +70,7 @@ def bench(state: Path) -> Iterator[Bench]:
         yield Bench(state, supervisor)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_tick_comes_again_after_every_loss(bench: Bench) -> None:
     assert bench.ticks_again()
 

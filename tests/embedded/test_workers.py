@@ -32,7 +32,7 @@ from tests.cast import make_cast
 from tests.quotas.builders import hold, make_limit, write_kubeconfig
 from tests.references import reference_to
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("committed_db")]
+pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("committed_db")]
 WORKING = "tests.embedded.working"
 CLUSTER = "hopper"
 PATIENCE_SECONDS = 300

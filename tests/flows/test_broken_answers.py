@@ -148,6 +148,7 @@ def test_an_empty_answer_during_an_outage_is_not_zero(priced: Site) -> None:
     assert told["state"] == "resolved"
 
 
+@pytest.mark.soak
 def test_an_hour_nobody_saw_becomes_a_persons_decision(priced: Site) -> None:
     half = observation(pod(units=2), ticks=ticks(begin=1800))
     source = ReplayedSource({HOUR: half})

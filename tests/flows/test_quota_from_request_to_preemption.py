@@ -185,6 +185,7 @@ def wait(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.soak
 def test_quota_is_asked_granted_held_lowered_and_taken_back(site: Site) -> None:
     site.work()
     assert site.wall() == "2"

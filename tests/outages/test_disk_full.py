@@ -53,6 +53,7 @@ def small(
     use_database(postgres, TEST_DATABASE)
 
 
+@pytest.mark.soak
 def test_a_full_disk_stops_work_and_space_lets_it_go_on(
     small: EmbeddedPostgres, disk: Path
 ) -> None:

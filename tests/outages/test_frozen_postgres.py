@@ -20,6 +20,7 @@ ANSWER_SECONDS_MAX = 3 * DEADLINE_SECONDS
 """A question has its deadline, a connection its own, and the machine may be busy."""
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("committed_db")
 def test_what_stood_still_goes_on_and_nothing_is_lost_or_twice(
     postgres: EmbeddedPostgres,

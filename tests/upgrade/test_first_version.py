@@ -113,6 +113,7 @@ def upgraded(committed_db: str, postgres: EmbeddedPostgres) -> Iterator[Upgraded
     connections.close_all()
 
 
+@pytest.mark.soak
 def test_a_database_of_the_first_version_keeps_its_ledgers_and_goes_on(upgraded: Upgraded) -> None:
     with psycopg.connect(upgraded.url) as superuser:
         assert {table: changed(superuser, table) for table in LEDGERS} == dict.fromkeys(LEDGERS, 0)

@@ -144,6 +144,7 @@ def test_an_hour_whose_device_queries_are_refused_is_billed_and_its_devices_foll
     assert record.activity.busy_ratio == Decimal("0.98")
 
 
+@pytest.mark.soak
 def test_a_source_that_stays_too_slow_is_never_quarantined(world: World) -> None:
     become(world, sound_world())
     world.facts = Reply(b"", silence_seconds=2)

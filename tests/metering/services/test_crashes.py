@@ -15,6 +15,7 @@ from metering.models import MeteringWindow, UsageRecord
 from tenants.models import AuditEntry
 from tests.metering.crashing import DEAD, meter, set_the_stage
 from tests.metering.ledger import Rows, everything
+from tests.sampling import sampled
 
 ROOT = Path(__file__).resolve().parents[3]
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -59,8 +60,7 @@ def run_and_die(postgres: EmbeddedPostgres, database: str, *, point: str, hit: i
     return died.returncode
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("point", "hit"), POINTS)
+@pytest.mark.parametrize(("point", "hit"), sampled(POINTS, every=4))
 def test_a_worker_killed_at_a_commit_point_changes_nothing_in_the_end(
     postgres: EmbeddedPostgres, committed_db: str, point: str, hit: int
 ) -> None:

@@ -36,6 +36,7 @@ from tests.metering.rechecking import (
 from tests.metering.rechecking_until_death import look_again, seal
 from tests.metering.seen import ACTOR, HOUR, ended_pod, pod
 from tests.metering.services.test_concurrency import at_once
+from tests.sampling import sampled
 
 ROOT = Path(__file__).resolve().parents[3]
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -74,8 +75,7 @@ def undisturbed() -> tuple[Rows, list[object], list[object]]:
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("point", "hit"), POINTS)
+@pytest.mark.parametrize(("point", "hit"), sampled(POINTS, every=4))
 def test_a_worker_killed_while_it_looks_again_changes_nothing_in_the_end(
     postgres: EmbeddedPostgres, committed_db: str, point: str, hit: int
 ) -> None:

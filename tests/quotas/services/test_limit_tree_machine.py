@@ -295,12 +295,13 @@ class LimitTreeMachine(RuleBasedStateMachine):
         transaction.savepoint_rollback(self.savepoint)
 
 
-def test_the_limit_tree_behaves_as_a_plain_model_does(cast: Cast) -> None:
+@pytest.mark.parametrize("examples", [4, pytest.param(40, marks=pytest.mark.soak)])
+def test_the_limit_tree_behaves_as_a_plain_model_does(cast: Cast, examples: int) -> None:
     LimitTreeMachine.cast, LimitTreeMachine.hopper = cast, make_cluster()
     run_state_machine_as_test(
         LimitTreeMachine,
         settings=settings(
-            max_examples=40,
+            max_examples=examples,
             stateful_step_count=55,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],

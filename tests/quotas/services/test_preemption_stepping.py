@@ -293,6 +293,7 @@ def test_a_budget_is_obeyed_and_asked_again(
     assert sorted(name for _, _, name in workloads.asked) == ["a", "b"]
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("pods")
 def test_waiting_grows_and_ends_with_a_person(cast: Cast, workloads: SimulatedWorkloads) -> None:
     plan = running(cast.acme)

@@ -58,6 +58,7 @@ def metered_lines(*, is_terminal: bool) -> list[str]:
     return console.file.getvalue().splitlines()
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("standing_still")
 def test_a_standstill_ends_nothing_and_says_once_a_minute_what_to_do() -> None:
     lines = metered_lines(is_terminal=True)
@@ -70,6 +71,7 @@ def test_a_standstill_ends_nothing_and_says_once_a_minute_what_to_do() -> None:
     assert not MeteringWindow.objects.exclude(state="sealed").exists()
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("standing_still")
 def test_where_no_bar_can_be_shown_a_line_is_printed_every_ten_seconds() -> None:
     lines = metered_lines(is_terminal=False)

@@ -241,6 +241,7 @@ def test_what_is_public_or_allowed_is_connected_to(
     assert reached == [(host.strip("[]"), 443)]
 
 
+@pytest.mark.soak
 @settings(deadline=None)
 @given(st.integers(0, 2**128 - 1).map(ipaddress.IPv6Address))
 def test_of_ipv6_only_what_is_handed_out_for_the_internet_is_reached(
@@ -251,6 +252,7 @@ def test_of_ipv6_only_what_is_handed_out_for_the_internet_is_reached(
     assert not is_reached or address.ipv4_mapped or address in ipaddress.ip_network("2000::/3")
 
 
+@pytest.mark.soak
 @settings(deadline=None)
 @given(st.integers(0, 2**32 - 1).map(ipaddress.IPv4Address))
 def test_an_ipv4_address_inside_an_ipv6_one_opens_no_further_door(

@@ -102,7 +102,7 @@ def wait_until_it_has_waited(migrating: "subprocess.Popen[str]", url: str) -> No
                 migrating.wait(timeout=0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_an_upgrade_outlasts_who_reads_and_makes_anew_what_an_earlier_try_left(
     postgres: EmbeddedPostgres, committed_db: str, superuser_url: str
 ) -> None:

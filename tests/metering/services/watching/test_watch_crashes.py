@@ -25,6 +25,7 @@ from tests.metering.crashing import DEAD
 from tests.metering.seen import HOUR
 from tests.metering.told import ends
 from tests.metering.watch_crashing import set_the_stage, watch
+from tests.sampling import sampled
 
 ROOT = Path(__file__).resolve().parents[4]
 POINTS = [(name, 1) for name in CRASHPOINTS if name.startswith("watch.")]
@@ -81,8 +82,7 @@ def undisturbed() -> dict[str, list[tuple[object, ...]]]:
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("point", "hit"), POINTS)
+@pytest.mark.parametrize(("point", "hit"), sampled(POINTS, every=4))
 def test_a_watch_killed_at_a_commit_point_changes_nothing_in_the_end(
     postgres: EmbeddedPostgres, committed_db: str, point: str, hit: int
 ) -> None:
