@@ -47,7 +47,7 @@ SELECT c.id, c.slug, l.hour,
 
 
 @dataclass(frozen=True)
-class ClusterRoom:
+class ClusterHeadroom:
     """One cluster's units of one size.
 
     Attributes:
@@ -72,7 +72,7 @@ class ClusterRoom:
 
 def cluster_room(
     *, project_id: UUID, size: GPUSize, model_group: str, at: datetime
-) -> tuple[ClusterRoom, ...]:
+) -> tuple[ClusterHeadroom, ...]:
     """Return the clusters in which a project has a namespace, by slug; one statement.
 
     Args:
@@ -90,4 +90,4 @@ def cluster_room(
     }
     with connection.cursor() as cursor:
         cursor.execute(_ROOM, given)
-        return tuple(ClusterRoom(*row) for row in cursor.fetchall())
+        return tuple(ClusterHeadroom(*row) for row in cursor.fetchall())

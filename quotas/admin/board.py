@@ -13,7 +13,7 @@ from django.utils import timezone
 from metering.domain.waste_rules import thresholds_of
 from quotas.access import READ_LIMIT
 from quotas.domain.exhaustion import Exhaustion, ExhaustionOutcome
-from quotas.selectors.board import OrganizationUse, ProjectUse, board_summary, quota_board
+from quotas.selectors.board import OrganizationUsage, ProjectUsage, board_summary, quota_board
 from quotas.selectors.board_lines import BoardLine
 from quotas.selectors.grant_terms import GrantTerm
 from tenants.access import organizations_visible_to, projects_visible_to
@@ -140,7 +140,7 @@ def board_page(request: HttpRequest, *, context: dict[str, Any]) -> TemplateResp
     )
 
 
-def _organization(organization: OrganizationUse) -> dict[str, Any]:
+def _organization(organization: OrganizationUsage) -> dict[str, Any]:
     waiting = [
         {"project": project.slug, "refused": refused}
         for project in organization.projects
@@ -156,13 +156,13 @@ def _organization(organization: OrganizationUse) -> dict[str, Any]:
     }
 
 
-def _rows(organization: OrganizationUse) -> Iterator[BoardRow]:
+def _rows(organization: OrganizationUsage) -> Iterator[BoardRow]:
     yield from _lines(0, "whole organization", organization.lines, organization.suspension)
     for project in organization.projects:
         yield from _project_rows(project)
 
 
-def _project_rows(project: ProjectUse) -> Iterator[BoardRow]:
+def _project_rows(project: ProjectUsage) -> Iterator[BoardRow]:
     yield from _lines(1, project.name, project.lines, project.suspension)
     for user in project.users:
         yield from _lines(2, user.username, user.lines, None)

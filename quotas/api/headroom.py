@@ -11,11 +11,11 @@ from rest_framework.response import Response
 
 from metering.access import READ_CAPACITY
 from metering.domain.gpu_sizes import GPUSize
-from metering.selectors.cluster_room import ClusterRoom
+from metering.selectors.cluster_room import ClusterHeadroom
 from quotas.access import READ_LIMIT, access_person, hidden_scopes
 from quotas.api.fields import SizeField
 from quotas.domain.limit_input import LIMIT_UNITS_MAX, refuse_problems
-from quotas.domain.start_question import LimitRoom, start_words, told_free_units
+from quotas.domain.start_question import LimitHeadroom, start_words, told_free_units
 from quotas.domain.walls import unread_words
 from quotas.selectors.headroom import (
     StartAnswer,
@@ -56,30 +56,30 @@ class HeadroomQuestionSerializer(StrictSerializer):
 
 
 @dataclass(frozen=True)
-class Sight:
-    """Which figures the caller may read; whether and when it fits is told to everybody who asks.
+class Visibility:
+    """Which figures the caller may read; whether and when it fits is always shown.
 
     Attributes:
         hidden_scopes: Those of limits that the caller may not read.
-        is_capacity_told: Whether the caller may read what clusters offer to all tenants.
+        is_capacity_visible: Whether the caller may read what clusters offer to all tenants.
     """
 
     hidden_scopes: frozenset[str]
-    is_capacity_told: bool
+    is_capacity_visible: bool
 
 
-def sight_of(actor: Actor, question: StartQuestion) -> Sight:
+def visibility_of(actor: Actor, question: StartQuestion) -> Visibility:
     """Return what an actor may read beside the project: its organization's limits, and capacity."""
     project = question.project
     hidden = hidden_scopes(actor, organization_id=project.organization_id, project_id=project.pk)
-    return Sight(hidden, is_platform_wide(actor, READ_CAPACITY))
+    return Visibility(hidden, is_platform_wide(actor, READ_CAPACITY))
 
 
-class LimitRoomSerializer(serializers.Serializer[LimitRoom]):
+class LimitHeadroomSerializer(serializers.Serializer[LimitHeadroom]):
     """One limit that binds, and what it leaves.
 
-    Where `is_told` is false the caller may not read the limit: its scope and holder are named, and
-    `id` and every figure are null.
+    Where `is_visible` is false the caller may not read the limit: its scope and holder are named,
+    and `id` and every figure are null.
     """
 
     id = serializers.UUIDField(source="limit_id", allow_null=True)
@@ -87,25 +87,25 @@ class LimitRoomSerializer(serializers.Serializer[LimitRoom]):
     holder = serializers.CharField()
     model_group = serializers.CharField()
     cluster = serializers.CharField()
-    is_told = serializers.SerializerMethodField()
+    is_visible = serializers.SerializerMethodField()
     limit_units = serializers.IntegerField(
-        allow_null=True, help_text="In force; null is unlimited, or not told."
+        allow_null=True, help_text="In force; null is unlimited, or not shown."
     )
     used_units = serializers.IntegerField(allow_null=True)
     reserved_units = serializers.IntegerField(allow_null=True)
     free_units = serializers.IntegerField(
-        allow_null=True, help_text="Null when unlimited, or not told."
+        allow_null=True, help_text="Null when unlimited, or not shown."
     )
     is_allowance_used = serializers.BooleanField(allow_null=True)
 
-    def get_is_told(self, limit: LimitRoom) -> bool:
+    def get_is_visible(self, limit: LimitHeadroom) -> bool:
         """Return whether the caller may read its figures."""
-        return limit.scope not in _sight(self).hidden_scopes
+        return limit.scope not in _visibility(self).hidden_scopes
 
-    def to_representation(self, instance: LimitRoom) -> dict[str, Any]:
+    def to_representation(self, instance: LimitHeadroom) -> dict[str, Any]:
         """Return it as far as the caller may read it."""
-        told = super().to_representation(instance)
-        return told if told["is_told"] else {**told, **dict.fromkeys(LIMIT_FIGURES)}
+        shown = super().to_representation(instance)
+        return shown if shown["is_visible"] else {**shown, **dict.fromkeys(LIMIT_FIGURES)}
 
 
 class StartTimeSerializer(serializers.Serializer[StartTime]):
@@ -121,49 +121,50 @@ class StartTimeSerializer(serializers.Serializer[StartTime]):
 
     def to_representation(self, instance: StartTime) -> dict[str, Any]:
         """Return it without the organization's pods where its figures are hidden."""
-        told = super().to_representation(instance)
-        return {**told, "pods_without_estimate": None} if _sight(self).hidden_scopes else told
+        shown = super().to_representation(instance)
+        hidden = {"pods_without_estimate": None} if _visibility(self).hidden_scopes else {}
+        return {**shown, **hidden}
 
 
-class ClusterRoomSerializer(serializers.Serializer[ClusterRoom]):
+class ClusterHeadroomSerializer(serializers.Serializer[ClusterHeadroom]):
     """What the nodes of a cluster have left of the size, for all tenants together.
 
-    The figures are null to those who may not read capacity; `hint` tells everybody when it is full.
+    The figures are null to those who may not read capacity; `warning` says when it is full.
     """
 
     cluster = serializers.CharField(source="slug")
-    seen_at = serializers.DateTimeField(allow_null=True)
+    observed_at = serializers.DateTimeField(source="seen_at", allow_null=True)
     offered_units = serializers.IntegerField(allow_null=True)
     held_units = serializers.IntegerField(allow_null=True)
     free_units = serializers.IntegerField(allow_null=True)
 
-    def to_representation(self, instance: ClusterRoom) -> dict[str, Any]:
+    def to_representation(self, instance: ClusterHeadroom) -> dict[str, Any]:
         """Return it as far as the caller may read capacity."""
-        told = super().to_representation(instance)
-        is_told = _sight(self).is_capacity_told
-        return told if is_told else {**told, **dict.fromkeys(CAPACITY_FIGURES)}
+        shown = super().to_representation(instance)
+        is_visible = _visibility(self).is_capacity_visible
+        return shown if is_visible else {**shown, **dict.fromkeys(CAPACITY_FIGURES)}
 
 
 class HeadroomSerializer(serializers.Serializer[StartAnswer]):
-    """The answer, with every limit's room as far as the caller may read it."""
+    """The answer, with every limit's headroom as far as the caller may read it."""
 
     fits = serializers.BooleanField(source="verdict.fits")
     code = serializers.CharField(source="verdict.code.value")
-    why = serializers.SerializerMethodField()
+    message = serializers.SerializerMethodField()
     free_units = serializers.SerializerMethodField(
         help_text="Null when nothing bounds them, or a limit does that the caller may not read."
     )
     cluster = serializers.CharField()
-    blocked_by = LimitRoomSerializer(source="verdict.blocker", allow_null=True)
-    limits = LimitRoomSerializer(many=True)
-    when = StartTimeSerializer(allow_null=True)
-    clusters = ClusterRoomSerializer(many=True)
-    hint = serializers.SerializerMethodField()
+    blocked_by = LimitHeadroomSerializer(source="verdict.blocker", allow_null=True)
+    limits = LimitHeadroomSerializer(many=True)
+    expected_start = StartTimeSerializer(source="when", allow_null=True)
+    clusters = ClusterHeadroomSerializer(many=True)
+    warning = serializers.SerializerMethodField()
 
-    def get_why(self, answer: StartAnswer) -> str:
+    def get_message(self, answer: StartAnswer) -> str:
         """Return the answer as a sentence."""
         asked = self.context["question"]
-        hidden = _sight(self).hidden_scopes
+        hidden = _visibility(self).hidden_scopes
         words = start_words(
             answer.verdict, size=asked.size.value, units=asked.units, hidden_scopes=hidden
         )
@@ -171,15 +172,15 @@ class HeadroomSerializer(serializers.Serializer[StartAnswer]):
 
     def get_free_units(self, answer: StartAnswer) -> int | None:
         """Return the most that fit, as far as the caller may know it."""
-        hidden = _sight(self).hidden_scopes
+        hidden = _visibility(self).hidden_scopes
         return told_free_units(answer.verdict, answer.limits, hidden_scopes=hidden)
 
-    def get_hint(self, answer: StartAnswer) -> str | None:
+    def get_warning(self, answer: StartAnswer) -> str | None:
         """Return what stands against an answer that it fits; None where nothing does.
 
         "cluster_full" where quota allows what no cluster has room for; "cluster_quota_unclear"
         where room is left only under a resource name that may be of several sizes; and
-        "cluster_quota_unread" where a quota in the cluster was not read lately.
+        "cluster_quota_stale" where a quota in the cluster was not read lately.
         """
         free = [cluster.free_units for cluster in answer.clusters]
         known = [units for units in free if units is not None]
@@ -189,13 +190,13 @@ class HeadroomSerializer(serializers.Serializer[StartAnswer]):
             return "cluster_full"
         if answer.is_doubtful:
             return "cluster_quota_unclear"
-        return "cluster_quota_unread" if answer.verdict.fits and answer.unread else None
+        return "cluster_quota_stale" if answer.verdict.fits and answer.unread else None
 
 
-def _sight(serializer: serializers.BaseSerializer[Any]) -> Sight:
-    """Return what the caller may read, as the view told it."""
-    sight: Sight = serializer.context["sight"]
-    return sight
+def _visibility(serializer: serializers.BaseSerializer[Any]) -> Visibility:
+    """Return what the caller may read."""
+    visibility: Visibility = serializer.context["visibility"]
+    return visibility
 
 
 class HeadroomViewSet(LedgerViewSet):
@@ -205,9 +206,9 @@ class HeadroomViewSet(LedgerViewSet):
 
     @extend_schema(parameters=[HeadroomQuestionSerializer], responses=HeadroomSerializer)
     def ask(self, request: Request) -> Response:
-        """Tell whether so many units may start now, and if not, when; no cache keeps the answer.
+        """Return whether so many units may start now, and if not, when; no cache keeps the answer.
 
-        Whoever may read the project's limits is told whether and when, and the figures of the
+        A caller who may read the project's limits is shown whether and when, and the figures of the
         limits they may read. A limit above their rights is named, without its figures.
         """
         serializer = HeadroomQuestionSerializer(data=request.query_params.dict())
@@ -223,7 +224,7 @@ class HeadroomViewSet(LedgerViewSet):
             at=self.at,
             burst_classes=settings.BURST_PRIORITY_CLASSES,
         )
-        context = {"question": question, "sight": sight_of(self.actor, question)}
+        context = {"question": question, "visibility": visibility_of(self.actor, question)}
         body = HeadroomSerializer(answer, context=context).data
         return Response(body, headers={"Cache-Control": "no-store"})
 

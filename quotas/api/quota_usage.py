@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from metering.domain.waste_rules import thresholds_of
 from quotas.access import READ_LIMIT, organizations_with_limits
-from quotas.selectors.board import OrganizationUse, quota_board
+from quotas.selectors.board import OrganizationUsage, quota_board
 from quotas.selectors.board_lines import BoardLine
 from quotas.selectors.grant_terms import GrantTerm
 from tenants.access import projects_visible_to
@@ -31,7 +31,7 @@ class GrantTermSerializer(serializers.Serializer[GrantTerm]):
     reason = serializers.CharField()
 
 
-class SizeUseSerializer(serializers.Serializer[BoardLine]):
+class SizeUsageSerializer(serializers.Serializer[BoardLine]):
     """Used against limit of one size; without a limit the level above decides."""
 
     size = serializers.CharField(source="size.value")
@@ -39,7 +39,7 @@ class SizeUseSerializer(serializers.Serializer[BoardLine]):
     cluster = serializers.CharField()
     limit_state = serializers.CharField()
     limit_units = serializers.IntegerField(source="headroom.limit_units", allow_null=True)
-    set_units = serializers.IntegerField(allow_null=True)
+    configured_units = serializers.IntegerField(source="set_units", allow_null=True)
     grants = GrantTermSerializer(many=True)
     used_units = serializers.IntegerField(source="headroom.used_units")
     reserved_units = serializers.IntegerField(source="headroom.reserved_units")
@@ -50,60 +50,61 @@ class SizeUseSerializer(serializers.Serializer[BoardLine]):
     burst_used_units = serializers.IntegerField(source="headroom.burst_used_units")
     hoarded_units = serializers.IntegerField()
     refused_workloads = serializers.IntegerField(
-        source="refused", help_text="Refused for lack of room within two hours, not let in since."
+        source="refused",
+        help_text="Refused for lack of headroom within two hours, and not admitted since.",
     )
-    full_in_clusters = serializers.ListField(
-        source="tightness.full_in",
+    clusters_full = serializers.ListField(
+        source="cluster_constraints.full",
         child=serializers.CharField(),
         help_text="Clusters without admission whose own quotas are full for the project.",
     )
-    tight_in_clusters = serializers.SerializerMethodField(
+    clusters_constrained = serializers.SerializerMethodField(
         help_text="Likewise, where they leave something, but less than the limit does."
     )
-    unread_in_clusters = serializers.ListField(
-        source="tightness.unread_in",
+    clusters_stale = serializers.ListField(
+        source="cluster_constraints.stale",
         child=serializers.CharField(),
-        help_text="Likewise, where they were not read lately, so that nobody knows.",
+        help_text="Likewise, where they were not read lately, so what they leave is unknown.",
     )
 
-    def get_tight_in_clusters(self, line: BoardLine) -> list[str]:
+    def get_clusters_constrained(self, line: BoardLine) -> list[str]:
         """Return their slugs alone: what they leave may be the organization's limit."""
-        return [place.cluster for place in line.tightness.tight_in]
+        return [one.cluster for one in line.cluster_constraints.constrained]
 
 
-class UserUseSerializer(serializers.Serializer[Any]):
+class UserUsageSerializer(serializers.Serializer[Any]):
     """What one user holds inside a project."""
 
     user = serializers.CharField(source="username")
-    sizes = SizeUseSerializer(many=True, source="lines")
+    sizes = SizeUsageSerializer(many=True, source="lines")
 
 
-class ProjectUseSerializer(serializers.Serializer[Any]):
+class ProjectUsageSerializer(serializers.Serializer[Any]):
     """What a project holds."""
 
     id = serializers.UUIDField()
     slug = serializers.CharField()
     is_suspended = serializers.SerializerMethodField()
-    sizes = SizeUseSerializer(many=True)
-    narrower = SizeUseSerializer(many=True)
-    users = UserUseSerializer(many=True)
+    sizes = SizeUsageSerializer(many=True)
+    more_specific_sizes = SizeUsageSerializer(many=True)
+    users = UserUsageSerializer(many=True)
 
     def get_is_suspended(self, holder: Any) -> bool:  # noqa: ANN401 - A project or organization.
         """Return whether it may start nothing."""
         return holder.suspension is not None
 
 
-class OrganizationUseSerializer(serializers.Serializer[OrganizationUse]):
-    """What an organization holds; its own sizes are told to who may read all of it."""
+class OrganizationUsageSerializer(serializers.Serializer[OrganizationUsage]):
+    """What an organization holds; its own sizes are shown to callers who may read all of it."""
 
     id = serializers.UUIDField()
     slug = serializers.CharField()
     is_suspended = serializers.SerializerMethodField()
-    sizes = SizeUseSerializer(many=True)
-    narrower = SizeUseSerializer(many=True)
-    projects = ProjectUseSerializer(many=True)
+    sizes = SizeUsageSerializer(many=True)
+    more_specific_sizes = SizeUsageSerializer(many=True)
+    projects = ProjectUsageSerializer(many=True)
 
-    def get_is_suspended(self, holder: OrganizationUse) -> bool:
+    def get_is_suspended(self, holder: OrganizationUsage) -> bool:
         """Return whether it may start nothing."""
         return holder.suspension is not None
 
@@ -117,7 +118,7 @@ class QuotaUsageFilter(StrictFilterSet):
 class QuotaUsageViewSet(LedgerViewSet):
     """Used against limit, one organization at a time."""
 
-    serializer_class = OrganizationUseSerializer
+    serializer_class = OrganizationUsageSerializer
     filterset_class = QuotaUsageFilter
     ordering = "slug"
 
@@ -125,7 +126,7 @@ class QuotaUsageViewSet(LedgerViewSet):
         """Return the organizations of which the caller may read a limit."""
         return organizations_with_limits(self.actor)
 
-    @extend_schema(responses=OrganizationUseSerializer(many=True))
+    @extend_schema(responses=OrganizationUsageSerializer(many=True))
     def list(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature.
         """List used against limit of organizations, their projects and their users."""
         page = self.paginate_queryset(self.filter_queryset(self.get_queryset())) or []
@@ -139,7 +140,7 @@ class QuotaUsageViewSet(LedgerViewSet):
         told = [self._as_far_as_seen(organization) for organization in board]
         return self.get_paginated_response(self.get_serializer(told, many=True).data)
 
-    def _as_far_as_seen(self, organization: OrganizationUse) -> OrganizationUse:
+    def _as_far_as_seen(self, organization: OrganizationUsage) -> OrganizationUsage:
         if self.actor.may(READ_LIMIT, organization_id=organization.id):
             return organization
-        return replace(organization, sizes=(), narrower=())
+        return replace(organization, sizes=(), more_specific_sizes=())

@@ -28,7 +28,7 @@ class StartCode(StrEnum):
 
 
 @dataclass(frozen=True)
-class LimitRoom:
+class LimitHeadroom:
     """One limit that binds the pod, and what it leaves.
 
     Attributes:
@@ -93,7 +93,7 @@ class StartVerdict:
 
     code: StartCode
     free_units: int | None
-    blocker: LimitRoom | None = None
+    blocker: LimitHeadroom | None = None
     full: FullWalls | None = None
 
     @property
@@ -103,7 +103,7 @@ class StartVerdict:
 
 
 def judge_start(
-    limits: Sequence[LimitRoom], *, units: int, is_governed: bool, is_suspended: bool
+    limits: Sequence[LimitHeadroom], *, units: int, is_governed: bool, is_suspended: bool
 ) -> StartVerdict:
     """Return whether so many units may start now.
 
@@ -160,7 +160,7 @@ WAITS: Final = frozenset({StartCode.LIMIT_REACHED, StartCode.ALLOWANCE_USED})
 
 
 def told_free_units(
-    verdict: StartVerdict, limits: Sequence[LimitRoom], *, hidden_scopes: Collection[str] = ()
+    verdict: StartVerdict, limits: Sequence[LimitHeadroom], *, hidden_scopes: Collection[str] = ()
 ) -> int | None:
     """Return the most that fit, as far as a caller may know it.
 
@@ -205,7 +205,7 @@ def start_words(
 
 
 def _blocked_words(
-    verdict: StartVerdict, blocker: LimitRoom, hidden_scopes: Collection[str]
+    verdict: StartVerdict, blocker: LimitHeadroom, hidden_scopes: Collection[str]
 ) -> str:
     who = f"the {blocker.scope} {blocker.holder}"
     if verdict.code is StartCode.ALLOWANCE_USED:

@@ -38,7 +38,7 @@ class Wall:
 
 
 @dataclass(frozen=True)
-class TightPlace:
+class ConstrainedCluster:
     """A cluster, and how much its quotas leave there in all namespaces of a project together."""
 
     cluster: str
@@ -46,18 +46,18 @@ class TightPlace:
 
 
 @dataclass(frozen=True)
-class Tightness:
-    """Clusters whose own quotas let in less than a limit would; slugs, sorted.
+class ClusterConstraints:
+    """Clusters whose own quotas admit less than a limit would; slugs, sorted.
 
     Attributes:
-        full_in: Nothing more fits.
-        tight_in: Less fits than the limit leaves.
-        unread_in: Some quota there was read too long ago to tell.
+        full: Nothing more fits.
+        constrained: Less fits than the limit leaves.
+        stale: Some quota there was read too long ago to tell.
     """
 
-    full_in: tuple[str, ...] = ()
-    tight_in: tuple[TightPlace, ...] = ()
-    unread_in: tuple[str, ...] = ()
+    full: tuple[str, ...] = ()
+    constrained: tuple[ConstrainedCluster, ...] = ()
+    stale: tuple[str, ...] = ()
 
 
 def wall_of(
@@ -143,9 +143,9 @@ def unread_words(walls: Sequence[Wall], *, cluster: str) -> str:
     return f"The quotas of {', '.join(old)} in cluster {cluster} are not considered: {since}."
 
 
-def tightness_of(
+def cluster_constraints(
     places: Mapping[str, Sequence[Wall]], *, is_limited: bool, free_units: int | None
-) -> Tightness:
+) -> ClusterConstraints:
     """Return where quotas in clusters let in less than a limit does.
 
     Args:
@@ -156,20 +156,20 @@ def tightness_of(
     told = sorted(places.items())
     full = tuple(cluster for cluster, walls in told if is_full(walls))
     tight = (
-        TightPlace(cluster, left) for cluster, walls in told if (left := _left(walls)) is not None
+        ConstrainedCluster(cluster, left)
+        for cluster, walls in told
+        if (left := _left(walls)) is not None
     )
-    return Tightness(
-        full_in=full,
-        tight_in=tuple(
+    return ClusterConstraints(
+        full=full,
+        constrained=tuple(
             place
             for place in tight
             if is_limited
             and place.cluster not in full
             and (free_units is None or place.free_units < free_units)
         ),
-        unread_in=tuple(
-            cluster for cluster, walls in told if any(wall.unread_since for wall in walls)
-        ),
+        stale=tuple(cluster for cluster, walls in told if any(wall.unread_since for wall in walls)),
     )
 
 

@@ -20,7 +20,7 @@ from tenants.models import Organization, Project
 
 
 @dataclass(frozen=True)
-class UserUse:
+class UserUsage:
     """What one user holds inside a project; lines with a limit or with use, small first."""
 
     username: str
@@ -28,12 +28,12 @@ class UserUse:
 
 
 @dataclass(frozen=True)
-class ProjectUse:
+class ProjectUsage:
     """What a project holds.
 
     Attributes:
         sizes: Every size for all models and clusters, small first.
-        narrower: Limits of one model or one cluster, small first.
+        more_specific_sizes: Limits of one model or one cluster, small first.
         users: By name.
         refusals: What admission turned away in the last day, newest first.
         suspension: Why it may start nothing; None when it may. An organization's counts here too.
@@ -43,33 +43,33 @@ class ProjectUse:
     slug: str
     name: str
     sizes: tuple[BoardLine, ...]
-    narrower: tuple[BoardLine, ...]
-    users: tuple[UserUse, ...]
+    more_specific_sizes: tuple[BoardLine, ...]
+    users: tuple[UserUsage, ...]
     refusals: tuple[Refused, ...]
     suspension: str | None
 
     @property
     def lines(self) -> tuple[BoardLine, ...]:
         """Return every line of the project itself."""
-        return (*self.sizes, *self.narrower)
+        return (*self.sizes, *self.more_specific_sizes)
 
 
 @dataclass(frozen=True)
-class OrganizationUse:
+class OrganizationUsage:
     """What an organization holds, its projects by slug; otherwise like a project's."""
 
     id: UUID
     slug: str
     name: str
     sizes: tuple[BoardLine, ...]
-    narrower: tuple[BoardLine, ...]
-    projects: tuple[ProjectUse, ...]
+    more_specific_sizes: tuple[BoardLine, ...]
+    projects: tuple[ProjectUsage, ...]
     suspension: str | None
 
     @property
     def lines(self) -> tuple[BoardLine, ...]:
         """Return every line of the organization itself."""
-        return (*self.sizes, *self.narrower)
+        return (*self.sizes, *self.more_specific_sizes)
 
 
 def quota_board(
@@ -80,7 +80,7 @@ def quota_board(
     burst_classes: Collection[str],
     thresholds: WasteThresholds,
     has_forecast: bool = False,
-) -> tuple[OrganizationUse, ...]:
+) -> tuple[OrganizationUsage, ...]:
     """Return the board of some organizations, in their order; the statements are constant.
 
     Args:
@@ -111,39 +111,39 @@ def quota_board(
 
 def _organization_use(
     organization: Organization, projects: Iterable[Project], facts: BoardFacts
-) -> OrganizationUse:
+) -> OrganizationUsage:
     keys = facts.keys_of(organization.pk, None)
-    return OrganizationUse(
+    return OrganizationUsage(
         id=organization.pk,
         slug=organization.slug,
         name=organization.name,
         sizes=_every_size(keys, facts),
-        narrower=_narrower(keys, facts),
+        more_specific_sizes=_more_specific_sizes(keys, facts),
         projects=tuple(_project_use(project, facts) for project in projects),
         suspension=facts.suspensions.get((organization.pk, None)),
     )
 
 
-def _project_use(project: Project, facts: BoardFacts) -> ProjectUse:
+def _project_use(project: Project, facts: BoardFacts) -> ProjectUsage:
     keys = facts.keys_of(project.organization_id, project.pk)
     own = [key for key in keys if key.username is None]
     of_organization = facts.suspensions.get((project.organization_id, None))
-    return ProjectUse(
+    return ProjectUsage(
         id=project.pk,
         slug=project.slug,
         name=project.name,
         sizes=_every_size(own, facts),
-        narrower=_narrower(own, facts),
+        more_specific_sizes=_more_specific_sizes(own, facts),
         users=_users([key for key in keys if key.username is not None], facts),
         refusals=tuple(one for one in facts.refusals if one.project_id == project.pk),
         suspension=facts.suspensions.get((project.organization_id, project.pk), of_organization),
     )
 
 
-def _users(keys: Sequence[TallyKey], facts: BoardFacts) -> tuple[UserUse, ...]:
+def _users(keys: Sequence[TallyKey], facts: BoardFacts) -> tuple[UserUsage, ...]:
     names = sorted({key.username for key in keys if key.username is not None})
     return tuple(
-        UserUse(
+        UserUsage(
             username=name,
             lines=tuple(facts.line(key) for key in keys if key.username == name),
         )
@@ -157,7 +157,7 @@ def _every_size(keys: Iterable[TallyKey], facts: BoardFacts) -> tuple[BoardLine,
     return tuple(known.get(size, BoardLine(size, nothing)) for size in GPUSize)
 
 
-def _narrower(keys: Iterable[TallyKey], facts: BoardFacts) -> tuple[BoardLine, ...]:
+def _more_specific_sizes(keys: Iterable[TallyKey], facts: BoardFacts) -> tuple[BoardLine, ...]:
     return tuple(facts.line(key) for key in keys if not _is_wide(key))
 
 
@@ -182,12 +182,16 @@ class BoardSummary:
     suspended_projects: int
 
 
-def board_summary(board: Iterable[OrganizationUse]) -> BoardSummary:
+def board_summary(board: Iterable[OrganizationUsage]) -> BoardSummary:
     """Return the totals of a board."""
     organizations = list(board)
     projects = [project for one in organizations for project in one.projects]
     users = [user for project in projects for user in project.users]
-    holders: list[OrganizationUse | ProjectUse | UserUse] = [*organizations, *projects, *users]
+    holders: list[OrganizationUsage | ProjectUsage | UserUsage] = [
+        *organizations,
+        *projects,
+        *users,
+    ]
     lines = [line for holder in holders for line in holder.lines]
     return BoardSummary(
         over_limits=sum(line.headroom.over_units > 0 for line in lines),

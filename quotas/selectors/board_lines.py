@@ -14,7 +14,7 @@ from metering.domain.waste_rules import WasteThresholds
 from quotas.domain.exhaustion import Exhaustion
 from quotas.domain.headroom import Headroom
 from quotas.domain.tally import Tally, TallyKey
-from quotas.domain.walls import Tightness, Wall, tightness_of
+from quotas.domain.walls import ClusterConstraints, Wall, cluster_constraints
 from quotas.models import QuotaLimit, QuotaSuspension
 from quotas.selectors.exhaustion import expected_exhaustions
 from quotas.selectors.grant_terms import GrantTerm, grant_terms
@@ -42,7 +42,7 @@ class BoardLine:
         hoarded_units: What it keeps from others and never uses.
         refused: Workloads that wait for room, each once.
         exhaustion: When its trend reaches it; None where there is no forecast.
-        tightness: Where clusters that ask nobody let in less for the project, by quotas of theirs.
+        cluster_constraints: Clusters without admission whose own quotas leave the project less.
     """
 
     size: GPUSize
@@ -55,7 +55,7 @@ class BoardLine:
     hoarded_units: int = 0
     refused: int = 0
     exhaustion: Exhaustion | None = None
-    tightness: Tightness = field(default_factory=Tightness)
+    cluster_constraints: ClusterConstraints = field(default_factory=ClusterConstraints)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class BoardFacts:
             model_group=key.model_group,
             cluster="" if key.cluster_id is None else self.clusters.get(key.cluster_id, ""),
             refused=self.refused[_refused_key(key)] if is_wide else 0,
-            tightness=tightness_of(
+            cluster_constraints=cluster_constraints(
                 self._walls_of(key),
                 is_limited=limit is not None,
                 free_units=headroom.free_units,

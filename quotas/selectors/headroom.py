@@ -14,10 +14,10 @@ from uuid import UUID
 from django.db.models import Q
 
 from metering.domain.gpu_sizes import GPUSize
-from metering.selectors.cluster_room import ClusterRoom, cluster_room
+from metering.selectors.cluster_room import ClusterHeadroom, cluster_room
 from quotas.domain.start_question import (
     WAITS,
-    LimitRoom,
+    LimitHeadroom,
     StartVerdict,
     bound_by_walls,
     judge_start,
@@ -69,9 +69,9 @@ class StartAnswer:
 
     verdict: StartVerdict
     cluster: str
-    limits: tuple[LimitRoom, ...]
+    limits: tuple[LimitHeadroom, ...]
     when: StartTime | None
-    clusters: tuple[ClusterRoom, ...]
+    clusters: tuple[ClusterHeadroom, ...]
     is_doubtful: bool = False
     unread: tuple[Wall, ...] = ()
 
@@ -80,9 +80,9 @@ class StartAnswer:
 class _Place:
     """The answer for one cluster."""
 
-    cluster: ClusterRoom | None
+    cluster: ClusterHeadroom | None
     limits: tuple[LimitInForce, ...]
-    rooms: tuple[LimitRoom, ...]
+    rooms: tuple[LimitHeadroom, ...]
     verdict: StartVerdict
     walls: tuple[Wall, ...]
 
@@ -94,7 +94,7 @@ class _Place:
         return tuple(wall for wall in self.walls if wall.unread_since is not None)
 
 
-def clusters_of_project(question: StartQuestion, *, at: datetime) -> tuple[ClusterRoom, ...]:
+def clusters_of_project(question: StartQuestion, *, at: datetime) -> tuple[ClusterHeadroom, ...]:
     """Return the clusters the question may be about; one statement."""
     found = cluster_room(
         project_id=question.project.pk,
@@ -108,7 +108,7 @@ def clusters_of_project(question: StartQuestion, *, at: datetime) -> tuple[Clust
 def answer_start(
     question: StartQuestion,
     *,
-    clusters: Sequence[ClusterRoom],
+    clusters: Sequence[ClusterHeadroom],
     at: datetime,
     burst_classes: Collection[str],
 ) -> StartAnswer:
@@ -196,7 +196,7 @@ def _places(
     question: StartQuestion,
     own: Sequence[LimitInForce],
     pods: Sequence[PodNow],
-    clusters: Sequence[ClusterRoom],
+    clusters: Sequence[ClusterHeadroom],
     *,
     is_suspended: bool,
     at: datetime,
@@ -205,7 +205,7 @@ def _places(
     used_up = used_up_limit_ids(own, at=at)
     slugs = {cluster.cluster_id: cluster.slug for cluster in clusters}
     places = []
-    candidates: Sequence[ClusterRoom | None] = clusters or (None,)
+    candidates: Sequence[ClusterHeadroom | None] = clusters or (None,)
     for cluster in candidates:
         binding = sorted(
             (limit for limit in own if _binds(limit, question, cluster)), key=_admission_order
@@ -221,7 +221,7 @@ def _places(
     return places
 
 
-def _binds(limit: LimitInForce, question: StartQuestion, cluster: ClusterRoom | None) -> bool:
+def _binds(limit: LimitInForce, question: StartQuestion, cluster: ClusterHeadroom | None) -> bool:
     here = {None} if cluster is None else {None, cluster.cluster_id}
     groups = {"", question.model_group} if question.model_group else {limit.model_group}
     return limit.size is question.size and limit.cluster_id in here and limit.model_group in groups
@@ -238,14 +238,14 @@ def _room(
     slugs: dict[UUID, str],
     *,
     is_used_up: bool,
-) -> LimitRoom:
+) -> LimitHeadroom:
     taken = tally.taken(tally_key(limit))
     units = limit.nominal_units
     if question.is_burst and units is not None:
         units = limit.burst_units
     organization = question.project.organization.slug
     project = organization if limit.project_id is None else question.project.slug
-    return LimitRoom(
+    return LimitHeadroom(
         limit_id=limit.limit_id,
         scope=limit.scope.value,
         holder=limit.username or project,

@@ -10,7 +10,7 @@ from uuid import UUID
 from metering.selectors.pod_lives import pod_lives
 from quotas.domain.remaining_life import remaining_seconds
 from quotas.domain.start_estimate import ExpectedEnd, LimitCourse, first_fit
-from quotas.domain.start_question import LimitRoom
+from quotas.domain.start_question import LimitHeadroom
 from quotas.selectors.grant_terms import GrantTerm, grant_terms
 from quotas.selectors.in_force import LimitInForce
 from quotas.selectors.units_now import PodNow, tally_key
@@ -19,7 +19,7 @@ HORIZON: Final = timedelta(days=30)
 MEDIAN_PERCENT: Final = 50
 SURE_PERCENT: Final = 90
 
-Bound = Sequence[tuple[LimitInForce, LimitRoom]]
+Bound = Sequence[tuple[LimitInForce, LimitHeadroom]]
 """The limits that bind in one cluster, with what each leaves."""
 
 
@@ -30,8 +30,8 @@ class StartTime:
     Attributes:
         median_at: As likely earlier as later; None when nothing known makes room.
         sure_at: Nine times in ten no later; None when that is beyond 30 days.
-        basis: "known_changes" when only grants and the month's end decide, "usual_lives" when the
-            expected ends of running pods do.
+        basis: "known_changes" when only grants and the month's end decide, "usual_lifetimes" when
+            the expected ends of running pods do.
         pods_without_estimate: Running pods whose like has ended too rarely to say anything.
     """
 
@@ -87,7 +87,7 @@ def start_time(
     return StartTime(
         median_at=median,
         sure_at=earliest(SURE_PERCENT),
-        basis="known_changes" if earliest(None) == median else "usual_lives",
+        basis="known_changes" if earliest(None) == median else "usual_lifetimes",
         pods_without_estimate=sum(
             _remaining(pod, lives, percent=MEDIAN_PERCENT, at=at) is None for pod in pods
         ),
@@ -99,7 +99,7 @@ def _not_before(found: datetime | None, earliest: datetime | None) -> datetime |
 
 
 def _course(
-    limit: LimitInForce, room: LimitRoom, terms: Iterable[GrantTerm], *, at: datetime
+    limit: LimitInForce, room: LimitHeadroom, terms: Iterable[GrantTerm], *, at: datetime
 ) -> LimitCourse:
     own = [term for term in terms if term.limit_id == limit.limit_id]
     begins = [(term.begin_at, term.units) for term in own if term.begin_at > at]

@@ -33,11 +33,11 @@ def asked(cast: Cast, **more: object) -> dict[str, Any]:
 
 
 def hopper_room(
-    seen_at: str, offered: int | None, held: int | None, free: int | None
+    observed_at: str, offered: int | None, held: int | None, free: int | None
 ) -> dict[str, object]:
     return {
         "cluster": "hopper",
-        "seen_at": seen_at,
+        "observed_at": observed_at,
         "offered_units": offered,
         "held_units": held,
         "free_units": free,
@@ -52,8 +52,8 @@ def test_what_fits_may_start_now_and_no_cache_keeps_the_answer(
     body = answer.json()
     assert (answer.status_code, answer["Cache-Control"]) == (200, "no-store")
     assert (body["fits"], body["free_units"], body["code"]) == (True, 1, "fits")
-    assert body["why"] == "1 Large may start now."
-    assert (body["blocked_by"], body["when"], body["hint"]) == (None, None, None)
+    assert body["message"] == "1 Large may start now."
+    assert (body["blocked_by"], body["expected_start"], body["warning"]) == (None, None, None)
     assert body["limits"] == [
         {
             "id": str(QuotaLimit.objects.get().pk),
@@ -61,7 +61,7 @@ def test_what_fits_may_start_now_and_no_cache_keeps_the_answer(
             "holder": "llm",
             "model_group": "",
             "cluster": "",
-            "is_told": True,
+            "is_visible": True,
             "limit_units": 4,
             "used_units": 3,
             "reserved_units": 0,
@@ -72,7 +72,7 @@ def test_what_fits_may_start_now_and_no_cache_keeps_the_answer(
     assert body["clusters"] == [
         {
             "cluster": hopper.slug,
-            "seen_at": None,
+            "observed_at": None,
             "offered_units": None,
             "held_units": None,
             "free_units": None,
@@ -89,12 +89,12 @@ def test_what_does_not_fit_is_told_with_its_reason_and_its_time(cast: Cast, call
 
     assert (body["fits"], body["code"]) == (False, "limit_reached")
     assert body["blocked_by"]["holder"] == "llm"
-    assert body["when"]["basis"] == "known_changes"
-    assert body["when"]["p50"] == body["when"]["p90"]
-    assert "holds 3" in body["why"]
+    assert body["expected_start"]["basis"] == "known_changes"
+    assert body["expected_start"]["p50"] == body["expected_start"]["p90"]
+    assert "holds 3" in body["message"]
 
 
-def test_quota_that_no_node_has_room_for_is_hinted(
+def test_quota_that_no_node_has_room_for_carries_a_warning(
     hopper: Cluster, cast: Cast, caller: Caller
 ) -> None:
     see_size(hopper, "nvidia_com_gpu", "large", at=timezone.now())
@@ -102,12 +102,12 @@ def test_quota_that_no_node_has_room_for_is_hinted(
 
     bodies = {name: caller(name).get(URL, asked(cast)).json() for name in ("carol", "ann")}
 
-    assert {(body["fits"], body["hint"]) for body in bodies.values()} == {(True, "cluster_full")}
+    assert {(body["fits"], body["warning"]) for body in bodies.values()} == {(True, "cluster_full")}
     told = {name: body["clusters"][0] for name, body in bodies.items()}
-    seen_at = told["ann"]["seen_at"]
+    observed_at = told["ann"]["observed_at"]
     assert told == {
-        "carol": hopper_room(seen_at, None, None, None),
-        "ann": hopper_room(seen_at, 8, 8, 0),
+        "carol": hopper_room(observed_at, None, None, None),
+        "ann": hopper_room(observed_at, 8, 8, 0),
     }
 
 
@@ -126,13 +126,13 @@ def test_a_full_quota_in_the_cluster_is_told_with_figures_to_who_reads_every_lim
     assert {(body["fits"], body["code"]) for body in bodies.values()} == {
         (False, "cluster_quota_full")
     }
-    assert {(body["blocked_by"], body["when"], body["hint"]) for body in bodies.values()} == {
-        (None, None, None)
-    }
+    assert {
+        (body["blocked_by"], body["expected_start"], body["warning"]) for body in bodies.values()
+    } == {(None, None, None)}
     refused = "1 Large may not start: the quota in cluster plain has no room for as many"
     waits = "Pods that do not run yet take 13 there. When it will have room is not known."
-    assert bodies["ann"]["why"] == f"{refused} (llm uses 13 of 12). {waits}"
-    assert bodies["carol"]["why"] == f"{refused} (llm). {waits}"
+    assert bodies["ann"]["message"] == f"{refused} (llm uses 13 of 12). {waits}"
+    assert bodies["carol"]["message"] == f"{refused} (llm). {waits}"
     assert [bodies[name]["free_units"] for name in ("ann", "carol")] == [0, None]
 
 
@@ -148,14 +148,14 @@ def test_what_limits_and_quotas_refuse_both_has_no_time(cast: Cast, caller: Call
     EnforcementTarget.objects.filter(pk=wall.pk).update(live_used={GPU: 11})
     beside = caller("carol").get(URL, asked(cast)).json()
 
-    assert (behind["code"], behind["when"]) == ("limit_reached", None)
-    assert behind["why"] == (
+    assert (behind["code"], behind["expected_start"]) == ("limit_reached", None)
+    assert behind["message"] == (
         "1 Large may not start: the project llm holds 0 and was let in for 0 of 0. And the quota "
         "in cluster plain has no room for as many (llm). Pods that do not run yet "
         "take 12 there. When it will have room is not known."
     )
-    assert beside["when"]["basis"] == "known_changes"
-    assert "quota" not in beside["why"]
+    assert beside["expected_start"]["basis"] == "known_changes"
+    assert "quota" not in beside["message"]
 
 
 def test_a_quota_not_read_for_long_bounds_nothing_and_that_is_told(
@@ -170,14 +170,14 @@ def test_a_quota_not_read_for_long_bounds_nothing_and_that_is_told(
 
     body = caller("carol").get(URL, asked(cast)).json()
 
-    assert (body["fits"], body["free_units"], body["hint"]) == (True, 16, "cluster_quota_unread")
-    assert body["why"] == (
+    assert (body["fits"], body["free_units"], body["warning"]) == (True, 16, "cluster_quota_stale")
+    assert body["message"] == (
         "1 Large may start now. The quota of llm in cluster plain is not considered: "
         f"not read since {read_at:%Y-%m-%d %H:%M} UTC."
     )
 
 
-def test_room_under_a_name_of_several_sizes_is_hinted(cast: Cast, caller: Caller) -> None:
+def test_room_under_a_name_of_several_sizes_carries_a_warning(cast: Cast, caller: Caller) -> None:
     plain = make_cluster("plain")
     bind(plain, "llm", cast.llm)
     make_limit(cast.acme, cast.llm, units=16)
@@ -186,7 +186,7 @@ def test_room_under_a_name_of_several_sizes_is_hinted(cast: Cast, caller: Caller
     body = caller("ann").get(URL, asked(cast)).json()
 
     assert (body["fits"], body["free_units"]) == (True, 3)
-    assert body["hint"] == "cluster_quota_unclear"
+    assert body["warning"] == "cluster_quota_unclear"
 
 
 @pytest.mark.usefixtures("hopper")
@@ -250,7 +250,7 @@ HIDDEN = {
     "holder": "acme",
     "model_group": "",
     "cluster": "",
-    "is_told": False,
+    "is_visible": False,
     "limit_units": None,
     "used_units": None,
     "reserved_units": None,
@@ -272,14 +272,14 @@ def test_who_reads_only_the_project_learns_which_scope_binds_and_not_its_figures
 
     body = answer.json()
     assert (body["fits"], body["code"], body["free_units"]) == (False, "limit_reached", None)
-    assert body["why"] == (
+    assert body["message"] == (
         "1 Large may not start: the organization acme has no room left for as many."
     )
     assert body["blocked_by"] == HIDDEN
     assert body["limits"][0] == HIDDEN
     assert (body["limits"][1]["scope"], body["limits"][1]["free_units"]) == ("project", 774)
-    assert body["when"]["p50"] is not None
-    assert body["when"]["pods_without_estimate"] is None
+    assert body["expected_start"]["p50"] is not None
+    assert body["expected_start"]["pods_without_estimate"] is None
     assert str(ceiling.pk) not in answer.content.decode()
 
 
@@ -294,20 +294,20 @@ def test_who_reads_the_organization_is_told_its_figures(
     body = caller(name).get(URL, asked(cast)).json()
 
     assert body["free_units"] == 0
-    assert body["why"] == (
+    assert body["message"] == (
         "1 Large may not start: the organization acme holds 3 and was let in for 0 of 3."
     )
     assert body["blocked_by"] == {
         **HIDDEN,
         "id": str(ceiling.pk),
-        "is_told": True,
+        "is_visible": True,
         "limit_units": 3,
         "used_units": 3,
         "reserved_units": 0,
         "free_units": 0,
         "is_allowance_used": False,
     }
-    assert body["when"]["pods_without_estimate"] == 1
+    assert body["expected_start"]["pods_without_estimate"] == 1
 
 
 @pytest.mark.usefixtures("hopper")

@@ -41,7 +41,7 @@ def test_an_administrator_sees_the_whole_organization(cast: Cast, caller: Caller
         "cluster": "",
         "limit_state": "set",
         "limit_units": 4,
-        "set_units": 4,
+        "configured_units": 4,
         "grants": [],
         "used_units": 3,
         "reserved_units": 0,
@@ -52,11 +52,11 @@ def test_an_administrator_sees_the_whole_organization(cast: Cast, caller: Caller
         "burst_used_units": 0,
         "hoarded_units": 0,
         "refused_workloads": 0,
-        "full_in_clusters": [],
-        "tight_in_clusters": [],
-        "unread_in_clusters": [],
+        "clusters_full": [],
+        "clusters_constrained": [],
+        "clusters_stale": [],
     }
-    assert (acme["is_suspended"], acme["narrower"]) == (False, [])
+    assert (acme["is_suspended"], acme["more_specific_sizes"]) == (False, [])
     assert [project["slug"] for project in acme["projects"]] == ["llm", "vision"]
     llm, vision = acme["projects"]
     assert (llm["sizes"][2]["used_units"], llm["sizes"][2]["over_units"]) == (3, 1)
@@ -68,7 +68,7 @@ def test_an_administrator_sees_the_whole_organization(cast: Cast, caller: Caller
         "size": "small",
         "limit_state": "unset",
         "limit_units": None,
-        "set_units": None,
+        "configured_units": None,
         "used_units": 0,
         "free_units": None,
         "used_percent": None,
@@ -80,7 +80,7 @@ def test_an_administrator_sees_the_whole_organization(cast: Cast, caller: Caller
 def test_a_member_sees_the_own_project_only(caller: Caller) -> None:
     (acme,) = caller("carol").get(URL).json()["results"]
 
-    assert (acme["sizes"], acme["narrower"]) == ([], [])
+    assert (acme["sizes"], acme["more_specific_sizes"]) == ([], [])
     assert [project["slug"] for project in acme["projects"]] == ["llm"]
 
 
@@ -106,7 +106,7 @@ def test_grants_and_suspensions_are_told(cast: Cast, caller: Caller) -> None:
     llm, vision = acme["projects"]
 
     large = llm["sizes"][2]
-    assert (large["limit_units"], large["set_units"], large["free_units"]) == (5, 2, 2)
+    assert (large["limit_units"], large["configured_units"], large["free_units"]) == (5, 2, 2)
     assert large["grants"] == [
         {
             "units": 3,
@@ -167,6 +167,6 @@ def test_where_clusters_let_in_less_is_told_by_their_names_alone(
         (acme,) = caller(name).get(URL).json()["results"]
         large = acme["projects"][0]["sizes"][2]
 
-        assert large["full_in_clusters"] == ["full"]
-        assert large["tight_in_clusters"] == ["tight"]
-        assert large["unread_in_clusters"] == ["silent"]
+        assert large["clusters_full"] == ["full"]
+        assert large["clusters_constrained"] == ["tight"]
+        assert large["clusters_stale"] == ["silent"]

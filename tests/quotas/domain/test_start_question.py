@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotas.domain.start_question import (
-    LimitRoom,
+    LimitHeadroom,
     StartCode,
     StartVerdict,
     judge_start,
@@ -16,12 +16,12 @@ from quotas.domain.start_question import (
     told_free_units,
 )
 
-ROOM = LimitRoom(UUID(int=1), "project", "llm", "", "", 8, 4, 2)
+ROOM = LimitHeadroom(UUID(int=1), "project", "llm", "", "", 8, 4, 2)
 FULL = replace(ROOM, limit_id=UUID(int=2), scope="organization", holder="acme", limit_units=6)
 counts = st.integers(min_value=0, max_value=20)
 rooms = st.lists(
     st.builds(
-        LimitRoom,
+        LimitHeadroom,
         limit_id=st.uuids(),
         scope=st.just("project"),
         holder=st.just("llm"),
@@ -37,7 +37,7 @@ rooms = st.lists(
 )
 
 
-def ask(*limits: LimitRoom, units: int = 2, **state: bool) -> StartVerdict:
+def ask(*limits: LimitHeadroom, units: int = 2, **state: bool) -> StartVerdict:
     told = {"is_governed": True, "is_suspended": False, **state}
     return judge_start(limits, units=units, **told)
 
@@ -74,7 +74,7 @@ def test_a_tenant_nobody_decided_about_is_let_in_and_a_governed_one_is_not() -> 
 
 
 @given(limits=rooms, units=st.integers(min_value=1, max_value=20))
-def test_exactly_the_free_units_fit(limits: list[LimitRoom], units: int) -> None:
+def test_exactly_the_free_units_fit(limits: list[LimitHeadroom], units: int) -> None:
     verdict = ask(*limits, units=units)
 
     assert verdict.fits == (verdict.free_units is None or units <= verdict.free_units)
@@ -115,7 +115,7 @@ def test_the_answer_is_told_in_a_sentence(verdict: StartVerdict, words: str) -> 
         ),
     ],
 )
-def test_a_hidden_scope_is_named_without_its_figures(limit: LimitRoom, words: str) -> None:
+def test_a_hidden_scope_is_named_without_its_figures(limit: LimitHeadroom, words: str) -> None:
     told = start_words(ask(limit), size="medium", units=2, hidden_scopes={"organization"})
 
     assert told == words
@@ -134,7 +134,7 @@ def test_a_hidden_scope_is_named_without_its_figures(limit: LimitRoom, words: st
     ],
 )
 def test_free_units_are_told_where_no_hidden_scope_decides_them(
-    limits: tuple[LimitRoom, ...], expected: int | None
+    limits: tuple[LimitHeadroom, ...], expected: int | None
 ) -> None:
     told = told_free_units(ask(*limits, units=1), limits, hidden_scopes={"organization"})
 
@@ -142,7 +142,9 @@ def test_free_units_are_told_where_no_hidden_scope_decides_them(
 
 
 @given(limits=rooms, units=st.integers(min_value=1, max_value=20))
-def test_who_reads_every_scope_is_told_the_free_units(limits: list[LimitRoom], units: int) -> None:
+def test_who_reads_every_scope_is_told_the_free_units(
+    limits: list[LimitHeadroom], units: int
+) -> None:
     verdict = ask(*limits, units=units)
 
     assert told_free_units(verdict, limits) == verdict.free_units

@@ -17,14 +17,14 @@ from quotas.domain.start_question import (
     told_free_units,
 )
 from quotas.domain.walls import (
-    Tightness,
-    TightPlace,
+    ClusterConstraints,
+    ConstrainedCluster,
     Wall,
     believed,
+    cluster_constraints,
     is_full,
     room_of,
     sure_room_of,
-    tightness_of,
     unread_words,
     waiting_units,
     wall_of,
@@ -187,7 +187,7 @@ def test_the_words_say_what_is_not_considered_and_since_when_none_of_it_was_read
 
 
 ROOMY = Wall("llm-dev", 3, 3, hard_units=4, used_units=1)
-TIGHT = Tightness(tight_in=(TightPlace("hopper", 3),))
+TIGHT = ClusterConstraints(constrained=(ConstrainedCluster("hopper", 3),))
 
 
 @pytest.mark.parametrize(
@@ -195,24 +195,24 @@ TIGHT = Tightness(tight_in=(TightPlace("hopper", 3),))
     [
         ([ROOMY], 4, TIGHT),
         ([ROOMY], None, TIGHT),
-        ([ROOMY], 3, Tightness()),
-        ([ROOMY, ROOMY], 6, Tightness()),
+        ([ROOMY], 3, ClusterConstraints()),
+        ([ROOMY, ROOMY], 6, ClusterConstraints()),
         ([FULL, ROOMY], 4, TIGHT),
-        ([ROOMY, Wall("llm-open", None, None)], 4, Tightness()),
-        ([FULL], 4, Tightness(full_in=("hopper",))),
-        ([OLD, FULL], 4, Tightness(unread_in=("hopper",))),
-        ([], 4, Tightness()),
+        ([ROOMY, Wall("llm-open", None, None)], 4, ClusterConstraints()),
+        ([FULL], 4, ClusterConstraints(full=("hopper",))),
+        ([OLD, FULL], 4, ClusterConstraints(stale=("hopper",))),
+        ([], 4, ClusterConstraints()),
     ],
 )
 def test_a_cluster_is_told_as_full_or_tight_or_unread(
-    walls: list[Wall], free_units: int | None, told: Tightness
+    walls: list[Wall], free_units: int | None, told: ClusterConstraints
 ) -> None:
-    assert tightness_of({"hopper": walls}, is_limited=True, free_units=free_units) == told
+    assert cluster_constraints({"hopper": walls}, is_limited=True, free_units=free_units) == told
 
 
 def test_without_a_limit_there_is_nothing_to_leave_less_than() -> None:
     places = {"hopper": [ROOMY], "ampere": [FULL]}
 
-    found = tightness_of(places, is_limited=False, free_units=None)
+    found = cluster_constraints(places, is_limited=False, free_units=None)
 
-    assert found == Tightness(full_in=("ampere",))
+    assert found == ClusterConstraints(full=("ampere",))

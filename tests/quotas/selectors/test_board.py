@@ -8,9 +8,9 @@ from pytest_django import DjangoAssertNumQueries
 from metering.domain.gpu_sizes import GPUSize
 from metering.domain.waste_rules import WasteThresholds
 from quotas.domain.exhaustion import ExhaustionOutcome
-from quotas.domain.walls import Tightness, TightPlace
+from quotas.domain.walls import ClusterConstraints, ConstrainedCluster
 from quotas.models import QuotaLimit
-from quotas.selectors.board import OrganizationUse, ProjectUse, quota_board
+from quotas.selectors.board import OrganizationUsage, ProjectUsage, quota_board
 from tenants.models import Cluster, Project
 from tests.builders import AT, MONTH_START, bind, make_cluster
 from tests.cast import Cast
@@ -29,7 +29,7 @@ def hopper(cast: Cast) -> Cluster:
     return cluster
 
 
-def board(cast: Cast, *, has_forecast: bool = False) -> tuple[OrganizationUse, ...]:
+def board(cast: Cast, *, has_forecast: bool = False) -> tuple[OrganizationUsage, ...]:
     return quota_board(
         [cast.umbrella, cast.acme],
         projects=Project.objects.all(),
@@ -40,7 +40,7 @@ def board(cast: Cast, *, has_forecast: bool = False) -> tuple[OrganizationUse, .
     )
 
 
-def llm(cast: Cast, *, has_forecast: bool = False) -> ProjectUse:
+def llm(cast: Cast, *, has_forecast: bool = False) -> ProjectUsage:
     return board(cast, has_forecast=has_forecast)[1].projects[0]
 
 
@@ -138,10 +138,10 @@ def test_limits_of_one_model_or_cluster_stand_by_themselves(hopper: Cluster, cas
 
     assert [
         (line.model_group, line.cluster, line.headroom.used_units, line.headroom.limit_units)
-        for line in found.narrower
+        for line in found.more_specific_sizes
     ] == [("", "ampere", 2, 3), ("H100", "", 1, 2)]
     assert found.sizes[2].headroom.used_units == 3
-    assert found.lines == (*found.sizes, *found.narrower)
+    assert found.lines == (*found.sizes, *found.more_specific_sizes)
 
 
 def test_whoever_was_refused_for_room_waits_once_and_who_gave_up_does_not(
@@ -245,16 +245,16 @@ def test_a_cluster_whose_quota_is_full_is_told_beside_what_the_limit_leaves(cast
 
     found = llm(cast)
 
-    assert (found.sizes[2].headroom.free_units, found.sizes[2].tightness.full_in) == (
+    assert (found.sizes[2].headroom.free_units, found.sizes[2].cluster_constraints.full) == (
         16,
         ("plain",),
     )
-    assert {line.cluster: line.tightness.full_in for line in found.narrower} == {
+    assert {line.cluster: line.cluster_constraints.full for line in found.more_specific_sizes} == {
         "other": (),
         "plain": ("plain",),
     }
-    assert found.users[0].lines[0].tightness == Tightness()
-    assert board(cast)[1].sizes[2].tightness == Tightness()
+    assert found.users[0].lines[0].cluster_constraints == ClusterConstraints()
+    assert board(cast)[1].sizes[2].cluster_constraints == ClusterConstraints()
 
 
 def test_what_was_granted_nothing_in_the_cluster_is_not_full(cast: Cast) -> None:
@@ -263,7 +263,9 @@ def test_what_was_granted_nothing_in_the_cluster_is_not_full(cast: Cast) -> None
     make_limit(cast.acme, cast.llm, units=16)
     make_wall(plain, cast.llm, hard=0, used=0)
 
-    assert llm(cast).sizes[2].tightness == Tightness(tight_in=(TightPlace("plain", 0),))
+    assert llm(cast).sizes[2].cluster_constraints == ClusterConstraints(
+        constrained=(ConstrainedCluster("plain", 0),)
+    )
 
 
 def test_a_cluster_that_leaves_less_than_the_limit_is_told_with_how_much(cast: Cast) -> None:
@@ -277,9 +279,12 @@ def test_a_cluster_that_leaves_less_than_the_limit_is_told_with_how_much(cast: C
 
     found = llm(cast)
 
-    assert found.sizes[2].tightness.tight_in == (TightPlace("other", 8), TightPlace("plain", 3))
-    assert found.narrower[0].tightness == Tightness()
-    assert found.sizes[0].tightness == Tightness()
+    assert found.sizes[2].cluster_constraints.constrained == (
+        ConstrainedCluster("other", 8),
+        ConstrainedCluster("plain", 3),
+    )
+    assert found.more_specific_sizes[0].cluster_constraints == ClusterConstraints()
+    assert found.sizes[0].cluster_constraints == ClusterConstraints()
 
 
 def test_a_quota_that_was_not_read_for_long_is_neither_full_nor_open(cast: Cast) -> None:
@@ -288,7 +293,7 @@ def test_a_quota_that_was_not_read_for_long_is_neither_full_nor_open(cast: Cast)
     make_limit(cast.acme, cast.llm, units=16)
     make_wall(plain, cast.llm, hard=12, used=16, read_at=AT - HOUR)
 
-    assert llm(cast).sizes[2].tightness == Tightness(unread_in=("plain",))
+    assert llm(cast).sizes[2].cluster_constraints == ClusterConstraints(stale=("plain",))
 
 
 def test_nothing_is_a_board_of_nothing(cast: Cast) -> None:

@@ -7,7 +7,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from metering.domain.gpu_sizes import GPUSize
-from metering.selectors.cluster_room import ClusterRoom
+from metering.selectors.cluster_room import ClusterHeadroom
 from quotas.domain.start_question import StartCode
 from quotas.models import QuotaCounter, QuotaLimit
 from quotas.selectors.headroom import (
@@ -154,7 +154,7 @@ def test_how_long_its_like_has_run_says_when(hopper: Cluster, cast: Cast) -> Non
     assert answer.when is not None
     # Of nine lives longer than an hour the fifth lasted six, the ninth ten.
     assert (answer.when.median_at, answer.when.sure_at) == (AT + 5 * HOUR, AT + 9 * HOUR)
-    assert (answer.when.basis, answer.when.pods_without_estimate) == ("usual_lives", 0)
+    assert (answer.when.basis, answer.when.pods_without_estimate) == ("usual_lifetimes", 0)
 
 
 def test_a_kind_without_history_is_judged_by_its_project(hopper: Cluster, cast: Cast) -> None:
@@ -181,7 +181,7 @@ def test_nodes_that_are_full_are_told_beside_the_quota(hopper: Cluster, cast: Ca
 
     (room,) = ask(cast).clusters
 
-    assert room == ClusterRoom(hopper.pk, "hopper", seen.window_start, 8, 5)
+    assert room == ClusterHeadroom(hopper.pk, "hopper", seen.window_start, 8, 5)
     assert room.free_units == 3
     assert ask(cast, model_group="A100").clusters[0].offered_units == 0
 
