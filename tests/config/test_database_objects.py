@@ -44,6 +44,17 @@ def test_what_runs_for_others_looks_names_up_where_its_owner_says() -> None:
 
 
 @pytest.mark.django_db
+def test_no_trigger_that_runs_as_the_owner_can_be_put_on_another_table() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT p.oid::regprocedure::text FROM pg_proc p"
+            " WHERE p.pronamespace = 'public'::regnamespace AND p.prosecdef"
+            "   AND p.prorettype = 'trigger'::regtype AND has_function_privilege(p.oid, 'EXECUTE')"
+        )
+        assert cursor.fetchall() == []
+
+
+@pytest.mark.django_db
 def test_the_runtime_role_does_not_say_which_migrations_were_applied() -> None:
     with connection.cursor() as cursor:
         cursor.execute(

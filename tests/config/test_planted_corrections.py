@@ -66,6 +66,41 @@ def test_the_runtime_role_moves_no_capacity_of_a_corrected_hour_to_another_node(
     refuses(statement, "is sealed")
 
 
+# The trigger function of corrections, on a table of the runtime role: it would post a correction
+# once more, or call a cast of that role as the owner of the tables.
+BORROWED = """
+{prepared}
+CREATE TEMPORARY TABLE own (id {type}, state text);
+CREATE TRIGGER moves AFTER INSERT ON own REFERENCING NEW TABLE AS new_rows
+  FOR EACH STATEMENT EXECUTE FUNCTION metering_move_capacity();
+INSERT INTO own {rows}
+"""
+CAST = """
+CREATE TYPE pg_temp.borrowed AS ENUM ('x');
+CREATE FUNCTION pg_temp.as_owner(pg_temp.borrowed) RETURNS uuid LANGUAGE plpgsql AS $$
+BEGIN
+  ALTER TABLE public.tenants_auditentry DISABLE TRIGGER USER;
+  UPDATE public.tenants_auditentry SET actor_label = 'eve';
+  RETURN gen_random_uuid();
+END $$;
+CREATE CAST (pg_temp.borrowed AS uuid) WITH FUNCTION pg_temp.as_owner(pg_temp.borrowed)
+  AS ASSIGNMENT;
+"""
+AGAIN = "SELECT id, 'posted' FROM metering_usagecorrection"
+
+
+@pytest.mark.usefixtures("corrected")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        BORROWED.format(prepared="", type="uuid", rows=AGAIN),
+        BORROWED.format(prepared=CAST, type="pg_temp.borrowed", rows="VALUES ('x', 'posted')"),
+    ],
+)
+def test_the_runtime_role_borrows_no_trigger_that_runs_as_the_owner(statement: str) -> None:
+    refuses(statement, "permission denied for function metering_move_capacity")
+
+
 @pytest.mark.usefixtures("corrected")
 def test_the_owner_moves_no_capacity_either_while_the_triggers_stand(
     owner: psycopg.Connection,
