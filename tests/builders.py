@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import connection, transaction
@@ -55,9 +56,9 @@ def audited() -> Iterator[None]:
 
 def _people() -> dict[int, dict[str, Any]]:
     """Return every person's row, with the person's roles by membership."""
-    roles: dict[int, dict[object, str]] = {}
-    for membership in Membership.objects.exclude(user=None):
-        roles.setdefault(membership.user_id or 0, {})[membership.pk] = membership.role
+    roles: dict[int, dict[object, Membership]] = {}
+    for membership in Membership.objects.exclude(user=None).select_related("project"):
+        roles.setdefault(membership.user_id or 0, {})[membership.pk] = membership
     return {row["id"]: {**row, "roles": roles.get(row["id"], {})} for row in User.objects.values()}
 
 
@@ -66,7 +67,10 @@ def _audit(before: dict[str, Any], after: dict[str, Any]) -> None:
     name, roles = after["username"], (before.get("roles", {}), after["roles"])
     for verb, given, left in (("delete", *roles), ("create", *reversed(roles))):
         for key in given.keys() - left.keys():
-            _entry(f"membership:{verb}", key, {"role": given[key], "holder": name})
+            role, project = given[key].role, given[key].project
+            facts = {"role": role, "holder": name, "project_id": project and str(project.pk)}
+            place = project.organization_id if project else given[key].organization_id
+            _entry(f"membership:{verb}", key, facts, organization_id=place)
     if not before:
         made = ("username", "email", "is_staff", "is_superuser")
         _entry("user:create", after["id"], {field: after[field] for field in made})
@@ -79,13 +83,16 @@ def _audit(before: dict[str, Any], after: dict[str, Any]) -> None:
         _entry(f"user:{'activate' if after['is_active'] else 'deactivate'}", after["id"], {})
 
 
-def _entry(action: str, key: object, facts: dict[str, Any]) -> None:
+def _entry(
+    action: str, key: object, facts: dict[str, Any], *, organization_id: UUID | None = None
+) -> None:
     record(
         actor=BUILDERS,
         at=AT,
         action=f"tenants:{action}",
         object_kind=action.partition(":")[0],
         object_id=key,
+        organization_id=organization_id,
         facts=facts,
     )
 

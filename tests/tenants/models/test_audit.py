@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import psycopg
 import pytest
@@ -250,6 +251,52 @@ def test_a_role_is_given_with_an_entry_that_names_it_and_its_holder() -> None:
     execute(ROLE_ENTRY.format(role="finance_admin", holder="alice"), RAISES_ALICE)
 
     assert Membership.objects.filter(user__username="alice", role="finance_admin").exists()
+
+
+ADMIN_OF_UMBRELLA = (
+    "INSERT INTO tenants_membership (id, user_id, organization_id, role, created_at)"
+    " SELECT '00000000-0000-0000-0000-000000000001', u.id, o.id, 'organization_admin', now()"
+    " FROM auth_user u, tenants_organization o WHERE u.username = 'alice' AND o.slug = 'umbrella'"
+)
+OF_ORGANIZATION = (
+    "INSERT INTO tenants_auditentry (occurred_at, actor_kind, actor_id, actor_label, action,"
+    " object_kind, object_id, facts, organization_id) SELECT now(), 'person', '1', 'frank',"
+    " 'tenants:{kind}:create', '{kind}', '00000000-0000-0000-0000-000000000001', '{facts}',"
+    " (SELECT id FROM tenants_organization WHERE slug = '{slug}')"
+)
+
+
+@pytest.mark.usefixtures("people")
+def test_a_role_is_given_with_an_entry_of_its_own_organization_only() -> None:
+    """The attack: another organization's trail, or none, has the entry of the new admin."""
+    facts = json.dumps({"role": "organization_admin", "holder": "alice"})
+    entry = partial(OF_ORGANIZATION.format, kind="membership", facts=facts)
+
+    for slug in ("acme", "none"):
+        with pytest.raises(DatabaseError, match="leaves no audit entry"):
+            execute(entry(slug=slug), ADMIN_OF_UMBRELLA)
+    execute(entry(slug="umbrella"), ADMIN_OF_UMBRELLA)
+
+    assert Membership.objects.filter(user__username="alice", organization__slug="umbrella").exists()
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize(
+    ("end", "slug"), [("2026-11-03T00:00:00+00:00", "none"), ("2026-12-24T00:00:00Z", "acme")]
+)
+def test_a_token_is_issued_with_an_entry_that_says_its_end(end: str, slug: str) -> None:
+    """The attack: the trail shows a token of a day, and it is good for weeks."""
+    facts = {"prefix": "p" * 8, "holder": "alice", "scopes": [], "expires_at": end}
+    issues = (
+        "INSERT INTO tenants_apitoken SELECT (jsonb_populate_record(t, jsonb_build_object("
+        "'id', '00000000-0000-0000-0000-000000000001', 'prefix', repeat('p', 8),"
+        " 'digest', 'x', 'expires_at', '2026-12-24T00:00:00Z'))).* FROM tenants_apitoken t"
+    )
+
+    with pytest.raises(DatabaseError, match="leaves no audit entry"):
+        execute(
+            OF_ORGANIZATION.format(kind="api_token", facts=json.dumps(facts), slug=slug), issues
+        )
 
 
 @pytest.mark.usefixtures("people")
