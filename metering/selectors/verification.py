@@ -42,7 +42,7 @@ _WINDOWS: Final = f"""
 SELECT w.id, to_char(w.start_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24"Z"'), d.records,
        w.record_count, d.digest, w.record_digest, a.digest,
        coalesce(k.billed = used.unit_seconds, true), used.is_corrected,
-       last.digest IS NULL OR last.digest = k.digest
+       last.id IS NULL OR coalesce(last.digest = k.digest, false)
   FROM metering_meteringwindow w
   LEFT JOIN LATERAL (
     SELECT facts ->> 'digest' AS digest FROM tenants_auditentry
@@ -58,7 +58,7 @@ SELECT w.id, to_char(w.start_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24"Z"'), d.r
     SELECT sum(k.billed_unit_seconds) AS billed, {DIGEST_OF_CAPACITY} AS digest
       FROM metering_capacityrecord k WHERE k.window_id = w.id) k ON true
   LEFT JOIN LATERAL (
-    SELECT facts ->> 'capacity_digest' AS digest FROM (
+    SELECT id, facts ->> 'capacity_digest' AS digest FROM (
       SELECT id, facts FROM tenants_auditentry
        WHERE object_kind = 'metering_window' AND object_id = w.id::text
          AND action IN ('metering:window:seal', 'metering:window:recheck')

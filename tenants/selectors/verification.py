@@ -18,6 +18,7 @@ STALE_AFTER: Final = timedelta(hours=48)
 """Two nights without a complete run."""
 EARLIER_RUNS: Final = 32
 """A month of nights, so that forged ones do not displace what was found before them unseen."""
+END_OF_RUN: Final = "tenants:verification:end"
 LEAVES_PER_BATCH: Final = 10_000
 """Half a second of the database's time, and half a megabyte."""
 
@@ -107,6 +108,15 @@ def first_audit_cursor(*, expected: tuple[int, str] | None = None) -> dict[str, 
     }
 
 
+def is_end_of_run(entry_id: int) -> bool:
+    """Whether an audit entry says that a run has ended.
+
+    Another number could be one of the years to come: ends up to there would never be compared.
+    """
+    ends = AuditEntry.objects.filter(object_kind="verification", action=END_OF_RUN)
+    return ends.filter(pk=entry_id).exists()
+
+
 def _earlier_ends() -> list[tuple[int, Verification | None]]:
     """Return the newest ends of runs in the audit trail, each with the run it is of.
 
@@ -117,7 +127,7 @@ def _earlier_ends() -> list[tuple[int, Verification | None]]:
     accepted = Verification.objects.aggregate(last=Max("accepted_entry_id"))["last"] or 0
     entries = AuditEntry.objects.filter(
         object_kind="verification",
-        action="tenants:verification:end",
+        action=END_OF_RUN,
         facts__differences=0,
         id__gt=accepted,
     ).order_by("-id")[:EARLIER_RUNS]

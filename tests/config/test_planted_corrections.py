@@ -2,6 +2,7 @@
 
 import psycopg
 import pytest
+from django.db import connection
 
 from metering.models import UsageRecord
 from metering.services.corrections import ask_correction
@@ -128,6 +129,25 @@ def test_capacity_that_the_owner_moved_in_a_corrected_hour_is_named(
 
     with unguarded(owner):
         owner.execute(statement.encode())
+
+    assert "has other capacity than the last audit entry about it." in verify()
+
+
+@pytest.mark.usefixtures("corrected")
+@pytest.mark.parametrize("facts", ['["capacity_digest"]', '{"capacity_digest": null}'])
+def test_an_entry_without_a_digest_hides_no_capacity(facts: str, owner: psycopg.Connection) -> None:
+    """The attack: the service's role adds a newer entry, with which nothing was compared."""
+    with unguarded(owner):
+        owner.execute(MOVED.encode())
+        owner.execute(TAKEN.encode())
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO tenants_auditentry (occurred_at, actor_kind, actor_id, actor_label,"
+            " action, object_kind, object_id, facts)"
+            " SELECT now(), 'system', 'x', 'x', 'metering:window:recheck', 'metering_window',"
+            " window_id, %s::jsonb FROM metering_usagecorrection",
+            [facts],
+        )
 
     assert "has other capacity than the last audit entry about it." in verify()
 

@@ -178,6 +178,10 @@ def test_a_forged_end_is_named_until_the_owner_accepts_it(
     assert sentence in verify()
     assert "does not own the tables" in refusal_of(f"--accept-through={entry.pk}", "--reason=Eve.")
     assert "--reason is missing" in refusal_of(f"--accept-through={entry.pk}")
+    log = f"--expect-audit=1:{'0' * 64}"
+    assert "accept first" in refusal_of(f"--accept-through={entry.pk}", "--reason=Eve.", log)
+    for other in (1, 2**63 - 1):
+        assert "no end" in refusal_of(f"--accept-through={other}", "--reason=A slip.")
 
     with signed_in(postgres.url(role=OWNER, database=committed_db)):
         assert verify(f"--accept-through={entry.pk}", "--reason=Eve.") == ""

@@ -13,7 +13,7 @@ from tenants.domain.actors import system_actor
 from tenants.domain.verification import Check
 from tenants.models import Verification
 from tenants.selectors.clock import database_now
-from tenants.selectors.verification import first_audit_cursor
+from tenants.selectors.verification import first_audit_cursor, is_end_of_run
 from tenants.services.verification import accept_earlier_ends, begin_verification, verify_batch
 
 ACTOR: Final = system_actor("manage.verify")
@@ -72,7 +72,8 @@ def _begin(known: Mapping[str, Check], options: dict[str, Any]) -> Verification:
     """Return a new run.
 
     Raises:
-        CommandError: Ends of earlier runs are not accepted by this role, or without a reason.
+        CommandError: Ends of earlier runs are not accepted by this role, without a reason, up to
+            an entry that is no end, or beside a digest that would not be compared.
     """
     at, entry_id = database_now(), options["accept_through"]
     if entry_id is None:
@@ -81,6 +82,14 @@ def _begin(known: Mapping[str, Check], options: dict[str, Any]) -> Verification:
     reason = options["reason"].strip()
     if not reason:
         raise CommandError("--reason is missing: say what was found out about these entries.")
+    if options["expect_audit"] is not None:
+        raise CommandError(
+            "--expect-audit is not compared here: accept first, then verify with it."
+        )
+    if not is_end_of_run(entry_id):
+        raise CommandError(
+            f"Audit entry {entry_id} is no end of a verification: none is set aside."
+        )
     try:
         return accept_earlier_ends(
             checks=known, entry_id=entry_id, reason=reason, actor=ACTOR, at=at
