@@ -6,7 +6,7 @@ from typing import Any, Final
 from django.db.models import QuerySet
 
 from metering.domain.sharing import EVIDENCE_WORDS, NOTES, Evidence
-from metering.selectors.device_sharing import Meeting, device_sharing, reach_of
+from metering.selectors.device_sharing import CoTenancyInterval, device_sharing, reach_of
 from tenants.models import Cluster
 
 ROWS_MAX: Final = 200
@@ -67,7 +67,7 @@ def _begin_of(week: str, *, at: datetime) -> datetime:
     return begin if begin.year > 1 and begin < at else latest
 
 
-def _row(one: Meeting) -> list[str]:
+def _row(one: CoTenancyInterval) -> list[str]:
     return [
         f"{one.organization}/{one.project}",
         f"{one.other_organization}/{one.other_project}",

@@ -1,4 +1,4 @@
-"""/api/v1/reports/device-sharing/: which tenants were on one device with whom, and when."""
+"""/api/v1/reports/device-sharing/: which tenants shared a device, and when."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ from metering.access import READ_CAPACITY, READ_USAGE
 from metering.domain.errors import SharingRangeError
 from metering.domain.sharing import EVIDENCE_WORDS, NOTES, Evidence
 from metering.selectors.device_sharing import (
-    Meeting,
+    CoTenancyInterval,
     cluster_of_report,
     device_sharing,
     reach_of,
@@ -41,12 +41,12 @@ COLUMNS: Final = (
     "end_at",
     "cluster",
     "node",
-    "place",
+    "device_scope",
     "sharing_mode",
     "evidence",
     "organization",
     "project",
-    "neighbour",
+    "peer",
     "other_organization",
     "other_project",
 )
@@ -71,42 +71,44 @@ class DeviceSharingQuerySerializer(StrictSerializer):
         return {"from": begin, **super().get_fields()}
 
 
-class MeetingSerializer(serializers.Serializer[Meeting]):
-    """One stretch in which a project was close to another, told from its side."""
+class CoTenancyIntervalSerializer(serializers.Serializer[CoTenancyInterval]):
+    """One interval in which a project and a peer shared a device or a node."""
 
     begin_at = serializers.DateTimeField()
     end_at = serializers.DateTimeField()
     cluster = serializers.CharField()
     node = serializers.CharField()
-    place = serializers.CharField(help_text="The resource; of MIG instances the GPU's uuid.")
+    device_scope = serializers.CharField(
+        source="place", help_text="The resource; of MIG instances the GPU's uuid."
+    )
     sharing_mode = serializers.CharField()
     evidence = serializers.CharField(help_text=", ".join(Evidence))
     organization = serializers.CharField()
     project = serializers.CharField()
-    neighbour = serializers.CharField(help_text="Who the other is, where it is not named.")
-    other_organization = serializers.CharField(help_text='"" where it is not yours to know.')
-    other_project = serializers.CharField(help_text='"" where it is not yours to know.')
+    peer = serializers.CharField(help_text="What the peer is, where its name is hidden.")
+    other_organization = serializers.CharField(help_text='"" where the caller may not read it.')
+    other_project = serializers.CharField(help_text='"" where the caller may not read it.')
 
 
 class DeviceSharingSerializer(serializers.Serializer[object]):
-    """A page of meetings, what their evidence means, and what the report cannot know."""
+    """A page of intervals, what their evidence means, and what the report cannot know."""
 
-    results = MeetingSerializer(many=True)
+    results = CoTenancyIntervalSerializer(many=True)
     next_cursor = serializers.CharField(allow_null=True)
     evidence = serializers.DictField(child=serializers.CharField())
     notes = serializers.ListField(child=serializers.CharField())
 
 
 class DeviceSharingViewSet(LedgerViewSet):
-    """Who was close to whom on a device."""
+    """Intervals in which projects shared a device or a node."""
 
     @extend_schema(
         operation_id="device_sharing_report",
         parameters=[DeviceSharingQuerySerializer],
         responses=DeviceSharingSerializer,
     )
-    def tell(self, request: Request) -> Response:
-        """Return the meetings of what the caller reaches, oldest first."""
+    def report(self, request: Request) -> Response:
+        """Return the intervals of what the caller reaches, oldest first."""
         asked = self._asked(request)
         found = self._find(asked, limit=asked["page_size"] + 1)
         page = found[: asked["page_size"]]
@@ -124,7 +126,7 @@ class DeviceSharingViewSet(LedgerViewSet):
         responses={(200, "text/csv"): OpenApiResponse(OpenApiTypes.STR)},
     )
     def csv(self, request: Request) -> HttpResponse:
-        """Return all meetings of what the caller reaches as CSV, oldest first."""
+        """Return all intervals of what the caller reaches as CSV, oldest first."""
         found = self._find(self._asked(request), limit=CSV_ROWS_MAX + 1)
         if len(found) > CSV_ROWS_MAX:
             raise SharingRangeError(f"There are more than {CSV_ROWS_MAX} rows.", field="to")
@@ -136,13 +138,13 @@ class DeviceSharingViewSet(LedgerViewSet):
         query = DeviceSharingQuerySerializer(data=request.query_params.dict())
         query.is_valid(raise_exception=True)
         asked = dict(query.validated_data)
-        # Nobody has met in the future yet.
+        # Sharing in the future is unknown.
         asked["to"] = min(asked["to"], self.at)
         if not timedelta(0) < asked["to"] - asked["from"] <= SPAN_MAX:
             raise SharingRangeError("The range is empty, too long or to come.", field="to")
         return asked
 
-    def _find(self, asked: Mapping[str, Any], *, limit: int) -> tuple[Meeting, ...]:
+    def _find(self, asked: Mapping[str, Any], *, limit: int) -> tuple[CoTenancyInterval, ...]:
         is_everybody = is_platform_wide(self.actor, READ_CAPACITY)
         projects = None if is_everybody else projects_visible_to(self.actor, READ_USAGE)
         cluster_id = _cluster_of(asked["cluster"], projects=projects)
@@ -181,12 +183,12 @@ def _cluster_of(slug: str, *, projects: QuerySet[Project] | None) -> UUID | None
     return found
 
 
-def _csv(meetings: tuple[Meeting, ...]) -> bytes:
+def _csv(intervals: tuple[CoTenancyInterval, ...]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     writer.writerow(COLUMNS)
-    # The stubs know no `many`: what they take for one meeting is a list of them.
-    for row in MeetingSerializer(meetings, many=True).data:  # type: ignore[arg-type]
+    # The stubs know no `many`: what they take for one interval is a list of them.
+    for row in CoTenancyIntervalSerializer(intervals, many=True).data:  # type: ignore[arg-type]
         writer.writerow([_safe(str(row[column])) for column in COLUMNS])
     return text.getvalue().encode()
 

@@ -34,7 +34,7 @@ router.register("waste-findings", WasteFindingViewSet, basename="waste-finding")
 
 urlpatterns = [
     *router.urls,
-    path("reports/device-sharing/", DeviceSharingViewSet.as_view({"get": "tell"})),
+    path("reports/device-sharing/", DeviceSharingViewSet.as_view({"get": "report"})),
     path("reports/device-sharing/csv/", DeviceSharingViewSet.as_view({"get": "csv"})),
     path("pod-explanations/", PodExplanationViewSet.as_view({"get": "ask"})),
 ]

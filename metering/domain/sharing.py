@@ -1,4 +1,4 @@
-"""Sharing of devices: what can be known of who was on one device with whom, in words.
+"""Sharing of devices: the evidence that two projects were on one device, as text.
 
 Of pods under time-slicing and MPS the exporter names one, or none: which device of its node such a
 pod used stands nowhere. It is certain only where the node has one device of that kind. MIG
@@ -28,7 +28,7 @@ EVIDENCE_WORDS: Final[Mapping[Evidence, str]] = {
     Evidence.SAME_DEVICE: "On the same device at once: the node has only one of its kind.",
     Evidence.SAME_NODE: (
         "On shared devices of the same node at once. Which of them each pod used is not recorded, "
-        "so they may or may not have met on one."
+        "so they may or may not have shared one."
     ),
     Evidence.SAME_GPU_INSTANCES: (
         "On MIG instances of the same GPU at once: each has memory and compute of its own, so the "
@@ -36,14 +36,15 @@ EVIDENCE_WORDS: Final[Mapping[Evidence, str]] = {
     ),
 }
 NOTES: Final = (
-    "Every meeting is told from both sides. A project is that of the namespace at the bind.",
+    "Every interval is listed once for each of the two projects.",
+    "A project is that of the namespace at the bind.",
     "Pods of namespaces that belonged to no project are left out.",
     "MIG instances are known only where DCGM named their pods; a GPU nobody measured is not here.",
 )
 
 
-class Neighbour(StrEnum):
-    """Who the other one is, to somebody who may not know the name."""
+class Peer(StrEnum):
+    """What the peer is, for a reader who may not know its name."""
 
     OTHER_PROJECT = "another project of the organization"
     OTHER_TENANT = "another tenant"

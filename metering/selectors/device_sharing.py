@@ -12,13 +12,13 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import QuerySet
 
-from metering.domain.sharing import Evidence, Neighbour
+from metering.domain.sharing import Evidence, Peer
 from tenants.models import Cluster, Project
 
 # Times of one project in one place are put together first, so pods that follow each other are one
 # stretch and the join is by equality. What is still open lasts until the end that was asked for.
 # A cursor goes on after a pair's hash, since whoever holds it may not know the other's id.
-_MEETINGS = """
+_INTERVALS = """
 WITH span AS (SELECT tstzrange(%(begin_at)s, %(end_at)s) AS asked),
 shared AS MATERIALIZED (
   SELECT a.cluster_id, a.node, a.resource AS place, a.project_id,
@@ -84,15 +84,15 @@ _AFTER = ("time", "cluster", "node", "place", "pair")
 
 
 @dataclass(frozen=True)
-class Meeting:
-    """One stretch in which a project was close to another, told from its side.
+class CoTenancyInterval:
+    """One interval in which a project and a peer shared a device or a node.
 
     Attributes:
         place: The resource, such as "nvidia.com/gpu"; of MIG instances the GPU's uuid.
         sharing_mode: "time-slicing", "mps" or "mig".
-        other_project: Slug; "" where whoever asks may not know it.
+        other_project: Slug; "" where the caller may not read it.
         other_organization: Likewise.
-        neighbour: Who the other is where it is not named.
+        peer: What the peer is where its name is hidden.
         mark: Where a list goes on after it: its cursor.
     """
 
@@ -107,7 +107,7 @@ class Meeting:
     organization: str
     project_id: UUID
     project: str
-    neighbour: Neighbour
+    peer: Peer
     other_organization: str
     other_project: str
     mark: str
@@ -115,7 +115,7 @@ class Meeting:
 
 @dataclass(frozen=True)
 class Reach:
-    """Whose meetings are told, and whose names.
+    """Whose intervals and names the caller may read.
 
     Attributes:
         projects: Ids; None for everybody's.
@@ -157,20 +157,20 @@ def device_sharing(  # noqa: PLR0913 - A report's questions; all are keyword onl
     organization_id: UUID | None = None,
     cluster_id: UUID | None = None,
     after: str = "",
-) -> tuple[Meeting, ...]:
-    """Return who was close to whom, oldest first; one statement.
+) -> tuple[CoTenancyInterval, ...]:
+    """Return the intervals of shared devices, oldest first; one statement.
 
     Args:
         begin_at: From when, included.
-        end_at: Until when, excluded; not in the future, where nobody has met yet.
-        reach: Whose meetings are told.
+        end_at: Until when, excluded; not in the future.
+        reach: Whose intervals are returned.
         limit: At most so many.
         organization_id: Only this organization's; None for all.
         cluster_id: Only in this cluster; None for all.
-        after: The cursor of the last meeting told; "" for the beginning.
+        after: The cursor of the last interval returned; "" for the beginning.
 
     Raises:
-        ValueError: The cursor is none of ours.
+        ValueError: The cursor is malformed.
     """
     last = _read_cursor(after)
     given: dict[str, Any] = {
@@ -184,18 +184,18 @@ def device_sharing(  # noqa: PLR0913 - A report's questions; all are keyword onl
         **{f"after_{name}": value for name, value in zip(_AFTER, last, strict=True)},
     }
     with connection.cursor() as cursor:
-        cursor.execute(_MEETINGS, given)
-        return tuple(_meeting(row, reach=reach) for row in cursor.fetchall())
+        cursor.execute(_INTERVALS, given)
+        return tuple(_interval(row, reach=reach) for row in cursor.fetchall())
 
 
-def _meeting(row: tuple[Any, ...], *, reach: Reach) -> Meeting:
+def _interval(row: tuple[Any, ...], *, reach: Reach) -> CoTenancyInterval:
     begin_at, end_at, cluster_id, pair, cluster, node, place, mode, evidence, *people = row
     project_id, project, organization_id, organization, *other = people
     other_id, other_project, other_organization_id, other_organization = other
     is_known = reach.knows(other_id)
     is_own = other_organization_id == organization_id
     key = (begin_at.isoformat(), str(cluster_id), node, place, pair)
-    return Meeting(
+    return CoTenancyInterval(
         begin_at=begin_at,
         end_at=end_at,
         cluster=cluster,
@@ -207,7 +207,7 @@ def _meeting(row: tuple[Any, ...], *, reach: Reach) -> Meeting:
         organization=organization,
         project_id=project_id,
         project=project,
-        neighbour=Neighbour.OTHER_PROJECT if is_own else Neighbour.OTHER_TENANT,
+        peer=Peer.OTHER_PROJECT if is_own else Peer.OTHER_TENANT,
         other_organization=other_organization if is_known or is_own else "",
         other_project=other_project if is_known else "",
         mark=base64.urlsafe_b64encode(json.dumps(key).encode()).decode(),
@@ -218,14 +218,14 @@ def _read_cursor(text: str) -> tuple[str | None, ...]:
     """Return where a list goes on; nothing for its beginning.
 
     Raises:
-        ValueError: It is none of ours.
+        ValueError: The cursor is malformed.
     """
     if not text:
         return (None,) * len(_AFTER)
     try:
         found = json.loads(base64.urlsafe_b64decode(text.encode()))
     except (binascii.Error, UnicodeError) as error:
-        raise ValueError("The cursor is no text of ours.") from error
+        raise ValueError("The cursor is malformed.") from error
     if not isinstance(found, list) or [type(part) for part in found] != [str] * len(_AFTER):
         raise ValueError("The cursor has other parts.")
     datetime.fromisoformat(found[0])

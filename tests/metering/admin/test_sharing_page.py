@@ -130,7 +130,7 @@ def test_a_week_without_meetings_says_so(cast: Cast, cluster: str, place: str) -
     assert (
         f"No two projects were known to be close to each other in {place} in this time."
     ) in page
-    assert '<table class="meetings">' not in page
+    assert '<table class="intervals">' not in page
 
 
 def test_it_is_named_at_the_top_and_not_after_a_table(cast: Cast) -> None:

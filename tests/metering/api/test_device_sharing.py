@@ -44,8 +44,7 @@ def sides(user: User, **query: Any) -> set[tuple[str, str]]:  # noqa: ANN401 - F
     answer = ask(user, **query)
     assert answer.status_code == 200, answer.content
     return {
-        (row["project"], row["other_project"] or row["neighbour"])
-        for row in answer.json()["results"]
+        (row["project"], row["other_project"] or row["peer"]) for row in answer.json()["results"]
     }
 
 
@@ -89,12 +88,12 @@ def test_a_meeting_tells_when_where_and_how_surely(cast: Cast) -> None:
         "end_at": f"{moment(30):%Y-%m-%dT%H:%M:%SZ}",
         "cluster": "hopper",
         "node": "node-1",
-        "place": "nvidia.com/gpu",
+        "device_scope": "nvidia.com/gpu",
         "sharing_mode": "time-slicing",
         "evidence": "same_device",
         "organization": "acme",
         "project": "llm",
-        "neighbour": "another project of the organization",
+        "peer": "another project of the organization",
         "other_organization": "acme",
         "other_project": "",
     }
@@ -140,7 +139,7 @@ def test_one_cluster_can_be_asked_for(cast: Cast, path: str) -> None:
 
     assert found == {"hopper": 6, "ampere": 2, "all": 8}
     told = ask(cast.bob, cluster="ampere").json()["results"]
-    assert [(one["cluster"], one["project"], one["neighbour"]) for one in told] == [
+    assert [(one["cluster"], one["project"], one["peer"]) for one in told] == [
         ("ampere", "llm", "another tenant")
     ]
 

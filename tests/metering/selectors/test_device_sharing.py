@@ -8,15 +8,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pytest_django import DjangoAssertNumQueries
 
-from metering.domain.sharing import Evidence, Neighbour
-from metering.selectors.device_sharing import Meeting, Reach, device_sharing, reach_of
+from metering.domain.sharing import Evidence, Peer
+from metering.selectors.device_sharing import CoTenancyInterval, Reach, device_sharing, reach_of
 from tenants.models import Cluster, Project
 from tests.builders import make_cluster
 from tests.cast import Cast, make_cast
 from tests.metering.shared_devices import instance, moment, offer, share
 
 EVERYBODY = Reach(None)
-Found = tuple[Meeting, ...]
+Found = tuple[CoTenancyInterval, ...]
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_another_clusters_node_of_the_same_name_is_another_node(
     assert find() == ()
 
 
-def test_pods_of_one_project_are_one_neighbour_as_long_as_one_of_them_is_there(
+def test_pods_of_one_project_are_one_peer_as_long_as_one_of_them_is_there(
     cast: Cast, hopper: Cluster
 ) -> None:
     share(hopper, cast.llm, 0, 10)
@@ -172,12 +172,10 @@ def test_a_tenant_reads_that_it_shared_and_not_with_whom(cast: Cast, hopper: Clu
 
     found = find(Reach({cast.llm.pk}))
 
-    told = {
-        (one.project, one.neighbour, one.other_organization, one.other_project) for one in found
-    }
+    told = {(one.project, one.peer, one.other_organization, one.other_project) for one in found}
     assert told == {
-        ("llm", Neighbour.OTHER_TENANT, "", ""),
-        ("llm", Neighbour.OTHER_PROJECT, "acme", ""),
+        ("llm", Peer.OTHER_TENANT, "", ""),
+        ("llm", Peer.OTHER_PROJECT, "acme", ""),
     }
     assert str(cast.virus.pk) not in repr(found)
 
@@ -212,7 +210,7 @@ def test_pages_follow_each_other_without_loss_and_tell_no_id(cast: Cast, hopper:
     share(hopper, cast.vision, 0, 60)
     whole = find()
 
-    paged: list[Meeting] = []
+    paged: list[CoTenancyInterval] = []
     while page := find(limit=3, after=paged[-1].mark if paged else ""):
         paged.extend(page)
 
