@@ -37,20 +37,20 @@ class IsolationPolicyAdmin(ServiceAdmin):
         "project",
         "work_kind",
         "modes",
-        "may_meet_tenants",
+        "allow_shared_with_other_tenants",
         "default_kind",
     )
-    change_fields = ("modes", "may_meet_tenants", "default_kind")
+    change_fields = ("modes", "allow_shared_with_other_tenants", "default_kind")
     list_display = (
         "organization",
         "project",
         "kind_text",
         "modes_text",
-        "may_meet_tenants",
+        "allow_shared_with_other_tenants",
         "default_kind",
         "changed_at",
     )
-    list_filter = ("work_kind", "may_meet_tenants", "organization")
+    list_filter = ("work_kind", "allow_shared_with_other_tenants", "organization")
     list_select_related = ("organization", "project")
     search_fields = ("organization__name", "organization__slug", "project__name", "project__slug")
     autocomplete_fields = ("organization", "project")

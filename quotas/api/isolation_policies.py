@@ -47,7 +47,7 @@ class IsolationPolicySerializer(serializers.ModelSerializer[IsolationPolicy]):
             "project",
             "work_kind",
             "modes",
-            "may_meet_tenants",
+            "allow_shared_with_other_tenants",
             "default_kind",
             "version",
             "created_at",
@@ -66,7 +66,7 @@ class IsolationPolicyChangeSerializer(StrictSerializer):
         ),
         allow_empty=True,
     )
-    may_meet_tenants = serializers.BooleanField(required=False, default=False)
+    allow_shared_with_other_tenants = serializers.BooleanField(required=False, default=False)
     default_kind = serializers.ChoiceField(
         choices=WORK_KIND_CHOICES, required=False, allow_blank=True, default=""
     )
@@ -120,7 +120,7 @@ class IsolationPolicyViewSet(ReadingViewSet):
             project=project,
             work_kind=fields["work_kind"],
             modes=fields["modes"],
-            may_meet_tenants=fields["may_meet_tenants"],
+            allow_shared_with_other_tenants=fields["allow_shared_with_other_tenants"],
             default_kind=fields["default_kind"],
             actor=self.actor,
             at=self.at,

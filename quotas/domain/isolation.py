@@ -216,7 +216,7 @@ class _Judge:
 
     @property
     def _meets_strangers(self) -> bool:
-        return self.has_other_tenants and not self.terms.may_meet_tenants
+        return self.has_other_tenants and not self.terms.allow_shared_with_other_tenants
 
     def _open(self, offers: Sequence[Offer]) -> list[Offer]:
         return [offer for offer in offers if offer.dedicated_to in {"", self.organization}]

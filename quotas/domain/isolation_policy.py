@@ -57,8 +57,8 @@ class Policy:
         project: Slug; None for every project of the organization.
         work_kind: None for any kind.
         modes: What may serve it.
-        may_meet_tenants: Whether pods of other organizations may be on the same device under
-            time-slicing or MPS, where those modes are allowed at all.
+        allow_shared_with_other_tenants: Whether pods of other organizations may be on the same
+            device under time-slicing or MPS, where those modes are allowed at all.
         default_kind: What pods without the label are for; None leaves it to what is wider.
     """
 
@@ -66,7 +66,7 @@ class Policy:
     project: str | None
     work_kind: WorkKind | None
     modes: frozenset[ServingMode]
-    may_meet_tenants: bool = False
+    allow_shared_with_other_tenants: bool = False
     default_kind: WorkKind | None = None
 
     @property
@@ -90,7 +90,7 @@ class Terms:
 
     work_kind: WorkKind
     modes: frozenset[ServingMode]
-    may_meet_tenants: bool
+    allow_shared_with_other_tenants: bool
     policy: str
 
 
@@ -116,8 +116,13 @@ def terms_for(
     ladder = ((project, kind), (project, None), (None, kind), (None, None))
     policy = next((found[rung] for rung in ladder if rung in found), None)
     if policy is None:
-        return Terms(kind, DEFAULT_MODES[kind], may_meet_tenants=False, policy=_default_of(kind))
-    return Terms(kind, policy.modes, policy.may_meet_tenants, policy.holder)
+        return Terms(
+            kind,
+            DEFAULT_MODES[kind],
+            allow_shared_with_other_tenants=False,
+            policy=_default_of(kind),
+        )
+    return Terms(kind, policy.modes, policy.allow_shared_with_other_tenants, policy.holder)
 
 
 def _default_of(kind: WorkKind) -> str:

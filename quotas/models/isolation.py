@@ -44,7 +44,7 @@ class IsolationPolicy(models.Model):
     modes = ArrayField(
         models.CharField(max_length=16, choices=SERVING_MODE_CHOICES), blank=True, default=list
     )
-    may_meet_tenants = models.BooleanField(default=False, db_default=False)
+    allow_shared_with_other_tenants = models.BooleanField(default=False, db_default=False)
     """Whether its pods may be on one device with those of other organizations."""
     default_kind = models.CharField(
         max_length=16, choices=WORK_KIND_CHOICES, blank=True, default="", db_default=""

@@ -13,7 +13,7 @@ def isolation_policies() -> tuple[Policy, ...]:
         "project__slug",
         "work_kind",
         "modes",
-        "may_meet_tenants",
+        "allow_shared_with_other_tenants",
         "default_kind",
     )
     return tuple(
@@ -22,8 +22,8 @@ def isolation_policies() -> tuple[Policy, ...]:
             project=project,
             work_kind=WorkKind(kind) if kind else None,
             modes=frozenset(ServingMode(mode) for mode in modes),
-            may_meet_tenants=may_meet,
+            allow_shared_with_other_tenants=allow_shared,
             default_kind=WorkKind(default) if default else None,
         )
-        for organization, project, kind, modes, may_meet, default in rows.iterator()
+        for organization, project, kind, modes, allow_shared, default in rows.iterator()
     )

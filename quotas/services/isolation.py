@@ -20,7 +20,7 @@ from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
 
 WRITE: Final = "quotas:isolation:write"
-EDITABLE: Final = ("modes", "may_meet_tenants", "default_kind")
+EDITABLE: Final = ("modes", "allow_shared_with_other_tenants", "default_kind")
 
 
 @transaction.atomic
@@ -30,7 +30,7 @@ def set_isolation_policy(  # noqa: PLR0913 - A record's columns; all are keyword
     project: Project | None = None,
     work_kind: str = "",
     modes: Sequence[str],
-    may_meet_tenants: bool = False,
+    allow_shared_with_other_tenants: bool = False,
     default_kind: str = "",
     actor: Actor,
     at: datetime,
@@ -42,7 +42,8 @@ def set_isolation_policy(  # noqa: PLR0913 - A record's columns; all are keyword
         project: None for all its projects.
         work_kind: "training", "development", "inference", or "" for any.
         modes: What may serve it; none lets no GPU pod in.
-        may_meet_tenants: Whether its pods may be on one device with other organizations' pods.
+        allow_shared_with_other_tenants: Whether its pods may share a device with pods of other
+            organizations.
         default_kind: What pods without the label are for; "" leaves it to what is wider.
         actor: Who sets it.
         at: When, UTC.
@@ -60,7 +61,7 @@ def set_isolation_policy(  # noqa: PLR0913 - A record's columns; all are keyword
         project=project,
         work_kind=work_kind,
         modes=_sorted(modes),
-        may_meet_tenants=may_meet_tenants,
+        allow_shared_with_other_tenants=allow_shared_with_other_tenants,
         default_kind=default_kind,
         created_at=at,
         changed_at=at,
@@ -178,7 +179,7 @@ def _facts(policy: IsolationPolicy) -> dict[str, Any]:
         "project": None if policy.project is None else policy.project.slug,
         "work_kind": policy.work_kind,
         "modes": list(policy.modes),
-        "may_meet_tenants": policy.may_meet_tenants,
+        "allow_shared_with_other_tenants": policy.allow_shared_with_other_tenants,
         "default_kind": policy.default_kind,
     }
 

@@ -44,13 +44,19 @@ def test_a_policy_is_set_changed_and_removed_through_the_services(cast: Cast) ->
 
     client.post(f"{URL}add/", form_of(cast))
     policy = IsolationPolicy.objects.get()
-    client.post(f"{URL}{policy.pk}/change/", {"modes": ["mig"], "may_meet_tenants": "on"})
+    client.post(
+        f"{URL}{policy.pk}/change/", {"modes": ["mig"], "allow_shared_with_other_tenants": "on"}
+    )
     policy.refresh_from_db()
     page = client.post(
         URL, {"action": "remove_policies", "_selected_action": str(policy.pk)}, follow=True
     )
 
-    assert (policy.modes, policy.may_meet_tenants, policy.version) == (["mig"], True, 2)
+    assert (policy.modes, policy.allow_shared_with_other_tenants, policy.version) == (
+        ["mig"],
+        True,
+        2,
+    )
     assert "is removed." in page.content.decode()
     assert not IsolationPolicy.objects.exists()
     assert audit_actions() == [

@@ -42,7 +42,7 @@ def test_an_administrator_sets_a_policy_once(cast: Cast, caller: Caller) -> None
         "modes": ["whole"],
         "default_kind": "",
     }
-    assert made.json()["may_meet_tenants"] is False
+    assert made.json()["allow_shared_with_other_tenants"] is False
     assert IsolationPolicy.objects.count() == AuditEntry.objects.count() == 1
 
 
@@ -66,7 +66,7 @@ def test_a_policy_of_the_organization_for_any_work_needs_neither_project_nor_kin
         ("modes", None),
         ("work_kind", "batch"),
         ("default_kind", "batch"),
-        ("may_meet_tenants", "perhaps"),
+        ("allow_shared_with_other_tenants", "perhaps"),
         ("organization", "acme"),
         ("version", 3),
     ],

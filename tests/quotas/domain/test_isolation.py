@@ -59,8 +59,10 @@ def code_of(problem: IsolationProblem | None) -> IsolationCode | None:
     return None if problem is None else problem.code
 
 
-def allowing(*modes: ServingMode, may_meet_tenants: bool = False) -> tuple[Policy, ...]:
-    return (Policy("acme", None, None, frozenset(modes), may_meet_tenants),)
+def allowing(
+    *modes: ServingMode, allow_shared_with_other_tenants: bool = False
+) -> tuple[Policy, ...]:
+    return (Policy("acme", None, None, frozenset(modes), allow_shared_with_other_tenants),)
 
 
 @pytest.mark.parametrize("kind", list(WorkKind))
@@ -106,13 +108,13 @@ def test_several_tenants_may_use_instances_of_one_gpu() -> None:
 
 
 def test_a_policy_may_let_tenants_meet() -> None:
-    policies = allowing(ServingMode.TIME_SLICING, may_meet_tenants=True)
+    policies = allowing(ServingMode.TIME_SLICING, allow_shared_with_other_tenants=True)
 
     assert judge(SLICED, policies=policies) is None
 
 
 def test_letting_tenants_meet_allows_no_further_mode() -> None:
-    policies = allowing(ServingMode.WHOLE, may_meet_tenants=True)
+    policies = allowing(ServingMode.WHOLE, allow_shared_with_other_tenants=True)
 
     assert code_of(judge(SLICED, policies=policies)) is IsolationCode.MODE_NOT_ALLOWED
 
@@ -276,7 +278,9 @@ offers_lists = st.lists(
     max_size=8,
 )
 policy_tuples = st.frozensets(st.sampled_from(list(ServingMode))).flatmap(
-    lambda modes: st.booleans().map(lambda meets: allowing(*modes, may_meet_tenants=meets))
+    lambda modes: st.booleans().map(
+        lambda meets: allowing(*modes, allow_shared_with_other_tenants=meets)
+    )
 )
 
 
@@ -314,6 +318,6 @@ def test_whoever_is_let_in_is_let_in_with_more_allowed(
     offers: list[Offer], policies: tuple[Policy, ...]
 ) -> None:
     if judge(*offers, policies=policies) is None:
-        everything = allowing(*ServingMode, may_meet_tenants=True)
+        everything = allowing(*ServingMode, allow_shared_with_other_tenants=True)
 
         assert judge(*offers, policies=everything) is None

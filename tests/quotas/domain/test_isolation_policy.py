@@ -78,7 +78,7 @@ def test_each_kind_of_work_has_its_default(kind: str, modes: set[str]) -> None:
 
     assert terms.work_kind == kind
     assert {mode.value for mode in terms.modes} == modes
-    assert terms.may_meet_tenants is False
+    assert terms.allow_shared_with_other_tenants is False
     assert terms.policy == f"the default for {kind}"
 
 

@@ -11,7 +11,7 @@ from tests.quotas.builders import make_policy
 def test_every_policy_is_told_in_one_statement(
     cast: Cast, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    make_policy(cast.umbrella, modes=(), may_meet_tenants=True)
+    make_policy(cast.umbrella, modes=(), allow_shared_with_other_tenants=True)
     make_policy(cast.acme, cast.llm, modes=("mig", "mps"), work_kind="inference")
     make_policy(cast.acme, cast.llm, default_kind="training")
 
@@ -21,5 +21,5 @@ def test_every_policy_is_told_in_one_statement(
     assert found == (
         Policy("acme", "llm", None, frozenset({ServingMode.WHOLE}), default_kind=WorkKind.TRAINING),
         Policy("acme", "llm", WorkKind.INFERENCE, frozenset({ServingMode.MIG, ServingMode.MPS})),
-        Policy("umbrella", None, None, frozenset(), may_meet_tenants=True),
+        Policy("umbrella", None, None, frozenset(), allow_shared_with_other_tenants=True),
     )

@@ -55,7 +55,7 @@ def test_a_policy_is_set_with_its_modes_in_order_and_one_entry(cast: Cast) -> No
         "project": "llm",
         "work_kind": "training",
         "modes": ["dedicated", "whole"],
-        "may_meet_tenants": False,
+        "allow_shared_with_other_tenants": False,
         "default_kind": "",
     }
 
@@ -134,14 +134,17 @@ def test_a_change_is_told_with_old_and_new(cast: Cast) -> None:
     changed = change(
         cast,
         policy,
-        changes={"modes": ["mps", "mig"], "may_meet_tenants": True},
+        changes={"modes": ["mps", "mig"], "allow_shared_with_other_tenants": True},
         expected_version=1,
     )
 
-    assert (changed.modes, changed.may_meet_tenants) == (["mig", "mps"], True)
+    assert (changed.modes, changed.allow_shared_with_other_tenants) == (["mig", "mps"], True)
     assert (changed.version, changed.changed_at) == (2, MONTH_END)
     assert AuditEntry.objects.get().facts == {
-        "changed": {"modes": [["whole"], ["mig", "mps"]], "may_meet_tenants": [False, True]}
+        "changed": {
+            "modes": [["whole"], ["mig", "mps"]],
+            "allow_shared_with_other_tenants": [False, True],
+        }
     }
 
 

@@ -51,7 +51,7 @@ def hopper() -> Cluster:
     umbrella = make_organization("umbrella")
     bind(cluster, "team-x", make_project(umbrella, "x"))
     # What is asked for by both alike is let in for one of them only.
-    make_policy(umbrella, modes=("whole", "time-slicing"), may_meet_tenants=True)
+    make_policy(umbrella, modes=("whole", "time-slicing"), allow_shared_with_other_tenants=True)
     return cluster
 
 
