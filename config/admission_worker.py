@@ -90,7 +90,7 @@ class Taking:
                 taken, _ = await self._loop.sock_accept(self._listener)
             except OSError as error:
                 # No descriptor is left, say: others may end in a moment.
-                logger.warning("admission.not_taken", reason=str(error))
+                logger.warning("admission.accept_failed", reason=str(error))
                 await asyncio.sleep(LOOK_SECONDS)
                 continue
             self._begin(taken)
@@ -111,12 +111,12 @@ class Taking:
             )
         except ssl.SSLError as error:
             # Whoever shows no certificate, or a strange one, is not let in; that they came is told.
-            logger.warning("admission.no_handshake", reason=str(error))
+            logger.warning("admission.tls_handshake_failed", reason=str(error))
             taken.close()
         except (OSError, ValueError) as error:
             # They went away again, as probes do that only look whether somebody listens; or their
             # certificate has a name that is no text.
-            logger.debug("admission.no_handshake", reason=type(error).__name__)
+            logger.debug("admission.tls_handshake_failed", reason=type(error).__name__)
             taken.close()
 
 

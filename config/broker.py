@@ -128,7 +128,7 @@ def drop(error: Exception) -> None:
     try:
         count_crash(error, event=DROPPED, key="", at=timezone.now())
     except DatabaseError as away:
-        logger.warning("broker.message.not_counted", reason=type(away).__name__)
+        logger.warning("broker.message.count_failed", reason=type(away).__name__)
     finally:
         # Processes that meter are forked from this one; they must not inherit its connection.
         connection.close()

@@ -111,7 +111,7 @@ class _Child:
         if self.process is not None and self.process.poll() is not None:
             lived_seconds = time.monotonic() - self.started_at
             logger.warning(
-                "embedded.child.died",
+                "embedded.child.exited",
                 child=self.service.name,
                 status=self.process.returncode,
                 lived_seconds=round(lived_seconds, 1),
@@ -135,7 +135,9 @@ class _Child:
         except START_ERRORS as error:
             self.wait_seconds = min(self.wait_seconds * 2, RESTART_SECONDS_MAX)
             self.next_start_at = time.monotonic() + self.wait_seconds
-            logger.warning("embedded.child.not_started", child=self.service.name, reason=str(error))
+            logger.warning(
+                "embedded.child.start_failed", child=self.service.name, reason=str(error)
+            )
 
 
 @dataclass

@@ -81,7 +81,7 @@ def try_partitions(*, from_month: datetime, months: int) -> bool:
     except OperationalError as error:
         if not isinstance(error.__cause__, LockNotAvailable):
             raise
-        logger.warning("metering.partitions.put_off", reason=str(error).partition("\n")[0])
+        logger.warning("metering.partitions.postponed", reason=str(error).partition("\n")[0])
         return False
     return True
 

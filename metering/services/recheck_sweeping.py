@@ -88,7 +88,7 @@ def _recheck(*, claimed: ClaimedRecheck, worker: Worker, at: datetime) -> Rechec
             policy=worker.policy,
         )
     except ClaimLostError:
-        logger.warning("metering.recheck.claim_lost", recheck_id=claimed.id)
+        logger.warning("metering.recheck.lease_lost", recheck_id=claimed.id)
         return RecheckSweep()
     if outcome.state is RecheckState.DUE:
         return RecheckSweep(postponed=1)

@@ -152,7 +152,7 @@ def _meter(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Sweep:
             return Sweep(retried=1)
         seal_window(window_id=claimed.id, actor=worker.actor, at=at)
     except ClaimLostError:
-        logger.warning("metering.window.claim_lost", window_id=claimed.id)
+        logger.warning("metering.window.lease_lost", window_id=claimed.id)
         return Sweep()
     return Sweep(sealed=1)
 

@@ -184,7 +184,7 @@ def _note_unread(
         return
     # `checked_at` stays what it is: readings have an age, and walls are believed by it.
     write(not_before=at + DRIFT_CHECK_EVERY, last_error=told_briefly(f"{error.reason}: {error}"))
-    log.warning("quotas.enforcement.unread", target=answer.asked.pk, reason=error.reason)
+    log.warning("quotas.enforcement.read_failed", target=answer.asked.pk, reason=error.reason)
 
 
 @transaction.atomic

@@ -84,7 +84,9 @@ def _note(answer: Answer[EnforcementTarget], *, at: datetime) -> None:
     """Write what a namespace says that is not applied yet."""
     if answer.live is None:
         log.warning(
-            "quotas.enforcement.unread", target=answer.asked.pk, error=type(answer.error).__name__
+            "quotas.enforcement.read_failed",
+            target=answer.asked.pk,
+            error=type(answer.error).__name__,
         )
         return
     EnforcementTarget.objects.filter(pk=answer.asked.pk).update(**said_columns(answer.live, at=at))

@@ -246,6 +246,6 @@ def _approve(loan: QuotaLoan, *, terms: LendingTerms, actor: Actor, at: datetime
         with transaction.atomic():
             approve_loan(loan_id=loan.pk, terms=terms, actor=actor, at=at)
     except DomainError as error:
-        log.info("quotas.loan.left_to_a_person", loan=str(loan.pk), code=error.code)
+        log.info("quotas.loan.needs_review", loan=str(loan.pk), code=error.code)
         return False
     return True

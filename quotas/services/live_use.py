@@ -76,7 +76,7 @@ def _turn(at: datetime, burst_classes: list[str], keys: str, *, actor: Actor) ->
     except OperationalError as error:
         if not isinstance(error.__cause__, LockNotAvailable):
             raise
-        log.warning("quotas.live_use.turn_left", reason=str(error).strip())
+        log.warning("quotas.live_use.batch_skipped", reason=str(error).strip())
         return Sweep(turns_left=1)
     return swept
 

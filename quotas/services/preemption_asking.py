@@ -81,7 +81,9 @@ def act_on(
                 with audited_use(slug=step.cluster.slug, actor=actor, at=at):
                     answers[step.pk] = _evict(step, evictor)
     except SourceUnavailableError as error:
-        log.warning("quotas.preemption.unanswered", plan=str(turn.plan_id), reason=error.reason)
+        log.warning(
+            "quotas.preemption.eviction_failed", plan=str(turn.plan_id), reason=error.reason
+        )
         left = [step for step in turn.steps if step.pk not in answers]
         return answers | {step.pk: _unanswered(step, error) for step in left}
     return answers

@@ -101,7 +101,7 @@ def execute_own_plan(
     try:
         execute_plan(plan_id=plan_id, grace=grace, burst_classes=burst_classes, actor=actor, at=at)
     except QuotaNotAppliedError as error:
-        log.warning("quotas.preemption.unapplied", plan=str(plan_id), reason=str(error))
+        log.warning("quotas.preemption.quota_not_applied", plan=str(plan_id), reason=str(error))
 
 
 def _tell_proposal(plan: PreemptionPlan, *, at: datetime) -> None:

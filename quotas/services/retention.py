@@ -15,14 +15,14 @@ from tenants.domain.actors import Actor
 from tenants.services.retention import Telling, forget_and_tell
 
 RESERVATIONS: Final = Telling(
-    event="quotas.retention.forgotten",
+    event="quotas.retention.purged",
     action="quotas:reservation:forgotten",
     object_kind="reservation",
     counted="reservations",
     since="released_before",
 )
 REFUSALS: Final = Telling(
-    event="quotas.retention.folded",
+    event="quotas.retention.aggregated",
     action="quotas:refusal:folded",
     object_kind="admission_refusal",
     counted="refusals",

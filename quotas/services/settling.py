@@ -136,7 +136,7 @@ def settle_overtaken(
         last_error=told_briefly(str(error)),
     )
     if is_current:
-        log.warning("quotas.enforcement.overtaken", target=claim.target_id)
+        log.warning("quotas.enforcement.superseded", target=claim.target_id)
         facts = {"cluster_generation": error.generation}
         _record(claim, "overtake", facts, actor=actor, at=at)
     return EnforcementState.PENDING

@@ -111,7 +111,7 @@ def read_ahead() -> None:
         for slug in clusters_that_ask():
             FACTS.facts(slug, at=timezone.now())
     except Error as error:
-        logger.warning("admission.not_read_ahead", reason=type(error).__name__)
+        logger.warning("admission.preload_failed", reason=type(error).__name__)
     finally:
         connections.close_all()
 
@@ -134,7 +134,7 @@ def _undecided(slug: str, error: Error) -> Decision | Answer:
         slug: Of the cluster that asks.
         error: Why not.
     """
-    logger.warning("admission.undecided", cluster=slug, reason=type(error).__name__)
+    logger.warning("admission.decision_failed", cluster=slug, reason=type(error).__name__)
     facts = FACTS.last_known(slug)
     if facts is None:
         return json_answer({"error": "The ledger is away."}, HTTPStatus.SERVICE_UNAVAILABLE)

@@ -138,7 +138,7 @@ class Watchdog:
         try:
             cut_socket(connection.pgconn)
         except Exception:
-            logger.exception("admission.not_cut")
+            logger.exception("admission.disconnect_failed")
 
 
 def cut_socket(connection: PGconn) -> None:

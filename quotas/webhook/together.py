@@ -79,7 +79,7 @@ class Together:
             return ()
         except Error as error:
             reason = type(error.__cause__ or error).__name__
-            logger.info("admission.asked_apart", pods=len(questions), reason=reason)
+            logger.info("admission.batch_fallback", pods=len(questions), reason=reason)
             if is_away(error):
                 self._breaker.failed()
             else:
@@ -87,7 +87,7 @@ class Together:
             return ()
         except Exception:
             # A fault of ours in one question is not that of the others that were asked with it.
-            logger.exception("admission.turn_crashed", pods=len(questions))
+            logger.exception("admission.batch_crashed", pods=len(questions))
             await self.close()
             return ()
         self._breaker.succeeded()
@@ -167,7 +167,7 @@ class _Cut:
         try:
             cut_socket(self._connection.pgconn)
         except OSError:
-            logger.exception("admission.not_cut")
+            logger.exception("admission.disconnect_failed")
             self._timer = self._loop.call_later(LOOK_SECONDS, self._now)
 
 

@@ -40,4 +40,4 @@ def seed_limits(limits: Iterable[PlannedLimit], *, actor: Actor, at: datetime) -
             )
         except QuotaHierarchyBrokenError as refused:
             where = f"{planned.organization}/{planned.project}".rstrip("/")
-            log.warning("demo.limit.left_out", at=where, size=planned.size, reason=str(refused))
+            log.warning("demo.limit.skipped", at=where, size=planned.size, reason=str(refused))

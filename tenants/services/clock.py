@@ -62,7 +62,7 @@ def require_clock(clock: Callable[[], datetime]) -> ClockReading:
 def _report(reading: ClockReading) -> None:
     name = process_name()
     log = logger.error if abs(reading.offset_seconds) > REFUSED_SECONDS else logger.warning
-    log("tenants.clock.off", process=name, offset_seconds=reading.offset_seconds)
+    log("tenants.clock.skewed", process=name, offset_seconds=reading.offset_seconds)
     with connection.cursor() as cursor:
         cursor.execute(_REPORT, {"process": name, "offset": reading.offset_seconds})
 

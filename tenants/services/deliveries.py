@@ -65,7 +65,7 @@ def claim_deliveries(*, limit: int, actor: Actor, at: datetime) -> tuple[Claimed
     taken = [row for row in due if row.pk not in closed]
     NotificationDelivery.objects.filter(pk__in=[row.pk for row in taken]).update(next_at=at + LEASE)
     if taken:
-        log.info("tenants.notifications.claimed", deliveries=len(taken), by=actor.label)
+        log.info("tenants.notifications.leased", deliveries=len(taken), by=actor.label)
     return tuple(_claimed(row, until=at + LEASE) for row in taken)
 
 
@@ -117,7 +117,7 @@ def _give_back(claimed: Sequence[ClaimedDelivery], *, at: datetime) -> None:
         state=DeliveryState.PENDING,
         next_at=claimed[0].claimed_until,
     ).update(next_at=at)
-    log.warning("tenants.notifications.out_of_time", deliveries=len(claimed))
+    log.warning("tenants.notifications.deadline_exceeded", deliveries=len(claimed))
 
 
 def _begin(one: ClaimedDelivery) -> bool:
@@ -134,7 +134,7 @@ def _is_sent(one: ClaimedDelivery, sender: NotificationSender, *, at: datetime) 
     except SoftTimeLimitExceeded:
         raise
     except Exception as error:  # noqa: BLE001 - A mistake at one address must stop no other.
-        tell_crash(error, event="tenants.notifications.broken", key=one.delivery_id, at=at)
+        tell_crash(error, event="tenants.notifications.crashed", key=one.delivery_id, at=at)
         _postpone(one, f"unexpected: {type(error).__name__}", reason="unexpected", at=at)
         return False
     _mark(one, state=DeliveryState.SENT, sent_at=at, last_error="")

@@ -57,7 +57,7 @@ class Telling:
 
 
 NOTIFICATIONS: Final = Telling(
-    event="tenants.retention.forgotten",
+    event="tenants.retention.purged",
     action="tenants:notification:forgotten",
     object_kind="notification",
     counted="notifications",

@@ -88,7 +88,9 @@ def verify_batch(
     run.differences += batch.differences[:room]
     run.difference_count += len(batch.differences)
     for sentence in batch.differences:
-        logger.error("tenants.verification.differs", check=run.check_name, sentence=sentence)
+        logger.error(
+            "tenants.verification.differences_found", check=run.check_name, sentence=sentence
+        )
     if run.check_name == AUDIT and batch.facts:
         run.audit_count, run.audit_digest = batch.facts["count"], batch.facts["digest"]
     run.cursor = dict(batch.cursor or {})
@@ -135,4 +137,4 @@ def _end(run: Verification, *, actor: Actor, at: datetime) -> None:
         object_id=run.pk,
         facts=facts,
     )
-    logger.info("tenants.verification.ended", **facts, rows=sum(run.counts.values()))
+    logger.info("tenants.verification.finished", **facts, rows=sum(run.counts.values()))

@@ -179,7 +179,7 @@ def wake(kind: str, *, slot: int = 0, producer: Producer | None = None) -> bool:
                 ignore_result=True,
             )
     except (OperationalError, RedisError) as error:
-        log.warning("wakeup.not_sent", kind=kind, reason=type(error).__name__)
+        log.warning("wakeup.publish_failed", kind=kind, reason=type(error).__name__)
         return False
     return True
 
@@ -202,7 +202,7 @@ def _clear(kind: str, *, slot: int) -> None:
         with current_app.producer_or_acquire() as publisher:
             publisher.channel.client.delete(_key(kind, slot))
     except (OperationalError, RedisError) as error:
-        log.warning("wakeup.not_cleared", kind=kind, reason=type(error).__name__)
+        log.warning("wakeup.clear_failed", kind=kind, reason=type(error).__name__)
 
 
 def _enter(kind: str, *, slot: int, owner: str) -> bool:
@@ -219,7 +219,7 @@ def _enter(kind: str, *, slot: int, owner: str) -> bool:
             client = publisher.channel.client
             return bool(client.eval(_ENTER, len(keys), *keys, owner, seconds))
     except (OperationalError, RedisError) as error:
-        log.warning("wakeup.not_leased", kind=kind, reason=type(error).__name__)
+        log.warning("wakeup.lease_failed", kind=kind, reason=type(error).__name__)
         return True
 
 
@@ -230,7 +230,7 @@ def _leave(kind: str, *, slot: int, owner: str) -> bool:
         with current_app.producer_or_acquire() as publisher:
             return bool(publisher.channel.client.eval(_LEAVE, len(keys), *keys, owner))
     except (OperationalError, RedisError) as error:
-        log.warning("wakeup.not_released", kind=kind, reason=type(error).__name__)
+        log.warning("wakeup.release_failed", kind=kind, reason=type(error).__name__)
         return False
 
 
@@ -330,7 +330,7 @@ class BackgroundPublisher:
             is_stuck = self._thread is not None
             self._is_logged = True
         if left or is_stuck:
-            log.warning("wakeup.left", wakeups=left + is_stuck)
+            log.warning("wakeup.unsent", wakeups=left + is_stuck)
 
     def _publish_all(self) -> None:
         while True:

@@ -112,7 +112,7 @@ def test_a_handshake_that_fails_is_told(
     monkeypatch.setattr(admission_worker, "logger", log)
     asyncio.run(scene())
 
-    assert log.told == [("admission.no_handshake", level)]
+    assert log.told == [("admission.tls_handshake_failed", level)]
 
 
 def test_who_asks_after_the_signal_is_told_that_the_connection_is_over(

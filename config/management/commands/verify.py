@@ -34,7 +34,7 @@ class Command(BaseCommand):
             "--expect-audit",
             type=_expected,
             metavar="COUNT:DIGEST",
-            help="count and digest of an earlier line of the log, tenants.verification.ended",
+            help="count and digest of an earlier line of the log, tenants.verification.finished",
         )
         parser.add_argument(
             "--accept-through",

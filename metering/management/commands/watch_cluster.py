@@ -111,7 +111,7 @@ class Crew:
     def match(self, clusters: Collection[WatchedCluster]) -> None:
         """Start what is new, and stop what is gone; what was changed is both."""
         for cluster in set(self._posts) - set(clusters):
-            logger.info("metering.watch.ends", cluster=cluster.target.slug)
+            logger.info("metering.watch.exited", cluster=cluster.target.slug)
             self._posts.pop(cluster).stop.set()
         for cluster in clusters:
             post = self._posts.get(cluster)
@@ -127,7 +127,7 @@ class Crew:
                 post.thread.join(STOP_SECONDS)
 
     def _start(self, cluster: WatchedCluster) -> _Post:
-        logger.info("metering.watch.begins", cluster=cluster.target.slug)
+        logger.info("metering.watch.started", cluster=cluster.target.slug)
         post = _Post(cluster)
         post.thread = threading.Thread(
             target=_keep_watching,

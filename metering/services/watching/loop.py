@@ -45,7 +45,9 @@ def keep_watching(*, cluster_id: UUID, target: WatchTarget, watcher: Watcher) ->
             failures += 1
             connection.close()
             pause = wait_seconds(failures=failures, seed=target.slug)
-            logger.warning("metering.watch.database_away", cluster=target.slug, reason=str(error))
+            logger.warning(
+                "metering.watch.database_unavailable", cluster=target.slug, reason=str(error)
+            )
         except Exception:  # One cluster's fault is not the others'.
             failures += 1
             pause = wait_seconds(failures=failures, seed=target.slug)
@@ -94,7 +96,7 @@ def watch_cluster(
         release_lease(lease=lease)
         raise
     except StoppedError:
-        logger.info("metering.watch.stopped_in_list", cluster=target.slug)
+        logger.info("metering.watch.list_interrupted", cluster=target.slug)
     finally:
         loop.abandon()
     release_lease(lease=lease)

@@ -234,7 +234,7 @@ class WatchLoop:
         reading.start_at = self._watcher.pulse() + pause
         self._leader.note(f"{reading.kind}: {error}", error)
         logger.warning(
-            "metering.watch.broken",
+            "metering.watch.stream_failed",
             cluster=slug,
             kind=reading.kind,
             reason=reason,

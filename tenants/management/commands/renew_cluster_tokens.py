@@ -61,7 +61,7 @@ class Command(BaseCommand):
             try:
                 self._renew_all()
             except DatabaseError:  # One that is away is waited for.
-                logger.exception("tenants.cluster_tokens.not_renewed")
+                logger.exception("tenants.cluster_tokens.renewal_failed")
             connections.close_all()
 
     def _renew_all(self) -> int:
@@ -88,7 +88,9 @@ class Command(BaseCommand):
             except SourceUnavailableError as error:
                 failed += 1
                 logger.exception(
-                    "tenants.cluster_token.not_renewed", cluster=cluster.slug, reason=error.reason
+                    "tenants.cluster_token.renewal_failed",
+                    cluster=cluster.slug,
+                    reason=error.reason,
                 )
                 self.stderr.write(f"{cluster.slug}: {error}")
                 continue

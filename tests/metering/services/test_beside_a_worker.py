@@ -162,7 +162,7 @@ def test_a_round_beside_a_worker_that_reads_and_derives_fails_nowhere(superuser_
     assert lines["waste"] == "is under way elsewhere"
     assert "failed 0" in lines["metering"]
     assert [line["event"] for line in logs if line["log_level"] == "warning"] == [
-        "metering.partitions.put_off"
+        "metering.partitions.postponed"
     ]
     assert not SweepCrash.objects.exists()
     assert not has_partition(ahead)

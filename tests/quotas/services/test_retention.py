@@ -68,7 +68,7 @@ def test_what_was_released_is_forgotten_after_its_days(cluster: Cluster, cast: C
 
     assert (forgotten, left()) == (5, [young.pod_uid])
     assert [(line["event"], line["reservations"]) for line in lines] == [
-        ("quotas.retention.forgotten", 5)
+        ("quotas.retention.purged", 5)
     ]
     entry = AuditEntry.objects.get(action="quotas:reservation:forgotten")
     assert entry.facts == {
@@ -260,7 +260,9 @@ def test_old_refusals_are_added_up_and_their_number_stays(cluster: Cluster, cast
     ]
     assert AdmissionRefusal.objects.exclude(namespace="").get() == young
     assert refusals_by_code() == before == {"limit_reached": 13, "suspended": 1}
-    assert [(line["event"], line["refusals"]) for line in lines] == [("quotas.retention.folded", 4)]
+    assert [(line["event"], line["refusals"]) for line in lines] == [
+        ("quotas.retention.aggregated", 4)
+    ]
 
 
 def test_later_ones_are_added_to_the_same_row_and_none_twice(cluster: Cluster, cast: Cast) -> None:

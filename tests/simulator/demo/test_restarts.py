@@ -76,7 +76,7 @@ def seed_northwind() -> list[tuple[str, str]]:
     """Seed its limits, and return what was told of those left out."""
     with capture_logs() as logs:
         seed_limits(NORTHWIND, actor=ACTOR, at=AT)
-    return [(line["at"], line["size"]) for line in logs if line["event"] == "demo.limit.left_out"]
+    return [(line["at"], line["size"]) for line in logs if line["event"] == "demo.limit.skipped"]
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ def test_what_is_left_when_a_publisher_is_closed_is_logged_once(slow: SlowBroker
         publisher.wait()
         publisher.close()
 
-    assert logged(lines) == [("wakeup.left", 3)]
+    assert logged(lines) == [("wakeup.unsent", 3)]
     assert slow.sent == ["first"]
 
 
@@ -191,4 +191,4 @@ def test_a_process_that_ends_while_the_broker_is_away_says_so_and_nothing_else()
     )
 
     assert ended.stdout == ""
-    assert [line.split()[3] for line in ended.stderr.splitlines()] == ["wakeup.left"]
+    assert [line.split()[3] for line in ended.stderr.splitlines()] == ["wakeup.unsent"]

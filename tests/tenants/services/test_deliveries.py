@@ -160,7 +160,7 @@ def test_a_mistake_at_one_address_stops_no_other() -> None:
     assert broken.last_error == "unexpected: ValueError"
     assert sorted(breaking.sent) == [f"{HOOK}/1", f"{HOOK}/2"]
     assert NotificationDelivery.objects.filter(state="sent").count() == 2
-    (told,) = [entry for entry in logs if entry["event"] == "tenants.notifications.broken"]
+    (told,) = [entry for entry in logs if entry["event"] == "tenants.notifications.crashed"]
     assert (told["log_level"], told["key"]) == ("error", str(broken.pk))
     assert told["exc_info"] is breaking.mistake
 

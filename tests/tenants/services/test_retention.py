@@ -82,7 +82,7 @@ def test_what_is_over_is_forgotten_after_its_days_and_what_waits_is_not(cast: Ca
     assert left() == [("half on its way", 2), ("young", 2)]
     assert NotificationDelivery.objects.count() == 4
     assert [(line["event"], line["notifications"]) for line in lines] == [
-        ("tenants.retention.forgotten", 3)
+        ("tenants.retention.purged", 3)
     ]
     entry = AuditEntry.objects.get(action=FORGOTTEN)
     assert entry.facts == {"notifications": 3, "occurred_before": (AT - KEPT).isoformat()}

@@ -155,7 +155,7 @@ def test_work_is_done_when_valkey_takes_nothing(client: redis.Redis) -> None:
         client.config_set("maxmemory", 0)
 
     assert task.done == 1
-    assert [line["event"] for line in lines] == ["wakeup.not_leased"]
+    assert [line["event"] for line in lines] == ["wakeup.lease_failed"]
 
 
 def test_a_process_on_a_wrong_clock_leaves_its_wake_up_to_another_and_rests(

@@ -140,7 +140,7 @@ def test_a_broker_that_is_away_is_logged_and_no_error() -> None:
     with capture_logs() as lines:
         assert wake(KIND, producer=Away()) is False  # type: ignore[arg-type]
 
-    assert [(line["event"], line["kind"]) for line in lines] == [("wakeup.not_sent", KIND)]
+    assert [(line["event"], line["kind"]) for line in lines] == [("wakeup.publish_failed", KIND)]
 
 
 def test_a_valkey_that_takes_nothing_is_logged_and_no_error(
@@ -153,7 +153,7 @@ def test_a_valkey_that_takes_nothing_is_logged_and_no_error(
     finally:
         client.config_set("maxmemory", 0)
 
-    assert [line["event"] for line in lines] == ["wakeup.not_sent"]
+    assert [line["event"] for line in lines] == ["wakeup.publish_failed"]
 
 
 def test_each_kind_has_its_queue() -> None:
