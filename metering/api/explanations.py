@@ -22,16 +22,16 @@ class StepSerializer(serializers.Serializer[object]):
     """One step of an explanation: a heading, a sentence, and the facts behind it."""
 
     heading = serializers.CharField()
-    sentence = serializers.CharField()
+    message = serializers.CharField(source="sentence")
     facts = serializers.DictField()
 
 
-class HourVerdictSerializer(serializers.Serializer[object]):
+class HourExplanationSerializer(serializers.Serializer[object]):
     """One hour of a pod."""
 
     start_at = serializers.DateTimeField()
     verdict = serializers.ChoiceField(choices=VERDICT_CHOICES)
-    sentence = serializers.CharField()
+    message = serializers.CharField(source="sentence")
     unit_seconds = serializers.IntegerField()
     held_unit_seconds = serializers.IntegerField()
     steps = StepSerializer(many=True)
@@ -41,7 +41,7 @@ class PodExplanationSerializer(serializers.Serializer[object]):
     """What the ledgers hold of a pod, and why each hour was or was not charged."""
 
     steps = StepSerializer(many=True)
-    hours = HourVerdictSerializer(many=True)
+    hours = HourExplanationSerializer(many=True)
 
 
 class PodQuestionSerializer(StrictSerializer):

@@ -42,7 +42,7 @@ SHOWN = ("pod_uid", "pod_name", "namespace", "resource", "basis", "unit_seconds"
 class UsageCorrectionSerializer(serializers.ModelSerializer[UsageCorrection]):
     """Signed unit-seconds added to sealed usage, and why.
 
-    `records` tells its first 50 records, each with the sum it was made against (`basis`); once it
+    `records` holds its first 50 records, each with the sum it was made against (`basis`); once it
     is posted, all of them are listed by `usage-records/?correction=`.
     """
 
@@ -50,6 +50,8 @@ class UsageCorrectionSerializer(serializers.ModelSerializer[UsageCorrection]):
     cluster = serializers.UUIDField(source="cluster_id", read_only=True)
     organization = serializers.UUIDField(source="organization_id", read_only=True)
     project = serializers.UUIDField(source="project_id", read_only=True)
+    requested_by = serializers.CharField(source="asked_by", read_only=True)
+    requested_at = serializers.DateTimeField(source="asked_at", read_only=True, allow_null=True)
     records = serializers.SerializerMethodField()
 
     class Meta:
@@ -69,8 +71,8 @@ class UsageCorrectionSerializer(serializers.ModelSerializer[UsageCorrection]):
             "records",
             "digest",
             "state",
-            "asked_by",
-            "asked_at",
+            "requested_by",
+            "requested_at",
             "decided_by",
             "decided_at",
             "decision_note",

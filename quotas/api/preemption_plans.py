@@ -43,6 +43,8 @@ class PreemptionActionSerializer(serializers.ModelSerializer[PreemptionAction]):
 
     cluster = serializers.CharField(source="cluster.slug", read_only=True)
     project = serializers.UUIDField(source="project_id", read_only=True)
+    started_at = serializers.DateTimeField(source="began_at", read_only=True)
+    reason = serializers.CharField(source="why", read_only=True)
 
     class Meta:
         model = PreemptionAction
@@ -58,8 +60,8 @@ class PreemptionActionSerializer(serializers.ModelSerializer[PreemptionAction]):
             "priority",
             "is_burst",
             "units",
-            "began_at",
-            "why",
+            "started_at",
+            "reason",
             "step",
             "state",
             "attempt",
@@ -139,7 +141,7 @@ class ResumptionSerializer(serializers.Serializer[Resumption]):
     namespace = serializers.CharField()
     job = serializers.CharField()
     is_resumed = serializers.BooleanField()
-    why = serializers.CharField(allow_blank=True)
+    reason = serializers.CharField(source="why", allow_blank=True)
 
 
 class ResumptionsSerializer(serializers.Serializer[Any]):

@@ -19,11 +19,11 @@ from tenants.services.session_store import PUBLIC_ID
 from tenants.services.sessions import end_other_sessions, end_session
 
 
-class SessionFactSerializer(serializers.Serializer[SessionFact]):
+class SessionSerializer(serializers.Serializer[SessionFact]):
     """One session of the caller."""
 
     id = serializers.UUIDField()
-    began_at = serializers.DateTimeField()
+    started_at = serializers.DateTimeField(source="began_at")
     last_used_at = serializers.DateTimeField(help_text="Within a minute.")
     ends_at = serializers.DateTimeField(help_text="When it ends if it is not used any more.")
     browser = serializers.CharField()
@@ -33,7 +33,7 @@ class SessionFactSerializer(serializers.Serializer[SessionFact]):
 class SessionListSerializer(serializers.Serializer[Any]):
     """All sessions of the caller; there is no second page."""
 
-    results = SessionFactSerializer(many=True)
+    results = SessionSerializer(many=True)
 
 
 class EndedSerializer(serializers.Serializer[Any]):
@@ -45,7 +45,7 @@ class EndedSerializer(serializers.Serializer[Any]):
 class SessionViewSet(LedgerViewSet):
     """The caller's own sessions; a token limited to scopes, or a service account, has none."""
 
-    serializer_class = SessionFactSerializer
+    serializer_class = SessionSerializer
     queryset = None
 
     @extend_schema(operation_id="sessions_list", responses=SessionListSerializer)

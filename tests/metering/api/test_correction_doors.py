@@ -49,7 +49,7 @@ def test_a_platform_admin_asks_and_another_one_approves(cast: Cast, door: Door, 
     assert asked.status_code == 201
     assert asked["Location"] == f"{API}/usage-corrections/{body['id']}/"
     assert (body["state"], body["cause"], body["unit_seconds"]) == ("proposed", "manual", -600)
-    assert (body["asked_by"], body["decided_by"], body["version"]) == ("frank", "", 1)
+    assert (body["requested_by"], body["decided_by"], body["version"]) == ("frank", "", 1)
     assert body["records"] == [
         {
             "pod_uid": "a",

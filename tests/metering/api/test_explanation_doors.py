@@ -38,7 +38,7 @@ def test_a_record_leads_back_to_its_evidence(cast: Cast, door: Door) -> None:
 
     steps = answer.json()
     assert [step["heading"] for step in steps[:3]] == ["The record", "What it held", "The hour"]
-    assert steps[0]["sentence"] == "llm/pod-a used 7200 unit-seconds: 2 x 3600 s."
+    assert steps[0]["message"] == "llm/pod-a used 7200 unit-seconds: 2 x 3600 s."
     assert steps[1]["facts"]["catalogue_version"] == 1
     assert steps[1]["facts"]["catalogue_rule_matches"] == "nvidia.com/gpu"
     assert {"query", "at", "sha256", "samples"} == set(steps[3]["facts"])
@@ -77,7 +77,7 @@ def test_what_is_held_back_names_its_cause_and_remedy(cast: Cast, door: Door) ->
     assert hour["held_unit_seconds"] == 3600
     (step,) = hour["steps"]
     assert step["heading"] == "Unbound namespace"
-    assert "Bind the namespace to a project from this hour on." in step["sentence"]
+    assert "Bind the namespace to a project from this hour on." in step["message"]
 
 
 def test_an_hour_without_a_window_is_not_metered(cast: Cast, door: Door) -> None:

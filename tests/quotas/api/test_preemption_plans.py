@@ -70,7 +70,7 @@ def test_a_plan_is_shown_with_its_victims_and_does_nothing(cast: Cast, post: Pos
         "suspend",
     )
     assert victim["units"] == {"large": 2}
-    assert "began 2026-11-02 08:55 UTC" in victim["why"]
+    assert "began 2026-11-02 08:55 UTC" in victim["reason"]
     assert EVICTOR.cluster("hopper").asked == []
 
 
@@ -91,7 +91,7 @@ def test_from_plan_to_resumed_over_rest(cast: Cast, post: Post, caller: Caller) 
     assert executed["ETag"] == '"2"'
     assert (done["state"], [one["state"] for one in done["victims"]]) == ("done", ["freed"])
     assert resumed.json() == {
-        "results": [{"namespace": "llm", "job": "train", "is_resumed": True, "why": ""}]
+        "results": [{"namespace": "llm", "job": "train", "is_resumed": True, "reason": ""}]
     }
     assert live.asked == [("suspend", "llm", "train"), ("resume", "llm", "train")]
 
