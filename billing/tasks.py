@@ -27,7 +27,7 @@ from billing.services.periods import open_current_periods
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import DomainError
 from tenants.selectors.clock import database_now
-from tenants.services.turns import take_turn
+from tenants.services.turns import run_isolated
 from tenants.services.wakeups import WakeUp
 
 BATCH_WINDOWS: Final = 50
@@ -133,7 +133,7 @@ def _in_batches(
             raise
         except Exception:  # noqa: BLE001 - Which row it was is found, counted and logged below.
             for key in batch:
-                yield take_turn(
+                yield run_isolated(
                     partial(accrue, [key]),
                     otherwise=NOTHING_ACCRUED,
                     event=f"{event}.failed",

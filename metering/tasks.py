@@ -40,7 +40,7 @@ from metering.services.sweeping import (
 from metering.services.watching.settling import settle_everywhere
 from tenants.domain.actors import Actor, system_actor
 from tenants.selectors.clock import database_now
-from tenants.services.turns import take_turn
+from tenants.services.turns import run_isolated
 from tenants.services.wakeups import WakeUp, wake
 
 ACTOR: Final = system_actor("metering.tick")
@@ -117,7 +117,7 @@ def tick_waste() -> Iterator[Derived | None]:
 def tick(*, at: datetime, actor: Actor, progress: Progress | None = None) -> Sweep:
     """Do one round of everything in this process, for `manage.py tick`; return what was done."""
     settle = partial(settle_everywhere, actor=actor, at=at)
-    take_turn(settle, otherwise=0, event="metering.sizes.failed", key="", at=at)
+    run_isolated(settle, otherwise=0, event="metering.sizes.failed", key="", at=at)
     done = meter_due(worker=worker_from_settings(actor=actor), at=at, progress=progress)
     # Last, since its failure fails the round, and hours that are due make their own month.
     try_partitions(from_month=at, months=AHEAD)

@@ -72,7 +72,7 @@ class ConsumerRow:
 
 
 @dataclass(frozen=True)
-class ClaimSight:
+class ClaimSnapshot:
     """One state of a claim.
 
     Attributes:
@@ -117,7 +117,7 @@ class ClaimBook:
         self.consumers = list(consumers)
         self._alive_at = alive_at
 
-    def apply(self, sight: ClaimSight) -> None:
+    def apply(self, sight: ClaimSnapshot) -> None:
         """Bring one claim up to a state."""
         is_new_use = self._is_used_anew(sight)
         for device_class in sorted(sight.units):
@@ -134,14 +134,14 @@ class ClaimBook:
             if consumer.claim_uid not in uids and consumer.end_at is None:
                 _leave(consumer, at=at)
 
-    def _is_used_anew(self, sight: ClaimSight) -> bool:
+    def _is_used_anew(self, sight: ClaimSnapshot) -> bool:
         known = {item.pod_uid for item in self._users_of(sight)}
         return bool(set(sight.consumers) - known)
 
-    def _of(self, sight: ClaimSight) -> list[ClaimRow]:
+    def _of(self, sight: ClaimSnapshot) -> list[ClaimRow]:
         return [row for row in self.rows if row.claim_uid == sight.uid]
 
-    def _hold(self, sight: ClaimSight, *, device_class: str, is_new_use: bool) -> None:
+    def _hold(self, sight: ClaimSnapshot, *, device_class: str, is_new_use: bool) -> None:
         former = [row for row in self._of(sight) if row.device_class == device_class]
         for row in former:
             if row.end_at is None:
@@ -172,7 +172,7 @@ class ClaimBook:
             )
         )
 
-    def _goes_on(self, row: ClaimRow, *, sight: ClaimSight, is_new_use: bool) -> bool:
+    def _goes_on(self, row: ClaimRow, *, sight: ClaimSnapshot, is_new_use: bool) -> bool:
         """Whether a state shows that an allocation has not ended where it was taken to have."""
         assert row.end_at is not None  # noqa: S101 - No row is open; tells the type.
         gone_at = row.end_at + timedelta(seconds=row.slack_seconds)
@@ -185,7 +185,7 @@ class ClaimBook:
             for consumer in self._users_of(sight)
         )
 
-    def _reopen(self, row: ClaimRow, *, sight: ClaimSight) -> None:
+    def _reopen(self, row: ClaimRow, *, sight: ClaimSnapshot) -> None:
         """Let an allocation go on, and the pods that were taken to have left with it."""
         assert row.end_at is not None  # noqa: S101 - As above.
         for consumer in self._users_of(sight):
@@ -195,10 +195,10 @@ class ClaimBook:
         row.end_at, row.end_kind, row.slack_seconds = None, EndKind.OPEN, 0
         row.last_seen_at, row.is_changed = max(row.last_seen_at, sight.told_at), True
 
-    def _users_of(self, sight: ClaimSight) -> list[ConsumerRow]:
+    def _users_of(self, sight: ClaimSnapshot) -> list[ConsumerRow]:
         return [item for item in self.consumers if item.claim_uid == sight.uid]
 
-    def _give_back(self, sight: ClaimSight) -> None:
+    def _give_back(self, sight: ClaimSnapshot) -> None:
         for row in self._of(sight):
             if row.end_at is None and row.device_class not in sight.units:
                 self._end(row, told_at=sight.told_at, is_prompt=sight.is_prompt)
@@ -214,7 +214,7 @@ class ClaimBook:
         row.end_kind = EndKind.VANISHED_IN_GAP
         row.slack_seconds = seconds_between(row.end_at, known_gone)
 
-    def _reserve(self, sight: ClaimSight) -> None:
+    def _reserve(self, sight: ClaimSnapshot) -> None:
         known = self._users_of(sight)
         using = {item.pod_uid for item in known if item.end_at is None}
         for consumer in known:
@@ -227,7 +227,7 @@ class ClaimBook:
             if not former or is_held:
                 self._come(sight, pod_uid=pod_uid, former=former)
 
-    def _come(self, sight: ClaimSight, *, pod_uid: str, former: Sequence[datetime]) -> None:
+    def _come(self, sight: ClaimSnapshot, *, pod_uid: str, former: Sequence[datetime]) -> None:
         self.consumers.append(
             ConsumerRow(
                 sight.uid,
@@ -244,7 +244,7 @@ def _lasted_until(consumer: ConsumerRow, *, at: datetime) -> bool:
     return consumer.end_at is None or consumer.end_at >= at
 
 
-def _begin_of(sight: ClaimSight) -> datetime:
+def _begin_of(sight: ClaimSnapshot) -> datetime:
     return whole_second(sight.allocated_at or sight.bound_at or sight.told_at)
 
 

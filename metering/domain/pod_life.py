@@ -37,7 +37,7 @@ RESOURCE_LENGTH_MAX: Final = 128
 
 
 @dataclass(frozen=True)
-class PodSight:
+class PodSnapshot:
     """One pod as some of its states told it, in whole seconds.
 
     Attributes:
@@ -83,16 +83,16 @@ def believed(resource: str, *, units: int) -> int | str:
     return units if is_possible else str(units)
 
 
-def merge_sights(sights: Iterable[PodSight]) -> tuple[PodSight, ...]:
+def merge_sights(sights: Iterable[PodSnapshot]) -> tuple[PodSnapshot, ...]:
     """Return one sight per pod, in the order of their first sights."""
-    merged: dict[str, PodSight] = {}
+    merged: dict[str, PodSnapshot] = {}
     for sight in sights:
         known = merged.get(sight.uid)
         merged[sight.uid] = sight if known is None else _merge(known, sight)
     return tuple(merged.values())
 
 
-def _merge(former: PodSight, latter: PodSight) -> PodSight:
+def _merge(former: PodSnapshot, latter: PodSnapshot) -> PodSnapshot:
     is_bound_first = former.bound_at is not None or latter.bound_at is None
     gone = _better_gone(former, latter)
     return replace(
@@ -108,7 +108,7 @@ def _merge(former: PodSight, latter: PodSight) -> PodSight:
     )
 
 
-def _better_gone(former: PodSight, latter: PodSight) -> PodSight:
+def _better_gone(former: PodSnapshot, latter: PodSnapshot) -> PodSnapshot:
     """Return the sight whose end is known better; of two alike the one that ended first."""
     if former.gone_at is None or latter.gone_at is None:
         return latter if former.gone_at is None else former

@@ -43,7 +43,7 @@ from tenants.domain.actors import Actor
 from tenants.selectors.clock import database_now
 from tenants.selectors.locks import lock_rows
 from tenants.services.audit import record, record_each
-from tenants.services.turns import take_turns
+from tenants.services.turns import for_each_isolated
 
 BATCH: Final = 500
 """Hours decided on in one transaction: three weeks of a cluster, locked for well under a second."""
@@ -246,7 +246,7 @@ def waive_unmetered(*, actor: Actor, at: datetime) -> int:
     unmetered = MeteringWindow.objects.filter(
         state__in=[*NEEDS_REVIEW, *UNFINISHED], start_at__gte=F("cluster__metered_until")
     )
-    return take_turns(
+    return for_each_isolated(
         unmetered.order_by("cluster_id").values_list("cluster_id", flat=True).distinct(),
         lambda one: _waive_all(unmetered.filter(cluster_id=one), actor=actor, at=at),
         event="metering.waive.failed",

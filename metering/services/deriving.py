@@ -25,7 +25,7 @@ from metering.services.crediting import propose_credits
 from metering.services.waste import update_waste
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
-from tenants.services.turns import take_turn
+from tenants.services.turns import run_isolated
 
 logger = structlog.get_logger(__name__)
 
@@ -93,7 +93,7 @@ def derive_each(
     """
     for derive in _deeds(actor=actor, at=at, thresholds=thresholds, limit=limit):
         failed: Derived | None = Derived()
-        done = take_turn(
+        done = run_isolated(
             partial(_derive_alone, derive),
             otherwise=failed,
             event="metering.derive.failed",

@@ -38,7 +38,7 @@ from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
 from tenants.services.audit import record
 from tenants.services.refusals import audited_use
-from tenants.services.turns import take_turn
+from tenants.services.turns import run_isolated
 
 logger = structlog.get_logger(__name__)
 
@@ -113,7 +113,7 @@ def _collect_isolated(leased: LeasedDevices, *, worker: Worker, at: datetime) ->
             return DeviceSweep()
         return _OUTCOMES[state]
 
-    return take_turn(
+    return run_isolated(
         collect,
         otherwise=DeviceSweep(failed=1),
         event="metering.devices.failed",

@@ -10,7 +10,7 @@ from metering.domain.errors import ClaimLostError
 from metering.services.rechecking import recheck_window
 from metering.services.rechecks import ClaimedRecheck, claim_rechecks, make_due_rechecks
 from metering.services.sweeping import Worker
-from tenants.services.turns import take_turn
+from tenants.services.turns import run_isolated
 
 logger = structlog.get_logger(__name__)
 
@@ -69,7 +69,7 @@ def recheck_claimed(*, claimed: ClaimedRecheck, worker: Worker, at: datetime) ->
 
     After a fault the lease runs out, and the recheck fails for good if it ends so again and again.
     """
-    return take_turn(
+    return run_isolated(
         lambda: _recheck(claimed=claimed, worker=worker, at=at),
         otherwise=RecheckSweep(failed=1),
         event="metering.recheck.failed",

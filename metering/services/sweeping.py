@@ -22,7 +22,7 @@ from metering.services.sealing import reconcile_windows, seal_window
 from metering.services.windows import ClaimedWindow, claim_windows, open_due_windows
 from tenants.domain.actors import Actor
 from tenants.domain.errors import ConflictError
-from tenants.services.turns import take_turn, take_turns
+from tenants.services.turns import for_each_isolated, run_isolated
 
 logger = structlog.get_logger(__name__)
 
@@ -89,14 +89,14 @@ def open_due(*, at: datetime, policy: MeteringPolicy) -> int:
     Returns:
         How many windows were opened.
     """
-    take_turn(
+    run_isolated(
         lambda: report_waiting_windows(at=at, policy=policy),
         otherwise=0,
         event="metering.waiting.failed",
         key="",
         at=at,
     )
-    return take_turn(
+    return run_isolated(
         lambda: open_due_windows(at=at, policy=policy),
         otherwise=0,
         event="metering.open.failed",
@@ -107,7 +107,7 @@ def open_due(*, at: datetime, policy: MeteringPolicy) -> int:
 
 def seal_due(*, worker: Worker, at: datetime) -> Sweep:
     """Seal what is settled; a fault is counted and stops nothing else."""
-    return take_turn(
+    return run_isolated(
         lambda: seal_settled(worker=worker, at=at),
         otherwise=Sweep(),
         event="metering.seal.failed",
@@ -130,7 +130,7 @@ def meter_window(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Swe
 
     After a fault the lease runs out, and the window is quarantined if it fails so again and again.
     """
-    return take_turn(
+    return run_isolated(
         lambda: _meter(claimed=claimed, worker=worker, at=at),
         otherwise=Sweep(failed=1),
         event="metering.window.failed",
@@ -169,7 +169,9 @@ def seal_settled(*, worker: Worker, at: datetime) -> Sweep:
     reconcile_windows(window_ids=settled, actor=worker.actor, at=at)
     event = "metering.window.seal_failed"
     return Sweep(
-        sealed=take_turns(settled, lambda one: _seal(one, worker=worker, at=at), event=event, at=at)
+        sealed=for_each_isolated(
+            settled, lambda one: _seal(one, worker=worker, at=at), event=event, at=at
+        )
     )
 
 

@@ -55,7 +55,7 @@ from quotas.access.preemption import (
 from quotas.access.requests import (
     access_request,
     access_request_to_decide,
-    is_cost_told,
+    is_cost_visible,
     request_policies_visible_to,
     requests_visible_to,
 )
@@ -95,7 +95,7 @@ __all__ = [
     "access_window",
     "grants_visible_to",
     "hidden_scopes",
-    "is_cost_told",
+    "is_cost_visible",
     "limits_visible_to",
     "loan_policies_visible_to",
     "loans_visible_to",

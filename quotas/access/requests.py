@@ -37,7 +37,7 @@ def access_request(actor: Actor, request_id: UUID, capability: str) -> QuotaRequ
     )
 
 
-def is_cost_told(actor: Actor, *, organization_id: UUID, project_id: UUID) -> bool:
+def is_cost_visible(actor: Actor, *, organization_id: UUID, project_id: UUID) -> bool:
     """Whether an actor is told what quota of a project costs: a total tells a unit's price."""
     return actor.may(READ_PRICE, organization_id=organization_id, project_id=project_id)
 

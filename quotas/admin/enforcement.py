@@ -12,7 +12,7 @@ from django.utils.text import Truncator
 from unfold.decorators import display
 
 from quotas.adapters import quota_enforcer
-from quotas.domain.resource_quota import compare_keys, tell_briefly, tell_granted
+from quotas.domain.resource_quota import compare_keys, format_granted, format_hard
 from quotas.models import EnforcementTarget
 from quotas.services.enforcement_by_hand import apply_again, read_again
 from tenants.admin.base import LedgerAdmin, actor_of_request
@@ -88,17 +88,17 @@ class EnforcementTargetAdmin(LedgerAdmin):
     @display(description="desired")
     def desired_text(self, target: EnforcementTarget) -> str:
         """Return what the namespace should say."""
-        return tell_granted(target.desired_hard)
+        return format_granted(target.desired_hard)
 
     @display(description="live")
     def live_text(self, target: EnforcementTarget) -> str:
         """Return what the namespace said when it was last read."""
-        return tell_granted(target.live_hard)
+        return format_granted(target.live_hard)
 
     @display(description="burst")
     def burst_text(self, target: EnforcementTarget) -> str:
         """Return what preemptible pods may hold beyond."""
-        return tell_granted(target.desired_burst) if target.desired_burst else "-"
+        return format_granted(target.desired_burst) if target.desired_burst else "-"
 
     @display(description="last error", ordering="last_error")
     def problem_text(self, target: EnforcementTarget) -> str:
@@ -202,6 +202,6 @@ def _comparison(target: EnforcementTarget | None) -> dict[str, Any]:
     ]
     return {
         "walls": [(title, keys) for title, keys in walls if keys],
-        "foreign": [(name, tell_briefly(hard)) for name, hard in target.foreign_quotas.items()],
+        "foreign": [(name, format_hard(hard)) for name, hard in target.foreign_quotas.items()],
         "target": target,
     }

@@ -15,7 +15,7 @@ from unfold.widgets import UnfoldBooleanSwitchWidget
 
 from quotas.admin.board import board_page
 from quotas.domain.limit_terms import KEEP
-from quotas.domain.limit_words import tell_in_force, tell_limit
+from quotas.domain.limit_words import format_in_force, format_limit
 from quotas.models import QuotaLimit
 from quotas.selectors.in_force import with_units_in_force
 from quotas.services.limits import remove_limit, set_limit
@@ -146,7 +146,7 @@ class QuotaLimitAdmin(ServiceAdmin):
     @display(description="limit", ordering="limit_units")
     def terms_text(self, limit: QuotaLimit) -> str:
         """Return what the limit says, in words."""
-        return tell_limit(
+        return format_limit(
             limit.limit_units,
             size=limit.size,
             model_group=limit.model_group,
@@ -159,7 +159,7 @@ class QuotaLimitAdmin(ServiceAdmin):
     )
     def in_force_label(self, limit: Any) -> tuple[str, str]:  # noqa: ANN401 - Annotated.
         """Return what binds now, coloured where it is not what was set."""
-        text = tell_in_force(
+        text = format_in_force(
             limit.limit_units, granted_units=limit.granted, is_suspended=limit.suspended
         )
         if limit.suspended:

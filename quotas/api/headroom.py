@@ -15,7 +15,7 @@ from metering.selectors.cluster_room import ClusterHeadroom
 from quotas.access import READ_LIMIT, access_person, hidden_scopes
 from quotas.api.fields import SizeField
 from quotas.domain.limit_input import LIMIT_UNITS_MAX, refuse_problems
-from quotas.domain.start_question import LimitHeadroom, start_words, told_free_units
+from quotas.domain.start_question import LimitHeadroom, start_words, visible_free_units
 from quotas.domain.walls import unread_words
 from quotas.selectors.headroom import (
     StartAnswer,
@@ -173,7 +173,7 @@ class HeadroomSerializer(serializers.Serializer[StartAnswer]):
     def get_free_units(self, answer: StartAnswer) -> int | None:
         """Return the most that fit, as far as the caller may know it."""
         hidden = _visibility(self).hidden_scopes
-        return told_free_units(answer.verdict, answer.limits, hidden_scopes=hidden)
+        return visible_free_units(answer.verdict, answer.limits, hidden_scopes=hidden)
 
     def get_warning(self, answer: StartAnswer) -> str | None:
         """Return what stands against an answer that it fits; None where nothing does.

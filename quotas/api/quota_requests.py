@@ -20,7 +20,7 @@ from quotas.access import (
     access_person,
     access_request,
     access_request_to_decide,
-    is_cost_told,
+    is_cost_visible,
     requests_visible_to,
 )
 from quotas.adapters import cost_estimator
@@ -95,8 +95,10 @@ class QuotaRequestViewSet(ReadingViewSet):
         draft = self._draft(self.read(QuotaPreviewInputSerializer, request))
         told = preview_request(draft=draft, estimator=_estimator(), actor=self.actor, at=self.at)
         organization_id, project_id = draft.project.organization_id, draft.project.pk
-        is_told = is_cost_told(self.actor, organization_id=organization_id, project_id=project_id)
-        return Response(PreviewSerializer(told, context={"is_cost_told": is_told}).data)
+        is_told = is_cost_visible(
+            self.actor, organization_id=organization_id, project_id=project_id
+        )
+        return Response(PreviewSerializer(told, context={"is_cost_visible": is_told}).data)
 
     @extend_schema(
         request=QuotaBulkInputSerializer,

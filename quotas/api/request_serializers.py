@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from quotas.access import is_cost_told
+from quotas.access import is_cost_visible
 from quotas.api.fields import ModelGroupField, SizeField, WholeUnitsField
 from quotas.domain.limit_input import JUSTIFICATION_LENGTH_MAX, NOTE_LENGTH_MAX
 from quotas.models import QuotaRequest, RequestComment, RequestStep
@@ -122,7 +122,7 @@ class QuotaRequestSerializer(serializers.ModelSerializer[QuotaRequest]):
         """Return it, without the cost where the caller may not read the project's prices."""
         told = super().to_representation(instance)
         actor: Actor = self.context["actor"]
-        is_told = is_cost_told(
+        is_told = is_cost_visible(
             actor, organization_id=instance.organization_id, project_id=instance.project_id
         )
         return told if is_told else {**told, "cost": None}
@@ -228,4 +228,4 @@ class PreviewSerializer(serializers.Serializer[object]):
     def to_representation(self, instance: object) -> dict[str, Any]:
         """Return it, without the cost where the caller may not read the project's prices."""
         told = super().to_representation(instance)
-        return told if self.context["is_cost_told"] else {**told, "cost": None}
+        return told if self.context["is_cost_visible"] else {**told, "cost": None}

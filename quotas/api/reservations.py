@@ -13,7 +13,7 @@ from quotas.access import (
     refusals_visible_to,
     reservations_visible_to,
 )
-from quotas.domain.refusal_words import told_refusal
+from quotas.domain.refusal_words import visible_refusal
 from quotas.models import AdmissionRefusal, Reservation, ReservationState
 from quotas.models.limit import SIZE_CHOICES
 from quotas.models.reservation import ReservationOrigin
@@ -124,7 +124,7 @@ class AdmissionRefusalSerializer(serializers.ModelSerializer[AdmissionRefusal]):
         hidden = hidden_scopes(
             actor, organization_id=refusal.organization_id, project_id=refusal.project_id
         )
-        return told_refusal(refusal.message, code=refusal.code, hidden_scopes=hidden)
+        return visible_refusal(refusal.message, code=refusal.code, hidden_scopes=hidden)
 
 
 class AdmissionRefusalFilter(StrictFilterSet):

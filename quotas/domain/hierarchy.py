@@ -106,7 +106,7 @@ def _own_violations(limit: TreeLimit, *, from_at: datetime) -> Iterator[Violatio
     units = levels_of((limit,), from_at=from_at)
     lowest_at, lowest = min(units, key=lambda level: level[1])
     highest_at, highest = max(units, key=lambda level: level[1])
-    who = told_holder(limit.key)
+    who = holder_label(limit.key)
     if lowest < 0:
         yield Violation(
             "units_below_zero",
@@ -191,8 +191,8 @@ def _covering_selectors(selector: LimitSelector) -> tuple[LimitSelector, ...]:
 
 def _unlimited_under(limit: TreeLimit, above: TreeLimit) -> Violation:
     message = (
-        f"{told_holder(limit.key)} would be unlimited in {limit.key.selector}, "
-        f"{told_ceiling(limit.key, above.key)} is {above.limit_units}: set a number."
+        f"{holder_label(limit.key)} would be unlimited in {limit.key.selector}, "
+        f"{ceiling_label(limit.key, above.key)} is {above.limit_units}: set a number."
     )
     return Violation("unlimited_under_limit", limit.key, above.key, None, message)
 
@@ -203,27 +203,27 @@ def _above_ceiling(limit: TreeLimit, above: TreeLimit, *, from_at: datetime) -> 
         return None
     place = f" in project {limit.key.project}" if limit.key.user else ""
     message = (
-        f"{told_name(limit.key)} would have {worst.units} {limit.key.selector}{place}, "
-        f"{told_ceiling(limit.key, above.key)} is {worst.ceiling_units}: "
+        f"{name_label(limit.key)} would have {worst.units} {limit.key.selector}{place}, "
+        f"{ceiling_label(limit.key, above.key)} is {worst.ceiling_units}: "
         f"{worst.over_units} too many{_since(worst.at, from_at)}."
     )
     code = f"{limit.key.scope}_exceeds_{above.key.scope}"
     return Violation(code, limit.key, above.key, worst.over_units, message)
 
 
-def told_name(key: LimitKey) -> str:
+def name_label(key: LimitKey) -> str:
     """Return a holder by its own name; a user without the project."""
     if key.user:
         return f"User {key.user}"
     return f"Project {key.project}" if key.project else "The organization"
 
 
-def told_holder(key: LimitKey) -> str:
+def holder_label(key: LimitKey) -> str:
     """Return a holder by its own name; a user with the project."""
-    return f"User {key.user} of project {key.project}" if key.user else told_name(key)
+    return f"User {key.user} of project {key.project}" if key.user else name_label(key)
 
 
-def told_ceiling(key: LimitKey, above: LimitKey) -> str:
+def ceiling_label(key: LimitKey, above: LimitKey) -> str:
     """Return the limit above in words; its selector is told where it is another."""
     what = "limit" if above.selector == key.selector else f"limit of {above.selector}"
     return f"the {above.scope}'s {what}"

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from quotas.domain.hierarchy import Violation, told_ceiling, told_holder
+from quotas.domain.hierarchy import Violation, ceiling_label, holder_label
 from quotas.domain.limit_tree import LimitKey
 
 
 @dataclass(frozen=True)
-class LimitSight:
+class LimitVisibility:
     """Whose limits somebody may read in one organization.
 
     Attributes:
@@ -24,7 +24,7 @@ class LimitSight:
         return self.reads_organization or (bool(key.project) and key.project == self.project)
 
 
-def seen(violation: Violation, sight: LimitSight) -> Violation:
+def seen(violation: Violation, sight: LimitVisibility) -> Violation:
     """Return a violation as somebody may read it.
 
     A level above is named without its numbers, and without the time at which they change. Whether
@@ -43,7 +43,7 @@ def seen(violation: Violation, sight: LimitSight) -> Violation:
     return replace(violation, code=ABOVE_ORGANIZATION, over_units=None, message=message)
 
 
-def seen_once(violations: Iterable[Violation], sight: LimitSight) -> tuple[Violation, ...]:
+def seen_once(violations: Iterable[Violation], sight: LimitVisibility) -> tuple[Violation, ...]:
     """Return violations as somebody may read them, in their order, and what is alike once.
 
     Where a limit does not fit under one whose figures are told, nothing more is told of it: what
@@ -63,8 +63,8 @@ def _words(violation: Violation) -> str:
     """Return what does not hold, with scope, holder and what the limit is of, and no number."""
     key, above = violation.key, violation.above
     if above is None:
-        return f"{told_holder(key)} could not have its {key.selector} limit with its grants."
+        return f"{holder_label(key)} could not have its {key.selector} limit with its grants."
     return (
-        f"{told_holder(key)} would be unlimited in {key.selector}, {told_ceiling(key, above)} is "
+        f"{holder_label(key)} would be unlimited in {key.selector}, {ceiling_label(key, above)} is "
         "not."
     )

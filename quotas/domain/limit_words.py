@@ -1,7 +1,7 @@
 """Limits in words, as a person reads them in a list."""
 
 
-def tell_limit(
+def format_limit(
     units: int | None,
     *,
     size: str,
@@ -28,7 +28,7 @@ def tell_limit(
     return ", ".join(part for part in parts if part)
 
 
-def tell_in_force(units: int | None, *, granted_units: int, is_suspended: bool) -> str:
+def format_in_force(units: int | None, *, granted_units: int, is_suspended: bool) -> str:
     """Return what binds now: the units with their grants, or that nothing may start.
 
     Args:

@@ -88,7 +88,7 @@ def owner_of(ask: PodAsk, identity: Identity) -> str:
     return ask.owner or identity.person
 
 
-def told_owner(obj: JSON) -> str:
+def owner_label(obj: JSON) -> str:
     """Return the owner in the annotations of a pod or of a template, as far as it is text."""
     metadata = mapping(obj.get("metadata"), "metadata")
     annotations = mapping(metadata.get("annotations"), "metadata.annotations")
@@ -122,12 +122,12 @@ def new_owner(template: JSON, old: JSON | None, identity: Identity) -> str:
     take an owner away either.
     """
     if identity.is_trusted:
-        return told_owner(template)
+        return owner_label(template)
     if old is None:
         return identity.person
     if identity.person and _work(template) != _work(old):
         return identity.person
-    return told_owner(old)
+    return owner_label(old)
 
 
 def _work(template: JSON) -> JSON:
@@ -150,7 +150,7 @@ def stamp(path: tuple[str, ...], pod: JSON, owner: str) -> list[Operation]:
         pod: What is there.
         owner: Whose it shall be; "" takes the annotation away.
     """
-    told = told_owner(pod)
+    told = owner_label(pod)
     metadata = mapping(pod.get("metadata"), "metadata")
     has_any = OWNER_ANNOTATION in mapping(metadata.get("annotations"), "metadata.annotations")
     if told == owner and has_any == bool(owner):

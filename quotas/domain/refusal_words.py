@@ -18,7 +18,7 @@ WITHOUT_FIGURES: Final[Mapping[str, str]] = {
 SCOPES: Final = frozenset({"organization", "project", "user"})
 
 
-def told_refusal(message: str, *, code: str, hidden_scopes: Collection[str]) -> str:
+def visible_refusal(message: str, *, code: str, hidden_scopes: Collection[str]) -> str:
     """Return what a refusal says to somebody who may not read the limits of some scopes.
 
     Args:

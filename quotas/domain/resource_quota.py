@@ -124,7 +124,7 @@ def compare_keys(
     )
 
 
-def tell_briefly(hard: Mapping[str, int]) -> str:
+def format_hard(hard: Mapping[str, int]) -> str:
     """Return a quota as people read it in a table, such as "nvidia.com/gpu 8"."""
     parts = (
         f"{key.removeprefix(KEY_PREFIX)} {_told(units)}" for key, units in sorted(hard.items())
@@ -132,12 +132,12 @@ def tell_briefly(hard: Mapping[str, int]) -> str:
     return ", ".join(parts) or "none"
 
 
-def tell_granted(hard: Mapping[str, int]) -> str:
+def format_granted(hard: Mapping[str, int]) -> str:
     """Return what is granted of a quota, for a narrow column; "0 of everything" for nothing."""
     granted = {key: units for key, units in hard.items() if units}
     if hard and not granted:
         return "0 of everything"
-    return tell_briefly(granted)
+    return format_hard(granted)
 
 
 def _told(units: int) -> str:

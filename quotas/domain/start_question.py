@@ -159,7 +159,7 @@ WAITS: Final = frozenset({StartCode.LIMIT_REACHED, StartCode.ALLOWANCE_USED})
 """What time may change: pods end, grants begin, and so does a month."""
 
 
-def told_free_units(
+def visible_free_units(
     verdict: StartVerdict, limits: Sequence[LimitHeadroom], *, hidden_scopes: Collection[str] = ()
 ) -> int | None:
     """Return the most that fit, as far as a caller may know it.

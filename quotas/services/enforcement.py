@@ -28,11 +28,11 @@ from quotas.services.settling import (
     settle_failure,
     settle_overtaken,
     settle_waiting,
-    told_briefly,
+    shorten_error,
 )
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
-from tenants.services.turns import tell_crash
+from tenants.services.turns import report_crash
 
 CLAIM_FOR: Final = timedelta(seconds=60)
 """How long one worker has a target to itself; longer than every time limit of an enforcer."""
@@ -86,7 +86,9 @@ def _settled_alone(answer: Answer[Claim], *, actor: Actor, at: datetime) -> Enfo
         with transaction.atomic():
             return _settled(answer, actor=actor, at=at)
     except (DataError, IntegrityError) as error:
-        tell_crash(error, event="quotas.enforcement.unwritable", key=answer.asked.target_id, at=at)
+        report_crash(
+            error, event="quotas.enforcement.unwritable", key=answer.asked.target_id, at=at
+        )
         return EnforcementState.PENDING
 
 
@@ -104,7 +106,7 @@ def _settled(answer: Answer[Claim], *, actor: Actor, at: datetime) -> Enforcemen
     if isinstance(error, SourceUnavailableError):
         return settle_failure(claim, f"{error.reason}: {error}", at=at)
     assert error is not None  # noqa: S101 - Who has no answer has an error.
-    tell_crash(error, event=CRASHED, key=claim.target_id, at=at)
+    report_crash(error, event=CRASHED, key=claim.target_id, at=at)
     return EnforcementState.PENDING
 
 
@@ -180,10 +182,10 @@ def _note_unread(
         assert error is not None  # noqa: S101 - As above.
         # Behind the others: one that crashes at every reading keeps none of them waiting.
         write(not_before=at + DRIFT_CHECK_EVERY)
-        tell_crash(error, event=CRASHED, key=answer.asked.pk, at=at)
+        report_crash(error, event=CRASHED, key=answer.asked.pk, at=at)
         return
     # `checked_at` stays what it is: readings have an age, and walls are believed by it.
-    write(not_before=at + DRIFT_CHECK_EVERY, last_error=told_briefly(f"{error.reason}: {error}"))
+    write(not_before=at + DRIFT_CHECK_EVERY, last_error=shorten_error(f"{error.reason}: {error}"))
     log.warning("quotas.enforcement.read_failed", target=answer.asked.pk, reason=error.reason)
 
 

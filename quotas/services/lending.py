@@ -22,7 +22,7 @@ from quotas.selectors.lending import (
     market_facts,
 )
 from quotas.selectors.locks import lock_limit_paths
-from quotas.services.loan_trail import record_loan, tell_loan
+from quotas.services.loan_trail import notify_loan, record_loan
 from quotas.services.loans import approve_loan, lapse_loan
 from tenants.access import require_capability
 from tenants.domain.actors import Actor
@@ -236,7 +236,7 @@ def _propose(  # noqa: PLR0913 - The facts of one offer; three are keyword only.
     )
     record_loan(loan, "propose", actor=actor, at=at)
     if policy.mode == LoanMode.PROPOSE:
-        tell_loan(loan, at=at)
+        notify_loan(loan, at=at)
     return loan
 
 

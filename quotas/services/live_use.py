@@ -19,7 +19,7 @@ from psycopg.errors import LockNotAvailable
 from quotas.domain.live_use import Bypass, Repair, Sweep, repairs_of, sweep_of, together
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
-from tenants.services.turns import take_turn
+from tenants.services.turns import run_isolated
 
 CRASHED: Final = "quotas.live_use.crashed"
 NAMESPACES_TOLD: Final = 50
@@ -49,7 +49,7 @@ def sweep_live_use(*, burst_classes: Sequence[str], actor: Actor, at: datetime) 
         cursor.execute("SELECT keys::text FROM quotas_turns(%s, %s, %s)", [*given, KEYS_PER_TURN])
         turns = [keys for (keys,) in cursor.fetchall()]
     return together(
-        take_turn(
+        run_isolated(
             partial(_turn, *given, keys, actor=actor),
             otherwise=Sweep(turns_crashed=1),
             event=CRASHED,

@@ -40,7 +40,7 @@ def record_loan(loan: QuotaLoan, verb: str, *, actor: Actor, at: datetime) -> No
     )
 
 
-def tell_loan(loan: QuotaLoan, *, at: datetime) -> None:
+def notify_loan(loan: QuotaLoan, *, at: datetime) -> None:
     """Tell administrators of the organization and leads of both projects, each once, of a loan."""
     words = WORDS.get(LoanState(loan.state))
     if words is None:

@@ -14,7 +14,7 @@ from quotas.selectors.lending import LendingTerms, band_of, loan_policy, market_
 from quotas.selectors.locks import lock_limit_paths
 from quotas.services.grant_ends import end_together
 from quotas.services.grants import GrantDraft, grant_together
-from quotas.services.loan_trail import record_loan, tell_loan
+from quotas.services.loan_trail import notify_loan, record_loan
 from tenants.access import require_capability
 from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.errors import NotFoundError
@@ -213,5 +213,5 @@ def _decide(loan: QuotaLoan, move: LoanMove, *, note: str, actor: Actor, at: dat
         ]
     )
     record_loan(loan, move.value, actor=actor, at=at)
-    tell_loan(loan, at=at)
+    notify_loan(loan, at=at)
     return loan

@@ -20,7 +20,7 @@ from quotas.selectors.requests import PolicyInForce, policy_of
 from quotas.services.request_granting import Before, before, grant_request, note_before
 from quotas.services.request_steps import make_steps
 from quotas.services.request_trail import finish, moves, person_of, record_request
-from quotas.services.request_wish import estimate_cost, told_cost, wish_of
+from quotas.services.request_wish import cost_facts, estimate_cost, wish_of
 from tenants.access import require_capability
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import DomainError, NotFoundError
@@ -85,7 +85,7 @@ def make_request(
     request, found = prepare_request(draft, actor=actor, at=at)
     policy = policy_of(request.organization_id)
     cost = estimate_cost(request, estimator, at=at)
-    request.cost = told_cost(cost)
+    request.cost = cost_facts(cost)
     request.expires_at = _expiry(request, policy, at=at)
     request.save(force_insert=True)
     record_request(request, "submit", actor=actor, at=at)

@@ -19,7 +19,7 @@ from quotas.services.request_news import tell_ending
 from quotas.services.request_steps import open_step, raise_step
 from quotas.services.request_trail import finish, record_request
 from tenants.domain.actors import Actor
-from tenants.services.turns import take_turns
+from tenants.services.turns import for_each_isolated
 
 CRASHED: Final = "quotas.requests.crashed"
 PER_TICK: Final = 500
@@ -29,7 +29,7 @@ PER_TICK: Final = 500
 def expire_requests(*, actor: Actor, at: datetime) -> int:
     """Expire the requests that nobody decided in time; return how many."""
     due = expired_request_ids(at=at, limit=PER_TICK)
-    return take_turns(
+    return for_each_isolated(
         due, lambda one: expire_request(request_id=one, actor=actor, at=at), event=CRASHED, at=at
     )
 
@@ -37,7 +37,7 @@ def expire_requests(*, actor: Actor, at: datetime) -> int:
 def escalate_requests(*, actor: Actor, at: datetime) -> int:
     """Give the turn to the next level where nobody answered in time; return how many moved."""
     due = silent_request_ids(at=at, limit=PER_TICK)
-    return take_turns(
+    return for_each_isolated(
         due, lambda one: escalate_request(request_id=one, actor=actor, at=at), event=CRASHED, at=at
     )
 
@@ -89,4 +89,4 @@ def remind_of_ends(*, actor: Actor, at: datetime) -> int:
             record_request(request, "remind", actor=actor, at=at)
         return is_told
 
-    return take_turns(due, remind, event=CRASHED, at=at)
+    return for_each_isolated(due, remind, event=CRASHED, at=at)

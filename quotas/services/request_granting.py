@@ -17,7 +17,7 @@ from quotas.domain.errors import (
     QuotaRequestOutdatedError,
     QuotaRequestWithoutLimitError,
 )
-from quotas.domain.limit_sight import LimitSight, seen_once
+from quotas.domain.limit_sight import LimitVisibility, seen_once
 from quotas.domain.limit_terms import KEEP
 from quotas.domain.limit_tree import GrantSpan, TreeLimit
 from quotas.domain.request_reach import (
@@ -163,7 +163,7 @@ def as_seen(
     reads_project = actor.may(
         READ_LIMIT, organization_id=organization_id, project_id=request.project_id
     )
-    sight = LimitSight(
+    sight = LimitVisibility(
         reads_organization=actor.may(READ_LIMIT, organization_id=organization_id),
         project=request.project.slug if reads_project else "",
     )

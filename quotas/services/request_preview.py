@@ -18,7 +18,7 @@ from quotas.services.request_asking import (
 )
 from quotas.services.request_bulk import problems_of
 from quotas.services.request_granting import as_seen, grant_request
-from quotas.services.request_wish import estimate_cost, told_cost, wish_of
+from quotas.services.request_wish import cost_facts, estimate_cost, wish_of
 from tenants.access import require_capability
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, FieldProblem
@@ -75,7 +75,7 @@ def preview_request(
         burst_before=request.burst_before,
         is_unlimited_before=request.is_unlimited_before,
         peak_units=request.peak_units,
-        cost=told_cost(cost),
+        cost=cost_facts(cost),
         levels=() if is_by_itself else route_of(rules, wish),
         problems=problems,
     )

@@ -23,7 +23,7 @@ class CostLot:
     cost: CostEstimate
 
 
-def told_cost(cost: CostEstimate) -> dict[str, Any]:
+def cost_facts(cost: CostEstimate) -> dict[str, Any]:
     """Return an estimate as JSON: amounts as text, None where nobody knows."""
     document = asdict(cost)
     for name in ("at_full_use", "at_last_use"):

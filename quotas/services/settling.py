@@ -103,7 +103,7 @@ def settle_conflict(
     claim: Claim, error: QuotaConflictError, *, actor: Actor, at: datetime
 ) -> EnforcementState:
     """Tell a person who is in the way; try again later, in case they step aside."""
-    told = told_briefly(str(error))
+    told = shorten_error(str(error))
     known = EnforcementTarget.objects.filter(
         pk=claim.target_id, state=EnforcementState.CONFLICT, last_error=told
     ).exists()
@@ -133,7 +133,7 @@ def settle_overtaken(
         state=EnforcementState.PENDING,
         desired_generation=error.generation + 1,
         not_before=at,
-        last_error=told_briefly(str(error)),
+        last_error=shorten_error(str(error)),
     )
     if is_current:
         log.warning("quotas.enforcement.superseded", target=claim.target_id)
@@ -172,14 +172,14 @@ def settle_failure(claim: Claim, sentence: str, *, at: datetime) -> EnforcementS
     _settle(
         claim,
         state=EnforcementState.FAILED,
-        last_error=told_briefly(sentence),
+        last_error=shorten_error(sentence),
         not_before=at + delay_after(claim.attempt),
     )
     log.warning("quotas.enforcement.failed", target=claim.target_id, attempt=claim.attempt)
     return EnforcementState.FAILED
 
 
-def told_briefly(sentence: str) -> str:
+def shorten_error(sentence: str) -> str:
     """Return a sentence of the cluster, cut to what a row keeps."""
     return sentence[:ERROR_LENGTH_MAX]
 

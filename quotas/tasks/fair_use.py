@@ -13,7 +13,7 @@ from quotas.services import lending, loans
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
 from tenants.selectors.clock import database_now
-from tenants.services.turns import take_turns
+from tenants.services.turns import for_each_isolated
 from tenants.services.wakeups import WakeUp
 
 LOANS_CRASHED: Final = "quotas.loans.crashed"
@@ -41,8 +41,10 @@ def share_fairly(at: datetime, actor: Actor = ACTOR) -> int:
         )
         return found.proposed + found.lapsed
 
-    ended = take_turns(due_loan_ids(at=at), end, event=LOANS_CRASHED, at=at)
-    return ended + take_turns(lending_organization_ids(at=at), refresh, event=LOANS_CRASHED, at=at)
+    ended = for_each_isolated(due_loan_ids(at=at), end, event=LOANS_CRASHED, at=at)
+    return ended + for_each_isolated(
+        lending_organization_ids(at=at), refresh, event=LOANS_CRASHED, at=at
+    )
 
 
 @shared_task(base=WakeUp, name="quotas.tick_fair_use")

@@ -16,7 +16,7 @@ from quotas.services import preemption_running, preemption_stepping, preemption_
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
 from tenants.selectors.clock import database_now
-from tenants.services.turns import take_turns
+from tenants.services.turns import for_each_isolated
 from tenants.services.wakeups import WakeUp
 
 PREEMPTING_SECONDS_MAX: Final = 45
@@ -58,14 +58,14 @@ def preempt(
     done = preemption_running.expire_plans(at=at, actor=actor)
     over_for = timedelta(seconds=settings.PREEMPTION_AFTER_SECONDS)
     due = preemption_sweep.note_overage(over_for=over_for, actor=actor, at=at)
-    done += take_turns((owner for owner, _ in due), propose, event=PREEMPTION_CRASHED, at=at)
+    done += for_each_isolated((owner for owner, _ in due), propose, event=PREEMPTION_CRASHED, at=at)
     unexecuted = preemption_sweep.unexecuted_plan_ids(actor=actor, at=at)
-    done += take_turns(unexecuted, execute, event=PREEMPTION_CRASHED, at=at)
+    done += for_each_isolated(unexecuted, execute, event=PREEMPTION_CRASHED, at=at)
     evictor = workload_evictor(settings.WORKLOAD_EVICTOR)
     until_ns = clock_ns() + PREEMPTING_SECONDS_MAX * 1_000_000_000
     # Those left when time is up have been due for longest at the next tick, so they come first.
     in_time = takewhile(lambda _: clock_ns() < until_ns, due_plan_ids(at=at))
-    return done + take_turns(in_time, step, event=PREEMPTION_CRASHED, at=at)
+    return done + for_each_isolated(in_time, step, event=PREEMPTION_CRASHED, at=at)
 
 
 @shared_task(base=WakeUp, name="quotas.tick_preemption")

@@ -13,7 +13,7 @@ from quotas.domain.admission import Demand, PodQuestion
 from quotas.domain.admission_review import CREATE, UPDATE, Review
 from quotas.domain.ceilings import Asker, CeilingLimit, ceiling_of
 from quotas.domain.demands import UnknownDeviceError
-from quotas.domain.ownership import old_template, told_owner
+from quotas.domain.ownership import old_template, owner_label
 from quotas.domain.pod_fields import JSON, PodInvalidError
 from quotas.domain.pod_review import PodAsk, pod_ask
 from quotas.domain.quantities import UNITS_MAX
@@ -72,8 +72,8 @@ def _decided(
     ]
     person = identity_for(review, facts).person
     for template, old in templates:
-        told = told_owner(template.pod)
-        if told not in {"", person} and (old is None or told != told_owner(old)):
+        told = owner_label(template.pod)
+        if told not in {"", person} and (old is None or told != owner_label(old)):
             return refused("forged_owner", denials.forged_owner(told, person))
     looks = [
         _Look(review, facts, terms, template, pod_ask(template.pod, offered=facts.offered))

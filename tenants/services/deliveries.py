@@ -21,7 +21,7 @@ from tenants.domain.notification_rules import LEASE, wait_after
 from tenants.models import DeliveryState, NotificationDelivery
 from tenants.models.organization import LifecycleState
 from tenants.protocols import NotificationSender, OutgoingNotification
-from tenants.services.turns import tell_crash
+from tenants.services.turns import report_crash
 
 log = structlog.get_logger(__name__)
 
@@ -134,7 +134,7 @@ def _is_sent(one: ClaimedDelivery, sender: NotificationSender, *, at: datetime) 
     except SoftTimeLimitExceeded:
         raise
     except Exception as error:  # noqa: BLE001 - A mistake at one address must stop no other.
-        tell_crash(error, event="tenants.notifications.crashed", key=one.delivery_id, at=at)
+        report_crash(error, event="tenants.notifications.crashed", key=one.delivery_id, at=at)
         _postpone(one, f"unexpected: {type(error).__name__}", reason="unexpected", at=at)
         return False
     _mark(one, state=DeliveryState.SENT, sent_at=at, last_error="")

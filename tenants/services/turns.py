@@ -1,4 +1,4 @@
-"""Turns: a sweep does something for one after the other, and a fault of one stops no other.
+"""Isolated steps of a sweep: a fault of one item stops no other.
 
 What crashed is logged with its traceback, and counted in a table: a fault that comes back at every
 tick must not be a line in a log alone. `gpu_ledger_sweep_crashes_total` shows it.
@@ -29,56 +29,59 @@ ON CONFLICT (event) DO UPDATE
 log = structlog.get_logger(__name__)
 
 
-def take_turns(keys: Iterable[Key], deed: Callable[[Key], int], *, event: str, at: datetime) -> int:
-    """Do something for each, and return the sum of what was returned; see `take_turn`.
+def for_each_isolated(
+    keys: Iterable[Key], handler: Callable[[Key], int], *, event: str, at: datetime
+) -> int:
+    """Call the handler for each key, and return the sum of its results; see `run_isolated`.
 
     Args:
-        keys: Whose turn it is, in this order.
-        deed: Called with each; in a transaction of its own if it writes.
+        keys: The items, in this order.
+        handler: Called with each; in a transaction of its own if it writes.
         event: As a crash is logged and counted.
         at: When the sweep is made, UTC.
     """
     return sum(
-        take_turn(partial(deed, key), otherwise=0, event=event, key=key, at=at) for key in keys
+        run_isolated(partial(handler, key), otherwise=0, event=event, key=key, at=at)
+        for key in keys
     )
 
 
-def take_turn(
-    deed: Callable[[], Result], *, otherwise: Result, event: str, key: object, at: datetime
+def run_isolated(
+    handler: Callable[[], Result], *, otherwise: Result, event: str, key: object, at: datetime
 ) -> Result:
-    """Do something for one; a fault is told and counted, and the others have their turn.
+    """Call the handler for one item; a fault is logged and counted, and the sweep goes on.
 
-    Refusals that are expected are caught by the deed itself: whatever comes here is a mistake.
+    Refusals that are expected are caught by the handler itself: whatever comes here is a mistake.
 
     Args:
-        deed: What is done, in a transaction of its own if it writes.
+        handler: What is done, in a transaction of its own if it writes.
         otherwise: Returned after a fault.
         event: As a crash is logged and counted, such as "quotas.loans.crashed".
-        key: Whose turn it is: an id, never a name.
+        key: The item: an id, never a name.
         at: When the sweep is made, UTC.
 
     Raises:
-        celery.exceptions.SoftTimeLimitExceeded: The task's time is over, which is no fault of whose
-            turn it just was: the task fails, and is counted under its own name.
-        django.db.DatabaseError: A crash cannot be counted, since the database is away: then nobody
-            else's turn would come to anything.
+        celery.exceptions.SoftTimeLimitExceeded: The task's time is over, which is no fault of
+            the item: the task fails, and is counted under its own name.
+        django.db.DatabaseError: A crash cannot be counted, since the database is away: then
+            no other item would succeed either.
     """
     try:
-        return deed()
+        return handler()
     except SoftTimeLimitExceeded:
         raise
-    except Exception as error:  # noqa: BLE001 - A sweep's item edge: it is told, not swallowed.
-        tell_crash(error, event=event, key=key, at=at)
+    except Exception as error:  # noqa: BLE001 - A sweep's item edge: it is reported, not swallowed.
+        report_crash(error, event=event, key=key, at=at)
         return otherwise
 
 
-def tell_crash(error: BaseException, *, event: str, key: object, at: datetime) -> None:
+def report_crash(error: BaseException, *, event: str, key: object, at: datetime) -> None:
     """Log a fault with its traceback, and count it; for faults that were caught elsewhere.
 
     Args:
         error: The fault.
         event: As it is logged and counted.
-        key: Whose turn it was.
+        key: The item.
         at: When, UTC.
     """
     log.error(event, key=str(key), exc_info=error)
@@ -94,7 +97,7 @@ def count_crash(error: BaseException, *, event: str, key: object, at: datetime) 
     Args:
         error: The fault; its class is kept, and not what it says.
         event: As it is counted.
-        key: Whose turn it was.
+        key: The item.
         at: When, UTC.
     """
     if not connection.in_atomic_block:

@@ -25,7 +25,7 @@ from tenants.domain.actors import system_actor
 from tenants.domain.refusals import ClockOffError
 from tenants.selectors.clock import database_now
 from tenants.services.clock import require_clock
-from tenants.services.turns import take_turn
+from tenants.services.turns import run_isolated
 
 ROUNDS_MAX: Final = 100
 """Each round does all that is due, so a few are enough; after these something is due for ever."""
@@ -127,7 +127,7 @@ def _make_round(account: Account) -> bool:
         at = database_now()
         event = f"tick.{app.replace(' ', '_')}.failed"
         deed = partial(_take, tick, at=at)
-        done = take_turn(deed, otherwise=None, event=event, key="", at=at)
+        done = run_isolated(deed, otherwise=None, event=event, key="", at=at)
         account.enter(app, done)
         has_worked = has_worked or any((done or {}).values())
     return has_worked

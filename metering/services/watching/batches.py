@@ -17,7 +17,7 @@ from metering.services.watching.pods import write_pods
 from metering.services.watching.settling import settle_open_sizes
 from metering.services.watching.sights import sight_of
 from metering.services.watching.slices import write_slices
-from metering.services.watching.staging import SightSpool
+from metering.services.watching.staging import ObservationSpool
 from metering.services.watching.told import Told
 
 
@@ -40,7 +40,7 @@ class Batch:
     is_sure: bool = False
 
 
-def spool_pods(spool: SightSpool, told: Sequence[Told], *, is_list: bool) -> None:
+def spool_pods(spool: ObservationSpool, told: Sequence[Told], *, is_list: bool) -> None:
     """Keep what the states of some pods show, one observation per pod."""
     sights = (
         sight_of(
@@ -57,7 +57,7 @@ def spool_pods(spool: SightSpool, told: Sequence[Told], *, is_list: bool) -> Non
 
 
 def write_batch(
-    batch: Batch, *, kind: WatchedKind, told: Sequence[Told], pods: SightSpool
+    batch: Batch, *, kind: WatchedKind, told: Sequence[Told], pods: ObservationSpool
 ) -> tuple[int, Changed]:
     """Write a batch within a transaction; return how many objects it told of, and what changed.
 
@@ -96,7 +96,7 @@ def _doubt(batch: Batch, *, kind: WatchedKind, uids: Collection[str]) -> None:
         refuse_doubtful(batch.cluster_id, kind=kind, uids=uids, at=batch.at)
 
 
-def _pods(batch: Batch, spool: SightSpool) -> tuple[int, Changed]:
+def _pods(batch: Batch, spool: ObservationSpool) -> tuple[int, Changed]:
     if spool.is_empty and not batch.is_list:
         return 0, Changed(closed=end_on_lost_nodes(batch.cluster_id, at=batch.at))
     pods = spool.load()

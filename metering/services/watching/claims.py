@@ -18,7 +18,7 @@ from metering.domain.claim_life import (
     CLASS_LENGTH_MAX,
     ClaimBook,
     ClaimRow,
-    ClaimSight,
+    ClaimSnapshot,
     ConsumerRow,
     units_by_class,
 )
@@ -158,12 +158,12 @@ def _around(cluster_id: UUID, *, states: Sequence[ClaimState]) -> _Around:
     )
 
 
-def _sight(item: Told, *, state: ClaimState, around: _Around) -> ClaimSight:
+def _sight(item: Told, *, state: ClaimState, around: _Around) -> ClaimSnapshot:
     held = () if item.is_gone else state.devices
     binds = [around.bound_at[uid] for uid, _ in state.consumers if uid in around.bound_at]
     nodes = [around.devices[_key(d)][0] for d in held if _key(d) in around.devices]
     units = units_by_class(device.device_class for device in held)
-    return ClaimSight(
+    return ClaimSnapshot(
         uid=state.uid,
         namespace=state.namespace,
         name=state.name,

@@ -13,7 +13,7 @@ from metering.services.catalogue import ensure_catalogue
 from metering.services.watching.batches import Batch, spool_pods, write_batch
 from metering.services.watching.leases import Lease, require_lease
 from metering.services.watching.ledgered import Changed, Ledgered, keep_version
-from metering.services.watching.staging import SightSpool
+from metering.services.watching.staging import ObservationSpool
 from metering.services.watching.told import told_by_events
 from tenants.domain.actors import Actor
 
@@ -57,7 +57,7 @@ def ledger_events(
                 alive_at=known_alive,
                 is_list=False,
             )
-            with SightSpool() as pods:
+            with ObservationSpool() as pods:
                 if kind is WatchedKind.PODS:
                     spool_pods(pods, told, is_list=False)
                 states, changed = write_batch(batch, kind=kind, told=told, pods=pods)

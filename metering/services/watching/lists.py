@@ -17,7 +17,7 @@ from metering.services.catalogue import ensure_catalogue
 from metering.services.watching.batches import Batch, spool_pods, write_batch
 from metering.services.watching.leases import Lease, require_lease
 from metering.services.watching.ledgered import Ledgered, keep_list
-from metering.services.watching.staging import SightSpool
+from metering.services.watching.staging import ObservationSpool
 from metering.services.watching.told import Told, told_by_page
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
@@ -80,7 +80,7 @@ def ledger_list(  # noqa: PLR0913 - A list is told by what it is of and by how i
     """
     read = _Pages(pages)
     catalogue = ensure_catalogue(actor=actor, at=at)
-    with SightSpool() as pods:
+    with ObservationSpool() as pods:
         told = _read(read, kind=kind, at=at, pods=pods)
         with transaction.atomic():
             require_lease(lease)
@@ -113,7 +113,9 @@ def ledger_list(  # noqa: PLR0913 - A list is told by what it is of and by how i
     return Ledgered(kind, states, changed.opened, changed.closed, read.resource_version)
 
 
-def _read(pages: _Pages, *, kind: WatchedKind, at: datetime, pods: SightSpool) -> Sequence[Told]:
+def _read(
+    pages: _Pages, *, kind: WatchedKind, at: datetime, pods: ObservationSpool
+) -> Sequence[Told]:
     """Read a list to its end; pods go to their spool page by page, because there are many."""
     if kind is not WatchedKind.PODS:
         return [told for page in pages for told in told_by_page(page, kind=kind, at=at)]

@@ -20,7 +20,7 @@ from metering.services.watching.sizing import (
 )
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
-from tenants.services.turns import take_turns
+from tenants.services.turns import for_each_isolated
 
 LABELS_LATE: Final = timedelta(hours=1)
 """How long after a pod's end its node's first labels still speak for it."""
@@ -84,7 +84,7 @@ def settle_everywhere(*, actor: Actor, at: datetime) -> int:
     fails stops no other.
     """
     clusters = PodAllocation.objects.filter(size="").order_by("cluster_id")
-    return take_turns(
+    return for_each_isolated(
         clusters.values_list("cluster_id", flat=True).distinct(),
         lambda cluster_id: settle_sizes(cluster_id=cluster_id, actor=actor, at=at),
         event="metering.sizes.failed",

@@ -8,7 +8,7 @@ from metering.domain.effective_request import effective_units
 from metering.domain.pod_life import (
     CLAIM_PREFIX,
     TERMINAL_PHASES,
-    PodSight,
+    PodSnapshot,
     believed,
     is_refused,
 )
@@ -24,7 +24,7 @@ def sight_of(
     is_deleted: bool = False,
     is_prompt: bool = True,
     is_list: bool = False,
-) -> PodSight | None:
+) -> PodSnapshot | None:
     """Return what one state of a pod tells, or None when the pod asks for no device.
 
     A pod that cannot be read is there all the same, so that it is not taken to have ended.
@@ -43,7 +43,7 @@ def sight_of(
         return None
     bound_at = whole_second(pod.scheduled_at) if pod.scheduled_at and pod.node else None
     is_gone = is_deleted or pod.phase in TERMINAL_PHASES
-    return PodSight(
+    return PodSnapshot(
         uid=pod.uid,
         namespace=pod.namespace,
         name=pod.name,

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from django.db import connection
 
-from metering.domain.pod_life import PodSight
+from metering.domain.pod_life import PodSnapshot
 
 SPOOL_BYTES_IN_MEMORY: Final = 4_000_000
 """Some 8,000 pods; a longer list goes to a file without a name in the temporary folder."""
@@ -33,7 +33,7 @@ CREATE TEMPORARY TABLE IF NOT EXISTS watch_hold (
   ON COMMIT DROP
 """,
 )
-_COLUMNS = tuple(field.name for field in fields(PodSight))
+_COLUMNS = tuple(field.name for field in fields(PodSnapshot))
 _JSON = frozenset({"requests", "defects"})
 _COPY = f"COPY watch_sight ({', '.join(_COLUMNS)}) FROM STDIN"
 # A page that was told twice counts once: the later copy of a pod stands.
@@ -42,7 +42,7 @@ DELETE FROM watch_sight s USING watch_sight later WHERE s.uid = later.uid AND s.
 """
 
 
-class SightSpool:
+class ObservationSpool:
     """Observations that wait, outside any transaction, for the one that loads them."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class SightSpool:
         """Let go of everything."""
         self._file.close()
 
-    def add(self, sights: Iterable[PodSight]) -> None:
+    def add(self, sights: Iterable[PodSnapshot]) -> None:
         """Keep some observations."""
         for sight in sights:
             self._file.write(json.dumps(_values(sight), default=str).encode() + b"\n")
@@ -94,7 +94,7 @@ class SightSpool:
             return int(cursor.fetchone()[0])
 
 
-def _values(sight: PodSight) -> tuple[object, ...]:
+def _values(sight: PodSnapshot) -> tuple[object, ...]:
     return tuple(
         json.dumps(getattr(sight, name)) if name in _JSON else getattr(sight, name)
         for name in _COLUMNS

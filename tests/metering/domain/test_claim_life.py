@@ -6,7 +6,7 @@ from metering.domain.claim_life import (
     CLASS_LENGTH_MAX,
     ClaimBook,
     ClaimRow,
-    ClaimSight,
+    ClaimSnapshot,
     ConsumerRow,
     units_by_class,
 )
@@ -17,7 +17,7 @@ CLASS = "gpu.nvidia.com"
 H100 = {"type": "gpu"}
 
 
-def sight(second: int, **fields: object) -> ClaimSight:
+def sight(second: int, **fields: object) -> ClaimSnapshot:
     defaults: dict[str, object] = {
         "uid": "claim-1",
         "namespace": "team-nlp",
@@ -29,7 +29,7 @@ def sight(second: int, **fields: object) -> ClaimSight:
         "told_at": moment(second),
         "is_prompt": True,
     }
-    return ClaimSight(**{**defaults, **fields})  # type: ignore[arg-type]
+    return ClaimSnapshot(**{**defaults, **fields})  # type: ignore[arg-type]
 
 
 def book(*rows: ClaimRow, consumers: tuple[ConsumerRow, ...] = ()) -> ClaimBook:

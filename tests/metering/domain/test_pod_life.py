@@ -8,7 +8,7 @@ import pytest
 from metering.domain.pod_life import (
     RESOURCE_LENGTH_MAX,
     UNITS_STORED_MAX,
-    PodSight,
+    PodSnapshot,
     believed,
     is_refused,
     merge_sights,
@@ -16,7 +16,7 @@ from metering.domain.pod_life import (
 from tests.metering.seen import moment
 
 
-def sight(uid: str = "a", **fields: object) -> PodSight:
+def sight(uid: str = "a", **fields: object) -> PodSnapshot:
     defaults: dict[str, object] = {
         "uid": uid,
         "namespace": "team-nlp",
@@ -31,7 +31,7 @@ def sight(uid: str = "a", **fields: object) -> PodSight:
         "created_at": moment(0),
         "bound_at": moment(5),
     }
-    return PodSight(**{**defaults, **fields})  # type: ignore[arg-type]
+    return PodSnapshot(**{**defaults, **fields})  # type: ignore[arg-type]
 
 
 def test_pods_stay_in_the_order_of_their_first_sight() -> None:

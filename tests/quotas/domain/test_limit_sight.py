@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from metering.domain.gpu_sizes import GPUSize
 from quotas.domain.hierarchy import Violation, find_violations
 from quotas.domain.limit_selectors import LimitSelector
-from quotas.domain.limit_sight import OTHERS, LimitSight, seen, seen_once
+from quotas.domain.limit_sight import OTHERS, LimitVisibility, seen, seen_once
 from quotas.domain.limit_tree import GrantSpan, LimitKey, TreeLimit
 
 AT = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 LARGE = LimitSelector(GPUSize.LARGE)
-LEAD = LimitSight(reads_organization=False, project="llm")
-ADMIN = LimitSight(reads_organization=True, project="llm")
-NOBODY = LimitSight(reads_organization=False, project="")
+LEAD = LimitVisibility(reads_organization=False, project="llm")
+ADMIN = LimitVisibility(reads_organization=True, project="llm")
+NOBODY = LimitVisibility(reads_organization=False, project="")
 
 
 def limit(
@@ -30,7 +30,7 @@ def violations(*limits: TreeLimit) -> tuple[Violation, ...]:
     return find_violations({one.key: one for one in limits}, from_at=AT)
 
 
-def told(sight: LimitSight, *limits: TreeLimit) -> list[str]:
+def told(sight: LimitVisibility, *limits: TreeLimit) -> list[str]:
     return [seen(one, sight).message for one in violations(*limits)]
 
 

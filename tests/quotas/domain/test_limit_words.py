@@ -2,7 +2,7 @@
 
 import pytest
 
-from quotas.domain.limit_words import tell_in_force, tell_limit
+from quotas.domain.limit_words import format_in_force, format_limit
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from quotas.domain.limit_words import tell_in_force, tell_limit
 def test_a_limit_is_told_in_one_line(
     units: int | None, further: dict[str, object], told: str
 ) -> None:
-    assert tell_limit(units, size="large", **further) == told  # type: ignore[arg-type]
+    assert format_limit(units, size="large", **further) == told  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_a_limit_is_told_in_one_line(
 def test_what_binds_now_is_told_where_it_is_not_what_was_set(
     *, units: int | None, granted: int, is_suspended: bool, told: str
 ) -> None:
-    assert tell_in_force(units, granted_units=granted, is_suspended=is_suspended) == told
+    assert format_in_force(units, granted_units=granted, is_suspended=is_suspended) == told

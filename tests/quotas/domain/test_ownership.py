@@ -10,9 +10,9 @@ from quotas.domain.ownership import (
     is_forged,
     new_owner,
     old_template,
+    owner_label,
     owner_of,
     stamp,
-    told_owner,
 )
 from quotas.domain.pod_review import pod_ask
 from quotas.domain.workload_templates import templates_of
@@ -174,7 +174,7 @@ def test_what_says_it_already_is_left_alone(told: str) -> None:
 def test_an_owner_that_is_no_text_is_replaced() -> None:
     odd = {"metadata": {"annotations": {OWNER: 7}}}
 
-    assert told_owner(odd) == ""
+    assert owner_label(odd) == ""
     assert json_patch(odd, stamp((), odd, ""))["metadata"]["annotations"] == {}
     assert json_patch(odd, stamp((), odd, "a"))["metadata"]["annotations"] == {OWNER: "a"}
 

@@ -5,7 +5,7 @@ from collections.abc import Collection
 import pytest
 
 from quotas.domain.admission import VerdictCode
-from quotas.domain.refusal_words import SCOPES, WITHOUT_FIGURES, told_refusal
+from quotas.domain.refusal_words import SCOPES, WITHOUT_FIGURES, visible_refusal
 
 ACME = "organization acme: 6 of 6 large held, 0 reserved, 1 asked."
 LLM = "project llm: 4 of 8 large held, 4 reserved, 1 asked."
@@ -15,7 +15,7 @@ ORGANIZATION = frozenset({"organization"})
 
 @pytest.mark.parametrize("message", [ACME, LLM, BOB])
 def test_who_may_read_every_limit_is_told_every_number(message: str) -> None:
-    assert told_refusal(message, code="limit_reached", hidden_scopes=frozenset()) == message
+    assert visible_refusal(message, code="limit_reached", hidden_scopes=frozenset()) == message
 
 
 @pytest.mark.parametrize(
@@ -37,23 +37,23 @@ def test_who_may_read_every_limit_is_told_every_number(message: str) -> None:
 def test_a_limit_that_is_hidden_is_named_without_its_numbers(
     message: str, code: str, hidden: Collection[str], expected: str
 ) -> None:
-    assert told_refusal(message, code=code, hidden_scopes=hidden) == expected
+    assert visible_refusal(message, code=code, hidden_scopes=hidden) == expected
 
 
 @pytest.mark.parametrize("message", [LLM, BOB])
 def test_limits_below_a_hidden_one_are_told(message: str) -> None:
-    assert told_refusal(message, code="limit_reached", hidden_scopes=ORGANIZATION) == message
+    assert visible_refusal(message, code="limit_reached", hidden_scopes=ORGANIZATION) == message
 
 
 @pytest.mark.parametrize("code", ["suspended", "namespace_unbound", "hidden_gpus"])
 def test_what_no_limit_refused_says_what_it_said(code: str) -> None:
     reason = "organization acme: 3 invoices are open."
 
-    assert told_refusal(reason, code=code, hidden_scopes=SCOPES) == reason
+    assert visible_refusal(reason, code=code, hidden_scopes=SCOPES) == reason
 
 
 def test_a_refusal_without_words_stays_without() -> None:
-    assert told_refusal("", code="limit_reached", hidden_scopes=SCOPES) == ""
+    assert visible_refusal("", code="limit_reached", hidden_scopes=SCOPES) == ""
 
 
 def test_every_code_with_a_limit_to_blame_has_words_without_figures() -> None:

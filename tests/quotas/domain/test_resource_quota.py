@@ -8,12 +8,12 @@ from quotas.domain.resource_quota import (
     OPEN_UNITS,
     KeyComparison,
     compare_keys,
+    format_granted,
+    format_hard,
     hard_of,
     has_arrived,
     scoped_of,
     sizes_offered,
-    tell_briefly,
-    tell_granted,
     total_of,
 )
 
@@ -53,7 +53,7 @@ def test_an_open_key_is_told_as_open() -> None:
     (key,) = compare_keys({"a": OPEN_UNITS}, {"a": OPEN_UNITS}, {"a": 4})
 
     assert (key.is_open, key.is_true) == (True, True)
-    assert tell_briefly({"requests.nvidia.com/gpu": OPEN_UNITS}) == "nvidia.com/gpu open"
+    assert format_hard({"requests.nvidia.com/gpu": OPEN_UNITS}) == "nvidia.com/gpu open"
 
 
 def test_a_cluster_serves_the_sizes_of_what_it_offers_only() -> None:
@@ -92,13 +92,13 @@ def test_desired_live_and_used_stand_beside_each_other_by_key() -> None:
 def test_a_quota_is_told_by_resource_name() -> None:
     hard = {"requests.nvidia.com/mig-1g.10gb": 0, "requests.nvidia.com/gpu": 8}
 
-    assert tell_briefly(hard) == "nvidia.com/gpu 8, nvidia.com/mig-1g.10gb 0"
-    assert tell_briefly({}) == "none"
+    assert format_hard(hard) == "nvidia.com/gpu 8, nvidia.com/mig-1g.10gb 0"
+    assert format_hard({}) == "none"
 
 
 def test_a_narrow_column_tells_only_what_is_granted() -> None:
     hard = {"requests.nvidia.com/mig-1g.10gb": 0, "requests.nvidia.com/gpu": 8}
 
-    assert tell_granted(hard) == "nvidia.com/gpu 8"
-    assert tell_granted(dict.fromkeys(hard, 0)) == "0 of everything"
-    assert tell_granted({}) == "none"
+    assert format_granted(hard) == "nvidia.com/gpu 8"
+    assert format_granted(dict.fromkeys(hard, 0)) == "0 of everything"
+    assert format_granted({}) == "none"

@@ -13,7 +13,7 @@ from quotas.domain.start_question import (
     StartVerdict,
     judge_start,
     start_words,
-    told_free_units,
+    visible_free_units,
 )
 
 ROOM = LimitHeadroom(UUID(int=1), "project", "llm", "", "", 8, 4, 2)
@@ -136,7 +136,7 @@ def test_a_hidden_scope_is_named_without_its_figures(limit: LimitHeadroom, words
 def test_free_units_are_told_where_no_hidden_scope_decides_them(
     limits: tuple[LimitHeadroom, ...], expected: int | None
 ) -> None:
-    told = told_free_units(ask(*limits, units=1), limits, hidden_scopes={"organization"})
+    told = visible_free_units(ask(*limits, units=1), limits, hidden_scopes={"organization"})
 
     assert told == expected
 
@@ -147,4 +147,4 @@ def test_who_reads_every_scope_is_told_the_free_units(
 ) -> None:
     verdict = ask(*limits, units=units)
 
-    assert told_free_units(verdict, limits) == verdict.free_units
+    assert visible_free_units(verdict, limits) == verdict.free_units

@@ -14,7 +14,7 @@ from quotas.domain.start_question import (
     StartVerdict,
     bound_by_walls,
     start_words,
-    told_free_units,
+    visible_free_units,
 )
 from quotas.domain.walls import (
     ClusterConstraints,
@@ -161,7 +161,7 @@ def test_the_words_name_the_namespace_and_hide_its_figures_from_who_may_not_know
     assert start_words(calm, size="large", units=2).endswith(
         "(llm-train uses 8 of 9). When it will have room is not known."
     )
-    assert told_free_units(verdict, []) == 0
+    assert visible_free_units(verdict, []) == 0
 
 
 def test_what_was_read_too_long_ago_bounds_nothing_and_says_since_when() -> None:

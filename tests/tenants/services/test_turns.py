@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from tenants.models import SweepCrash
 from tenants.selectors.crashes import crashes_by_event
-from tenants.services.turns import count_crash, take_turn, take_turns, tell_crash
+from tenants.services.turns import count_crash, for_each_isolated, report_crash, run_isolated
 from tests.builders import AT, make_organization
 
 EVENT = "tests.things.crashed"
@@ -27,7 +27,7 @@ def one_over(number: int) -> int:
 
 def test_one_that_crashes_does_not_keep_the_others_from_their_turn() -> None:
     with capture_logs() as lines:
-        done = take_turns([1, 0, 2], one_over, event=EVENT, at=AT)
+        done = for_each_isolated([1, 0, 2], one_over, event=EVENT, at=AT)
 
     assert done == 15
     assert [(line["event"], line["log_level"], line["key"]) for line in lines] == [
@@ -39,15 +39,15 @@ def test_one_that_crashes_does_not_keep_the_others_from_their_turn() -> None:
 
 def test_where_nothing_crashes_nothing_is_told_and_nothing_is_asked() -> None:
     with CaptureQueriesContext(connection) as statements, capture_logs() as lines:
-        done = take_turns([1, 2], one_over, event=EVENT, at=AT)
+        done = for_each_isolated([1, 2], one_over, event=EVENT, at=AT)
 
     assert (done, lines, len(statements)) == (15, [], 0)
 
 
 def test_a_fault_that_comes_back_is_one_row_that_counts() -> None:
     for at in (AT, LATER, LATER + timedelta(minutes=1)):
-        take_turns(["a", "b"], lambda _: one_over(0), event=EVENT, at=at)
-    take_turns(["c"], int, event=EVENT, at=AT)
+        for_each_isolated(["a", "b"], lambda _: one_over(0), event=EVENT, at=at)
+    for_each_isolated(["c"], int, event=EVENT, at=AT)
 
     row = SweepCrash.objects.get()
     assert (row.event, row.count, row.last_key) == (EVENT, 7, "c")
@@ -57,7 +57,7 @@ def test_a_fault_that_comes_back_is_one_row_that_counts() -> None:
 
 
 def test_each_event_is_counted_alone_and_exported_without_a_key() -> None:
-    tell_crash(ValueError("acme owes"), event=EVENT, key="acme-7", at=AT)
+    report_crash(ValueError("acme owes"), event=EVENT, key="acme-7", at=AT)
     for _ in range(2):
         count_crash(KeyError("llm"), event="tests.others.crashed", key="", at=AT)
 
@@ -75,7 +75,7 @@ def test_after_a_fault_the_given_answer_is_returned_and_what_was_begun_is_taken_
         make_organization("begun")
         raise ArithmeticError
 
-    answer = take_turn(begin, otherwise="nothing", event=EVENT, key=7, at=AT)
+    answer = run_isolated(begin, otherwise="nothing", event=EVENT, key=7, at=AT)
 
     assert answer == "nothing"
     assert crashes_by_event() == {EVENT: 1}
@@ -105,7 +105,7 @@ def test_without_a_database_the_sweep_ends_with_the_fault_in_the_log(
         return one_over(0)
 
     with capture_logs() as lines, pytest.raises(DatabaseError, match="away"):
-        take_turns([0, 1], crash, event=EVENT, at=AT)
+        for_each_isolated([0, 1], crash, event=EVENT, at=AT)
 
     assert turns == [0]
     assert [(line["event"], line["key"]) for line in lines] == [(EVENT, "0")]
@@ -116,7 +116,7 @@ def test_who_stops_the_process_stops_the_sweep() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        take_turns([1], stop, event=EVENT, at=AT)
+        for_each_isolated([1], stop, event=EVENT, at=AT)
 
     assert not SweepCrash.objects.exists()
 
@@ -129,7 +129,7 @@ def test_the_end_of_a_tasks_time_is_nobodys_fault_and_ends_the_sweep() -> None:
         raise SoftTimeLimitExceeded
 
     with capture_logs() as lines, pytest.raises(SoftTimeLimitExceeded):
-        take_turns(["acme", "umbrella"], take_long, event=EVENT, at=AT)
+        for_each_isolated(["acme", "umbrella"], take_long, event=EVENT, at=AT)
 
     assert (turns, lines) == (["acme"], [])
     assert not SweepCrash.objects.exists()

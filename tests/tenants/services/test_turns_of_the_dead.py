@@ -5,7 +5,7 @@ from django.db import connection, transaction
 from structlog.testing import capture_logs
 
 from tenants.models import SweepCrash
-from tenants.services.turns import take_turns
+from tenants.services.turns import for_each_isolated
 from tests.builders import AT, make_organization
 
 EVENT = "tests.things.crashed"
@@ -28,7 +28,7 @@ def test_whose_connection_is_ended_is_counted_and_the_others_have_their_turn(
         return transaction.atomic(end_connection)() if in_transaction else end_connection()
 
     with capture_logs() as lines:
-        done = take_turns(["acme", "umbrella"], deed, event=EVENT, at=AT)
+        done = for_each_isolated(["acme", "umbrella"], deed, event=EVENT, at=AT)
 
     assert done == 1
     assert [(line["event"], line["key"]) for line in lines] == [(EVENT, "acme")]
