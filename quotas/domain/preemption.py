@@ -137,7 +137,7 @@ def _gangs(overages: Sequence[Overage], pods: Sequence[Candidate]) -> Iterable[_
         )
         if left:
             freed = tuple(_units(one, left) for one in overages)
-            spared = next((why for why in map(spared_because, members) if why), "")
+            spared = min(filter(None, map(spared_because, members)), default="")
             yield _Gang(key, left, freed, _tier(left, overages, freed), spared)
 
 

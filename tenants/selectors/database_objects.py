@@ -204,8 +204,15 @@ def _of_table(monthly: Collection[str], partition: str) -> set[str]:
 
 
 def _differences(prefix: str, *, wanted: set[str], there: set[str]) -> list[str]:
+    """Return what is missing and what is not ours.
+
+    An expression is printed with other parentheses and casts after a restore, so some objects have
+    two lines, of which one is there.
+    """
+    kept = {_name(line) for line in wanted & there}
+    missing = {_name(line) for line in wanted - there} - kept
     return [
-        *(f"{prefix}{_name(line)} is missing or was replaced." for line in sorted(wanted - there)),
+        *(f"{prefix}{name} is missing or was replaced." for name in sorted(missing)),
         *(f"{prefix}{_name(line)} is not ours." for line in sorted(there - wanted)),
     ]
 

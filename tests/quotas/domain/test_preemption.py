@@ -282,6 +282,18 @@ def test_gangs_go_whole_and_the_spared_stay(overages: list[Overage], pods: list[
         assert all(one.priority < 2_000_000_000 and not one.protection for one in gang)
 
 
+def test_a_gang_with_two_reasons_to_stay_has_the_same_one_in_any_order() -> None:
+    pods = [
+        pod("a", controller="Job/a", protection="protected"),
+        pod("b", controller="Job/a", priority=2_000_000_000),
+    ]
+
+    (forwards,) = choose_victims([over(2)], pods).remainders
+    (backwards,) = choose_victims([over(2)], pods[::-1]).remainders
+
+    assert forwards.why == backwards.why == "May not go: 2 of the system."
+
+
 @given(OVERAGES, PODS, st.randoms(use_true_random=False))
 def test_the_order_of_what_is_told_changes_nothing(
     overages: list[Overage],
