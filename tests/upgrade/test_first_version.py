@@ -22,6 +22,7 @@ from billing.tasks import accrue_pending
 from embedded.postgres import EmbeddedPostgres, binary_folder
 from embedded.postgres_data import SUPERUSER
 from metering.models import MeteringWindow, UsageRecord
+from metering.selectors.verification import check_device_windows
 from metering.services import sealing
 from metering.services.sweeping import Worker, meter_due
 from simulator.adapters.usage_source import SimulatedUsageSource
@@ -121,6 +122,7 @@ def test_a_database_of_the_first_version_keeps_its_ledgers_and_goes_on(upgraded:
     assert {name: count(query) for name, query in BROKEN.items()} == upgraded.broken
     assert leaf_mismatches() == []
     assert spoiled_windows() == []
+    assert spoiled_device_figures() == ()
     assert count(UNCOPIED) == 0
     assert Client().get("/readyz").json()["status"] == "ready"
 
@@ -168,6 +170,17 @@ def spoiled_windows() -> list[int]:
     with connection.cursor() as cursor:
         cursor.execute(SPOILED.format(lines=lines))
         return [window_id for (window_id,) in cursor.fetchall()]
+
+
+def spoiled_device_figures() -> tuple[str, ...]:
+    """Return what `verify` says of all sealed device figures."""
+    found: tuple[str, ...] = ()
+    batch = check_device_windows({})
+    while True:
+        found += batch.differences
+        if batch.is_last:
+            return found
+        batch = check_device_windows(batch.cursor or {})
 
 
 def meter_two_hours_more() -> None:
