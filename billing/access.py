@@ -1,4 +1,4 @@
-"""The only way from a door to an object of billing: fetch with permission.
+"""The only way from an entry point to an object of billing: fetch with permission.
 
 What an actor may not see does not exist; what it sees but may not change is forbidden.
 """

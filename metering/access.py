@@ -1,4 +1,4 @@
-"""The only way from a door to what was metered: fetch with permission.
+"""The only way from an entry point to what was metered: fetch with permission.
 
 Usage belongs to projects and is seen by whoever may read a project's usage. Windows and capacity
 belong to the platform. An exception belongs to the cluster until its namespace is bound; whoever

@@ -1,4 +1,4 @@
-"""The only way from a door to an object: fetch with permission.
+"""The only way from an entry point to an object: fetch with permission.
 
 What an actor may not see does not exist (NotFoundError); what it sees but may not change is
 forbidden (ForbiddenError). The sets an actor sees come from selectors/visibility.py and are open

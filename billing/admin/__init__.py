@@ -1,4 +1,4 @@
-"""The admin door of billing: prices through services, ledgers to look at, invoices to walk."""
+"""The admin pages of billing: prices through services, ledgers to look at, invoices to walk."""
 
 from billing.admin import invoices, ledgers, periods, prices
 

@@ -1,1 +1,1 @@
-"""The REST door of billing."""
+"""The REST views of billing."""

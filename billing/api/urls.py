@@ -1,4 +1,4 @@
-"""Where the REST doors of billing hang under /api/v1/."""
+"""The REST routes of billing under /api/v1/."""
 
 from rest_framework.routers import SimpleRouter
 

@@ -1,1 +1,1 @@
-"""The REST door of metering."""
+"""The REST views of metering."""

@@ -1,4 +1,4 @@
-"""The only way from a door to an object of quotas: fetch with permission."""
+"""The only way from an entry point to an object of quotas: fetch with permission."""
 
 from quotas.access.admission import (
     access_refusal,

@@ -1,4 +1,4 @@
-"""The admin door of quotas."""
+"""The admin pages of quotas."""
 
 from quotas.admin import (
     admission,

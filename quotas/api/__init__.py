@@ -1,1 +1,1 @@
-"""The REST door of quotas."""
+"""The REST views of quotas."""

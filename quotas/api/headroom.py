@@ -188,7 +188,7 @@ class HeadroomSerializer(serializers.Serializer[StartAnswer]):
         asked = self.context["question"].units
         if answer.verdict.fits and is_full and max(known) < asked:
             return "cluster_full"
-        if answer.is_doubtful:
+        if answer.is_uncertain:
             return "cluster_quota_unclear"
         return "cluster_quota_stale" if answer.verdict.fits and answer.unread else None
 

@@ -1,4 +1,4 @@
-"""Where the REST doors of quotas hang under /api/v1/."""
+"""The REST routes of quotas under /api/v1/."""
 
 from django.urls import path
 from rest_framework.routers import SimpleRouter

@@ -78,7 +78,7 @@ class RoutingRules:
 
 
 @dataclass(frozen=True)
-class Wish:
+class RequestedQuota:
     """What routing looks at.
 
     Attributes:
@@ -94,16 +94,16 @@ class Wish:
     is_lowering: bool = False
 
 
-def route_of(rules: RoutingRules, wish: Wish) -> tuple[RequestLevel, ...]:
-    """Return the levels that decide a wish, in their order, at least one and none twice.
+def route_of(rules: RoutingRules, requested_quota: RequestedQuota) -> tuple[RequestLevel, ...]:
+    """Return the levels that decide a requested quota, in their order, at least one and none twice.
 
     Levels that the asking person holds or outranks are left out, for they would only nod; but the
     last one stays, so that somebody else always decides.
     """
-    levels = _once(rule.level for rule in rules.steps if _takes_part(rule, rules, wish))
+    levels = _once(rule.level for rule in rules.steps if _takes_part(rule, rules, requested_quota))
     if not levels:
         levels = (RequestLevel.ORGANIZATION_ADMIN,)
-    asked_by = wish.asked_by
+    asked_by = requested_quota.asked_by
     return tuple(
         level
         for position, level in enumerate(levels)
@@ -111,13 +111,13 @@ def route_of(rules: RoutingRules, wish: Wish) -> tuple[RequestLevel, ...]:
     )
 
 
-def is_automatic(rules: RoutingRules, wish: Wish) -> bool:
-    """Whether the policy itself approves a wish, if the tree of limits holds."""
-    units_max = rules.automatic_units.get(wish.size)
-    if wish.is_lowering or units_max is None or wish.units > units_max:
+def is_automatic(rules: RoutingRules, requested_quota: RequestedQuota) -> bool:
+    """Whether the policy itself approves a requested quota, if the tree of limits holds."""
+    units_max = rules.automatic_units.get(requested_quota.size)
+    if requested_quota.is_lowering or units_max is None or requested_quota.units > units_max:
         return False
     return rules.automatic_cost is None or not _costs_more(
-        wish.cost, rules.automatic_cost, currency=rules.currency
+        requested_quota.cost, rules.automatic_cost, currency=rules.currency
     )
 
 
@@ -137,14 +137,14 @@ def outranks(one: RequestLevel, other: RequestLevel) -> bool:
     return LADDER.index(one) > LADDER.index(other)
 
 
-def _takes_part(rule: StepRule, rules: RoutingRules, wish: Wish) -> bool:
-    units_from = rule.units_from.get(wish.size)
+def _takes_part(rule: StepRule, rules: RoutingRules, requested_quota: RequestedQuota) -> bool:
+    units_from = rule.units_from.get(requested_quota.size)
     if not rule.units_from and rule.cost_from is None:
         return True
-    if units_from is not None and wish.units >= units_from:
+    if units_from is not None and requested_quota.units >= units_from:
         return True
     return rule.cost_from is not None and not _costs_less(
-        wish.cost, rule.cost_from, currency=rules.currency
+        requested_quota.cost, rule.cost_from, currency=rules.currency
     )
 
 

@@ -1,1 +1,1 @@
-"""The doors of the shell."""
+"""Commands of the shell."""

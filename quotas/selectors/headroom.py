@@ -63,7 +63,7 @@ class StartAnswer:
         limits: Those that bind there, in admission's order.
         when: The estimate; None when it may start, or nothing known will change it.
         clusters: Where the project has namespaces, and what their nodes have left, by slug.
-        is_doubtful: Whether it fits only if a resource that may be of several sizes is of this one.
+        is_uncertain: Whether it fits only if a resource of several possible sizes is of this one.
         unread: Quotas in that cluster that are not considered, for they were not read lately.
     """
 
@@ -72,7 +72,7 @@ class StartAnswer:
     limits: tuple[LimitHeadroom, ...]
     when: StartTime | None
     clusters: tuple[ClusterHeadroom, ...]
-    is_doubtful: bool = False
+    is_uncertain: bool = False
     unread: tuple[Wall, ...] = ()
 
 
@@ -137,7 +137,7 @@ def answer_start(
         limits=best.rooms,
         when=_when(question, best, places, pods, at=at),
         clusters=tuple(clusters),
-        is_doubtful=_is_doubtful(best, question),
+        is_uncertain=_is_uncertain(best, question),
         unread=best.unread,
     )
 
@@ -167,7 +167,7 @@ def _behind_walls(
     return replace(place, verdict=verdict, walls=here)
 
 
-def _is_doubtful(place: _Place, question: StartQuestion) -> bool:
+def _is_uncertain(place: _Place, question: StartQuestion) -> bool:
     sure = sure_room_of(place.walls)
     return place.verdict.fits and sure is not None and sure < question.units
 

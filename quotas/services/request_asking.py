@@ -20,7 +20,7 @@ from quotas.selectors.requests import PolicyInForce, policy_of
 from quotas.services.request_granting import Before, before, grant_request, note_before
 from quotas.services.request_steps import make_steps
 from quotas.services.request_trail import finish, moves, person_of, record_request
-from quotas.services.request_wish import cost_facts, estimate_cost, wish_of
+from quotas.services.request_wish import cost_facts, estimate_cost, requested_quota_of
 from tenants.access import require_capability
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import DomainError, NotFoundError
@@ -91,10 +91,12 @@ def make_request(
     record_request(request, "submit", actor=actor, at=at)
     if draft.supersedes is not None:
         _supersede(draft.supersedes, request, actor=actor, at=at)
-    wish = wish_of(request, found, cost, estimator=estimator, actor=actor, at=at)
-    if is_automatic(policy.rules, wish) and _approve_by_policy(request, at=at):
+    requested_quota = requested_quota_of(
+        request, found, cost, estimator=estimator, actor=actor, at=at
+    )
+    if is_automatic(policy.rules, requested_quota) and _approve_by_policy(request, at=at):
         return request
-    levels = route_of(policy.rules, wish)
+    levels = route_of(policy.rules, requested_quota)
     make_steps(request, levels, escalate_after=policy.escalate_after, at=at)
     return request
 

@@ -18,7 +18,7 @@ from quotas.services.request_asking import (
 )
 from quotas.services.request_bulk import problems_of
 from quotas.services.request_granting import as_seen, grant_request
-from quotas.services.request_wish import cost_facts, estimate_cost, wish_of
+from quotas.services.request_wish import cost_facts, estimate_cost, requested_quota_of
 from tenants.access import require_capability
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, FieldProblem
@@ -67,16 +67,18 @@ def preview_request(
     request, found = prepare_request(draft, actor=actor, at=at)
     cost = estimate_cost(request, estimator, at=at)
     rules = policy_of(request.organization_id).rules
-    wish = wish_of(request, found, cost, estimator=estimator, actor=actor, at=at)
+    requested_quota = requested_quota_of(
+        request, found, cost, estimator=estimator, actor=actor, at=at
+    )
     problems = _tried_problems(request, actor=actor, at=at)
-    is_by_itself = is_automatic(rules, wish) and not problems
+    is_by_itself = is_automatic(rules, requested_quota) and not problems
     return Preview(
         units_before=request.units_before,
         burst_before=request.burst_before,
         is_unlimited_before=request.is_unlimited_before,
         peak_units=request.peak_units,
         cost=cost_facts(cost),
-        levels=() if is_by_itself else route_of(rules, wish),
+        levels=() if is_by_itself else route_of(rules, requested_quota),
         problems=problems,
     )
 

@@ -6,7 +6,7 @@ from functools import reduce
 from typing import Any
 
 from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.routing import Cost, Wish
+from quotas.domain.routing import Cost, RequestedQuota
 from quotas.models import QuotaRequest
 from quotas.protocols.costs import CostEstimate, CostEstimator, sum_of
 from quotas.services.request_granting import Before
@@ -47,7 +47,7 @@ def estimate_cost(
     return note_on_use(cost, request)
 
 
-def wish_of(
+def requested_quota_of(
     request: QuotaRequest,
     found: Before,
     cost: CostEstimate,
@@ -55,7 +55,7 @@ def wish_of(
     estimator: CostEstimator | None,
     actor: Actor,
     at: datetime,
-) -> Wish:
+) -> RequestedQuota:
     """Return what routing looks at: the wanted total, or what the project then holds with it.
 
     Several requests for models, clusters or users count as the one that they come to together.
@@ -70,7 +70,7 @@ def wish_of(
             burst_units=found.reach.burst_units,
             at=at,
         )
-    return Wish(
+    return RequestedQuota(
         size=GPUSize(request.size),
         units=max(own_units, found.reach.units),
         cost=Cost(cost.at_full_use, cost.currency),

@@ -1,4 +1,4 @@
-"""The admin door of tenants: one module a family of tables; `base` is open to every app."""
+"""The admin pages of tenants: one module a family of tables; `base` is open to every app."""
 
 from tenants.admin import (
     account_changes,

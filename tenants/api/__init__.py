@@ -1,1 +1,1 @@
-"""The REST door of tenants."""
+"""The REST views of tenants."""

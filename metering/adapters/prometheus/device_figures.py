@@ -27,18 +27,20 @@ _COUNTED: Final = tuple((figure.value, metric) for figure, metric in COUNTED.ite
 _STEP: Final = Decimal("0.000001")
 
 
-def figures_of(tallies: Tallies, *, is_doubtful: bool, is_busy_by_engine: bool) -> dict[str, Any]:
+def figures_of(tallies: Tallies, *, is_uncertain: bool, is_busy_by_engine: bool) -> dict[str, Any]:
     """Return the fields of a DeviceObservation that tell figures beyond the busy one.
 
     Args:
         tallies: What was sampled.
-        is_doubtful: The profiling counters are contradicted, so that their zeros mean nothing.
+        is_uncertain: The profiling counters are contradicted, so that their zeros mean nothing.
         is_busy_by_engine: Whether the busy figure is one of them.
     """
     return {
-        "sm_active_ratio": _profiled(tallies.get(known.SM_ACTIVE), is_doubtful=is_doubtful),
-        "tensor_active_ratio": _profiled(tallies.get(known.TENSOR_ACTIVE), is_doubtful=is_doubtful),
-        "dram_active_ratio": _profiled(tallies.get(known.DRAM_ACTIVE), is_doubtful=is_doubtful),
+        "sm_active_ratio": _profiled(tallies.get(known.SM_ACTIVE), is_uncertain=is_uncertain),
+        "tensor_active_ratio": _profiled(
+            tallies.get(known.TENSOR_ACTIVE), is_uncertain=is_uncertain
+        ),
+        "dram_active_ratio": _profiled(tallies.get(known.DRAM_ACTIVE), is_uncertain=is_uncertain),
         "memory_used_peak_mebibytes": _peak(tallies.get(known.MEMORY_USED)),
         "memory_total_mebibytes": _memory_total(tallies),
         "power_mean_milliwatts": mean(tallies.get(known.POWER)),
@@ -47,7 +49,7 @@ def figures_of(tallies: Tallies, *, is_doubtful: bool, is_busy_by_engine: bool) 
             for figure, metric in _COUNTED
             if metric in tallies and tallies[metric].slots
         },
-        "is_busy_doubtful": is_doubtful and is_busy_by_engine,
+        "is_busy_doubtful": is_uncertain and is_busy_by_engine,
     }
 
 
@@ -76,8 +78,8 @@ def is_stuck(tallies: Tallies) -> bool:
     )
 
 
-def _profiled(tally: Tally | None, *, is_doubtful: bool) -> Decimal | None:
-    if is_doubtful and tally is not None and tally.total == 0:
+def _profiled(tally: Tally | None, *, is_uncertain: bool) -> Decimal | None:
+    if is_uncertain and tally is not None and tally.total == 0:
         return None
     return ratio(tally)
 

@@ -190,7 +190,7 @@ class _Reading:
                 is_shared=is_several,
                 **figures_of(
                     tallies,
-                    is_doubtful=is_stuck(tallies) and uuid not in self._active,
+                    is_uncertain=is_stuck(tallies) and uuid not in self._active,
                     is_busy_by_engine=busy_metric == known.BUSY_RATIO,
                 ),
             )

@@ -11,10 +11,10 @@ from metering.domain.gpu_sizes import GPUSize
 from quotas.domain.routing import (
     LADDER,
     Cost,
+    RequestedQuota,
     RequestLevel,
     RoutingRules,
     StepRule,
-    Wish,
     is_automatic,
     outranks,
     raised,
@@ -38,77 +38,77 @@ RULES = RoutingRules(
 )
 
 
-def wish(
+def requested_quota(
     units: int,
     amount: int | None = 0,
     *,
     currency: str = "EUR",
     asked_by: RequestLevel | None = None,
-) -> Wish:
+) -> RequestedQuota:
     cost = Cost(None if amount is None else Decimal(amount), currency)
-    return Wish(size=LARGE, units=units, cost=cost, asked_by=asked_by)
+    return RequestedQuota(size=LARGE, units=units, cost=cost, asked_by=asked_by)
 
 
 @pytest.mark.parametrize(
     ("asked", "levels"),
     [
-        (wish(3), (LEAD,)),
-        (wish(4), (LEAD, ADMIN)),
-        (wish(16), (LEAD, ADMIN, PLATFORM)),
-        (wish(3, 9_999), (LEAD,)),
-        (wish(3, 10_000), (LEAD, FINANCE)),
-        (wish(16, 10_000), (LEAD, ADMIN, PLATFORM, FINANCE)),
-        (wish(3, None), (LEAD, FINANCE)),
-        (wish(3, 1, currency="USD"), (LEAD, FINANCE)),
-        (wish(16, asked_by=LEAD), (ADMIN, PLATFORM)),
-        (wish(16, asked_by=ADMIN), (PLATFORM,)),
-        (wish(16, asked_by=PLATFORM), (PLATFORM,)),
-        (wish(3, asked_by=ADMIN), (LEAD,)),
-        (wish(3, 10_000, asked_by=FINANCE), (LEAD, FINANCE)),
-        (wish(3, 10_000, asked_by=PLATFORM), (FINANCE,)),
+        (requested_quota(3), (LEAD,)),
+        (requested_quota(4), (LEAD, ADMIN)),
+        (requested_quota(16), (LEAD, ADMIN, PLATFORM)),
+        (requested_quota(3, 9_999), (LEAD,)),
+        (requested_quota(3, 10_000), (LEAD, FINANCE)),
+        (requested_quota(16, 10_000), (LEAD, ADMIN, PLATFORM, FINANCE)),
+        (requested_quota(3, None), (LEAD, FINANCE)),
+        (requested_quota(3, 1, currency="USD"), (LEAD, FINANCE)),
+        (requested_quota(16, asked_by=LEAD), (ADMIN, PLATFORM)),
+        (requested_quota(16, asked_by=ADMIN), (PLATFORM,)),
+        (requested_quota(16, asked_by=PLATFORM), (PLATFORM,)),
+        (requested_quota(3, asked_by=ADMIN), (LEAD,)),
+        (requested_quota(3, 10_000, asked_by=FINANCE), (LEAD, FINANCE)),
+        (requested_quota(3, 10_000, asked_by=PLATFORM), (FINANCE,)),
     ],
 )
 def test_a_wish_goes_to_those_whom_size_and_cost_name(
-    asked: Wish, levels: tuple[RequestLevel, ...]
+    asked: RequestedQuota, levels: tuple[RequestLevel, ...]
 ) -> None:
     assert route_of(RULES, asked) == levels
 
 
 def test_without_any_rule_the_organization_decides() -> None:
-    assert route_of(RoutingRules(), wish(1_000_000)) == (ADMIN,)
-    assert route_of(RoutingRules(steps=()), wish(1)) == (ADMIN,)
-    assert route_of(RoutingRules(steps=(StepRule(FINANCE, cost_from=Decimal(5)),)), wish(1, 1)) == (
-        FINANCE,
-    )
+    assert route_of(RoutingRules(), requested_quota(1_000_000)) == (ADMIN,)
+    assert route_of(RoutingRules(steps=()), requested_quota(1)) == (ADMIN,)
+    assert route_of(
+        RoutingRules(steps=(StepRule(FINANCE, cost_from=Decimal(5)),)), requested_quota(1, 1)
+    ) == (FINANCE,)
 
 
 def test_a_level_named_twice_decides_once() -> None:
     rules = RoutingRules(steps=(StepRule(ADMIN), StepRule(ADMIN, units_from={LARGE: 1})))
 
-    assert route_of(rules, wish(8)) == (ADMIN,)
+    assert route_of(rules, requested_quota(8)) == (ADMIN,)
 
 
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        (wish(2, 500), True),
-        (wish(0, 0), True),
-        (wish(3, 0), False),
-        (wish(2, 501), False),
-        (wish(2, None), False),
-        (wish(2, 1, currency="USD"), False),
-        (Wish(size=GPUSize.SMALL, units=1, cost=Cost(Decimal(1), "EUR")), False),
+        (requested_quota(2, 500), True),
+        (requested_quota(0, 0), True),
+        (requested_quota(3, 0), False),
+        (requested_quota(2, 501), False),
+        (requested_quota(2, None), False),
+        (requested_quota(2, 1, currency="USD"), False),
+        (RequestedQuota(size=GPUSize.SMALL, units=1, cost=Cost(Decimal(1), "EUR")), False),
     ],
 )
-def test_the_policy_approves_only_within_its_band(asked: Wish, *, expected: bool) -> None:
+def test_the_policy_approves_only_within_its_band(asked: RequestedQuota, *, expected: bool) -> None:
     assert is_automatic(RULES, asked) is expected
 
 
 def test_where_cost_does_not_matter_an_unknown_one_is_no_hindrance() -> None:
     rules = RoutingRules(automatic_units={LARGE: 2})
 
-    assert is_automatic(rules, wish(2, None))
-    assert not is_automatic(RoutingRules(), wish(0, 0))
+    assert is_automatic(rules, requested_quota(2, None))
+    assert not is_automatic(RoutingRules(), requested_quota(0, 0))
 
 
 def test_who_does_not_answer_is_followed_by_the_next_above() -> None:
@@ -150,7 +150,7 @@ ALL_RULES = st.builds(
     automatic_cost=AMOUNTS,
 )
 WISHES = st.builds(
-    Wish,
+    RequestedQuota,
     size=st.sampled_from(GPUSize),
     units=st.integers(0, 60),
     cost=st.builds(Cost, AMOUNTS, st.sampled_from(["EUR", "USD", ""])),
@@ -159,7 +159,9 @@ WISHES = st.builds(
 
 
 @given(ALL_RULES, WISHES)
-def test_somebody_always_decides_and_nobody_twice(rules: RoutingRules, asked: Wish) -> None:
+def test_somebody_always_decides_and_nobody_twice(
+    rules: RoutingRules, asked: RequestedQuota
+) -> None:
     levels = route_of(rules, asked)
 
     assert levels
@@ -168,12 +170,12 @@ def test_somebody_always_decides_and_nobody_twice(rules: RoutingRules, asked: Wi
 
 @given(ALL_RULES, WISHES, st.integers(0, 60), st.integers(0, 2_000))
 def test_who_wants_more_never_asks_fewer(
-    rules: RoutingRules, asked: Wish, more_units: int, more_cost: int
+    rules: RoutingRules, asked: RequestedQuota, more_units: int, more_cost: int
 ) -> None:
     amount = asked.cost.amount
     dearer = Cost(None if amount is None else amount + more_cost, asked.cost.currency)
-    nobody = Wish(asked.size, asked.units, asked.cost)
-    greedy = Wish(asked.size, asked.units + more_units, dearer)
+    nobody = RequestedQuota(asked.size, asked.units, asked.cost)
+    greedy = RequestedQuota(asked.size, asked.units + more_units, dearer)
     # An administrator stands in where no step takes part; here one always does.
     steps = (StepRule(RequestLevel.ORGANIZATION_ADMIN), *rules.steps)
     always = replace(rules, steps=steps)
@@ -193,7 +195,7 @@ def test_an_administrator_stands_in_only_where_no_step_takes_part(
         StepRule(RequestLevel.PROJECT_LEAD, cost_from=Decimal(1)),
         StepRule(RequestLevel.ORGANIZATION_ADMIN, units_from={GPUSize.SMALL: 1}),
     )
-    asked = Wish(GPUSize.SMALL, 0, Cost(Decimal(cost), "EUR"))
+    asked = RequestedQuota(GPUSize.SMALL, 0, Cost(Decimal(cost), "EUR"))
 
     assert route_of(RoutingRules(steps=steps, currency="EUR"), asked) == levels
 

@@ -58,7 +58,7 @@ def test_a_quota_that_pending_pods_fill_is_told_as_full(
     assert answer.verdict.full is not None
     assert answer.verdict.full.waiting_units == 6
     assert answer.verdict.full.walls == (Wall("llm", 0, 0, 12, 16),)
-    assert (answer.when, answer.is_doubtful) == (None, False)
+    assert (answer.when, answer.is_uncertain) == (None, False)
 
 
 def test_no_more_is_free_than_the_quota_leaves(hopper: Cluster, cast: Cast) -> None:
@@ -186,8 +186,8 @@ def test_room_under_a_name_nobody_has_seen_yet_is_doubtful(cast: Cast) -> None:
     answer = ask(cast)
 
     assert (answer.verdict.fits, answer.verdict.free_units) == (True, 3)
-    assert answer.is_doubtful
-    assert (ask(cast, units=4).verdict.fits, ask(cast, units=4).is_doubtful) == (False, False)
+    assert answer.is_uncertain
+    assert (ask(cast, units=4).verdict.fits, ask(cast, units=4).is_uncertain) == (False, False)
 
 
 def test_preemptible_pods_have_a_wall_of_their_own(hopper: Cluster, cast: Cast) -> None:
