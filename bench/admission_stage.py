@@ -79,7 +79,7 @@ def build(*, organizations: int) -> list[Place]:
 
     from metering.models import ClusterWatch  # noqa: PLC0415
     from quotas.models import LimitScope, QuotaLimit  # noqa: PLC0415
-    from quotas.services.counters import open_counter  # noqa: PLC0415
+    from quotas.services.limits.places import open_counter  # noqa: PLC0415
     from tests.builders import (  # noqa: PLC0415
         audited,
         bind,
@@ -126,7 +126,7 @@ def build(*, organizations: int) -> list[Place]:
 
 def sweep(at: datetime) -> None:
     """Sweep live use, as the tick does: in turns, on a connection that the calling thread keeps."""
-    from quotas.services.live_use import sweep_live_use  # noqa: PLC0415 - Django is set up by now.
+    from quotas.services.admission.live_use import sweep_live_use  # noqa: PLC0415 - Django is set up by now.
     from tenants.domain.actors import system_actor  # noqa: PLC0415 - As above.
 
     sweep_live_use(burst_classes=BURST_CLASSES, actor=system_actor("bench"), at=at)

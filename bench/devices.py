@@ -142,9 +142,9 @@ def _measure(folder: Path) -> Iterator[Figure]:
 def _meter(at: datetime) -> None:
     """Open what is due, meter it and collect its device figures, in one process."""
     from metering.adapters import usage_source  # noqa: PLC0415 - Django is set up by now.
-    from metering.services.device_collection import collect_due_devices  # noqa: PLC0415
-    from metering.services.sweeping import Worker, meter_due  # noqa: PLC0415
-    from metering.services.windows import open_due_windows  # noqa: PLC0415
+    from metering.services.collection.sweeping import Worker, meter_due  # noqa: PLC0415
+    from metering.services.collection.windows import open_due_windows  # noqa: PLC0415
+    from metering.services.devices.collection import collect_due_devices  # noqa: PLC0415
     from tenants.domain.actors import system_actor  # noqa: PLC0415
 
     source = usage_source(
@@ -187,10 +187,10 @@ def _slug(tenants: int) -> str:
 def _tenants(count: int, prometheus_url: str) -> None:
     """Make a cluster and so many organizations, each with a project and a namespace of its own."""
     from tenants.domain.actors import system_actor  # noqa: PLC0415 - Django is set up by now.
-    from tenants.services.clusters import register_cluster  # noqa: PLC0415
-    from tenants.services.namespaces import bind_namespace  # noqa: PLC0415
-    from tenants.services.organizations import create_organization  # noqa: PLC0415
-    from tenants.services.projects import create_project  # noqa: PLC0415
+    from tenants.services.clusters.clusters import register_cluster  # noqa: PLC0415
+    from tenants.services.organizations.namespaces import bind_namespace  # noqa: PLC0415
+    from tenants.services.organizations.organizations import create_organization  # noqa: PLC0415
+    from tenants.services.organizations.projects import create_project  # noqa: PLC0415
 
     who: dict[str, Any] = {"actor": system_actor("bench"), "at": START}
     cluster = register_cluster(

@@ -199,7 +199,7 @@ def _change_limits(
     projects: "list[Project]", enforcer: "QuotaEnforcer", endpoint: "EnforcementEndpoint"
 ) -> list[Decimal]:
     """Set one limit after the other; return the seconds until each was live, shortest first."""
-    from quotas.services.limits import set_limit  # noqa: PLC0415 - Django is set up by now.
+    from quotas.services.limits.limits import set_limit  # noqa: PLC0415 - Django is set up by now.
     from tenants.domain.actors import system_actor  # noqa: PLC0415 - As above.
 
     taken = []

@@ -20,16 +20,15 @@ from embedded.ports import free_port
 from embedded.prometheus import EmbeddedPrometheus
 from embedded.prometheus_programs import find_prometheus
 from metering.adapters.prometheus import PrometheusUsageSource
-from metering.domain.policy import DEFAULT_POLICY
+from metering.domain.collection.policy import DEFAULT_POLICY
 from metering.protocols.watch import WatchedKind, WatchTarget
+from metering.services.allocations.heartbeats import beat
+from metering.services.allocations.leases import Lease, take_lease
+from metering.services.allocations.lists import ledger_events, ledger_list
 from metering.services.catalogue import ensure_catalogue
-from metering.services.composition import compose_window
-from metering.services.hours import Hour, target_of
-from metering.services.observing import basis_of, given_of, look_at
-from metering.services.watching.events import ledger_events
-from metering.services.watching.heartbeats import beat
-from metering.services.watching.leases import Lease, take_lease
-from metering.services.watching.lists import ledger_list
+from metering.services.collection.composed import Hour, target_of
+from metering.services.collection.composition import compose_window
+from metering.services.collection.observing import basis_of, given_of, look_at
 from simulator.adapters.cluster_watch import SimulatedClusterWatch
 from simulator.cluster.exporters.exporter import GrowingScenario, LiveExporter
 from simulator.cluster.exporters.scraping import OBJECT_JOB, OBJECT_PATH
@@ -44,10 +43,10 @@ from simulator.cluster.lab import (
 from simulator.cluster.scenario import Scenario
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster, Organization
-from tenants.services.clusters import register_cluster
-from tenants.services.namespaces import bind_namespace
-from tenants.services.organizations import create_organization
-from tenants.services.projects import create_project
+from tenants.services.clusters.clusters import register_cluster
+from tenants.services.organizations.namespaces import bind_namespace
+from tenants.services.organizations.organizations import create_organization
+from tenants.services.organizations.projects import create_project
 
 ACTOR = system_actor("lab")
 LAG_SECONDS = 16

@@ -28,7 +28,7 @@ JSON = dict[str, Any]
 
 def set_limits(*, at: datetime) -> None:
     """Set the organization's limit and its projects'."""
-    from quotas.services.limits import set_limit  # noqa: PLC0415
+    from quotas.services.limits.limits import set_limit  # noqa: PLC0415
     from simulator.sandbox.plan import TAILSPIN  # noqa: PLC0415 - Django is set up by then.
     from tenants.domain.actors import system_actor  # noqa: PLC0415
     from tenants.models import Organization, Project  # noqa: PLC0415

@@ -48,7 +48,7 @@ def run() -> Iterator[Figure]:
 
 def _measure(folder: Path) -> Iterator[Figure]:
     from metering.models import MeteringWindow, UsageRecord  # noqa: PLC0415 - Django is set up.
-    from metering.services.windows import open_due_windows  # noqa: PLC0415
+    from metering.services.collection.windows import open_due_windows  # noqa: PLC0415
 
     server, seconds = _prometheus(folder)
     try:
@@ -109,7 +109,7 @@ def _meter_side_by_side() -> None:
 
 def _meter(at: datetime) -> None:
     from metering.adapters import usage_source  # noqa: PLC0415 - Django is set up by now.
-    from metering.services.sweeping import Worker, meter_due  # noqa: PLC0415
+    from metering.services.collection.sweeping import Worker, meter_due  # noqa: PLC0415
     from tenants.domain.actors import system_actor  # noqa: PLC0415
 
     source = usage_source(
@@ -151,10 +151,10 @@ def _tenants(prometheus_url: str) -> None:
         namespaces_of,
     )
     from tenants.domain.actors import system_actor  # noqa: PLC0415
-    from tenants.services.clusters import register_cluster  # noqa: PLC0415
-    from tenants.services.namespaces import bind_namespace  # noqa: PLC0415
-    from tenants.services.organizations import create_organization  # noqa: PLC0415
-    from tenants.services.projects import create_project  # noqa: PLC0415
+    from tenants.services.clusters.clusters import register_cluster  # noqa: PLC0415
+    from tenants.services.organizations.namespaces import bind_namespace  # noqa: PLC0415
+    from tenants.services.organizations.organizations import create_organization  # noqa: PLC0415
+    from tenants.services.organizations.projects import create_project  # noqa: PLC0415
 
     actor = system_actor("bench")
     organization = create_organization(

@@ -102,7 +102,7 @@ def _make_rows() -> None:
     from django.db import connection, transaction  # noqa: PLC0415 - As above.
 
     from metering.models import CatalogueVersion, MeteringWindow  # noqa: PLC0415
-    from metering.services.sealing import seal_window  # noqa: PLC0415
+    from metering.services.collection.sealing import seal_window  # noqa: PLC0415
     from tenants.domain.actors import system_actor  # noqa: PLC0415
     from tenants.models import Cluster, Organization, Project  # noqa: PLC0415
 

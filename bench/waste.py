@@ -100,9 +100,9 @@ def _tenant() -> tuple[UUID, UUID]:
     """Return the keys of a cluster and a project, with the default catalogue in force."""
     from metering.services.catalogue import ensure_catalogue  # noqa: PLC0415 - Django is set up.
     from tenants.domain.actors import system_actor  # noqa: PLC0415
-    from tenants.services.clusters import register_cluster  # noqa: PLC0415
-    from tenants.services.organizations import create_organization  # noqa: PLC0415
-    from tenants.services.projects import create_project  # noqa: PLC0415
+    from tenants.services.clusters.clusters import register_cluster  # noqa: PLC0415
+    from tenants.services.organizations.organizations import create_organization  # noqa: PLC0415
+    from tenants.services.organizations.projects import create_project  # noqa: PLC0415
 
     who: dict[str, Any] = {"actor": system_actor("bench"), "at": MIDNIGHT}
     cluster = register_cluster(slug="big", name="Big", metered_from=MIDNIGHT, **who)
@@ -116,7 +116,7 @@ def _load(*, cluster: UUID, project: UUID) -> None:
     """Write a week that ends at the end of the first hour of a day, all but that hour derived."""
     from django.db import connection  # noqa: PLC0415 - Django is set up by now.
 
-    from metering.domain.catalogue_rules import DEFAULT_VERSION  # noqa: PLC0415
+    from metering.domain.catalogue.rules import DEFAULT_VERSION  # noqa: PLC0415
     from metering.models import ClusterHealth, MeteringWindow  # noqa: PLC0415
 
     begin = MIDNIGHT + HOUR - HOURS * HOUR
@@ -167,8 +167,8 @@ def _seal(*, cluster: UUID, project: UUID, number: int) -> int:
 
 def _hour(*, cluster: UUID, project: UUID, number: int, name: str) -> Iterator[Figure]:
     """Derive one hour and sum the rows that it looks at; yield seconds and their ratio."""
-    from metering.domain.waste_rules import DEFAULT_THRESHOLDS  # noqa: PLC0415 - As above.
-    from metering.services.deriving import derive_windows  # noqa: PLC0415
+    from metering.domain.efficiency.rules import DEFAULT_THRESHOLDS  # noqa: PLC0415 - As above.
+    from metering.services.efficiency.deriving import derive_windows  # noqa: PLC0415
     from tenants.domain.actors import system_actor  # noqa: PLC0415
 
     _seal(cluster=cluster, project=project, number=number)

@@ -24,7 +24,7 @@ from bench.harness import (
 
 if TYPE_CHECKING:
     from metering.protocols.watch import ListPage, NodeState, PodState, WatchEvent
-    from metering.services.watching.leases import Lease
+    from metering.services.allocations.leases import Lease
 
 PODS = scaled(20_000)
 PAGE = 500
@@ -78,8 +78,8 @@ def _listed(lease: "Lease") -> Iterator[Figure]:
 def _followed(lease: "Lease") -> Iterator[Figure]:
     """Bind and delete pods that are not listed, a batch after another, with a heartbeat between."""
     from metering.protocols.watch import WatchedKind  # noqa: PLC0415 - Django is set up by now.
-    from metering.services.watching.events import ledger_events  # noqa: PLC0415
-    from metering.services.watching.heartbeats import beat  # noqa: PLC0415
+    from metering.services.allocations.heartbeats import beat  # noqa: PLC0415
+    from metering.services.allocations.lists import ledger_events  # noqa: PLC0415
     from tenants.domain.actors import system_actor  # noqa: PLC0415
 
     copied = _copy_same_rows()
@@ -130,12 +130,12 @@ def _events(first: int, *, at: datetime) -> Iterator["WatchEvent"]:
 
 def lead() -> "Lease":
     """Lead the watch of a new cluster whose namespaces are all bound."""
-    from metering.services.watching.leases import take_lease  # noqa: PLC0415 - As above.
+    from metering.services.allocations.leases import take_lease  # noqa: PLC0415 - As above.
     from tenants.domain.actors import system_actor  # noqa: PLC0415
-    from tenants.services.clusters import register_cluster  # noqa: PLC0415
-    from tenants.services.namespaces import bind_namespace  # noqa: PLC0415
-    from tenants.services.organizations import create_organization  # noqa: PLC0415
-    from tenants.services.projects import create_project  # noqa: PLC0415
+    from tenants.services.clusters.clusters import register_cluster  # noqa: PLC0415
+    from tenants.services.organizations.namespaces import bind_namespace  # noqa: PLC0415
+    from tenants.services.organizations.organizations import create_organization  # noqa: PLC0415
+    from tenants.services.organizations.projects import create_project  # noqa: PLC0415
 
     actor = system_actor("bench")
     cluster = register_cluster(
@@ -166,7 +166,7 @@ def lead() -> "Lease":
 def list_nodes(lease: "Lease") -> None:
     """Ledger every node."""
     from metering.protocols.watch import ListPage, WatchedKind  # noqa: PLC0415 - As above.
-    from metering.services.watching.lists import ledger_list  # noqa: PLC0415
+    from metering.services.allocations.lists import ledger_list  # noqa: PLC0415
     from tenants.domain.actors import system_actor  # noqa: PLC0415
 
     page = ListPage(tuple(_node(number) for number in range(NODES)), "1")
@@ -182,7 +182,7 @@ def list_nodes(lease: "Lease") -> None:
 def _list_pods(lease: "Lease", *, count: int, at: datetime, memory: "Memory | None" = None) -> int:
     """Ledger a list of so many pods and return how many were new."""
     from metering.protocols.watch import WatchedKind  # noqa: PLC0415 - As above.
-    from metering.services.watching.lists import ledger_list  # noqa: PLC0415
+    from metering.services.allocations.lists import ledger_list  # noqa: PLC0415
     from tenants.domain.actors import system_actor  # noqa: PLC0415
 
     done = ledger_list(

@@ -38,7 +38,7 @@ from bench.watching import (
 if TYPE_CHECKING:
     from metering.adapters.kubernetes import KubernetesClusterWatch
     from metering.protocols.watch import WatchTarget
-    from metering.services.watching.leases import Lease
+    from metering.services.allocations.leases import Lease
 
 EVENTS = scaled(20_000)
 OFFERED_PER_SECOND = 2_000
@@ -68,7 +68,7 @@ def run() -> Iterator[Figure]:
 def _measure(kubeconfig: Path, api: Connection) -> Iterator[Figure]:
     from metering.adapters.kubernetes import KubernetesClusterWatch  # noqa: PLC0415 - Django first.
     from metering.protocols.watch import WatchedKind, WatchTarget  # noqa: PLC0415
-    from metering.services.watching.lists import ledger_list  # noqa: PLC0415
+    from metering.services.allocations.lists import ledger_list  # noqa: PLC0415
     from tenants.domain.actors import system_actor  # noqa: PLC0415
 
     watch = KubernetesClusterWatch()
@@ -130,8 +130,8 @@ def _follow(
     """Ledger what the API tells while it writes, until the last pod of all is gone."""
     from metering.models import PodAllocation  # noqa: PLC0415 - Django is set up by now.
     from metering.protocols.watch import Change, WatchedKind  # noqa: PLC0415
-    from metering.services.watching.events import ledger_events  # noqa: PLC0415
-    from metering.services.watching.heartbeats import beat  # noqa: PLC0415
+    from metering.services.allocations.heartbeats import beat  # noqa: PLC0415
+    from metering.services.allocations.lists import ledger_events  # noqa: PLC0415
     from tenants.domain.actors import system_actor  # noqa: PLC0415
 
     memory, told, pending = Memory(), 0, []

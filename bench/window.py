@@ -134,10 +134,10 @@ def _meter_all(pipe: Connection) -> None:
     import django  # noqa: PLC0415 - This is a process of its own.
 
     django.setup()
-    from config.collector import calm_collector  # noqa: PLC0415 - Settings come first.
+    from config.celery import calm_collector  # noqa: PLC0415 - Settings come first.
     from metering.adapters import usage_source  # noqa: PLC0415
     from metering.models import MeteringWindow  # noqa: PLC0415
-    from metering.services.windows import open_due_windows  # noqa: PLC0415
+    from metering.services.collection.windows import open_due_windows  # noqa: PLC0415
 
     source = usage_source(
         {"BACKEND": "metering.adapters.prometheus.PrometheusUsageSource", "OPTIONS": {}}
@@ -164,8 +164,8 @@ def _meter(source: Any, slug: str, *, is_counted: bool) -> Metered:  # noqa: ANN
     from django.test.utils import CaptureQueriesContext  # noqa: PLC0415
 
     from metering.models import MeteringWindow, UsageRecord  # noqa: PLC0415
-    from metering.services.collection import collect_window  # noqa: PLC0415
-    from metering.services.windows import claim_windows  # noqa: PLC0415
+    from metering.services.collection.collecting import collect_window  # noqa: PLC0415
+    from metering.services.collection.windows import claim_windows  # noqa: PLC0415
     from tenants.domain.actors import system_actor  # noqa: PLC0415
 
     actor = system_actor("bench")
@@ -264,10 +264,10 @@ def _prometheus(folder: Path) -> tuple[EmbeddedPrometheus, Decimal]:
 def _tenants(prometheus_url: str) -> None:
     """Make five organizations, and both clusters with every namespace bound."""
     from tenants.domain.actors import system_actor  # noqa: PLC0415 - Django is set up by now.
-    from tenants.services.clusters import register_cluster  # noqa: PLC0415
-    from tenants.services.namespaces import bind_namespace  # noqa: PLC0415
-    from tenants.services.organizations import create_organization  # noqa: PLC0415
-    from tenants.services.projects import create_project  # noqa: PLC0415
+    from tenants.services.clusters.clusters import register_cluster  # noqa: PLC0415
+    from tenants.services.organizations.namespaces import bind_namespace  # noqa: PLC0415
+    from tenants.services.organizations.organizations import create_organization  # noqa: PLC0415
+    from tenants.services.organizations.projects import create_project  # noqa: PLC0415
 
     by = {"actor": system_actor("bench"), "at": HOUR}
     projects = []

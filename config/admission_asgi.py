@@ -22,7 +22,7 @@ from django.conf import settings
 
 from config.admission_protocol import CLIENT_NAME, PROBE_PATHS, Application, Scope
 from config.admission_wsgi import Environ, PlainHandler, only_admission
-from quotas.domain.admission_review import REVIEW_BYTES_MAX
+from quotas.domain.admission.review import REVIEW_BYTES_MAX
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]

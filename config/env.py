@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from metering.domain.waste_rules import thresholds_of
+from metering.domain.efficiency.rules import thresholds_of
 
 PostgresUrl = Annotated[
     AnyUrl, UrlConstraints(allowed_schemes=["postgresql", "postgres"], host_required=False)

@@ -1,4 +1,4 @@
-"""Logs: one event a line, a dotted name and fields, through structlog.
+"""Logs: one event a line through structlog, and gunicorn's requests without their secrets.
 
 Every module asks `structlog.get_logger(__name__)`; lines of Django and Celery pass the same way.
 """
@@ -9,6 +9,7 @@ from collections.abc import MutableMapping
 from typing import Any, Final
 
 import structlog
+from gunicorn.glogging import Logger  # type: ignore[import-untyped] # It has no types.
 
 _LINK: Final = re.compile(
     r"(/+accounts/+(?:password|address|invitation)/+)[^\s?\"']+", re.IGNORECASE
@@ -98,3 +99,29 @@ def logging_settings(*, level: str, form: str) -> dict[str, Any]:
             "django.request": {"filters": ["refused"]},
         },
     }
+
+
+class _WithoutLinks(logging.Filter):
+    """Cuts links in lines about requests that fail."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Replace the text; every line is written."""
+        record.msg, record.args = cut_links(record.getMessage()), ()
+        return True
+
+
+_WITHOUT_LINKS: Final = _WithoutLinks()
+
+
+class AccessLog(Logger):  # type: ignore[misc]
+    """Writes what gunicorn writes; a link to set a password or to confirm is cut off."""
+
+    def setup(self, cfg: Any) -> None:  # noqa: ANN401 - gunicorn's signature.
+        """Set both logs up."""
+        super().setup(cfg)
+        self.error_log.addFilter(_WITHOUT_LINKS)
+
+    def atoms(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - gunicorn's signature.
+        """Return the parts of a line by their letters in its format."""
+        parts: dict[str, Any] = super().atoms(*args, **kwargs)
+        return {name: cut_links(value) for name, value in parts.items()}

@@ -19,18 +19,22 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from billing.selectors.gauges import count_unaccrued_corrections, count_unaccrued_windows
-from metering.selectors.gauges import oldest_due_window, open_exceptions_by_kind, windows_by_state
-from metering.selectors.watched import heartbeat_ages
-from quotas.selectors.gauges import interference, unapplied_targets
-from quotas.selectors.live_gauges import (
+from metering.selectors.allocations.watch import heartbeat_ages
+from metering.selectors.collection.gauges import (
+    oldest_due_window,
+    open_exceptions_by_kind,
+    windows_by_state,
+)
+from quotas.selectors.gauges import (
     counter_drift,
+    interference,
     live_bypasses,
     refusals_by_code,
     reservations_by_state,
+    unapplied_targets,
 )
 from tenants.adapters.process_counts import all_processes
-from tenants.selectors.clock import clocks_off
-from tenants.selectors.crashes import crashes_by_event
+from tenants.selectors.clock import clocks_off, crashes_by_event
 from tenants.selectors.notifications import deliveries_given_up, oldest_undelivered_age
 
 PREFIX = "gpu_ledger"

@@ -17,7 +17,7 @@ from billing.selectors.verification import (
     check_numbers,
     check_prices,
 )
-from metering.selectors.verification import (
+from metering.selectors.collection.verification import (
     check_corrections,
     check_device_windows,
     check_postings,

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef, QuerySet
 
-from metering.domain.devices import Attribution
+from metering.domain.devices.figures import Attribution
 from metering.models import (
     CapacityRecord,
     CatalogueVersion,
@@ -25,8 +25,7 @@ from metering.models import (
     UsageRecord,
     WasteFinding,
 )
-from metering.selectors.explaining import PodName
-from metering.selectors.explanations import PodExplanation, explain_pod
+from metering.selectors.explain import PodExplanation, PodName, explain_pod
 from tenants.access import (
     access_row,
     access_seen,

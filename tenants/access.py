@@ -17,9 +17,8 @@ from django.db.models import QuerySet
 
 from tenants.domain.actors import Actor
 from tenants.domain.errors import ForbiddenError, NotFoundError
-from tenants.domain.granting import GRANT_CAPABILITY
-from tenants.domain.roles import RoleScope
-from tenants.domain.who_may import forbidden
+from tenants.domain.identity.granting import GRANT_CAPABILITY, forbidden
+from tenants.domain.identity.roles import RoleScope
 from tenants.models import (
     ApiToken,
     AuditEntry,

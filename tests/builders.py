@@ -16,7 +16,7 @@ from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 from django.db.models import QuerySet
 
 from tenants.domain.actors import system_actor
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tenants.models import (
     AuditEntry,
     Cluster,

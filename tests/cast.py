@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tenants.models import Organization, Project
 from tests.builders import grant, make_organization, make_project, make_user
 

@@ -23,8 +23,7 @@ from billing.access import READ_INVOICE, WRITE_INVOICE, access_invoice
 from billing.adapters.csv_export import render_csv
 from billing.adapters.pdf import render_pdf
 from billing.admin.periods import invoice_terms
-from billing.domain.document import file_name_of
-from billing.domain.document_words import invoice_words, number_words
+from billing.domain.document import file_name_of, invoice_words, number_words
 from billing.domain.invoice_state import InvoiceState
 from billing.models import Invoice
 from billing.services.finalizing import finalize_invoice

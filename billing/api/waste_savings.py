@@ -13,8 +13,8 @@ from billing.api.money import MoneySerializer
 from billing.domain.document import amount_text
 from billing.domain.money import Money
 from billing.selectors.waste import money_of, with_money
-from metering.domain.gpu_sizes import GPUSize
-from metering.domain.waste_rules import WasteRule
+from metering.domain.catalogue.units import GPUSize
+from metering.domain.efficiency.rules import WasteRule
 from tenants.api.filters import StrictFilterSet
 from tenants.api.views import LedgerViewSet
 

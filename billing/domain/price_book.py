@@ -9,8 +9,8 @@ from itertools import groupby, pairwise
 from typing import Final
 
 from billing.domain.errors import PriceInvalidError, PriceKeyInvalidError
-from metering.domain.gpu_sizes import GPUSize
-from metering.domain.price_groups import BURST_ENDING, is_burst, without_burst
+from metering.domain.catalogue.names import BURST_ENDING, is_burst, without_burst
+from metering.domain.catalogue.units import GPUSize
 
 ANY_GROUP: Final = "*"
 ANY_BURST_GROUP: Final = f"{ANY_GROUP}{BURST_ENDING}"

@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import Q
 
 from billing.domain.price_book import ANY_GROUP
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.units import GPUSize
 from tenants.domain.identifiers import new_id
 from tenants.models import Organization
 from tenants.models.organization import CURRENCY, SLUG

@@ -1,5 +1,5 @@
 """The shape of plans, as metering has it."""
 
-from metering.selectors.plans import prefer_hash_joins
+from metering.selectors.collection.plans import prefer_hash_joins
 
 __all__ = ["prefer_hash_joins"]

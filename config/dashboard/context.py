@@ -1,24 +1,137 @@
-"""What the dashboard's template is given, made of the apps' frozen facts."""
+"""What the dashboard's template is given: cluster health, what waits for a person, and the rest."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.http import HttpRequest
 from django.utils import timezone
 
-from billing.selectors.costs import cost_by_day, cost_by_organization, cost_by_size, unpriced_use
-from billing.selectors.invoices import invoices_of_month
+from billing.selectors.costs import (
+    UnpricedFact,
+    cost_by_day,
+    cost_by_organization,
+    cost_by_size,
+    unpriced_use,
+)
+from billing.selectors.invoices import InvoiceFact, invoices_of_month
 from config.dashboard import parts
-from config.dashboard.health import health_table
-from config.dashboard.waiting import waiting_table
-from metering.selectors.capacity import capacity_totals
-from metering.selectors.exceptions import open_exception_totals
-from metering.selectors.health import health_totals
-from metering.selectors.windows import cluster_progress
+from config.dashboard.parts import cell, number, page_of, sizes_words
+from metering.domain.corrections.exceptions import ExceptionKind
+from metering.domain.figures import duration_words, ratio_words
+from metering.selectors.collection.usage import capacity_totals
+from metering.selectors.collection.windows import ClusterProgress, cluster_progress
+from metering.selectors.corrections.exceptions import ExceptionTotal, open_exception_totals
+from metering.selectors.devices.usage import HealthTotal, health_totals
 from quotas.models import QuotaRequest, RequestState
 from tenants.admin.base import actor_of_request
 from tenants.models import Cluster
+
+
+def health_table(totals: Iterable[HealthTotal], *, names: Mapping[object, str]) -> dict[str, Any]:
+    """Return a row per cluster, by name: nodes ready, queue, and what broke."""
+    rows = sorted(totals, key=lambda total: names[total.cluster_id])
+    return {
+        "headers": [
+            cell("Cluster"),
+            number("Nodes ready"),
+            number("Most pods waiting"),
+            number("Longest wait"),
+            number("Memory errors"),
+            number("Failures"),
+        ],
+        "rows": [_row(total, name=names[total.cluster_id]) for total in rows],
+    }
+
+
+def _row(total: HealthTotal, *, name: str) -> list[dict[str, Any]]:
+    pending = total.pending_pods_max
+    hours = page_of("metering_clusterhealth", cluster__id__exact=total.cluster_id)
+    events = page_of(
+        "metering_deviceevent", cluster__id__exact=total.cluster_id, severity__exact="fail"
+    )
+    return [
+        cell(name, link=hours),
+        number(ratio_words(total.ready_seconds, total.expected_seconds)),
+        number("-" if pending is None else f"{pending:,}"),
+        number(duration_words(total.wait_seconds_max)),
+        number(f"{total.memory_errors:,}"),
+        cell(f"{total.failures:,}", link=events if total.failures else "", is_number=True),
+    ]
+
+
+def waiting_table(
+    exceptions: Iterable[ExceptionTotal],
+    *,
+    begin_at: datetime,
+    progress: Iterable[ClusterProgress],
+    unpriced: Iterable[UnpricedFact],
+    drafts: Sequence[InvoiceFact],
+    requests: int,
+) -> dict[str, Any]:
+    """Return what a person has to look at, what it is about, and how much of it there is."""
+    year, month = begin_at.year, begin_at.month
+    rows = [
+        _waiting(
+            f"Exception: {ExceptionKind(total.kind).value.replace('_', ' ')}",
+            _held_words(total),
+            total.exceptions,
+            link=page_of(
+                "metering_meteringexception",
+                state__exact="open",
+                kind__exact=total.kind,
+                window_start__year=year,
+                window_start__month=month,
+            ),
+        )
+        for total in exceptions
+    ]
+    hours = page_of(
+        "metering_meteringwindow",
+        state__in="gap,quarantined",
+        start_at__year=year,
+        start_at__month=month,
+    )
+    gaps = sum(one.waiting for one in progress)
+    rows.append(_waiting("Hours that stayed blind", "accept or waive each", gaps, link=hours))
+    rows += [
+        _waiting(
+            f"No price: {fact.organization}",
+            sizes_words(fact.unit_seconds),
+            fact.exceptions,
+            link=page_of(
+                "billing_accrualexception",
+                organization__id__exact=fact.organization_id,
+                resolved_at__isempty=1,
+            ),
+        )
+        for fact in unpriced
+    ]
+    invoices = page_of("billing_invoice", state__exact="draft", period__label=f"{begin_at:%Y-%m}")
+    asked = page_of("quotas_quotarequest", state__exact="submitted")
+    rows += [
+        _waiting("Invoices to finalize", "by another than who drafted", len(drafts), link=invoices),
+        _waiting("Quota requests", "approve or reject", requests, link=asked),
+    ]
+    return {
+        "headers": [cell("What"), cell("About"), number("Count")],
+        "rows": [row for row in rows if row],
+    }
+
+
+def _waiting(what: str, about: str, count: int, *, link: str) -> list[dict[str, Any]]:
+    """Return a row that leads to what waits, or none when nothing does."""
+    return [cell(what, link=link), cell(about), number(f"{count:,}")] if count else []
+
+
+def _held_words(total: ExceptionTotal) -> str:
+    """Return whether a kind holds anything; how much by size is told on the page it leads to."""
+    if not total.held_unit_seconds:
+        return "nothing held"
+    if total.kind == ExceptionKind.UNKNOWN_DEVICE.value:
+        return "held, in units no rule knows"
+    return "use is held"
+
 
 MONTHS_SHOWN = 3
 YEARS = range(2000, 3000)

@@ -15,8 +15,8 @@ from django.urls import reverse
 from billing.domain.money import Money
 from billing.selectors.costs import CostFact
 from billing.selectors.invoices import InvoiceFact
-from metering.domain.gpu_sizes import GPUSize
-from metering.selectors.capacity import CapacityTotal
+from metering.domain.catalogue.units import GPUSize
+from metering.selectors.collection.usage import CapacityTotal
 
 SECONDS_PER_HOUR: Final = 3600
 PALETTE: Final = (

@@ -13,12 +13,11 @@ from django.utils import timezone
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from metering.domain.catalogue_editing import Difference
-from metering.domain.catalogue_rules import rule_to_json
-from metering.domain.words import unit_hours_words
+from metering.domain.catalogue.editing import Difference
+from metering.domain.catalogue.rules import rule_to_json
+from metering.domain.figures import unit_hours_words
 from metering.models import CatalogueVersion
-from metering.services.catalogue import ensure_catalogue
-from metering.services.catalogue_editing import add_catalogue_version, preview_catalogue
+from metering.services.catalogue import add_catalogue_version, ensure_catalogue, preview_catalogue
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.errors import DomainError
 

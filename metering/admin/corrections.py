@@ -8,10 +8,10 @@ from unfold.decorators import display
 
 from metering.access import READ_USAGE, READ_WINDOW, WRITE_CORRECTION
 from metering.admin.notes import NoteActionForm, note_of
-from metering.domain.correction import CorrectionState, RecheckState
-from metering.domain.words import unit_hours_words
+from metering.domain.corrections.correction import CorrectionState, RecheckState
+from metering.domain.figures import unit_hours_words
 from metering.models import UsageCorrection, WindowRecheck
-from metering.services.corrections import approve_correction, reject_correction
+from metering.services.corrections.corrections import approve_correction, reject_correction
 from tenants.admin.base import LedgerAdmin
 
 CORRECTION_COLORS = {

@@ -12,13 +12,13 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 
 from metering.admin.notes import NoteForm, note_of
-from metering.domain.catalogue import UnsizedCause
-from metering.domain.decisions import HourResult
-from metering.domain.policy import GapPolicy
-from metering.domain.words import unit_hours_words
+from metering.domain.catalogue.sizing import UnsizedCause
+from metering.domain.collection.policy import GapPolicy
+from metering.domain.corrections.decisions import HourResult
+from metering.domain.figures import unit_hours_words
 from metering.models import MeteringWindow
-from metering.selectors.decisions import DecisionPreview, preview_decision
-from metering.services.decisions import decide_windows
+from metering.selectors.corrections.decisions import DecisionPreview, preview_decision
+from metering.services.corrections.decisions import decide_windows
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.errors import DomainError
 

@@ -6,9 +6,9 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.http.response import HttpResponse
 
-from metering.domain.words import percent_words, unit_hours_words
+from metering.domain.figures import percent_words, unit_hours_words
 from metering.models import CapacityRecord, PodAllocation, UsageRecord
-from metering.selectors.explanations import explain_record
+from metering.selectors.explain import explain_record
 from tenants.admin.base import LedgerAdmin
 
 

@@ -22,19 +22,24 @@ from unfold.widgets import UnfoldAdminSelectWidget
 
 from metering.admin.decision_pages import DECISION_LABELS
 from metering.admin.notes import NoteForm
-from metering.domain.catalogue import UnsizedCause
-from metering.domain.exceptions import BLOCKING_KINDS, SIDED_KINDS, WAITING_KINDS, ExceptionKind
-from metering.domain.held_words import held_words
-from metering.domain.reconciliation import Side
+from metering.domain.catalogue.sizing import UnsizedCause
+from metering.domain.collection.reconciliation import Side
+from metering.domain.corrections.exceptions import (
+    BLOCKING_KINDS,
+    SIDED_KINDS,
+    WAITING_KINDS,
+    ExceptionKind,
+    held_words,
+)
 from metering.models import ExceptionState, MeteringException
-from metering.selectors.decisions import decisions_for
-from metering.services.accepting import accept_side
+from metering.selectors.corrections.decisions import decisions_for
+from metering.services.corrections.accepting import accept_side
 from tenants.access import projects_visible_to
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, InvalidInputError
 from tenants.selectors.directory import namespace_directory
-from tenants.services.namespaces import bind_namespace
+from tenants.services.organizations.namespaces import bind_namespace
 
 LOOK_AHEAD: Final = timedelta(days=3650)
 """Nobody binds a namespace further ahead."""

@@ -6,8 +6,8 @@ from django.http import HttpRequest
 from unfold.decorators import display
 
 from metering.admin.notes import NoteActionForm, note_of
-from metering.domain.device_tables import EventSeverity
-from metering.domain.words import duration_words, percent_words, ratio_words, unit_hours_words
+from metering.domain.devices.error_tables import EventSeverity
+from metering.domain.figures import duration_words, percent_words, ratio_words, unit_hours_words
 from metering.models import (
     ClusterHealth,
     CreditProposal,
@@ -16,10 +16,10 @@ from metering.models import (
     WasteFinding,
     WasteState,
 )
-from metering.selectors.waste_known import WASTED_ORDER
-from metering.services.crediting import decide_credit
-from metering.services.device_events import end_device_event
-from metering.services.waste import dismiss_finding
+from metering.selectors.efficiency import WASTED_ORDER
+from metering.services.devices.credits import decide_credit
+from metering.services.devices.events import end_device_event
+from metering.services.efficiency.waste import dismiss_finding
 from tenants.admin.base import LedgerAdmin
 
 WASTE_COLORS = {

@@ -13,7 +13,7 @@ from metering.access import (
     catalogue_versions_visible_to,
 )
 from metering.models import CatalogueVersion
-from metering.services.catalogue_editing import add_catalogue_version, preview_catalogue
+from metering.services.catalogue import add_catalogue_version, preview_catalogue
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet

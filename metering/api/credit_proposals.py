@@ -16,7 +16,7 @@ from metering.access import (
 )
 from metering.api.usage_records import SIZE_CHOICES
 from metering.models import CreditProposal, CreditState
-from metering.services.crediting import decide_credit
+from metering.services.devices.credits import decide_credit
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import StrictSerializer

@@ -16,7 +16,7 @@ from metering.access import (
 )
 from metering.models import DeviceEvent
 from metering.models.device_event import KIND_CHOICES, SEVERITY_CHOICES
-from metering.services.device_events import end_device_event
+from metering.services.devices.events import end_device_event
 from tenants.api.filters import StrictFilterSet
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet

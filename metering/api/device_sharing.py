@@ -16,9 +16,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from metering.access import READ_CAPACITY, READ_USAGE
+from metering.domain.devices.attribution import EVIDENCE_WORDS, NOTES, Evidence
 from metering.domain.errors import SharingRangeError
-from metering.domain.sharing import EVIDENCE_WORDS, NOTES, Evidence
-from metering.selectors.device_sharing import (
+from metering.selectors.devices.sharing import (
     CoTenancyInterval,
     cluster_of_report,
     device_sharing,

@@ -7,7 +7,7 @@ from rest_framework.mixins import ListModelMixin
 
 from metering.access import device_usage_visible_to
 from metering.api.usage_records import SIZE_CHOICES
-from metering.domain.devices import Attribution
+from metering.domain.devices.figures import Attribution
 from metering.models import DeviceUsage
 from tenants.api.filters import StrictFilterSet
 from tenants.api.views import LedgerViewSet

@@ -14,11 +14,11 @@ from metering.access import (
     access_exception,
     exceptions_visible_to,
 )
-from metering.domain.exceptions import ExceptionKind
-from metering.domain.reconciliation import Side
+from metering.domain.collection.reconciliation import Side
+from metering.domain.corrections.exceptions import ExceptionKind
 from metering.models import ExceptionState, MeteringException
-from metering.services.accepting import accept_side
-from metering.services.exceptions import resolve_exception
+from metering.services.corrections.accepting import accept_side
+from metering.services.corrections.exceptions import resolve_exception
 from tenants.api.filters import StrictFilterSet
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet

@@ -9,8 +9,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from metering.access import access_pod_explanation
-from metering.domain.explaining import Verdict
-from metering.selectors.explaining import PodName
+from metering.domain.explain import Verdict
+from metering.selectors.explain import PodName
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import LedgerViewSet
 

@@ -19,9 +19,9 @@ from metering.access import (
     access_usage_record,
     corrections_visible_to,
 )
-from metering.domain.correction import CorrectionCause, CorrectionState
+from metering.domain.corrections.correction import CorrectionCause, CorrectionState
 from metering.models import UsageCorrection
-from metering.services.corrections import (
+from metering.services.corrections.corrections import (
     approve_correction,
     ask_correction,
     reject_correction,

@@ -10,9 +10,9 @@ from rest_framework.response import Response
 
 from metering.access import access_usage_record, usage_visible_to
 from metering.api.explanations import StepSerializer
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.units import GPUSize
 from metering.models import UsageRecord
-from metering.selectors.explanations import explain_record
+from metering.selectors.explain import explain_record
 from tenants.api.filters import StrictFilterSet
 from tenants.api.views import ReadingViewSet
 

@@ -10,7 +10,7 @@ from rest_framework.viewsets import ViewSet
 
 from metering.access import READ_USAGE
 from metering.domain.errors import SummaryRangeError
-from metering.selectors.usage import UsageGroup, UsageTotal, usage_totals
+from metering.selectors.collection.usage import UsageGroup, UsageTotal, usage_totals
 from tenants.access import projects_visible_to
 from tenants.api.actors import actor_of_request
 from tenants.api.serializers import StrictSerializer

@@ -12,7 +12,7 @@ from metering.access import DISMISS_WASTE, READ_WASTE, access_waste, waste_visib
 from metering.api.usage_records import SIZE_CHOICES
 from metering.models import WasteFinding, WasteState
 from metering.models.waste import RULE_CHOICES
-from metering.services.waste import dismiss_finding
+from metering.services.efficiency.waste import dismiss_finding
 from tenants.api.filters import StrictFilterSet
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet

@@ -13,20 +13,23 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from metering.access import READ_WINDOW, WRITE_WINDOW, access_window, windows_visible_to
-from metering.domain.correction import RecheckReason
-from metering.domain.decisions import HourResult
-from metering.domain.policy import GapPolicy, MeteringPolicy
-from metering.domain.window import WINDOW
-from metering.domain.window_state import WindowState
+from metering.domain.collection.policy import GapPolicy, MeteringPolicy
+from metering.domain.collection.windows import WINDOW, WindowState
+from metering.domain.corrections.correction import RecheckReason
+from metering.domain.corrections.decisions import HourResult
 from metering.models import DeviceWindow, MeteringWindow
-from metering.selectors.decisions import DecisionPreview, hours_between, preview_decision
-from metering.services.decisions import (
+from metering.selectors.corrections.decisions import (
+    DecisionPreview,
+    hours_between,
+    preview_decision,
+)
+from metering.services.corrections.decisions import (
     DecidedHour,
     decide_window,
     decide_windows,
     retry_window,
 )
-from metering.services.rechecks import ask_recheck
+from metering.services.corrections.rechecks import ask_recheck
 from tenants.access import READ_CLUSTER, access_cluster, require_capability
 from tenants.api.filters import StrictFilterSet
 from tenants.api.serializers import StrictSerializer

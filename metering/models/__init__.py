@@ -1,17 +1,15 @@
 """Tables of metering and their constraints."""
 
-from metering.domain.exceptions import ExceptionKind
-from metering.domain.window_state import WindowState
+from metering.domain.collection.windows import WindowState
+from metering.domain.corrections.exceptions import ExceptionKind
 from metering.models.allocation import PodAllocation
-from metering.models.capacity import CapacityRecord
+from metering.models.capacity import CapacityRecord, ClusterHealth
 from metering.models.catalogue import CatalogueVersion
 from metering.models.correction import UsageCorrection, WindowRecheck
 from metering.models.credit import CreditProposal, CreditState
-from metering.models.decision import ReconciliationDecision
 from metering.models.device_event import DeviceEvent
 from metering.models.device_usage import DeviceUsage, DeviceWindow, UsageActivity
-from metering.models.exception import ExceptionState, MeteringException
-from metering.models.health import ClusterHealth
+from metering.models.exception import ExceptionState, MeteringException, ReconciliationDecision
 from metering.models.usage import UsageRecord
 from metering.models.waste import WasteFinding, WasteState
 from metering.models.watch import (

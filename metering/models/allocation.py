@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import F, Q
 
-from metering.domain.timeline import EndKind
+from metering.domain.allocations.timeline import EndKind
 from tenants.models import Cluster, Project
 
 SOURCE_CHOICES = [("kubernetes", "Kubernetes"), ("prometheus", "Prometheus")]

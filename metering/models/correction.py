@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
-from metering.domain.correction import (
+from metering.domain.corrections.correction import (
     CorrectionCause,
     CorrectionState,
     RecheckReason,

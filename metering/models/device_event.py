@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import F, Q
 
-from metering.domain.device_tables import EventKind, EventSeverity
+from metering.domain.devices.error_tables import EventKind, EventSeverity
 from metering.models.window import MeteringWindow
 from tenants.models import Cluster
 

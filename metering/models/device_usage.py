@@ -3,8 +3,8 @@
 from django.db import models
 from django.db.models import F, Q
 
-from metering.domain.devices import Attribution
-from metering.domain.window_state import DeviceState
+from metering.domain.collection.windows import DeviceState
+from metering.domain.devices.figures import Attribution
 from metering.models.window import MeteringWindow
 from tenants.models import Cluster, Organization, Project
 

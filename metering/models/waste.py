@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
-from metering.domain.waste_rules import WasteRule
+from metering.domain.efficiency.rules import WasteRule
 from tenants.models import Cluster, Organization, Project
 
 RULE_CHOICES = [(rule.value, rule.value.replace("_", " ").capitalize()) for rule in WasteRule]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from metering.domain.device_signals import HealthRun, HealthSignal
+from metering.domain.devices.events import HealthRun, HealthSignal
 
 __all__ = ["NO_HEALTH", "HealthObservation", "HealthRun", "HealthSignal"]
 

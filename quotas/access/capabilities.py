@@ -1,4 +1,4 @@
-"""Capabilities of quotas; which role holds which is in `tenants.domain.roles`."""
+"""Capabilities of quotas; which role holds which is in `tenants.domain.identity.roles`."""
 
 from typing import Final
 

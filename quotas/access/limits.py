@@ -16,8 +16,8 @@ from tenants.access import (
 )
 from tenants.domain.actors import Actor
 from tenants.domain.errors import ForbiddenError, NotFoundError
-from tenants.domain.roles import RoleScope
-from tenants.domain.who_may import forbidden
+from tenants.domain.identity.granting import forbidden
+from tenants.domain.identity.roles import RoleScope
 from tenants.models import Cluster, Organization, Project
 from tenants.models.organization import LifecycleState
 

@@ -3,7 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.units import GPUSize
 from quotas.protocols.costs import CostEstimate
 
 

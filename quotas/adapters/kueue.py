@@ -17,7 +17,7 @@ from quotas.adapters.cluster_calls import (
     unavailable,
 )
 from quotas.adapters.quota_objects import GENERATION, MANAGED_BY, generation_in, refuse_newer
-from quotas.domain.kueue import (
+from quotas.domain.enforcement.kueue import (
     QUEUE_NAME,
     cluster_queue_name,
     cluster_queue_spec,
@@ -26,7 +26,7 @@ from quotas.domain.kueue import (
     queue_quota,
     queue_used,
 )
-from quotas.domain.resource_quota import total_of
+from quotas.domain.enforcement.resource_quota import total_of
 from quotas.protocols import (
     DesiredQuota,
     EnforcementEndpoint,

@@ -14,7 +14,7 @@ from typing import Any, Final
 from kubernetes.utils.quantity import parse_quantity
 
 from quotas.adapters.cluster_calls import JSON, other_managers
-from quotas.domain.resource_quota import CLAIM_SUFFIX, KEY_PREFIX, scoped_of, total_of
+from quotas.domain.enforcement.resource_quota import CLAIM_SUFFIX, KEY_PREFIX, scoped_of, total_of
 from quotas.protocols import (
     DesiredQuota,
     LiveQuota,

@@ -11,8 +11,8 @@ from quotas.admin import (
     preemption_terms,
     request_policies,
     requests,
-    suspensions,
 )
+from quotas.admin import grants as suspensions
 
 __all__ = [
     "admission",

@@ -10,12 +10,17 @@ from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.utils import timezone
 
-from metering.domain.waste_rules import thresholds_of
+from metering.domain.efficiency.rules import thresholds_of
 from quotas.access import READ_LIMIT
-from quotas.domain.exhaustion import Exhaustion, ExhaustionOutcome
-from quotas.selectors.board import OrganizationUsage, ProjectUsage, board_summary, quota_board
-from quotas.selectors.board_lines import BoardLine
-from quotas.selectors.grant_terms import GrantTerm
+from quotas.domain.headroom.headroom import Exhaustion, ExhaustionOutcome
+from quotas.selectors.headroom.board import (
+    OrganizationUsage,
+    ProjectUsage,
+    board_summary,
+    quota_board,
+)
+from quotas.selectors.headroom.board_lines import BoardLine
+from quotas.selectors.limits.in_force import GrantTerm
 from tenants.access import organizations_visible_to, projects_visible_to
 from tenants.admin.base import actor_of_request
 

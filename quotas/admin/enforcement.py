@@ -12,9 +12,9 @@ from django.utils.text import Truncator
 from unfold.decorators import display
 
 from quotas.adapters import quota_enforcer
-from quotas.domain.resource_quota import compare_keys, format_granted, format_hard
+from quotas.domain.enforcement.resource_quota import compare_keys, format_granted, format_hard
 from quotas.models import EnforcementTarget
-from quotas.services.enforcement_by_hand import apply_again, read_again
+from quotas.services.enforcement.applying import apply_again, read_again
 from tenants.admin.base import LedgerAdmin, actor_of_request
 
 ORGANIZATION = "project__organization"

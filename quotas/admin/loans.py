@@ -10,11 +10,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.decorators import display
 
-from metering.domain.waste_rules import thresholds_of
+from metering.domain.efficiency.rules import thresholds_of
 from quotas.models import LoanPolicy, QuotaLoan
 from quotas.selectors.lending import LendingTerms
-from quotas.services.lending import set_loan_policy
-from quotas.services.loans import approve_loan, decline_loan, recall_loan
+from quotas.services.lending.lending import set_loan_policy
+from quotas.services.lending.loans import approve_loan, decline_loan, recall_loan
 from tenants.admin.base import LedgerAdmin, ServiceAdmin
 from tenants.domain.actors import Actor
 

@@ -17,12 +17,12 @@ from django.utils import timezone
 from unfold.decorators import action, display
 
 from quotas.adapters import workload_evictor
-from quotas.domain.preemption_state import PlanState
+from quotas.domain.preemption.states import PlanState
 from quotas.models import PreemptionPlan
 from quotas.selectors.preemption import steps_of
-from quotas.services.preemption_planning import plan_preemption
-from quotas.services.preemption_resuming import resume_jobs
-from quotas.services.preemption_running import execute_plan, stop_plan
+from quotas.services.preemption.planning import plan_preemption
+from quotas.services.preemption.resuming import resume_jobs
+from quotas.services.preemption.running import execute_plan, stop_plan
 from tenants.admin.base import ServiceAdmin, actor_of_request
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError

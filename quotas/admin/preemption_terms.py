@@ -12,10 +12,10 @@ from django.utils import timezone
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
-from quotas.domain.window_state import window_state
+from quotas.domain.preemption.states import window_state
 from quotas.models import PreemptionMode, PreemptionPolicy, ProtectedWindow
-from quotas.services.preemption_sweep import set_policy
-from quotas.services.protected_windows import close_window, open_window
+from quotas.services.preemption.protected_windows import close_window, open_window
+from quotas.services.preemption.sweep import set_policy
 from tenants.admin.base import LedgerAdmin, ServiceAdmin, ServiceForm
 from tenants.domain.actors import Actor
 

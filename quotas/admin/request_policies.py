@@ -13,9 +13,9 @@ from django.http import HttpRequest
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from quotas.domain.policy_words import band_words, days_words, escalation_words, steps_words
+from quotas.domain.requests.labels import band_words, days_words, escalation_words, steps_words
 from quotas.models import RequestPolicy
-from quotas.services.request_policies import DEFAULTS, change_policy, make_policy
+from quotas.services.requests.policies import DEFAULTS, change_policy, make_policy
 from tenants.admin.base import ServiceAdmin, ServiceForm
 from tenants.domain.actors import Actor
 

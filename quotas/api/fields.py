@@ -6,18 +6,18 @@ from typing import Any, ClassVar
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.grant_input import grant_units_problems
-from quotas.domain.limit_input import (
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.limits.input import (
     LIMIT_UNITS_MAX,
     OVERCOMMIT_PERCENT_MAX,
     OVERCOMMIT_PERCENT_MIN,
     UNIT_HOURS_MAX,
+    grant_units_problems,
     overcommit_problems,
     unit_hours_problems,
     units_problems,
 )
-from quotas.domain.limit_selectors import MODEL_GROUP_LENGTH_MAX, model_group_problems
+from quotas.domain.limits.selectors import MODEL_GROUP_LENGTH_MAX, model_group_problems
 from tenants.domain.errors import FieldProblem
 
 Check = Callable[..., tuple[FieldProblem, ...]]

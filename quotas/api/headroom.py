@@ -1,35 +1,92 @@
-"""/api/v1/headroom/: may so many units start now, and if not, when."""
+"""/api/v1/headroom/ and /api/v1/quota-forecasts/: may so many units start now, and until when."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 from django.conf import settings
+from django.db.models import QuerySet
+from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from metering.access import READ_CAPACITY
-from metering.domain.gpu_sizes import GPUSize
-from metering.selectors.cluster_room import ClusterHeadroom
-from quotas.access import READ_LIMIT, access_person, hidden_scopes
+from metering.domain.catalogue.units import GPUSize
+from metering.selectors.allocations.offers import ClusterHeadroom
+from quotas.access import READ_LIMIT, access_person, hidden_scopes, limits_visible_to
 from quotas.api.fields import SizeField
-from quotas.domain.limit_input import LIMIT_UNITS_MAX, refuse_problems
-from quotas.domain.start_question import LimitHeadroom, start_words, visible_free_units
-from quotas.domain.walls import unread_words
-from quotas.selectors.headroom import (
+from quotas.domain.enforcement.caps import unread_words
+from quotas.domain.headroom.start import LimitHeadroom, start_words, visible_free_units
+from quotas.domain.limits.input import LIMIT_UNITS_MAX, refuse_problems
+from quotas.models import LimitScope, QuotaLimit
+from quotas.models.limit import SIZE_CHOICES
+from quotas.selectors.headroom.forecast import LimitForecast, forecasts_of
+from quotas.selectors.headroom.headroom import (
     StartAnswer,
     StartQuestion,
     answer_start,
     clusters_of_project,
 )
-from quotas.selectors.model_groups import unknown_group_problems
-from quotas.selectors.start_times import StartTime
+from quotas.selectors.headroom.start_times import StartTime
+from quotas.selectors.limits.limits import unknown_group_problems
 from tenants.access import access_project, is_platform_wide
+from tenants.api.filters import StrictFilterSet
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import LedgerViewSet
 from tenants.domain.actors import Actor
 from tenants.domain.errors import FieldProblem
+
+
+class QuotaForecastSerializer(serializers.Serializer[LimitForecast]):
+    """What the trend says of one limit."""
+
+    limit = serializers.UUIDField(source="limit.limit_id")
+    organization = serializers.UUIDField(source="limit.organization_id")
+    project = serializers.UUIDField(source="limit.project_id")
+    size = serializers.CharField(source="limit.size.value")
+    limit_units = serializers.IntegerField(source="limit.nominal_units")
+    outcome = serializers.CharField(source="exhaustion.outcome.value")
+    expected_on = serializers.DateField(source="exhaustion.on", allow_null=True)
+    weekly_units = serializers.SerializerMethodField()
+
+    def get_weekly_units(self, forecast: LimitForecast) -> str | None:
+        """Return how the daily peak grows in a week, to a hundredth of a unit."""
+        weekly = forecast.exhaustion.weekly_units
+        if weekly is None:
+            return None
+        return str((Decimal(weekly.numerator) / weekly.denominator).quantize(Decimal("0.01")))
+
+
+class QuotaForecastFilter(StrictFilterSet):
+    """Which limits are listed."""
+
+    organization = filters.UUIDFilter(field_name="organization_id")
+    project = filters.UUIDFilter(field_name="project_id")
+    size = filters.ChoiceFilter(choices=SIZE_CHOICES)
+
+
+class QuotaForecastViewSet(LedgerViewSet):
+    """Forecasts of the projects' limits for every model and cluster."""
+
+    serializer_class = QuotaForecastSerializer
+    filterset_class = QuotaForecastFilter
+    ordering = ("organization_id", "pk")
+
+    def get_queryset(self) -> QuerySet[QuotaLimit]:
+        """Return the limits that have a forecast and that the caller may read."""
+        return limits_visible_to(self.actor).filter(
+            scope=LimitScope.PROJECT, model_group="", cluster=None, limit_units__isnull=False
+        )
+
+    @extend_schema(responses=QuotaForecastSerializer(many=True))
+    def list(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature.
+        """List forecasts, by organization."""
+        page: list[Any] = self.paginate_queryset(self.filter_queryset(self.get_queryset())) or []
+        forecasts = forecasts_of(page, at=self.at)
+        return self.get_paginated_response(self.get_serializer(forecasts, many=True).data)
+
 
 NAME_LENGTH_MAX: Final = 150
 LIMIT_FIGURES: Final = (

@@ -3,21 +3,19 @@
 from django.urls import path
 from rest_framework.routers import SimpleRouter
 
-from quotas.api.enforcement_targets import EnforcementTargetViewSet
-from quotas.api.headroom import HeadroomViewSet
-from quotas.api.isolation_policies import IsolationPolicyViewSet
-from quotas.api.preemption_plans import PreemptionPlanViewSet
-from quotas.api.preemption_policies import PreemptionPolicyViewSet
-from quotas.api.protected_windows import ProtectedWindowViewSet
-from quotas.api.quota_forecasts import QuotaForecastViewSet
-from quotas.api.quota_grants import QuotaGrantViewSet
-from quotas.api.quota_limits import QuotaLimitViewSet
-from quotas.api.quota_loans import LoanPolicyViewSet, QuotaLoanViewSet
-from quotas.api.quota_requests import QuotaRequestViewSet
-from quotas.api.quota_usage import QuotaUsageViewSet
-from quotas.api.request_policies import RequestPolicyViewSet
-from quotas.api.reservations import AdmissionRefusalViewSet, ReservationViewSet
-from quotas.api.suspensions import SuspensionViewSet
+from quotas.api.admission import AdmissionRefusalViewSet, ReservationViewSet
+from quotas.api.enforcement import EnforcementTargetViewSet
+from quotas.api.headroom import HeadroomViewSet, QuotaForecastViewSet
+from quotas.api.isolation import IsolationPolicyViewSet
+from quotas.api.lending import LoanPolicyViewSet, QuotaLoanViewSet
+from quotas.api.limits.grants import QuotaGrantViewSet
+from quotas.api.limits.limits import QuotaLimitViewSet
+from quotas.api.limits.suspensions import SuspensionViewSet
+from quotas.api.limits.usage import QuotaUsageViewSet
+from quotas.api.preemption.plans import PreemptionPlanViewSet
+from quotas.api.preemption.policies import PreemptionPolicyViewSet, ProtectedWindowViewSet
+from quotas.api.requests.policies import RequestPolicyViewSet
+from quotas.api.requests.requests import QuotaRequestViewSet
 
 router = SimpleRouter(use_regex_path=False)
 router.register("quota-limits", QuotaLimitViewSet, basename="quota-limit")

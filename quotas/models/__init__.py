@@ -1,8 +1,7 @@
 """Tables of quotas and their constraints."""
 
-from quotas.models.grant import GrantReason, QuotaGrant
 from quotas.models.isolation import IsolationPolicy
-from quotas.models.limit import LimitScope, QuotaLimit
+from quotas.models.limit import GrantReason, LimitScope, QuotaGrant, QuotaLimit, QuotaSuspension
 from quotas.models.loan import LoanMode, LoanPolicy, LoanState, QuotaLoan
 from quotas.models.preemption import (
     PreemptionAction,
@@ -16,11 +15,11 @@ from quotas.models.preemption import (
 from quotas.models.request import (
     QuotaRequest,
     RequestComment,
+    RequestPolicy,
     RequestState,
     RequestStep,
     StepOutcome,
 )
-from quotas.models.request_policy import RequestPolicy
 from quotas.models.reservation import (
     AdmissionRefusal,
     QuotaCounter,
@@ -29,7 +28,6 @@ from quotas.models.reservation import (
     ReservationOrigin,
     ReservationState,
 )
-from quotas.models.suspension import QuotaSuspension
 from quotas.models.target import EnforcementState, EnforcementTarget
 
 __all__ = [

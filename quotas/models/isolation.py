@@ -4,7 +4,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
-from quotas.domain.isolation_policy import ServingMode, WorkKind
+from quotas.domain.isolation.policy import ServingMode, WorkKind
 from tenants.domain.identifiers import new_id
 from tenants.models import Organization, Project
 

@@ -1,10 +1,11 @@
-"""Quota limits: how many units of a size an organization, a project or a user may hold at once."""
+"""Quota limits, the grants that change them, and suspensions."""
 
 from django.conf import settings
+from django.contrib.postgres.fields import DateTimeRangeField
 from django.db import models
 from django.db.models import Q
 
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.units import GPUSize
 from tenants.domain.identifiers import new_id
 from tenants.models import Cluster, Organization, Project
 
@@ -93,3 +94,98 @@ class QuotaLimit(models.Model):
         group = f" {self.model_group}" if self.model_group else ""
         place = f" on {self.cluster.slug}" if self.cluster else ""
         return f"{holder}: {units} {self.size}{group}{place}"
+
+
+class GrantReason(models.TextChoices):
+    """Where a grant comes from."""
+
+    REQUEST = "request"
+    LOAN = "loan"
+    MANUAL = "manual"
+
+
+class QuotaGrant(models.Model):
+    """A signed number of units on top of a limit, from the start of `valid` up to its end.
+
+    A loan is two grants over one range: minus at the lender, plus at the borrower. The sum of a
+    limit and its grants is never below zero at any time. Ending a grant early moves the end of
+    its range, and one that is cancelled before it begins has an empty one; it is never deleted,
+    also when its limit is: then `limit` is None, and the holder stands here. The database takes
+    the holder from the limit when a grant is made.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    limit = models.ForeignKey(
+        QuotaLimit, on_delete=models.SET_NULL, related_name="grants", null=True
+    )
+    organization = models.ForeignKey(
+        Organization, on_delete=models.PROTECT, related_name="quota_grants", editable=False
+    )
+    project = models.ForeignKey(
+        Project,
+        on_delete=models.PROTECT,
+        related_name="quota_grants",
+        null=True,
+        blank=True,
+        editable=False,
+    )
+    units = models.IntegerField()
+    valid = DateTimeRangeField()
+    reason = models.CharField(max_length=16, choices=GrantReason.choices)
+    reference = models.CharField(max_length=64, blank=True, default="")
+    """Id of the request or loan it comes from; "" when somebody made it by hand."""
+    note = models.TextField(blank=True, default="")
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["limit", "valid", "id"]
+        constraints = [
+            models.CheckConstraint(condition=~Q(units=0), name="quota_grant_is_something"),
+            models.CheckConstraint(
+                condition=Q(valid__isempty=True) | Q(valid__startswith__isnull=False),
+                name="quota_grant_has_a_begin",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return what is granted."""
+        return f"{self.units:+d} on {self.limit or 'a limit that was removed'}"
+
+
+class QuotaSuspension(models.Model):
+    """From `begin_at` until it is resumed nothing new is admitted; what runs keeps running.
+
+    It is kept for ever: whoever was suspended can be told why, by whom and for how long.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    organization = models.ForeignKey(
+        Organization, on_delete=models.PROTECT, related_name="suspensions"
+    )
+    project = models.ForeignKey(
+        Project, on_delete=models.PROTECT, related_name="suspensions", null=True, blank=True
+    )
+    """None suspends the whole organization."""
+    reason = models.TextField()
+    """Told to whoever is refused."""
+    source = models.CharField(max_length=32, blank=True, default="")
+    """What asked for it, such as "budget" or "arrears"; "" for a person."""
+    begin_at = models.DateTimeField()
+    end_at = models.DateTimeField(null=True, blank=True)
+    version = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        ordering = ["-begin_at", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["organization", "project", "source"],
+                condition=Q(end_at__isnull=True),
+                name="quota_suspension_one_open",
+                nulls_distinct=False,
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return who is suspended."""
+        return f"{self.project or self.organization}: {self.reason}"

@@ -10,7 +10,7 @@ from tenants.models import Cluster, Organization, Project
 
 
 class LoanState(models.TextChoices):
-    """Where a loan stands; the table of moves is in quotas/domain/loan_state.py."""
+    """Where a loan stands; the table of moves is in quotas/domain/lending.py."""
 
     PROPOSED = "proposed"
     ACTIVE = "active"

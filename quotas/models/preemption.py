@@ -4,7 +4,7 @@ from django.contrib.postgres.fields import DateTimeRangeField
 from django.db import models
 from django.db.models import F, Q
 
-from quotas.domain.preemption_state import PlanState, StepState
+from quotas.domain.preemption.states import PlanState, StepState
 from tenants.domain.identifiers import new_id
 from tenants.models import Cluster, Organization, Project
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Protocol
 from uuid import UUID
 
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.units import GPUSize
 
 
 @dataclass(frozen=True)

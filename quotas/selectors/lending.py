@@ -8,11 +8,11 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from metering.domain.gpu_sizes import GPUSize
-from metering.domain.waste_rules import WasteThresholds
-from metering.selectors.use_peaks import peak_units
+from metering.domain.catalogue.units import GPUSize
+from metering.domain.efficiency.rules import WasteThresholds
+from metering.selectors.collection.usage import peak_units
 from quotas.domain.lending import LoanBand, Purse, Wait
-from quotas.domain.tally import Tally
+from quotas.domain.limits.tally import Tally
 from quotas.models import (
     LimitScope,
     LoanPolicy,
@@ -22,10 +22,10 @@ from quotas.models import (
     QuotaRequest,
     RequestState,
 )
-from quotas.selectors.hoarding import PERCENTILE
-from quotas.selectors.in_force import LimitInForce, limits_in_force
-from quotas.selectors.refusals import organizations_waiting, refused_lately
-from quotas.selectors.units_now import tally_key, units_now
+from quotas.selectors.admission.refusals import organizations_waiting, refused_lately
+from quotas.selectors.headroom.forecast import PERCENTILE
+from quotas.selectors.limits.in_force import LimitInForce, limits_in_force
+from quotas.selectors.limits.units_now import tally_key, units_now
 
 Market = tuple[GPUSize, UUID | None]
 """What is lent: a size, in every cluster or in one; always of every model."""

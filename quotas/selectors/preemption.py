@@ -12,11 +12,11 @@ from uuid import UUID
 
 from django.db.models import Sum
 
-from metering.domain.gpu_sizes import GPUSize
-from metering.selectors.held_pods import ClaimUser, HeldPod, claim_users, held_pods
-from quotas.domain.gangs import Candidate
-from quotas.domain.overage import Allowance, Holding, Overage, Selector, overages_of
-from quotas.domain.preemption_state import PlanState, StepState
+from metering.domain.catalogue.units import GPUSize
+from metering.selectors.allocations.held import ClaimUser, HeldPod, claim_users, held_pods
+from quotas.domain.preemption.gangs import Candidate
+from quotas.domain.preemption.overage import Allowance, Holding, Overage, Selector, overages_of
+from quotas.domain.preemption.states import PlanState, StepState
 from quotas.models import (
     EnforcementTarget,
     PreemptionAction,
@@ -25,8 +25,8 @@ from quotas.models import (
     Reservation,
     ReservationState,
 )
-from quotas.selectors.enforcement import UNSETTLED
-from quotas.selectors.in_force import LimitInForce, limits_in_force
+from quotas.selectors.enforcement.targets import UNSETTLED
+from quotas.selectors.limits.in_force import LimitInForce, limits_in_force
 from tenants.models import Organization, Project
 from tenants.models.organization import LifecycleState
 

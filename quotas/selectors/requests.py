@@ -1,6 +1,6 @@
-"""Requests: what policy routes them, what is in force where they ask, and what is due by time."""
+"""Requests: which policy routes them, which limits are around them, and what is due by time."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -10,17 +10,23 @@ from uuid import UUID
 from django.db.models import CharField, Exists, F, Func, OuterRef, Q, Value
 from django.db.models.functions import Cast, Concat
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.routing import RequestLevel, RoutingRules, StepRule
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.limits.selectors import LimitSelector
+from quotas.domain.limits.tree import GrantSpan, LimitKey
+from quotas.domain.requests.reach import HeldLimit
+from quotas.domain.requests.routing import RequestLevel, RoutingRules, StepRule
 from quotas.models import (
     GrantReason,
     QuotaGrant,
+    QuotaLimit,
     QuotaRequest,
     RequestPolicy,
     RequestState,
     RequestStep,
     StepOutcome,
 )
+from quotas.selectors.limits.limits import grants_from, span_of, tree_limit_of
+from quotas.selectors.limits.use import limit_use
 from tenants.models import Notification
 
 ENDING: Final = "quotas:grant:ending"
@@ -155,3 +161,92 @@ def _rule(step: Mapping[str, Any]) -> StepRule:
 
 def _by_size(units: Mapping[str, int]) -> dict[GPUSize, int]:
     return {GPUSize(size): count for size, count in units.items()}
+
+
+def limits_around(request: QuotaRequest, *, at: datetime) -> dict[LimitKey, HeldLimit]:
+    """Return the limits of a request's project and its users, of the wanted size; two statements.
+
+    Args:
+        request: Saved or not.
+        at: Now, UTC: grants of now and later come along.
+    """
+    rows = list(
+        QuotaLimit.objects.filter(project=request.project_id, size=request.size)
+        .select_related("project", "user", "cluster")
+        .order_by("pk")
+    )
+    spans: dict[UUID, list[GrantSpan]] = {}
+    for grant in grants_from(at).filter(limit__in=[row.pk for row in rows]):
+        spans.setdefault(grant.limit_id, []).append(span_of(grant))  # type: ignore[arg-type] # Filtered.
+    held = (
+        HeldLimit(tree_limit_of(row, grants=spans.get(row.pk, ())), row.burst_units) for row in rows
+    )
+    return {one.key: one for one in held}
+
+
+def key_asked(request: QuotaRequest) -> LimitKey:
+    """Return where the limit that a request asks to change stands in the tree."""
+    cluster = "" if request.cluster is None else request.cluster.slug
+    return LimitKey(
+        project=request.project.slug,
+        user="" if request.user is None else request.user.username,
+        selector=LimitSelector(GPUSize(request.size), request.model_group, cluster),
+    )
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a person who decides looks at first.
+
+    Attributes:
+        limit_units: In force now; None when unset or unlimited.
+        is_set: Whether there is a limit at all.
+        set_units: What the limit itself says, without grants; None when unset or unlimited.
+        burst_units: Burst units of the limit; None when unset.
+        taken_units: Held by pods or reserved for them.
+        left_units: What could still be started if it were approved; None where nothing is set yet.
+    """
+
+    is_set: bool
+    limit_units: int | None
+    set_units: int | None
+    burst_units: int | None
+    taken_units: int
+    left_units: int | None
+
+
+def standing_of(request: QuotaRequest, *, at: datetime, burst_classes: Collection[str]) -> Standing:
+    """Return where a request stands now; four statements.
+
+    Args:
+        request: Which one.
+        at: When, UTC.
+        burst_classes: Priority classes of preemptible pods.
+    """
+    limit = QuotaLimit.objects.filter(
+        organization=request.organization,
+        project=request.project,
+        user=request.user,
+        size=request.size,
+        model_group=request.model_group,
+        cluster=request.cluster,
+    ).first()
+    if limit is None:
+        return Standing(
+            is_set=False,
+            limit_units=None,
+            set_units=None,
+            burst_units=None,
+            taken_units=0,
+            left_units=None,
+        )
+    use = limit_use([limit], at=at, burst_classes=burst_classes)[limit.pk]
+    taken = use.headroom.used_units + use.headroom.reserved_units
+    return Standing(
+        is_set=True,
+        limit_units=use.in_force.nominal_units,
+        set_units=limit.limit_units,
+        burst_units=limit.burst_units,
+        taken_units=taken,
+        left_units=max(0, request.requested_units - taken),
+    )

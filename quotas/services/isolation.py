@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db import transaction
 
 from quotas.domain.errors import IsolationPolicyExistsError, QuotaScopeError
-from quotas.domain.isolation_policy import ServingMode
+from quotas.domain.isolation.policy import ServingMode
 from quotas.models import IsolationPolicy
 from tenants.access import require_capability
 from tenants.domain.actors import Actor

@@ -7,9 +7,9 @@ from uuid import UUID
 from celery import shared_task
 from django.conf import settings
 
-from metering.domain.waste_rules import thresholds_of
+from metering.domain.efficiency.rules import thresholds_of
 from quotas.selectors.lending import LendingTerms, due_loan_ids, lending_organization_ids
-from quotas.services import lending, loans
+from quotas.services.lending import lending, loans
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
 from tenants.selectors.clock import database_now

@@ -5,7 +5,8 @@ from datetime import datetime
 from celery import shared_task
 from django.conf import settings
 
-from quotas.services import allowances, live_use
+from quotas.services.admission import live_use
+from quotas.services.admission import live_use as allowances
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
 from tenants.selectors.clock import database_now

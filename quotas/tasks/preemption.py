@@ -12,7 +12,9 @@ from django.conf import settings
 
 from quotas.adapters import workload_evictor
 from quotas.selectors.preemption import due_plan_ids
-from quotas.services import preemption_running, preemption_stepping, preemption_sweep
+from quotas.services.preemption import running as preemption_running
+from quotas.services.preemption import stepping as preemption_stepping
+from quotas.services.preemption import sweep as preemption_sweep
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
 from tenants.selectors.clock import database_now

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from celery import shared_task
 
-from quotas.services import request_clock
+from quotas.services.requests import clock as request_clock
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
 from tenants.selectors.clock import database_now

@@ -8,7 +8,7 @@ from typing import Final
 from celery import shared_task
 from django.conf import settings
 
-from quotas.services import retention
+from quotas.services.admission import retention
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
 from tenants.selectors.clock import database_now

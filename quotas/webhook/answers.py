@@ -19,9 +19,9 @@ from django.conf import settings
 from django.db import Error, connections
 from django.utils import timezone
 
-from quotas.domain import denials
-from quotas.domain.admission_review import NoReviewError, Review, read_review
-from quotas.selectors.admission_facts import (
+from quotas.domain.admission import denials
+from quotas.domain.admission.review import NoReviewError, Review, read_review
+from quotas.selectors.admission.facts import (
     AdmissionFacts,
     FactsCache,
     admission_facts,
@@ -30,9 +30,8 @@ from quotas.selectors.admission_facts import (
 from quotas.webhook.decisions import Decision, Terms, allowed, lets_in_unasked, refused
 from quotas.webhook.figures import NANOSECONDS, count_answer
 from quotas.webhook.guard import Guard, is_about_question
-from quotas.webhook.owners import decide_stamp
 from quotas.webhook.pods import decide_pod
-from quotas.webhook.workloads import decide_workload
+from quotas.webhook.workloads import decide_stamp, decide_workload
 
 logger = structlog.get_logger(__name__)
 

@@ -1,12 +1,21 @@
-"""Decisions: what is answered to an API server, and how it becomes an AdmissionReview."""
+"""Decisions: what a review asks, and what is answered to an API server."""
 
 import base64
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from quotas.domain.admission_review import answer_of
-from quotas.selectors.admission_facts import AdmissionFacts
+from quotas.domain.admission.ownership import SCHEDULER
+from quotas.domain.admission.pod_fields import JSON
+from quotas.domain.admission.pods import CLAIM_PREFIX, PodAsk, pod_ask, refuse_uncountable
+from quotas.domain.admission.review import (
+    Review,
+    answer_of,
+    claimed_classes,
+    is_for_extended_resource,
+)
+from quotas.selectors.admission.facts import AdmissionFacts
 from tenants.models.cluster import AdmissionMode, FailurePolicy
 
 FORBIDDEN = 403
@@ -93,3 +102,35 @@ def malformed(message: str) -> Decision:
 def lets_in_unasked(facts: AdmissionFacts) -> bool:
     """Whether the cluster wants pods let in while the ledger cannot be asked."""
     return facts.mode is not AdmissionMode.ENFORCE or facts.on_failure is FailurePolicy.ALLOW
+
+
+POD = ("", "Pod")
+CLAIM = ("resource.k8s.io", "ResourceClaim")
+
+
+def ask_of(review: Review, obj: JSON, facts: AdmissionFacts) -> PodAsk:
+    """Return what a pod or a claim asks for.
+
+    Raises:
+        PodInvalidError: No API server makes such an object, or it asks for what nobody can count.
+    """
+    ask = pod_ask(obj if review.kind == "Pod" else {**obj, "spec": {}}, offered=facts.offered)
+    if review.kind == "Pod":
+        return ask
+    if is_for_extended_resource(obj) and review.requester.username == SCHEDULER:
+        # It was counted with the pod that it is made for.
+        return ask
+    claimed = {f"{CLAIM_PREFIX}{name}": count for name, count in claimed_classes(obj).items()}
+    refuse_uncountable(claimed)
+    return _with_requests(ask, claimed)
+
+
+def _with_requests(ask: PodAsk, requests: Mapping[str, int]) -> PodAsk:
+    return PodAsk(**{**vars(ask), "requests": requests})
+
+
+def is_forged_claim(review: Review, obj: JSON | None) -> bool:
+    """Whether a claim says it was counted with a pod, and not the scheduler says so."""
+    if obj is None or (review.group, review.kind) != CLAIM:
+        return False
+    return is_for_extended_resource(obj) and review.requester.username != SCHEDULER

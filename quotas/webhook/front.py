@@ -15,10 +15,10 @@ from functools import partial
 from django.conf import settings
 from django.utils import timezone
 
-from quotas.domain.admission import Verdict, VerdictCode
-from quotas.domain.admission_review import NoReviewError, read_review
-from quotas.selectors.admission_facts import AdmissionFacts
-from quotas.services.admission import question_json
+from quotas.domain.admission.review import NoReviewError, read_review
+from quotas.domain.admission.values import Verdict, VerdictCode
+from quotas.selectors.admission.facts import AdmissionFacts
+from quotas.services.admission.admission import question_json
 from quotas.webhook import answers
 from quotas.webhook.answers import ADMIT, FACTS, Answer
 from quotas.webhook.decisions import Decision, Terms

@@ -1,32 +1,92 @@
-"""Pods and claims: may this one be created, and is a change of it one that may be."""
+"""Pods and claims: may this one be created, or changed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from quotas.domain import denials
-from quotas.domain.admission import Demand, PodQuestion, Verdict
-from quotas.domain.admission_review import CREATE, UPDATE, Review
-from quotas.domain.demands import UnknownDeviceError, demands_of
-from quotas.domain.isolation import IsolationProblem, find_isolation_problem
-from quotas.domain.node_fit import Placement
-from quotas.domain.ownership import (
+from quotas.domain.admission import denials
+from quotas.domain.admission.demands import UnknownDeviceError, demands_of, possible_sizes
+from quotas.domain.admission.node_fit import Placement
+from quotas.domain.admission.ownership import (
     Identity,
     controlling_kind,
     identity_of,
     is_forged,
+    labelled_owner,
     owner_of,
 )
-from quotas.domain.pod_fields import PodInvalidError
-from quotas.domain.pod_review import PodAsk
-from quotas.domain.resource_sizes import possible_sizes
-from quotas.selectors.admission_facts import AdmissionFacts
-from quotas.services.admission import admit, may_be_together
-from quotas.webhook.asks import CLAIM, POD, ask_of, is_forged_claim
-from quotas.webhook.changes import decide_change
-from quotas.webhook.decisions import Decision, Terms, allowed, malformed, refused
+from quotas.domain.admission.pod_fields import JSON, PodInvalidError
+from quotas.domain.admission.pods import WORK_KIND_LABEL, PodAsk
+from quotas.domain.admission.review import CREATE, UPDATE, Review
+from quotas.domain.admission.values import Demand, PodQuestion, Verdict
+from quotas.domain.isolation.rules import IsolationProblem, find_isolation_problem
+from quotas.selectors.admission.facts import AdmissionFacts
+from quotas.services.admission.admission import admit, may_be_together
+from quotas.webhook.decisions import (
+    CLAIM,
+    POD,
+    Decision,
+    Terms,
+    allowed,
+    ask_of,
+    is_forged_claim,
+    malformed,
+    refused,
+)
 from tenants.models.cluster import AdmissionMode
+
+
+def decide_change(review: Review, ask: PodAsk, facts: AdmissionFacts) -> Decision:
+    """Decide on a change of a pod or a claim.
+
+    Args:
+        review: The question.
+        ask: What it asks for after the change.
+        facts: Of the cluster that asks.
+
+    Raises:
+        PodInvalidError: What was is no object of an API server.
+    """
+    if review.old is None:
+        return malformed("The review of a change does not tell what was.")
+    old = ask_of(review, review.old, facts)
+    if not any(one.concerns_gpus or one.has_claims for one in (ask, old)):
+        return allowed("no_gpus")
+    return (
+        _changed(ask, old)
+        or _relabelled(review.obj or {}, review.old, facts.user_label)
+        or _newly_forged(review)
+        or allowed("unchanged")
+    )
+
+
+def _changed(ask: PodAsk, old: PodAsk) -> Decision | None:
+    """Return the refusal of a change of what a pod was let in by."""
+    if ask.owner != old.owner:
+        return refused("owner_changed", denials.OWNER_CHANGED)
+    if ask.requests != old.requests:
+        return refused("request_changed", denials.REQUEST_CHANGED)
+    known = {*old.hidden, *old.beside}
+    new_ways = tuple(way for way in (*ask.hidden, *ask.beside) if way not in known)
+    # An ephemeral container cannot request what it reaches.
+    return refused("hidden_gpus", denials.hidden_gpus(new_ways)) if new_ways else None
+
+
+def _relabelled(obj: JSON, old: JSON, user_label: str) -> Decision | None:
+    """Return the refusal of a change of what a pod is counted for."""
+    if labelled_owner(obj, user_label) != labelled_owner(old, user_label):
+        return refused("label_changed", denials.label_changed(user_label))
+    if labelled_owner(obj, WORK_KIND_LABEL) != labelled_owner(old, WORK_KIND_LABEL):
+        return refused("label_changed", denials.label_changed(WORK_KIND_LABEL))
+    return None
+
+
+def _newly_forged(review: Review) -> Decision | None:
+    if is_forged_claim(review, review.obj) and not is_forged_claim(review, review.old):
+        return refused("forged_claim", denials.FORGED_CLAIM)
+    return None
+
 
 NO_UID = "metadata.uid is missing: this must be asked as a validating webhook."
 JUDGED_MAX = 1_000

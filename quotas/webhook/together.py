@@ -14,8 +14,7 @@ import psycopg
 import structlog
 from django.db import DEFAULT_DB_ALIAS, Error, OperationalError, connections
 
-from quotas.services.admission import admit_together
-from quotas.services.admission_turns import Turns
+from quotas.services.admission.admission import Turns, admit_together
 from quotas.webhook.figures import NANOSECONDS
 from quotas.webhook.guard import LOOK_SECONDS, Breaker, LedgerAwayError, cut_socket, is_away
 
@@ -48,7 +47,7 @@ class Together:
         """Return whether a question was let in; if not, nothing was decided on it.
 
         Args:
-            question: As `quotas.services.admission.question_json` returns it.
+            question: As `quotas.services.admission.admission.question_json` returns it.
         """
         return await self._turns.ask(question)
 

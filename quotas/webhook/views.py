@@ -11,7 +11,7 @@ from django.db import Error, OperationalError, connections
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST, require_safe
 
-from quotas.domain.admission_review import REVIEW_BYTES_MAX, NoReviewError
+from quotas.domain.admission.review import REVIEW_BYTES_MAX, NoReviewError
 from quotas.webhook import answers
 from quotas.webhook.answers import ADMIT, STAMP, WARN, Answer, json_answer
 

@@ -1,4 +1,4 @@
-"""Workloads: early words on what makes pods. The pods themselves are the authority.
+"""Workloads and their owners: whose a pod is, and an early warning for what makes pods.
 
 A refused pod of a Job is seen by nobody who only looks at the terminal. So what could never start
 is refused with the Job, and what does not fit now is told as a warning.
@@ -8,20 +8,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from quotas.domain import denials
-from quotas.domain.admission import Demand, PodQuestion
-from quotas.domain.admission_review import CREATE, UPDATE, Review
-from quotas.domain.ceilings import Asker, CeilingLimit, ceiling_of
-from quotas.domain.demands import UnknownDeviceError
-from quotas.domain.ownership import old_template, owner_label
-from quotas.domain.pod_fields import JSON, PodInvalidError
-from quotas.domain.pod_review import PodAsk, pod_ask
-from quotas.domain.quantities import UNITS_MAX
-from quotas.domain.workload_templates import Template, templates_of
-from quotas.selectors.admission_facts import AdmissionFacts, Tenant
-from quotas.selectors.in_force import limits_in_force
-from quotas.services.admission import admit
-from quotas.webhook.decisions import Decision, Terms, allowed, malformed, refused
+from quotas.domain.admission import denials
+from quotas.domain.admission.demands import Asker, CeilingLimit, UnknownDeviceError, ceiling_of
+from quotas.domain.admission.ownership import Identity, new_owner, old_template, owner_label, stamp
+from quotas.domain.admission.pod_fields import JSON, UNITS_MAX, PodInvalidError
+from quotas.domain.admission.pods import PodAsk, pod_ask
+from quotas.domain.admission.review import CREATE, UPDATE, Review
+from quotas.domain.admission.values import Demand, PodQuestion
+from quotas.domain.admission.workload_templates import Template, templates_of
+from quotas.selectors.admission.facts import AdmissionFacts, Tenant
+from quotas.selectors.limits.in_force import limits_in_force
+from quotas.services.admission.admission import admit
+from quotas.webhook.decisions import POD, Decision, Terms, allowed, malformed, refused
 from quotas.webhook.pods import (
     demands_for,
     identity_for,
@@ -179,3 +177,62 @@ class _Look:
 def _only_asking(question: PodQuestion, review: Review) -> PodQuestion:
     """Return a question that counts nothing, of a pod that does not exist."""
     return replace(question, pod_uid=review.uid[:64], is_dry_run=True)
+
+
+def decide_stamp(
+    review: Review,
+    facts: AdmissionFacts,
+    *,
+    terms: Terms,  # noqa: ARG001 - Every door is called alike.
+    at: datetime,  # noqa: ARG001 - As above.
+) -> Decision:
+    """Answer with the patch that makes an object say its owner; nothing is refused but nonsense.
+
+    Args:
+        review: The question, of a mutating webhook.
+        facts: Of the cluster that asks.
+        terms: What the settings say.
+        at: When, UTC.
+    """
+    if facts.mode is AdmissionMode.OFF:
+        return allowed("off")
+    if review.obj is None or review.operation not in {CREATE, UPDATE}:
+        return allowed("nothing_to_decide")
+    try:
+        patch = _patch(review, review.obj, facts)
+    except PodInvalidError as error:
+        return malformed(str(error)).under(facts)
+    reason = "stamped" if patch else "as_it_is"
+    return Decision(is_allowed=True, reason=reason, patch=tuple(patch))
+
+
+def _patch(review: Review, obj: JSON, facts: AdmissionFacts) -> list[dict[str, object]]:
+    identity = identity_for(review, facts)
+    if (review.group, review.kind) == POD:
+        # A pod's owner never changes; whoever tries is told so where changes are validated.
+        return _pod_patch(obj, identity, facts) if review.operation == CREATE else []
+    olds = templates_of(review.group, review.kind, review.old) if review.old else ()
+    return [
+        operation
+        for template in templates_of(review.group, review.kind, obj)
+        if asks_gpus(template.pod, facts)
+        for operation in stamp(
+            template.path,
+            template.pod,
+            new_owner(template.pod, old_template(template, olds), identity),
+        )
+    ]
+
+
+def _pod_patch(obj: JSON, identity: Identity, facts: AdmissionFacts) -> list[dict[str, object]]:
+    return stamp((), obj, new_owner(obj, None, identity)) if asks_gpus(obj, facts) else []
+
+
+def asks_gpus(pod: JSON, facts: AdmissionFacts) -> bool:
+    """Whether a pod or a template has anything to do with GPUs.
+
+    Raises:
+        PodInvalidError: It is no pod.
+    """
+    ask = pod_ask(pod, offered=facts.offered)
+    return ask.concerns_gpus or ask.has_claims

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import ClassVar, Final
 
-from quotas.domain.resource_quota import total_of
+from quotas.domain.enforcement.resource_quota import total_of
 from quotas.protocols import (
     DesiredQuota,
     EnforcementEndpoint,

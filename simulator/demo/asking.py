@@ -20,7 +20,7 @@ from simulator.demo.private_files import write_private
 from tenants.domain.actors import system_actor
 from tenants.domain.refusals import HolderInactiveError
 from tenants.models import ApiToken, Project
-from tenants.services.tokens import issue_token
+from tenants.services.identity.tokens import issue_token
 from tenants.services.wakeups import wake
 
 TOKEN_DAYS = 30

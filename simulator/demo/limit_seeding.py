@@ -7,7 +7,7 @@ import structlog
 
 from quotas.domain.errors import QuotaHierarchyBrokenError
 from quotas.models import QuotaLimit
-from quotas.services.limits import set_limit
+from quotas.services.limits.limits import set_limit
 from simulator.demo.plan import PlannedLimit
 from tenants.domain.actors import Actor
 from tenants.models import Organization, Project

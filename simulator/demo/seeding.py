@@ -14,7 +14,7 @@ from django.db import transaction
 
 from billing.models import Price, PriceBook, PriceBookAssignment
 from billing.services.pricing import assign_price_book, create_price_book, set_price
-from metering.domain.resource_names import sanitise
+from metering.domain.catalogue.names import sanitise
 from simulator.cluster.demo_tenancy import ORGANIZATIONS
 from simulator.cluster.scenario import (
     USER_LABEL,
@@ -33,14 +33,14 @@ from simulator.demo.plan import (
 )
 from simulator.sandbox.plan import TAILSPIN
 from tenants.domain.actors import Actor, system_actor
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tenants.models import Cluster, Membership, NamespaceBinding, Organization, Project
-from tenants.services.clusters import register_cluster, update_cluster
-from tenants.services.memberships import grant_role
-from tenants.services.namespaces import bind_namespace
-from tenants.services.organizations import create_organization
-from tenants.services.people import note_user_saved
-from tenants.services.projects import create_project
+from tenants.services.clusters.clusters import register_cluster, update_cluster
+from tenants.services.identity.memberships import grant_role
+from tenants.services.identity.people import note_user_saved
+from tenants.services.organizations.namespaces import bind_namespace
+from tenants.services.organizations.organizations import create_organization
+from tenants.services.organizations.projects import create_project
 
 PLATFORM_PEOPLE = (
     (PLATFORM_ADMIN, "Frank Okafor", Role.PLATFORM_ADMIN),

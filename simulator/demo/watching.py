@@ -12,11 +12,10 @@ from typing import Final
 
 from metering.models import ClusterWatch, WatchSpan
 from metering.protocols.watch import WatchedKind, WatchTarget
-from metering.selectors.watch import cursor_of
-from metering.services.watching.events import ledger_events
-from metering.services.watching.heartbeats import beat
-from metering.services.watching.leases import Lease, release_lease, take_lease
-from metering.services.watching.lists import ledger_list
+from metering.selectors.allocations.watch import cursor_of
+from metering.services.allocations.heartbeats import beat
+from metering.services.allocations.leases import Lease, release_lease, take_lease
+from metering.services.allocations.lists import ledger_events, ledger_list
 from simulator.adapters.cluster_watch import SimulatedClusterWatch
 from simulator.cluster.demo_tenancy import HOPPER
 from simulator.cluster.scenario import Scenario

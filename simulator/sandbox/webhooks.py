@@ -9,7 +9,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
-from quotas.domain.webhook_configuration import Registration, configurations
+from quotas.domain.admission.webhook_configuration import Registration, configurations
 from simulator.demo.asking import token_of
 from simulator.demo.plan import PLATFORM_ADMIN
 from simulator.demo.private_files import write_private

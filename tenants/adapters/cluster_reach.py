@@ -16,19 +16,18 @@ from tenants.adapters.cluster_secrets import (
     check_plain_secret,
     named_secrets,
 )
-from tenants.adapters.guarded_addresses import is_in, read_address, serves_credentials
-from tenants.adapters.guarded_connections import forbidden_networks
+from tenants.adapters.guarded import forbidden_networks, is_in, read_address, serves_credentials
 from tenants.adapters.kubernetes_credentials import (
     KUBECONFIG,
     check_reference,
     kubeconfig_secrets,
 )
-from tenants.domain.errors import FieldProblem
-from tenants.domain.secret_references import (
+from tenants.domain.clusters import (
     REFERENCE_FIELDS,
     NamedSecret,
     reference_problems,
 )
+from tenants.domain.errors import FieldProblem
 
 _FORBIDDEN = forbidden_networks()
 

@@ -14,7 +14,7 @@ from typing import Final
 import yaml
 from django.conf import settings
 
-from tenants.domain.secret_references import (
+from tenants.domain.clusters import (
     VARIABLE_PREFIX,
     NamedSecret,
     file_key,

@@ -37,9 +37,9 @@ from tenants.adapters.cluster_secrets import (
     secret_path,
     secret_variable,
 )
-from tenants.adapters.guarded_connections import forbidden_networks, guard_connections
+from tenants.adapters.guarded import forbidden_networks, guard_connections
+from tenants.domain.clusters import IN_CLUSTER, NamedSecret
 from tenants.domain.errors import SourceUnavailableError
-from tenants.domain.secret_references import IN_CLUSTER, NamedSecret
 
 KUBECONFIG: Final = "kubeconfig:"
 ENVIRONMENT: Final = "env:"

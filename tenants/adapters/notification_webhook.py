@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from tenants.adapters.guarded_http import GuardedPoster
+from tenants.adapters.guarded import GuardedPoster
 from tenants.domain.errors import SourceUnavailableError
 from tenants.protocols import OutgoingNotification
 

@@ -12,15 +12,15 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from tenants.adapters.account_mail import is_mail_set_up
 from tenants.admin.base import ServiceAdmin, ServiceForm, actor_of_request
 from tenants.admin.links import send_address_link
-from tenants.domain.account_changes import (
+from tenants.domain.actors import Actor
+from tenants.domain.identity.account_changes import (
     PLATFORM_ROLES,
     ChangeKind,
     may_ask_of_others,
     may_ask_some,
 )
-from tenants.domain.actors import Actor
 from tenants.models import AccountChange
-from tenants.services import account_changes
+from tenants.services.identity import account_changes
 
 KINDS: Final = {
     ChangeKind.ROLE: "A role of the platform",

@@ -32,16 +32,16 @@ from tenants.admin.sign_in import (
 )
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import DomainError
-from tenants.domain.identity_refusals import LinkInvalidError
+from tenants.domain.identity.refusals import LinkInvalidError
 from tenants.domain.refusals import TooManyAttemptsError
 from tenants.models import Invitation
 from tenants.selectors.actors import actor_of_user
 from tenants.selectors.people import people_with_address
-from tenants.services.account_changes import confirm_address
-from tenants.services.invitations import accept_invitation, open_invitation
-from tenants.services.password_links import LINKS, ask_password_link
-from tenants.services.people import note_link_refused, set_password
-from tenants.services.sign_in import count_forged_link
+from tenants.services.identity.account_changes import confirm_address
+from tenants.services.identity.invitations import accept_invitation, open_invitation
+from tenants.services.identity.password_links import LINKS, ask_password_link
+from tenants.services.identity.people import note_link_refused, set_password
+from tenants.services.identity.sign_in import count_forged_link
 
 INVITATIONS: Final = system_actor("accounts.invitation")
 

@@ -31,8 +31,8 @@ from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError
 from tenants.domain.refusals import UnauthenticatedError
 from tenants.selectors.actors import actor_of_user
+from tenants.services.audit import note_refusal
 from tenants.services.changing import noun_of
-from tenants.services.refusals import note_refusal
 
 __all__ = ["LedgerAdmin", "RowForm", "ServiceAdmin", "ServiceForm", "actor_of_request"]
 

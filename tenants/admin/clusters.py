@@ -16,7 +16,8 @@ from tenants.domain.actors import Actor
 from tenants.domain.hours import floor_hour, hours_words
 from tenants.models import Cluster, NamespaceBinding
 from tenants.selectors.directory import references_with
-from tenants.services import clusters, namespaces
+from tenants.services.clusters import clusters
+from tenants.services.organizations import namespaces
 
 
 @admin.register(Cluster)

@@ -19,11 +19,11 @@ from tenants.adapters.account_mail import (
     send_set_password,
     shown_end,
 )
-from tenants.domain.account_changes import ChangeKind
 from tenants.domain.actors import Actor, ActorKind
-from tenants.domain.identity_refusals import LinkInvalidError
+from tenants.domain.identity.account_changes import ChangeKind
+from tenants.domain.identity.refusals import LinkInvalidError
 from tenants.models import AccountChange
-from tenants.services.people import note_password_link
+from tenants.services.identity.people import note_password_link
 
 _ADDRESS_SALT: Final = "tenants.address"
 

@@ -1,5 +1,6 @@
-"""Admin pages of notifications: who is told, and what came of it."""
+"""Admin pages of notification endpoints and of single deliveries."""
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,16 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from unfold.decorators import display
 
+from tenants.adapters.notification_mail import subject_of, text_of
+from tenants.adapters.notification_webhook import body_of
 from tenants.admin.base import LedgerAdmin, ServiceAdmin
-from tenants.admin.delivery_page import delivery_context, last_result, next_try
 from tenants.domain.actors import Actor
+from tenants.domain.notifications import EndpointKind, next_try_words, result_words, tries_words
 from tenants.models import NotificationDelivery, NotificationEndpoint
+from tenants.protocols import OutgoingNotification
 from tenants.selectors.notifications import with_searched_address
-from tenants.services.notification_endpoints import (
+from tenants.services.notifications.deliveries import outgoing_of
+from tenants.services.notifications.endpoints import (
     change_endpoint,
     close_endpoint,
     register_endpoint,
@@ -26,6 +31,60 @@ if TYPE_CHECKING:
     Page = LedgerAdmin
 else:
     Page = object
+
+
+def delivery_context(delivery: NotificationDelivery, *, at: datetime) -> dict[str, Any]:
+    """Return the template's values for one delivery.
+
+    Args:
+        delivery: With its notification, the organization and the endpoint.
+        at: Now.
+    """
+    outgoing = outgoing_of(delivery)
+    return {
+        "delivery": delivery,
+        "said": _said(delivery.kind, outgoing),
+        "subject": subject_of(outgoing) if delivery.kind == EndpointKind.MAIL else "",
+        "has_earlier_failures": delivery.attempts > 1,
+        "facts": [
+            ("To", delivery.shown_address),
+            ("How", _how(delivery)),
+            ("Event", outgoing.event),
+            ("About", outgoing.organization or "the whole platform"),
+            ("Happened", f"{outgoing.occurred_at:%Y-%m-%d %H:%M:%S} UTC"),
+            ("Tries", tries_words(delivery.attempts)),
+            ("Last result", last_result(delivery)),
+            ("Next try", next_try(delivery, at=at)),
+        ],
+    }
+
+
+def last_result(delivery: NotificationDelivery) -> str:
+    """Return what came of the last try."""
+    return result_words(
+        state=delivery.state,
+        attempts=delivery.attempts,
+        sent_at=delivery.sent_at,
+        last_error=delivery.last_error,
+    )
+
+
+def next_try(delivery: NotificationDelivery, *, at: datetime) -> str:
+    """Return when it is tried next."""
+    return next_try_words(state=delivery.state, next_at=delivery.next_at, at=at)
+
+
+def _said(kind: str, outgoing: OutgoingNotification) -> str:
+    """Return a mail's text, or a webhook's JSON in lines; neither holds the secret that signs."""
+    if kind == EndpointKind.MAIL:
+        return text_of(outgoing, public_url=settings.PUBLIC_URL)
+    return json.dumps(json.loads(body_of(outgoing)), indent=2, ensure_ascii=False)
+
+
+def _how(delivery: NotificationDelivery) -> str:
+    if delivery.kind == EndpointKind.MAIL:
+        return "mail" if delivery.endpoint else "mail, to the address of an account"
+    return "POST of JSON, signed; the secret is shown nowhere"
 
 
 class MaskedAddresses(Page):

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from tenants.admin.base import ServiceAdmin
 from tenants.domain.actors import Actor
 from tenants.models import Organization, Project
-from tenants.services import organizations, projects
+from tenants.services.organizations import organizations, projects
 
 
 @admin.register(Organization)

@@ -34,22 +34,22 @@ from tenants.admin.base import actor_of_request
 from tenants.admin.programs import new_token_key, read_token_key
 from tenants.admin.session_limits import current_session_id
 from tenants.admin.sign_in import SignInForm, as_limited
-from tenants.domain.account_changes import ChangeKind
 from tenants.domain.errors import DomainError
-from tenants.domain.identity_refusals import TokenIssuedError
-from tenants.domain.roles import CAPABILITIES
-from tenants.domain.tokens import LIFETIME_MAX
+from tenants.domain.identity.account_changes import ChangeKind
+from tenants.domain.identity.refusals import TokenIssuedError
+from tenants.domain.identity.roles import CAPABILITIES
+from tenants.domain.identity.sign_in import LIFETIME_MAX
 from tenants.selectors.people import (
     has_first_token,
     holds_platform_role,
     open_first_token,
     roles_of,
+    sessions_of,
 )
-from tenants.selectors.sessions import sessions_of
-from tenants.services.account_changes import ask_change
-from tenants.services.refusals import note_refusal
-from tenants.services.sessions import end_other_sessions, end_session
-from tenants.services.tokens import IssuedToken, issue_token, revoke_token
+from tenants.services.audit import note_refusal
+from tenants.services.identity.account_changes import ask_change
+from tenants.services.identity.sessions import end_other_sessions, end_session
+from tenants.services.identity.tokens import IssuedToken, issue_token, revoke_token
 
 BROWSERS: Final = {
     "Edg/": "Edge",

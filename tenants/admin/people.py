@@ -14,10 +14,10 @@ from tenants.adapters.account_mail import is_mail_set_up
 from tenants.admin.base import LedgerAdmin, ServiceAdmin
 from tenants.admin.links import send_password_link
 from tenants.domain.actors import Actor
-from tenants.domain.identity_refusals import MailMissingError
-from tenants.domain.roles import Role
+from tenants.domain.identity.refusals import MailMissingError
+from tenants.domain.identity.roles import Role
 from tenants.models import Membership
-from tenants.services import memberships, people
+from tenants.services.identity import memberships, people
 
 admin.site.unregister(User)
 admin.site.unregister(Group)

@@ -22,7 +22,8 @@ from tenants.domain.actors import Actor
 from tenants.domain.errors import InvalidInputError
 from tenants.domain.identifiers import new_id
 from tenants.models import ApiToken, ServiceAccount
-from tenants.services import service_accounts, tokens
+from tenants.services.identity import tokens
+from tenants.services.identity import tokens as service_accounts
 
 _KEY_SALT: Final = "tenants.token_form"
 

@@ -11,7 +11,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.contrib.sessions.backends.base import SessionBase
 from django.http import HttpRequest, HttpResponse
 
-from tenants.services.session_store import BEGAN_AT, PUBLIC_ID, USED_AT
+from tenants.services.identity.session_store import BEGAN_AT, PUBLIC_ID, USED_AT
 
 BROWSER: Final = "browser"
 NOTED_EVERY_SECONDS: Final = 60

@@ -19,13 +19,12 @@ from django.utils import timezone
 from unfold.forms import AuthenticationForm
 
 from tenants.domain.actors import system_actor
-from tenants.domain.device_cookies import NO_DEVICE, Device, proof_of
 from tenants.domain.errors import DomainError
-from tenants.domain.networks import client_network
+from tenants.domain.identity.sign_in import NO_DEVICE, Device, client_network, proof_of
 from tenants.domain.refusals import TooManyAttemptsError
 from tenants.selectors.actors import actor_of_user
 from tenants.services.audit import record
-from tenants.services.sign_in import (
+from tenants.services.identity.sign_in import (
     KNOWN_FOR,
     Attempt,
     begin_attempt,

@@ -26,7 +26,7 @@ from tenants.models import Cluster
 from tenants.models.cluster import AdmissionMode, FailurePolicy, QuotaTarget
 from tenants.models.organization import LifecycleState
 from tenants.selectors.directory import references_with
-from tenants.services.clusters import close_cluster, register_cluster, update_cluster
+from tenants.services.clusters.clusters import close_cluster, register_cluster, update_cluster
 
 WRITE = "tenants:cluster:write"
 SCRAPE_INTERVAL_SECONDS_MAX = 3600

@@ -3,21 +3,19 @@
 from django.urls import path
 from rest_framework.routers import SimpleRouter
 
-from tenants.api.api_tokens import ApiTokenViewSet
-from tenants.api.audit_entries import AuditEntryViewSet
+from tenants.api.audit import AuditEntryViewSet
 from tenants.api.clusters import ClusterViewSet
-from tenants.api.invitations import InvitationViewSet
-from tenants.api.me import MeView
-from tenants.api.memberships import MembershipViewSet
-from tenants.api.namespace_bindings import NamespaceBindingViewSet
-from tenants.api.notification_endpoints import (
+from tenants.api.identity.invitations import InvitationViewSet
+from tenants.api.identity.memberships import MembershipViewSet, MeView
+from tenants.api.identity.sessions import session_urls
+from tenants.api.identity.tokens import ApiTokenViewSet, ServiceAccountViewSet
+from tenants.api.notifications import (
     NotificationDeliveryViewSet,
     NotificationEndpointViewSet,
 )
-from tenants.api.organizations import OrganizationViewSet
-from tenants.api.projects import ProjectViewSet
-from tenants.api.service_accounts import ServiceAccountViewSet
-from tenants.api.sessions import session_urls
+from tenants.api.organizations.namespace_bindings import NamespaceBindingViewSet
+from tenants.api.organizations.organizations import OrganizationViewSet
+from tenants.api.organizations.projects import ProjectViewSet
 
 router = SimpleRouter(use_regex_path=False)
 router.register("organizations", OrganizationViewSet, basename="organization")

@@ -17,8 +17,8 @@ from tenants.api.actors import actor_of_request
 from tenants.api.conditional import etag_of
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import DomainError
+from tenants.services.audit import is_noted, note_refusal
 from tenants.services.changing import noun_of
-from tenants.services.refusals import is_noted, note_refusal
 
 
 class LedgerViewSet(GenericViewSet[Any]):

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from tenants.domain.roles import CAPABILITIES, Role
+from tenants.domain.identity.roles import CAPABILITIES, Role
 
 
 class ActorKind(StrEnum):

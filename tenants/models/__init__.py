@@ -3,9 +3,7 @@
 from tenants.models.account_change import AccountChange
 from tenants.models.api_token import ApiToken, ServiceAccount
 from tenants.models.audit import AuditEntry
-from tenants.models.clock import ProcessClock
-from tenants.models.cluster import AdmissionMode, Cluster, FailurePolicy, QuotaTarget
-from tenants.models.crash import SweepCrash
+from tenants.models.cluster import AdmissionMode, Cluster, FailurePolicy, QuotaTarget, SecretHost
 from tenants.models.idempotency import IdempotencyRecord
 from tenants.models.invitation import Invitation
 from tenants.models.membership import Membership
@@ -17,10 +15,9 @@ from tenants.models.notification import (
     NotificationEndpoint,
 )
 from tenants.models.organization import Organization
+from tenants.models.process import ProcessClock, SweepCrash
 from tenants.models.project import Project
-from tenants.models.secret_host import SecretHost
-from tenants.models.session import PersonSession
-from tenants.models.sign_in import AttemptCount, KnownNetwork, PasswordLinkRequest
+from tenants.models.sign_in import AttemptCount, KnownNetwork, PasswordLinkRequest, PersonSession
 from tenants.models.verification import Verification
 
 __all__ = [

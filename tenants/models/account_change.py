@@ -4,8 +4,8 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
-from tenants.domain.account_changes import ChangeKind, ChangeState
 from tenants.domain.identifiers import new_id
+from tenants.domain.identity.account_changes import ChangeKind, ChangeState
 
 
 class AccountChange(models.Model):

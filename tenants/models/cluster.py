@@ -1,10 +1,34 @@
-"""Clusters: where GPUs are, and how they are observed and commanded."""
+"""Clusters: where GPUs are, how they are observed, and where their secrets may be sent."""
 
 from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 
 from tenants.domain.identifiers import new_id
 from tenants.models.organization import SLUG, LifecycleState
+
+ORIGIN_LENGTH_MAX = 267
+"""A scheme, a host of 253 characters and a port."""
+
+
+class SecretHost(models.Model):
+    """A secret and where it is sent, as long as the service knows the secret.
+
+    It outlasts the cluster's reference, so that clearing that and naming it anew changes nothing.
+    """
+
+    secret = models.TextField(primary_key=True)
+    """A key of `NamedSecret`; never the secret."""
+    origin = models.CharField(max_length=ORIGIN_LENGTH_MAX)
+    """As of `origin_of`; "" where it is not known, and no URL has that."""
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["secret"]
+
+    def __str__(self) -> str:
+        """Return the secret's name and its origin."""
+        return f"{self.secret}: {self.origin}"
+
 
 LABEL_NAME = RegexValidator(
     r"^[a-zA-Z_][a-zA-Z0-9_]*$", "Use a Prometheus label name: letters, digits and underscores."

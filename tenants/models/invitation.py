@@ -5,7 +5,7 @@ from django.db import models
 from django.db.models import Q
 
 from tenants.domain.identifiers import new_id
-from tenants.domain.roles import RoleScope
+from tenants.domain.identity.roles import RoleScope
 from tenants.models.membership import ROLE_CHOICES, ROLES_BY_SCOPE
 from tenants.models.organization import Organization
 from tenants.models.project import Project

@@ -5,7 +5,7 @@ from django.db import models
 from django.db.models import Q
 
 from tenants.domain.identifiers import new_id
-from tenants.domain.roles import ROLE_SCOPES, Role, RoleScope
+from tenants.domain.identity.roles import ROLE_SCOPES, Role, RoleScope
 from tenants.models.api_token import ServiceAccount
 from tenants.models.organization import Organization
 from tenants.models.project import Project

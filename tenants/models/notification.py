@@ -3,9 +3,8 @@
 from django.db import models
 from django.db.models import Q
 
-from tenants.domain.delivery_words import masked_address
 from tenants.domain.identifiers import new_id
-from tenants.domain.notification_rules import EndpointKind
+from tenants.domain.notifications import EndpointKind, masked_address
 from tenants.models.organization import LifecycleState, Organization
 
 KIND_CHOICES = [(kind.value, kind.value.capitalize()) for kind in EndpointKind]
@@ -29,7 +28,7 @@ class NotificationEndpoint(models.Model):
     kind = models.CharField(max_length=16, choices=KIND_CHOICES)
     address = models.CharField(max_length=500)
     events = models.JSONField(default=list)
-    """Patterns such as "quotas:request:*"; see tenants/domain/notification_rules.py."""
+    """Patterns such as "quotas:request:*"; see tenants/domain/notifications.py."""
     secret_reference = models.CharField(max_length=200, blank=True, default="")
     state = models.CharField(
         max_length=16, choices=LifecycleState.choices, default=LifecycleState.ACTIVE

@@ -9,9 +9,9 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import User
 
 from tenants.domain.actors import Actor, ActorKind, Grant, limit_scopes
+from tenants.domain.identity.roles import Role
+from tenants.domain.identity.sign_in import is_same_digest, parse_token, token_digest
 from tenants.domain.refusals import UnauthenticatedError
-from tenants.domain.roles import Role
-from tenants.domain.tokens import is_same_digest, parse_token, token_digest
 from tenants.models import ApiToken, Membership, ServiceAccount
 from tenants.models.organization import LifecycleState
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from tenants.domain.secret_references import REFERENCE_FIELDS
+from tenants.domain.clusters import REFERENCE_FIELDS
 from tenants.models import Cluster, NamespaceBinding
 from tenants.models.organization import LifecycleState
 

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 from django.db.models import Case, CharField, Count, F, Func, Min, QuerySet, Value, When
 
 from tenants.domain.actors import Actor
-from tenants.domain.notification_rules import EndpointKind
+from tenants.domain.notifications import EndpointKind
 from tenants.models import DeliveryState, NotificationDelivery, NotificationEndpoint
 from tenants.selectors.visibility import is_platform_wide, organizations_visible_to
 

@@ -5,8 +5,8 @@ from decimal import Decimal
 
 from billing.models import BillingPeriod, Invoice
 from billing.services.accrual import accrue_windows
-from metering.domain.catalogue_rules import DEFAULT_RULES, rule_to_json, rules_digest
-from metering.domain.correction import CorrectionState
+from metering.domain.catalogue.rules import DEFAULT_RULES, rule_to_json, rules_digest
+from metering.domain.corrections.correction import CorrectionState
 from metering.models import (
     CapacityRecord,
     CatalogueVersion,
@@ -17,9 +17,8 @@ from metering.models import (
 )
 from quotas.models import EnforcementTarget, PreemptionPolicy, QuotaRequest, QuotaSuspension
 from tenants.domain.actors import system_actor
-from tenants.domain.roles import Role
-from tenants.services.service_accounts import create_service_account
-from tenants.services.tokens import issue_token
+from tenants.domain.identity.roles import Role
+from tenants.services.identity.tokens import create_service_account, issue_token
 from tests.billing.late import correct
 from tests.billing.ledger import TICK, Ledger, Use, make_ledger, sealed_window
 from tests.builders import AT, MONTH_START, grant, make_user

@@ -9,7 +9,7 @@ from drf_spectacular.generators import SchemaGenerator
 from jsonschema import Draft202012Validator, ValidationError
 from rest_framework.test import APIClient
 
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tests.architecture.rows import make_set
 from tests.architecture.test_queries import NEEDS_RANGE, RANGE, lists
 from tests.builders import grant, make_user

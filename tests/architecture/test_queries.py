@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tests.architecture.rows import make_set
 from tests.architecture.source import ROOT
 from tests.builders import grant, make_user

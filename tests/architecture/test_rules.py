@@ -14,12 +14,12 @@ from tests.architecture.source import APPS, Function, Module, modules, product, 
 
 IMPLEMENTATIONS_MIN = 2
 WITHOUT_ACTOR = {
-    "metering.services.checking.checked": "Judges what was seen; writes nothing.",
-    "metering.services.composition.compose_window": "Computes rows; writes nothing.",
-    "metering.services.partitions.ensure_partitions": "Makes tables, not facts.",
-    "metering.services.rechecks.make_due_rechecks": "As open_due_windows below.",
-    "metering.services.windows.open_due_windows": "The clock opens hours; nobody decides it.",
-    "tenants.services.retention.in_batches": "Who forgets is told by its callers, batch by batch.",
+    "metering.services.collection.checking.checked": "Judges what was seen; writes nothing.",
+    "metering.services.collection.composition.compose_window": "Computes rows; writes nothing.",
+    "metering.services.collection.windows.ensure_partitions": "Makes tables, not facts.",
+    "metering.services.corrections.rechecks.make_due_rechecks": "As open_due_windows below.",
+    "metering.services.collection.windows.open_due_windows": "The clock opens hours.",
+    "tenants.services.notifications.retention.in_batches": "Its callers name the actor.",
 }
 """Public functions of services that need no actor, each with the reason."""
 STEP_ARGUMENTS = {"claimed", "claim", "lease", "window", "worker"}
@@ -215,9 +215,8 @@ def test_who_catches_a_clusters_refusal_has_it_audited() -> None:
     """Adapters refuse credentials and addresses at use; `audited_use` is the one that notes it."""
     others = {
         "metering/management/commands/watch_cluster.py",  # Its loop notes it.
-        "metering/services/watching/turns.py",  # Its leader notes it, of threads.
-        "tenants/services/deliveries.py",  # Receivers of notifications, which are no clusters.
-        "tenants/services/refusals.py",
+        "tenants/services/notifications/deliveries.py",  # Its receivers are no clusters.
+        "tenants/services/audit.py",
     }
     caught = {
         module.path: "audited_use(" in module.text
@@ -231,5 +230,5 @@ def test_who_catches_a_clusters_refusal_has_it_audited() -> None:
 
     assert others < set(caught)
     assert sorted(path for path, is_audited in caught.items() if not is_audited) == sorted(
-        others - {"tenants/services/refusals.py"}
+        others - {"tenants/services/audit.py"}
     )

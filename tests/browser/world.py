@@ -5,10 +5,10 @@ from django.contrib.auth.models import User
 from billing.models import Invoice
 from billing.selectors.cost_estimate import PriceBookEstimator
 from billing.services.invoicing import draft_invoice
-from metering.domain.exceptions import ExceptionKind
+from metering.domain.corrections.exceptions import ExceptionKind
 from metering.models import CapacityRecord, MeteringException, MeteringWindow
 from quotas.models import EnforcementTarget, QuotaRequest
-from quotas.services.requests import submit_request
+from quotas.services.requests.deciding import submit_request
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 from tests.billing.api.office import Office, make_office

@@ -15,7 +15,7 @@ from billing.models import BillingPeriod, Price, PriceBookAssignment
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from metering.models import CapacityRecord, MeteringException, MeteringWindow
-from metering.services.sealing import seal_window
+from metering.services.collection.sealing import seal_window
 from tenants.services.audit import record
 from tests.billing.ledger import (
     DORA,

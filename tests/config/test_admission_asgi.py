@@ -15,7 +15,7 @@ from django.urls import path
 from config.admission_asgi import Doors, checking_names
 from config.admission_protocol import CLIENT_NAME, Application, common_name
 from config.admission_wsgi import PlainHandler
-from quotas.domain.admission_review import REVIEW_BYTES_MAX
+from quotas.domain.admission.review import REVIEW_BYTES_MAX
 from quotas.webhook.answers import Answer
 
 Message = dict[str, Any]

@@ -17,7 +17,7 @@ from config.celery import (
     VISIBILITY_TIMEOUT_SECONDS,
     app,
 )
-from quotas.services import loans
+from quotas.services.lending import loans
 from quotas.tasks import fair_use
 from tenants.models import SweepCrash
 from tenants.services.wakeups import WakeUp, queue_of

@@ -14,13 +14,13 @@ from structlog.testing import capture_logs
 
 from billing.tasks import tick_accrual
 from metering import tasks
-from metering.domain.policy import GapPolicy, MeteringPolicy
-from metering.domain.window import window_containing
+from metering.domain.collection.policy import GapPolicy, MeteringPolicy
+from metering.domain.collection.windows import window_containing
 from metering.management.commands import watch_cluster
 from metering.models import MeteringWindow, WatchCursor
 from metering.protocols import ClusterTarget, Observation
-from metering.services.sweeping import Worker, meter_due
-from metering.services.windows import claim_windows, open_due_windows
+from metering.services.collection.sweeping import Worker, meter_due
+from metering.services.collection.windows import claim_windows, open_due_windows
 from quotas.models import Reservation
 from quotas.tasks import tick_live_use
 from tenants.domain.actors import system_actor

@@ -19,14 +19,14 @@ from config.celery import QUEUES, app
 from embedded.postgres import APP, OWNER, EmbeddedPostgres
 from embedded.programs import wait_until
 from embedded.stack import Stack
-from metering.domain.window import window_containing
+from metering.domain.collection.windows import window_containing
 from metering.models import MeteringWindow, UsageRecord
-from metering.services.windows import open_due_windows
+from metering.services.collection.windows import open_due_windows
 from quotas.models import EnforcementTarget, QuotaCounter
-from quotas.services.counters import open_counter
+from quotas.services.limits.places import open_counter
 from simulator.cluster.demo_tenancy import namespaces_of
 from tenants.models import Cluster
-from tenants.selectors.crashes import crashes_by_event
+from tenants.selectors.clock import crashes_by_event
 from tests.builders import bind, make_cluster
 from tests.cast import make_cast
 from tests.quotas.builders import hold, make_limit, write_kubeconfig

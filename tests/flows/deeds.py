@@ -7,19 +7,17 @@ from typing import Any
 
 from billing.models import BillingPeriod, Invoice, PriceBook
 from billing.services import finalizing, invoicing, periods, pricing
-from metering.domain.correction import RecheckReason
+from metering.domain.corrections.correction import RecheckReason
 from metering.models import CreditState, MeteringException, MeteringWindow, UsageRecord
-from metering.services import (
-    catalogue_editing,
-    corrections,
-    crediting,
-    decisions,
-    device_events,
-    exceptions,
-    rechecks,
-    waste,
-)
-from quotas.services import enforcement_by_hand, grant_ends, grants, limits, requests, suspensions
+from metering.services import catalogue as catalogue_editing
+from metering.services.corrections import corrections, decisions, exceptions, rechecks
+from metering.services.devices import credits as crediting
+from metering.services.devices import events as device_events
+from metering.services.efficiency import waste
+from quotas.services.enforcement import applying as enforcement_by_hand
+from quotas.services.limits import grants, limits, suspensions
+from quotas.services.limits import grants as grant_ends
+from quotas.services.requests import deciding as requests
 from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
 from tenants.domain.actors import Actor
 from tenants.selectors.actors import actor_of_user
@@ -105,7 +103,7 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         ),
         [("billing:invoice:finalize", "acme")],
     ),
-    "quotas.limits.set_limit": (
+    "quotas.limits.limits.set_limit": (
         frank,
         lambda e, who: limits.set_limit(
             scope="project",
@@ -117,36 +115,36 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         ),
         [("quotas:limit:set", "acme")],
     ),
-    "quotas.limits.remove_limit": (
+    "quotas.limits.limits.remove_limit": (
         frank,
         lambda e, who: limits.remove_limit(limit_id=e.places["other"]["quota-limits"], **who),
         [("quotas:limit:remove", "umbrella")],
     ),
-    "quotas.grants.grant_units": (
+    "quotas.limits.grants.grant_units": (
         frank,
         lambda e, who: grants.grant_units(limit_id=e.places["own"]["quota-limits"], units=1, **who),
         [("quotas:grant:make", "acme")],
     ),
-    "quotas.grant_ends.end_grant": (
+    "quotas.limits.grants.end_grant": (
         frank,
         lambda e, who: grant_ends.end_grant(grant_id=e.places["other"]["quota-grants"], **who),
         [("quotas:grant:cancel", "umbrella")],
     ),
-    "quotas.suspensions.suspend_tenant": (
+    "quotas.limits.suspensions.suspend_tenant": (
         dora,
         lambda e, who: suspensions.suspend_tenant(
             organization=e.cast.umbrella, reason="Arrears.", **who
         ),
         [("quotas:suspension:suspend", "umbrella")],
     ),
-    "quotas.suspensions.resume_tenant": (
+    "quotas.limits.suspensions.resume_tenant": (
         dora,
         lambda e, who: suspensions.resume_tenant(
             organization=e.cast.acme, project=e.cast.llm, **who
         ),
         [("quotas:suspension:resume", "acme")],
     ),
-    "quotas.suspensions.resume_suspension": (
+    "quotas.limits.suspensions.resume_suspension": (
         frank,
         lambda e, who: suspensions.resume_suspension(
             suspension_id=e.places["other"]["suspensions"], **who
@@ -154,14 +152,14 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         [("quotas:suspension:resume", "umbrella")],
     ),
     **{name: (frank, deed, entries) for name, (deed, entries) in LOAN_DEEDS.items()},
-    "quotas.requests.submit_request": (
+    "quotas.requests.deciding.submit_request": (
         bob,
         lambda e, who: requests.submit_request(
             project=e.cast.llm, size="small", requested_units=1, justification="More.", **who
         ),
         [("quotas:request:submit", "acme")],
     ),
-    "quotas.enforcement_by_hand.apply_again": (
+    "quotas.enforcement.applying.apply_again": (
         frank,
         lambda e, who: enforcement_by_hand.apply_again(
             target_ids=[e.places["own"]["enforcement-targets"]],
@@ -170,22 +168,22 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         ),
         [("quotas:enforcement:apply", "acme"), ("quotas:enforcement:apply_again", "acme")],
     ),
-    "quotas.requests.approve_request": (
+    "quotas.requests.deciding.approve_request": (
         frank,
         lambda e, who: requests.approve_request(request_id=request_of(e), **who),  # type: ignore[arg-type]
         [("quotas:limit:set", "acme"), ("quotas:request:approve", "acme")],
     ),
-    "quotas.requests.reject_request": (
+    "quotas.requests.deciding.reject_request": (
         frank,
         lambda e, who: requests.reject_request(request_id=request_of(e), **who),  # type: ignore[arg-type]
         [("quotas:request:reject", "acme")],
     ),
-    "quotas.requests.cancel_request": (
+    "quotas.requests.deciding.cancel_request": (
         bob,
         lambda e, who: requests.cancel_request(request_id=request_of(e), **who),  # type: ignore[arg-type]
         [("quotas:request:cancel", "acme")],
     ),
-    "metering.catalogue_editing.add_catalogue_version": (
+    "metering.catalogue.add_catalogue_version": (
         frank,
         lambda _, who: catalogue_editing.add_catalogue_version(
             rules=[{"size": "large", "resources": ["nvidia.com/*"]}],
@@ -195,14 +193,14 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         ),
         [("metering:catalogue:store", None)],
     ),
-    "metering.waste.dismiss_finding": (
+    "metering.efficiency.waste.dismiss_finding": (
         bob,
         lambda e, who: waste.dismiss_finding(
             finding_id=e.places["own"]["waste-findings"], reason="Meant so.", **who
         ),
         [("metering:waste:dismiss", "acme")],
     ),
-    "metering.crediting.decide_credit": (
+    "metering.devices.credits.decide_credit": (
         dora,
         lambda e, who: crediting.decide_credit(
             proposal_id=e.places["own"]["credit-proposals"],
@@ -212,21 +210,21 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         ),
         [("metering:credit:accept", "acme")],
     ),
-    "metering.device_events.end_device_event": (
+    "metering.devices.events.end_device_event": (
         frank,
         lambda e, who: device_events.end_device_event(
             event_id=e.places["own"]["device-events"], note="Drained.", **who
         ),
         [("metering:device_event:end", None)],
     ),
-    "metering.exceptions.resolve_exception": (
+    "metering.corrections.exceptions.resolve_exception": (
         frank,
         lambda _, who: exceptions.resolve_exception(
             exception_id=MeteringException.objects.earliest("pk").pk, note="Seen.", **who
         ),
         [("metering:exception:resolve", None)],
     ),
-    "metering.rechecks.ask_recheck": (
+    "metering.corrections.rechecks.ask_recheck": (
         frank,
         lambda _, who: rechecks.ask_recheck(
             window_id=MeteringWindow.objects.get(start_at=MONTH_END).pk,
@@ -235,7 +233,7 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         ),
         [("metering:window:ask_recheck", None)],
     ),
-    "metering.corrections.ask_correction": (
+    "metering.corrections.corrections.ask_correction": (
         frank,
         lambda e, who: corrections.ask_correction(
             record=UsageRecord.objects.get(pk=e.places["own"]["usage-records"]),
@@ -246,21 +244,21 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         ),
         [("metering:correction:ask", "acme")],
     ),
-    "metering.corrections.approve_correction": (
+    "metering.corrections.corrections.approve_correction": (
         frank,
         lambda e, who: corrections.approve_correction(
             correction_id=e.places["own"]["usage-corrections"], is_four_eyes=True, **who
         ),
         [("metering:correction:post", "acme")],
     ),
-    "metering.corrections.reject_correction": (
+    "metering.corrections.corrections.reject_correction": (
         frank,
         lambda e, who: corrections.reject_correction(
             correction_id=e.places["other"]["usage-corrections"], note="No.", **who
         ),
         [("metering:correction:reject", "umbrella")],
     ),
-    "metering.decisions.retry_window": (
+    "metering.corrections.decisions.retry_window": (
         frank,
         lambda e, who: decisions.retry_window(window_id=e.places["own"]["metering-windows"], **who),
         [("metering:window:retry", None)],

@@ -19,7 +19,7 @@ from billing.models import (
     PriceBookAssignment,
 )
 from billing.services.invoicing import draft_invoice
-from metering.domain.correction import CorrectionState
+from metering.domain.corrections.correction import CorrectionState
 from metering.models import (
     DeviceUsage,
     ExceptionKind,
@@ -35,11 +35,10 @@ from quotas.models import (
     QuotaSuspension,
 )
 from tenants.domain.actors import system_actor
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tenants.models import AuditEntry, Cluster, Membership, Organization, Project, ServiceAccount
-from tenants.services.memberships import grant_role
-from tenants.services.service_accounts import create_service_account
-from tenants.services.tokens import issue_token
+from tenants.services.identity.memberships import grant_role
+from tenants.services.identity.tokens import create_service_account, issue_token
 from tests.billing.late import correct
 from tests.billing.ledger import (
     BOUND_HOURS,

@@ -5,10 +5,10 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from metering.domain.waste_rules import WasteThresholds
+from metering.domain.efficiency.rules import WasteThresholds
 from quotas.models import LoanPolicy, QuotaLimit, QuotaLoan
 from quotas.selectors.lending import LendingTerms
-from quotas.services import lending, loans
+from quotas.services.lending import lending, loans
 from tenants.models import Organization, Project
 from tests.builders import AT, MONTH_START, make_project
 from tests.quotas.builders import make_limit
@@ -58,30 +58,30 @@ def _agree(estate: Any, who: Any) -> object:  # noqa: ANN401 - As above.
 
 
 LOAN_DEEDS: Final[dict[str, tuple[Callable[[Any, Any], object], list[tuple[str, str | None]]]]] = {
-    "quotas.loans.approve_loan": (
+    "quotas.lending.loans.approve_loan": (
         lambda e, who: loans.approve_loan(loan_id=loan_of(e), terms=TERMS, **who),
         [*MADE, ("quotas:loan:approve", "acme")],
     ),
-    "quotas.loans.decline_loan": (
+    "quotas.lending.loans.decline_loan": (
         lambda e, who: loans.decline_loan(loan_id=loan_of(e), **who),
         [("quotas:loan:decline", "acme")],
     ),
-    "quotas.loans.lapse_loan": (
+    "quotas.lending.loans.lapse_loan": (
         lambda e, who: loans.lapse_loan(loan_id=loan_of(e), **who),
         [("quotas:loan:lapse", "acme")],
     ),
-    "quotas.loans.recall_loan": (
+    "quotas.lending.loans.recall_loan": (
         lambda e, who: loans.recall_loan(
             loan_id=loan_of(e, state="active", begin_at=MONTH_START), **who
         ),
         [("quotas:loan:recall", "acme")],
     ),
-    "quotas.loans.end_loan": (
+    "quotas.lending.loans.end_loan": (
         lambda e, who: loans.end_loan(
             loan_id=loan_of(e, state="active", begin_at=MONTH_START, end_at=MONTH_START), **who
         ),
         [("quotas:loan:end", "acme")],
     ),
-    "quotas.lending.set_loan_policy": (_agree, [("quotas:loan_policy:set", "acme")]),
+    "quotas.lending.lending.set_loan_policy": (_agree, [("quotas:loan_policy:set", "acme")]),
 }
 """What administrators do: each deed, and the entries it leaves."""

@@ -3,14 +3,12 @@
 from datetime import timedelta
 from typing import Any
 
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.units import GPUSize
 from quotas.models import PreemptionMode
-from quotas.services import (
-    preemption_planning,
-    preemption_running,
-    preemption_sweep,
-    protected_windows,
-)
+from quotas.services.preemption import planning as preemption_planning
+from quotas.services.preemption import protected_windows
+from quotas.services.preemption import running as preemption_running
+from quotas.services.preemption import sweep as preemption_sweep
 from tenants.domain.actors import Actor
 from tenants.selectors.actors import actor_of_user
 from tests.builders import AT
@@ -24,7 +22,7 @@ def frank(estate: Estate) -> Actor:
 
 
 PREEMPTION_DEEDS: dict[str, Any] = {
-    "quotas.preemption_planning.plan_preemption": (
+    "quotas.preemption.planning.plan_preemption": (
         frank,
         lambda e, who: preemption_planning.plan_preemption(
             organization=e.cast.acme,
@@ -33,7 +31,7 @@ PREEMPTION_DEEDS: dict[str, Any] = {
         ),
         [("quotas:preemption:plan", "acme")],
     ),
-    "quotas.preemption_running.execute_plan": (
+    "quotas.preemption.running.execute_plan": (
         frank,
         lambda e, who: preemption_running.execute_plan(
             plan_id=e.places["own"]["preemption-plans"],
@@ -43,21 +41,21 @@ PREEMPTION_DEEDS: dict[str, Any] = {
         ),
         [("quotas:enforcement:plan", "acme"), ("quotas:preemption:execute", "acme")],
     ),
-    "quotas.preemption_running.stop_plan": (
+    "quotas.preemption.running.stop_plan": (
         frank,
         lambda e, who: preemption_running.stop_plan(
             plan_id=e.places["other"]["preemption-plans"], **who
         ),
         [("quotas:preemption:stopped", "umbrella")],
     ),
-    "quotas.preemption_sweep.set_policy": (
+    "quotas.preemption.sweep.set_policy": (
         frank,
         lambda e, who: preemption_sweep.set_policy(
             organization=e.cast.acme, mode=PreemptionMode.OFF, **who
         ),
         [("quotas:preemption_policy:set", "acme")],
     ),
-    "quotas.protected_windows.open_window": (
+    "quotas.preemption.protected_windows.open_window": (
         frank,
         lambda e, who: protected_windows.open_window(
             organization=e.cast.acme,
@@ -68,7 +66,7 @@ PREEMPTION_DEEDS: dict[str, Any] = {
         ),
         [("quotas:protected_window:open", "acme")],
     ),
-    "quotas.protected_windows.close_window": (
+    "quotas.preemption.protected_windows.close_window": (
         frank,
         lambda e, who: protected_windows.close_window(
             window_id=e.places["other"]["protected-windows"], **who

@@ -4,17 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 from quotas.models import QuotaRequest, RequestPolicy
-from quotas.services import (
-    request_asking,
-    request_bulk,
-    request_comments,
-    request_policies,
-)
-from quotas.services.request_asking import RequestDraft
+from quotas.services.requests import asking as request_asking
+from quotas.services.requests import asking as request_bulk
+from quotas.services.requests import comments as request_comments
+from quotas.services.requests import policies as request_policies
+from quotas.services.requests.asking import RequestDraft
 from tenants.domain.actors import Actor
 from tenants.models import NotificationEndpoint
 from tenants.selectors.actors import actor_of_user
-from tenants.services import notification_endpoints
+from tenants.services.notifications import endpoints as notification_endpoints
 from tests.flows.estate import Estate
 
 Does = Callable[[Estate, Any], object]
@@ -42,12 +40,12 @@ def endpoint(estate: Estate) -> NotificationEndpoint:
 
 
 REQUEST_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | None]]]] = {
-    "quotas.request_asking.make_request": (
+    "quotas.requests.asking.make_request": (
         bob,
         lambda e, who: request_asking.make_request(draft=draft(e), **who),
         SUBMITTED,
     ),
-    "quotas.request_asking.renew_request": (
+    "quotas.requests.asking.renew_request": (
         bob,
         lambda e, who: request_asking.renew_request(
             request=QuotaRequest.objects.get(pk=e.places["own"]["renewable-requests"]),
@@ -57,24 +55,24 @@ REQUEST_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, 
         ),
         SUBMITTED,
     ),
-    "quotas.request_bulk.make_requests": (
+    "quotas.requests.asking.make_requests": (
         bob,
         lambda e, who: request_bulk.make_requests(drafts=[draft(e)], **who),
         SUBMITTED,
     ),
-    "quotas.request_comments.comment_request": (
+    "quotas.requests.comments.comment_request": (
         bob,
         lambda e, who: request_comments.comment_request(
             request_id=e.places["own"]["quota-requests"], text="Please.", **who
         ),
         [("quotas:request:comment", "acme")],
     ),
-    "quotas.request_policies.make_policy": (
+    "quotas.requests.policies.make_policy": (
         frank,
         lambda _, who: request_policies.make_policy(organization=None, fields={}, **who),
         [("quotas:request_policy:create", None)],
     ),
-    "quotas.request_policies.change_policy": (
+    "quotas.requests.policies.change_policy": (
         frank,
         lambda e, who: request_policies.change_policy(
             policy=RequestPolicy.objects.get(organization=e.cast.acme),
@@ -83,7 +81,7 @@ REQUEST_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, 
         ),
         [("quotas:request_policy:update", "acme")],
     ),
-    "tenants.notification_endpoints.register_endpoint": (
+    "tenants.notifications.endpoints.register_endpoint": (
         alice,
         lambda e, who: notification_endpoints.register_endpoint(
             organization=e.cast.acme,
@@ -94,14 +92,14 @@ REQUEST_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, 
         ),
         [("tenants:notification_endpoint:create", "acme")],
     ),
-    "tenants.notification_endpoints.change_endpoint": (
+    "tenants.notifications.endpoints.change_endpoint": (
         alice,
         lambda e, who: notification_endpoints.change_endpoint(
             endpoint=endpoint(e), changes={"events": ["quotas:*:*"]}, **who
         ),
         [("tenants:notification_endpoint:update", "acme")],
     ),
-    "tenants.notification_endpoints.close_endpoint": (
+    "tenants.notifications.endpoints.close_endpoint": (
         alice,
         lambda e, who: notification_endpoints.close_endpoint(endpoint=endpoint(e), **who),
         [("tenants:notification_endpoint:close", "acme")],

@@ -12,7 +12,7 @@ from billing.models import Charge, PriceBook
 from billing.tasks import accrue_pending
 from metering.models import CapacityRecord, PodAllocation, UsageRecord
 from metering.protocols import Observation, PodObservation, UsageSource
-from metering.services.sweeping import Sweep, Worker, meter_due
+from metering.services.collection.sweeping import Sweep, Worker, meter_due
 from tenants.models import Cluster
 from tests.cast import Cast
 from tests.metering.seen import (

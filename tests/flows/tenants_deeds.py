@@ -7,9 +7,9 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 
-from tenants.domain.account_changes import ChangeKind
 from tenants.domain.actors import Actor
-from tenants.domain.roles import Role
+from tenants.domain.identity.account_changes import ChangeKind
+from tenants.domain.identity.roles import Role
 from tenants.models import (
     AccountChange,
     ApiToken,
@@ -21,18 +21,10 @@ from tenants.models import (
     ServiceAccount,
 )
 from tenants.selectors.actors import actor_of_user
-from tenants.services import (
-    account_changes,
-    clusters,
-    invitations,
-    memberships,
-    namespaces,
-    organizations,
-    people,
-    projects,
-    service_accounts,
-    tokens,
-)
+from tenants.services.clusters import clusters
+from tenants.services.identity import account_changes, invitations, memberships, people, tokens
+from tenants.services.identity import tokens as service_accounts
+from tenants.services.organizations import namespaces, organizations, projects
 from tests.builders import AT, grant, make_cluster, make_organization, make_project, make_user
 from tests.flows.estate import Estate
 
@@ -94,64 +86,64 @@ def open_binding(estate: Estate) -> NamespaceBinding:
 
 
 TENANTS_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | None]]]] = {
-    "tenants.organizations.create_organization": (
+    "tenants.organizations.organizations.create_organization": (
         frank,
         lambda _, who: organizations.create_organization(
             slug="new", name="New", billing_currency="EUR", **who
         ),
         [("tenants:organization:create", "new")],
     ),
-    "tenants.organizations.update_organization": (
+    "tenants.organizations.organizations.update_organization": (
         frank,
         lambda e, who: organizations.update_organization(
             organization=e.cast.acme, changes={"name": "Other"}, **who
         ),
         [("tenants:organization:update", "acme")],
     ),
-    "tenants.organizations.close_organization": (
+    "tenants.organizations.organizations.close_organization": (
         frank,
         lambda _, who: organizations.close_organization(
             organization=make_organization("fresh"), **who
         ),
         [("tenants:organization:close", "fresh")],
     ),
-    "tenants.projects.create_project": (
+    "tenants.organizations.projects.create_project": (
         frank,
         lambda e, who: projects.create_project(
             organization=e.cast.acme, slug="new", name="New", **who
         ),
         [("tenants:project:create", "acme")],
     ),
-    "tenants.projects.update_project": (
+    "tenants.organizations.projects.update_project": (
         frank,
         lambda e, who: projects.update_project(
             project=e.cast.llm, changes={"cost_center": "CC-9"}, **who
         ),
         [("tenants:project:update", "acme")],
     ),
-    "tenants.projects.close_project": (
+    "tenants.organizations.projects.close_project": (
         frank,
         lambda _, who: projects.close_project(project=empty_project(), **who),
         [("tenants:project:close", "fresh")],
     ),
-    "tenants.clusters.register_cluster": (
+    "tenants.clusters.clusters.register_cluster": (
         frank,
         lambda _, who: clusters.register_cluster(slug="new", name="New", metered_from=SOON, **who),
         [("tenants:cluster:create", None)],
     ),
-    "tenants.clusters.update_cluster": (
+    "tenants.clusters.clusters.update_cluster": (
         frank,
         lambda _, who: clusters.update_cluster(
             cluster=Cluster.objects.get(), changes={"name": "Other"}, **who
         ),
         [("tenants:cluster:update", None)],
     ),
-    "tenants.clusters.close_cluster": (
+    "tenants.clusters.clusters.close_cluster": (
         frank,
         lambda _, who: clusters.close_cluster(cluster=make_cluster("fresh"), **who),
         [("tenants:cluster:close", None)],
     ),
-    "tenants.namespaces.bind_namespace": (
+    "tenants.organizations.namespaces.bind_namespace": (
         frank,
         lambda e, who: namespaces.bind_namespace(
             cluster=Cluster.objects.get(),
@@ -162,21 +154,21 @@ TENANTS_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, 
         ),
         [("tenants:namespace_binding:create", "acme")],
     ),
-    "tenants.namespaces.close_binding": (
+    "tenants.organizations.namespaces.close_binding": (
         frank,
         lambda e, who: namespaces.close_binding(
             binding=open_binding(e), valid_until=SOON + timedelta(hours=1), **who
         ),
         [("tenants:namespace_binding:close", "acme")],
     ),
-    "tenants.memberships.grant_role": (
+    "tenants.identity.memberships.grant_role": (
         frank,
         lambda e, who: memberships.grant_role(
             role=Role.MEMBER, user=e.cast.ann, project=e.cast.vision, **who
         ),
         [("tenants:membership:create", "acme")],
     ),
-    "tenants.invitations.invite": (
+    "tenants.identity.invitations.invite": (
         frank,
         lambda e, who: invitations.invite(
             email="new@example.test",
@@ -187,52 +179,52 @@ TENANTS_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, 
         ),
         [("tenants:invitation:create", "acme")],
     ),
-    "tenants.invitations.withdraw_invitation": (
+    "tenants.identity.invitations.withdraw_invitation": (
         frank,
         lambda _, who: invitations.withdraw_invitation(
             invitation=Invitation.objects.get(project__slug="llm"), **who
         ),
         [("tenants:invitation:withdraw", "acme")],
     ),
-    "tenants.memberships.revoke_role": (
+    "tenants.identity.memberships.revoke_role": (
         frank,
         lambda e, who: memberships.revoke_role(
             membership=Membership.objects.get(user=e.cast.carol), **who
         ),
         [("tenants:membership:delete", "acme")],
     ),
-    "tenants.service_accounts.create_service_account": (
+    "tenants.identity.tokens.create_service_account": (
         frank,
         lambda e, who: service_accounts.create_service_account(
             organization=e.cast.acme, slug="new", name="New", **who
         ),
         [("tenants:service_account:create", "acme")],
     ),
-    "tenants.service_accounts.close_service_account": (
+    "tenants.identity.tokens.close_service_account": (
         frank,
         lambda _, who: service_accounts.close_service_account(
             account=ServiceAccount.objects.get(slug="hive"), **who
         ),
         [("tenants:service_account:close", "umbrella")],
     ),
-    "tenants.tokens.issue_token": (
+    "tenants.identity.tokens.issue_token": (
         frank,
         lambda e, who: tokens.issue_token(
             name="ci", expires_at=SOON, service_account=e.robot, **who
         ),
         [("tenants:api_token:create", "acme")],
     ),
-    "tenants.tokens.revoke_token": (
+    "tenants.identity.tokens.revoke_token": (
         frank,
         lambda _, who: tokens.revoke_token(token=ApiToken.objects.get(name="of-hive"), **who),
         [("tenants:api_token:revoke", "umbrella")],
     ),
-    "tenants.account_changes.ask_change": (
+    "tenants.identity.account_changes.ask_change": (
         frank,
         ask,
         [("tenants:account_change:create", None)],
     ),
-    "tenants.account_changes.approve_change": (
+    "tenants.identity.account_changes.approve_change": (
         frank,
         lambda e, who: account_changes.approve_change(change_id=open_change(e), **who),
         [
@@ -241,39 +233,39 @@ TENANTS_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, 
             ("tenants:user:end_credentials", None),
         ],
     ),
-    "tenants.account_changes.decline_change": (
+    "tenants.identity.account_changes.decline_change": (
         frank,
         lambda e, who: account_changes.decline_change(change_id=open_change(e), **who),
         [("tenants:account_change:decline", None)],
     ),
-    "tenants.people.create_person": (
+    "tenants.identity.people.create_person": (
         frank,
         lambda _, who: people.create_person(
             username="new", email="new@example.test", is_mail_set_up=True, **who
         ),
         [("tenants:user:create", None)],
     ),
-    "tenants.people.change_person": (
+    "tenants.identity.people.change_person": (
         frank,
         lambda e, who: people.change_person(user=e.cast.bob, changes={"first_name": "B"}, **who),
         [("tenants:user:update", None)],
     ),
-    "tenants.people.note_password_link": (
+    "tenants.identity.people.note_password_link": (
         frank,
         lambda e, who: people.note_password_link(user=e.cast.bob, **who),
         [("tenants:user:password_link", None)],
     ),
-    "tenants.people.set_password": (
+    "tenants.identity.people.set_password": (
         bob,
         lambda e, who: people.set_password(user=e.cast.bob, password="x", by="own", **who),
         [("tenants:user:password", None)],
     ),
-    "tenants.people.deactivate_user": (
+    "tenants.identity.people.deactivate_user": (
         frank,
         lambda e, who: people.deactivate_user(user=e.cast.bob, **who),
         [("tenants:user:deactivate", None)],
     ),
-    "tenants.people.activate_user": (
+    "tenants.identity.people.activate_user": (
         frank,
         lambda _, who: people.activate_user(user=switched_off(), **who),
         [("tenants:user:activate", None), ("tenants:user:end_credentials", None)],

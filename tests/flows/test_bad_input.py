@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from metering.domain.exceptions import REMEDIES, UNKNOWN_RESOURCE_REMEDY, ExceptionKind
+from metering.domain.corrections.exceptions import REMEDIES, UNKNOWN_RESOURCE_REMEDY, ExceptionKind
 from metering.models import CapacityRecord
 from metering.protocols import PodObservation
-from metering.services.sweeping import Sweep
+from metering.services.collection.sweeping import Sweep
 from tests.builders import bind
 from tests.flows.site import (
     API,

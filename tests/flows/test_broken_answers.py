@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from metering.adapters.prometheus import PrometheusUsageSource
-from metering.domain.exceptions import REMEDIES, ExceptionKind
+from metering.domain.corrections.exceptions import REMEDIES, ExceptionKind
 from metering.models import MeteringWindow, UsageRecord
 from metering.protocols import Observation
-from metering.services.sweeping import Sweep
+from metering.services.collection.sweeping import Sweep
 from tenants.models import Cluster
 from tests.flows.site import (
     API,

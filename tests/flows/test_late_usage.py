@@ -12,12 +12,12 @@ from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from billing.tasks import accrue_late, accrue_pending
 from metering.models import MeteringException, MeteringWindow, UsageCorrection
-from metering.services.corrections import approve_correction, ask_correction
-from metering.services.recheck_sweeping import recheck_due
-from metering.services.sweeping import Worker, meter_due
+from metering.services.collection.sweeping import Worker, meter_due
+from metering.services.corrections.corrections import approve_correction, ask_correction
+from metering.services.corrections.rechecking import recheck_due
 from tenants.domain.actors import Actor, ActorKind
 from tenants.models import Cluster, Project
-from tenants.services.namespaces import bind_namespace
+from tenants.services.organizations.namespaces import bind_namespace
 from tests.billing.ledger import DORA, ERIC, TICK, assign, make_book, make_price
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.seen import ReplayedSource, ended_pod, observation, pod, ticks, worker

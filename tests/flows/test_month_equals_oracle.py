@@ -8,7 +8,7 @@ from django.db import connection
 
 from billing.models import Charge, Invoice
 from metering.models import CapacityRecord, MeteringException, MeteringWindow, UsageRecord
-from metering.services.sweeping import Sweep
+from metering.services.collection.sweeping import Sweep
 from simulator.demo.comparison import compare
 from tests.flows.metered_month import (
     HOURS_METERED,

@@ -20,7 +20,7 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from rest_framework.test import APIClient
 
-from quotas.domain.webhook_configuration import Registration, configurations
+from quotas.domain.admission.webhook_configuration import Registration, configurations
 from quotas.models import QuotaCounter
 from quotas.tasks import look_after_live_use, preempt, tick
 from quotas.webhook import answers
@@ -29,7 +29,7 @@ from simulator.kubernetes_api import KubernetesAPI
 from simulator.sandbox.api import kubeconfig_path, serve_sandbox
 from simulator.sandbox.plan import LEAD, ORGANIZATION_ADMIN, SANDBOX, TAILSPIN
 from simulator.sandbox.seeding import seed_sandbox
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tenants.models import Organization, Project
 from tests.builders import grant, make_user
 from tests.contract.kubernetes.door import Door

@@ -21,7 +21,7 @@ from embedded.programs import end_stale
 from embedded.prometheus import EmbeddedPrometheus
 from embedded.prometheus_programs import find_prometheus
 from metering.adapters.prometheus import PrometheusUsageSource
-from metering.domain.policy import DEFAULT_POLICY
+from metering.domain.collection.policy import DEFAULT_POLICY
 from metering.models import (
     CapacityRecord,
     DeviceUsage,
@@ -30,8 +30,8 @@ from metering.models import (
     UsageRecord,
 )
 from metering.services.catalogue import ensure_catalogue
-from metering.services.device_collection import collect_due_devices
-from metering.services.sweeping import Worker, meter_due
+from metering.services.collection.sweeping import Worker, meter_due
+from metering.services.devices.collection import collect_due_devices
 from tenants.models import Cluster
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.golden.exposed import EXPORTER, KSM, Line, Pod, history, objects, read_text, scraped

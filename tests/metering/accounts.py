@@ -2,9 +2,16 @@
 
 from datetime import UTC, datetime, timedelta
 
-from metering.domain.accounts import Account, Eyes, Span
-from metering.domain.reconciliation import Accepted, Reconciled, Share, Verdict, reconcile, share_of
-from metering.domain.timeline import EndKind, Life
+from metering.domain.allocations.timeline import EndKind, Life
+from metering.domain.collection.accounts import Account, Eyes, Span
+from metering.domain.collection.reconciliation import (
+    Accepted,
+    Reconciled,
+    Share,
+    Verdict,
+    reconcile,
+    share_of,
+)
 
 HOUR = datetime(2026, 10, 5, 13, tzinfo=UTC)
 TOLERANCE = 60

@@ -2,14 +2,14 @@
 
 from datetime import datetime
 
-from metering.domain.policy import GapPolicy
+from metering.domain.collection.policy import GapPolicy
 from metering.models import ExceptionState, MeteringException, MeteringWindow, UsageRecord
 from metering.protocols import Observation
-from metering.services.collection import Collection, collect_window
-from metering.services.decisions import decide_window
-from metering.services.device_collection import DeviceSweep, collect_due_devices
-from metering.services.sealing import seal_window
-from metering.services.windows import ClaimedWindow, claim_windows
+from metering.services.collection.collecting import Collection, collect_window
+from metering.services.collection.sealing import seal_window
+from metering.services.collection.windows import ClaimedWindow, claim_windows
+from metering.services.corrections.decisions import decide_window
+from metering.services.devices.collection import DeviceSweep, collect_due_devices
 from tests.metering.seen import ACTOR, HOUR, LATER, moment, worker
 
 DUE = moment(3600 + LATER)

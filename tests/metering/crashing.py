@@ -16,8 +16,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.test")
 if __name__ == "__main__":
     django.setup()
 
-from metering.domain.crashpoints import install_listener
-from metering.services.sweeping import meter_due
+from metering.domain.collection.crashpoints import install_listener
+from metering.services.collection.sweeping import meter_due
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.seen import (
     HOUR,

@@ -4,11 +4,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from metering.domain.policy import DEFAULT_POLICY, MeteringPolicy
+from metering.domain.collection.policy import DEFAULT_POLICY, MeteringPolicy
 from metering.models import MeteringWindow, UsageCorrection, UsageRecord
 from metering.protocols import Observation, PodObservation
-from metering.services.recheck_sweeping import RecheckSweep, recheck_due
-from metering.services.sweeping import Worker, meter_due
+from metering.services.collection.sweeping import Worker, meter_due
+from metering.services.corrections.rechecking import RecheckSweep, recheck_due
 from tests.metering.seen import (
     HOUR,
     LATER,

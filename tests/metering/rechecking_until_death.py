@@ -12,9 +12,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.test")
 if __name__ == "__main__":
     django.setup()
 
-from metering.domain.crashpoints import install_listener
-from metering.services.recheck_sweeping import recheck_due
-from metering.services.sweeping import Worker
+from metering.domain.collection.crashpoints import install_listener
+from metering.services.collection.sweeping import Worker
+from metering.services.corrections.rechecking import recheck_due
 from tests.metering.crashing import DEAD, set_the_stage
 from tests.metering.rechecking import FIRST, SECOND, learn, seal_hour
 from tests.metering.seen import ended_pod, observation, pod, source_down, worker

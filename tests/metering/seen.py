@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from metering.domain.policy import DEFAULT_POLICY
+from metering.domain.collection.policy import DEFAULT_POLICY
 from metering.protocols import (
     ClusterTarget,
     ContainerKind,
@@ -23,7 +23,7 @@ from metering.protocols import (
     Observation,
     PodObservation,
 )
-from metering.services.sweeping import Worker
+from metering.services.collection.sweeping import Worker
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import SourceUnavailableError
 

@@ -12,11 +12,11 @@ from django.test import override_settings
 from config.celery import app
 from config.management.commands.tick import TICKS
 from metering import tasks
-from metering.domain.policy import DEFAULT_POLICY
-from metering.domain.window import window_containing
+from metering.domain.collection.policy import DEFAULT_POLICY
+from metering.domain.collection.windows import window_containing
 from metering.models import MeteringWindow, WindowRecheck
 from metering.selectors import locks
-from metering.services.recheck_sweeping import RecheckSweep
+from metering.services.corrections.rechecking import RecheckSweep
 from tests.builders import make_cluster
 from tests.metering.seen import ACTOR
 from tests.metering.test_tasks import EmptySource

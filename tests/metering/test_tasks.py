@@ -9,15 +9,15 @@ from django.db import OperationalError, connection
 from django.test import override_settings
 
 from metering import tasks
-from metering.domain.policy import MeteringPolicy
-from metering.domain.window import window_containing
+from metering.domain.collection.policy import MeteringPolicy
+from metering.domain.collection.windows import window_containing
 from metering.models import MeteringWindow
-from metering.services import sweeping
-from metering.services.collection import Collection, collect_window
-from metering.services.sweeping import Sweep
-from metering.services.windows import ClaimedWindow, open_due_windows
+from metering.services.collection import sweeping
+from metering.services.collection.collecting import Collection, collect_window
+from metering.services.collection.sweeping import Sweep
+from metering.services.collection.windows import ClaimedWindow, open_due_windows
 from tenants.domain.actors import system_actor
-from tenants.selectors.crashes import crashes_by_event
+from tenants.selectors.clock import crashes_by_event
 from tests.builders import make_cluster
 from tests.metering.seen import ReplayedSource
 

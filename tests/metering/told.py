@@ -22,11 +22,10 @@ from metering.protocols.watch import (
     WatchedKind,
     WatchEvent,
 )
-from metering.services.watching.events import ledger_events
-from metering.services.watching.heartbeats import beat
-from metering.services.watching.leases import Lease, take_lease
-from metering.services.watching.ledgered import Ledgered
-from metering.services.watching.lists import ledger_list
+from metering.services.allocations.heartbeats import beat
+from metering.services.allocations.leases import Lease, take_lease
+from metering.services.allocations.lists import ledger_events, ledger_list
+from metering.services.allocations.states import Ledgered
 from tests.metering.seen import ACTOR, HOUR, moment
 
 GPU = "nvidia.com/gpu"

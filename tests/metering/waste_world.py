@@ -7,13 +7,13 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from metering.domain.catalogue_rules import (
+from metering.domain.catalogue.rules import (
     DEFAULT_RULES,
     DEFAULT_VERSION,
     rule_to_json,
     rules_digest,
 )
-from metering.domain.correction import CorrectionCause, CorrectionState
+from metering.domain.corrections.correction import CorrectionCause, CorrectionState
 from metering.models import (
     CatalogueVersion,
     DeviceEvent,
@@ -22,9 +22,8 @@ from metering.models import (
     PodAllocation,
     UsageRecord,
 )
-from metering.services.correcting import Draft, write_drafts
-from metering.services.corrections import ask_correction
-from metering.services.deriving import Derived, derive_windows
+from metering.services.corrections.corrections import Draft, ask_correction, write_drafts
+from metering.services.efficiency.deriving import Derived, derive_windows
 from tenants.domain.actors import Actor, ActorKind, system_actor
 from tenants.models import Cluster, Organization, Project
 from tests.builders import make_cluster, make_organization, make_project

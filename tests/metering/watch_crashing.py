@@ -19,10 +19,10 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.test")
 if __name__ == "__main__":
     django.setup()
 
-from metering.domain.crashpoints import install_listener
+from metering.domain.collection.crashpoints import install_listener
 from metering.protocols.watch import ClaimState, NodeState, ObjectState, PodState, WatchedKind
-from metering.selectors.watch import cursor_of
-from metering.services.watching.leases import release_lease
+from metering.selectors.allocations.watch import cursor_of
+from metering.services.allocations.leases import release_lease
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.crashing import DEAD
 from tests.metering.seen import HOUR

@@ -10,12 +10,12 @@ from typing import Self
 
 from django.db import Error, connections, transaction
 
-from metering.domain.policy import DEFAULT_POLICY
+from metering.domain.collection.policy import DEFAULT_POLICY
 from metering.models import MeteringWindow, UsageRecord
 from metering.protocols import Observation
-from metering.services.sweeping import meter_due
+from metering.services.collection.sweeping import meter_due
 from quotas.models import Reservation
-from quotas.services.counters import open_counter
+from quotas.services.limits.places import open_counter
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster, make_organization, make_project
 from tests.metering.seen import HOUR, LATER, moment, observation, pod, ticks, worker

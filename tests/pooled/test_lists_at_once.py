@@ -10,9 +10,9 @@ import pytest
 from embedded.postgres import EmbeddedPostgres
 from metering.models import PodAllocation
 from metering.protocols.watch import ListPage, WatchedKind
-from metering.services.watching.leases import Lease
-from metering.services.watching.ledgered import Ledgered
-from metering.services.watching.lists import ledger_list
+from metering.services.allocations.leases import Lease
+from metering.services.allocations.lists import ledger_list
+from metering.services.allocations.states import Ledgered
 from tenants.models import Cluster
 from tests.builders import make_cluster
 from tests.metering.seen import ACTOR, HOUR, moment

@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 
 from django.db import connection
 
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.units import GPUSize
 from metering.models import ClaimConsumer, ClusterWatch, PodAllocation, QueuedPod
-from quotas.domain.admission import Demand, PodQuestion, Verdict
-from quotas.domain.live_use import Sweep, sweep_of
+from quotas.domain.admission.live_use import Sweep, sweep_of
+from quotas.domain.admission.values import Demand, PodQuestion, Verdict
 from quotas.models import QuotaCounter, QuotaLimit, Reservation
-from quotas.services.admission import admit
-from quotas.services.live_use import sweep_live_use
+from quotas.services.admission.admission import admit
+from quotas.services.admission.live_use import sweep_live_use
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 from tests.builders import AT

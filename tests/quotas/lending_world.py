@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from metering.domain.waste_rules import WasteThresholds
+from metering.domain.efficiency.rules import WasteThresholds
 from quotas.models import LoanMode, LoanPolicy, QuotaGrant, QuotaLimit, QuotaLoan
-from quotas.selectors.in_force import limits_in_force
 from quotas.selectors.lending import LendingTerms
-from quotas.services.lending import LendingDone, refresh_loans
+from quotas.selectors.limits.in_force import limits_in_force
+from quotas.services.lending.lending import LendingDone, refresh_loans
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 from tests.builders import AT, MONTH_START, bind, make_cluster

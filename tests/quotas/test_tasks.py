@@ -11,15 +11,16 @@ from quotas import tasks
 from quotas.adapters import quota_enforcer
 from quotas.adapters.kubernetes import KubernetesQuotaEnforcer
 from quotas.models import EnforcementTarget
-from quotas.selectors.enforcement import unread_target_ids
+from quotas.selectors.enforcement.targets import unread_target_ids
 from quotas.selectors.gauges import unapplied_targets
-from quotas.services import enforcement as services
-from quotas.services import loans, preemption_stepping
+from quotas.services.enforcement import applying as services
+from quotas.services.lending import loans
+from quotas.services.preemption import stepping as preemption_stepping
 from quotas.tasks import enforcement, fair_use, preemption
 from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import Cluster
-from tenants.selectors.crashes import crashes_by_event
+from tenants.selectors.clock import crashes_by_event
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
 from tests.quotas.builders import make_limit

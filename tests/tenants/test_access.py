@@ -21,7 +21,7 @@ from tenants.access import (
 )
 from tenants.domain.actors import Actor, ActorKind, Grant, system_actor
 from tenants.domain.errors import ForbiddenError, NotFoundError
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tenants.models import Organization, Project
 from tenants.selectors.actors import actor_of_user
 from tests.builders import make_cluster

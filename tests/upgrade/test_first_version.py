@@ -22,9 +22,9 @@ from billing.tasks import accrue_pending
 from embedded.postgres import EmbeddedPostgres, binary_folder
 from embedded.postgres_data import SUPERUSER
 from metering.models import MeteringWindow, UsageRecord
-from metering.selectors.verification import check_device_windows
-from metering.services import sealing
-from metering.services.sweeping import Worker, meter_due
+from metering.selectors.collection.verification import check_device_windows
+from metering.services.collection import sealing
+from metering.services.collection.sweeping import Worker, meter_due
 from simulator.adapters.usage_source import SimulatedUsageSource
 from simulator.cluster.demo_scenario import demo_scenario
 from tenants.domain.actors import system_actor

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.dateparse import parse_datetime
 
 from billing.selectors.closing import ClosedHours, closed_hours
-from metering.services.metered_hours import MeteredHours, preview_metered_hours
+from metering.services.collection.metered_hours import MeteredHours, preview_metered_hours
 from metering.tasks import policy_from_settings, process_source
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster

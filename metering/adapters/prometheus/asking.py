@@ -1,4 +1,4 @@
-"""Asking: the queries of one observation, divided where they are refused, and their evidence.
+"""Queries of one observation, divided where they are refused, and the credentials they use.
 
 A server that would have to load more samples than `--query.max-samples` refuses with 422. The same
 query over each half of its time loads half of them, and no reader minds a series in two pieces. All
@@ -6,6 +6,8 @@ queries of an observation share one budget of time, so that a slow server is a f
 """
 
 import math
+import re
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -21,7 +23,17 @@ from metering.adapters.prometheus.samples import (
     to_time,
 )
 from metering.adapters.prometheus.session import Conversation
-from metering.protocols import Evidence
+from metering.protocols import ClusterTarget, Evidence
+from tenants.adapters.cluster_secrets import (
+    SecretForbiddenError,
+    named_secrets,
+    read_secret,
+    require_pinned_origin,
+    require_plain_secret,
+    secret_path,
+    secret_variable,
+)
+from tenants.domain.clusters import split_reference
 from tenants.domain.errors import SourceUnavailableError
 
 SLICE_SECONDS_MIN: Final = 120
@@ -137,3 +149,75 @@ class Asking:
         if name:
             query = template(within.seconds)
             self.arrived.append(Arrived(name, query, within, answer.row_count, inside))
+
+
+SCOPE_HEADER: Final = "X-Scope-OrgID"
+"""Tells Mimir, Cortex and Thanos' receivers which tenant's series are asked for."""
+BASIC: Final = "basic-"
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+_SCOPE: Final = re.compile(r"[A-Za-z0-9!_.*'()|-]{1,256}", re.ASCII)
+"""Source: Grafana Mimir, "About tenant IDs"; `|` joins several."""
+
+
+def request_headers(target: ClusterTarget) -> dict[str, str]:
+    """Return the headers that say who asks, and for whose series.
+
+    Raises:
+        SourceUnavailableError: `credentials_missing` when the reference is of no known kind or
+            what it names is not there, `credentials_forbidden` when it leads elsewhere,
+            `bad_target` when the tenant cannot stand in a header.
+    """
+    headers = {}
+    if target.prometheus_credential_reference:
+        headers["Authorization"] = _authorization(
+            target.prometheus_credential_reference, url=target.prometheus_url
+        )
+    if target.prometheus_scope_org_id:
+        if _SCOPE.fullmatch(target.prometheus_scope_org_id) is None:
+            raise SourceUnavailableError(
+                f"The tenant cannot be sent as {SCOPE_HEADER}.", reason="bad_target"
+            )
+        headers[SCOPE_HEADER] = target.prometheus_scope_org_id
+    return headers
+
+
+def _authorization(reference: str, *, url: str) -> str:
+    kind = reference.partition(":")[0]
+    secret = _secret(reference, url=url)
+    if not kind.startswith(BASIC):
+        if _TOKEN.fullmatch(secret) is None:
+            raise _missing("What it names holds no token.")
+        return f"Bearer {secret}"
+    if ":" not in secret or not secret.isprintable():
+        raise _missing("What it names holds no user:password.")
+    return f"Basic {b64encode(secret.encode()).decode()}"
+
+
+def _secret(reference: str, *, url: str) -> str:
+    try:
+        require_pinned_origin(named_secrets(reference), url=url)
+        secret = _read(reference)
+        require_plain_secret(secret)
+    except SecretForbiddenError as error:
+        raise SourceUnavailableError(
+            f"The credentials for Prometheus are not used. {error}", reason="credentials_forbidden"
+        ) from error
+    except (OSError, ValueError) as error:
+        # The error's own words would repeat what was in the file.
+        raise _missing(f"Its file cannot be read ({type(error).__name__}).") from None
+    return secret
+
+
+def _read(reference: str) -> str:
+    kind, name = split_reference(reference)
+    if kind == "env":
+        return secret_variable(name)
+    if kind == "file":
+        return read_secret(secret_path(name)).decode().strip()
+    raise _missing("Use env:<NAME>, file:<path>, basic-env:<NAME> or basic-file:<path>.")
+
+
+def _missing(why: str) -> SourceUnavailableError:
+    return SourceUnavailableError(
+        f"The credentials for Prometheus cannot be used. {why}", reason="credentials_missing"
+    )

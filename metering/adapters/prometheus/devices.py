@@ -1,22 +1,191 @@
-"""Devices: what each showed, and what energy it took, cut into runs by the workload it served.
+"""Devices: what each showed and what energy it took, cut into runs of one workload.
 
 A device's series come several times: once per pod under virtual GPUs, per copy of Prometheus, per
 restart of the exporter. They are merged by (UUID, instance, profile) first, and only then cut.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import ROUND_HALF_UP, Decimal
+from itertools import accumulate, pairwise
+from operator import sub
+from typing import Any, Final
 
 from metering.adapters.prometheus import names as known
-from metering.adapters.prometheus.columns import Column, ColumnReader, Ruler, Run, Tally, merged
-from metering.adapters.prometheus.device_figures import COUNTED, figures_of, is_stuck, ratio
-from metering.adapters.prometheus.energy import EnergyLine, energy_line, power_line
+from metering.adapters.prometheus.columns import (
+    RATIO,
+    SEVERAL,
+    WATTS_MAX,
+    Column,
+    ColumnReader,
+    Exporters,
+    Ruler,
+    Run,
+    Tally,
+    Workload,
+    merged,
+    runs_of,
+)
 from metering.adapters.prometheus.names import Names
 from metering.adapters.prometheus.nodes import Hours
 from metering.adapters.prometheus.samples import Series, to_time
-from metering.adapters.prometheus.workloads import SEVERAL, Exporters, Workload, runs_of
-from metering.protocols import DeviceObservation, EnergyObservation
+from metering.domain.devices.figures import Activeness, is_contradicted
+from metering.protocols import DeviceObservation, EnergyObservation, Figure
+
+Tallies = Mapping[str, Tally]
+"""Our metric name to what its column says of one run."""
+COUNTED: Final[Mapping[Figure, str]] = {
+    Figure.SM_ACTIVE: known.SM_ACTIVE,
+    Figure.TENSOR_ACTIVE: known.TENSOR_ACTIVE,
+    Figure.DRAM_ACTIVE: known.DRAM_ACTIVE,
+    Figure.MEMORY: known.MEMORY_USED,
+    Figure.POWER: known.POWER,
+    Figure.ENERGY: known.ENERGY,
+}
+"""Which metric's samples a figure's coverage is counted by."""
+_COUNTED: Final = tuple((figure.value, metric) for figure, metric in COUNTED.items())
+_STEP: Final = Decimal("0.000001")
+
+
+def figures_of(tallies: Tallies, *, is_uncertain: bool, is_busy_by_engine: bool) -> dict[str, Any]:
+    """Return the fields of a DeviceObservation that tell figures beyond the busy one.
+
+    Args:
+        tallies: What was sampled.
+        is_uncertain: The profiling counters are contradicted, so that their zeros mean nothing.
+        is_busy_by_engine: Whether the busy figure is one of them.
+    """
+    return {
+        "sm_active_ratio": _profiled(tallies.get(known.SM_ACTIVE), is_uncertain=is_uncertain),
+        "tensor_active_ratio": _profiled(
+            tallies.get(known.TENSOR_ACTIVE), is_uncertain=is_uncertain
+        ),
+        "dram_active_ratio": _profiled(tallies.get(known.DRAM_ACTIVE), is_uncertain=is_uncertain),
+        "memory_used_peak_mebibytes": _peak(tallies.get(known.MEMORY_USED)),
+        "memory_total_mebibytes": _memory_total(tallies),
+        "power_mean_milliwatts": mean(tallies.get(known.POWER)),
+        "figure_samples": {
+            figure: tallies[metric].slots
+            for figure, metric in _COUNTED
+            if metric in tallies and tallies[metric].slots
+        },
+        "is_busy_doubtful": is_uncertain and is_busy_by_engine,
+    }
+
+
+def ratio(tally: Tally | None) -> Decimal | None:
+    """Return a mean of millionths as a ratio, None without samples."""
+    if tally is None or tally.samples == 0:
+        return None
+    return (Decimal(tally.total) / (tally.samples * RATIO)).quantize(_STEP, rounding=ROUND_HALF_UP)
+
+
+def mean(tally: Tally | None) -> int | None:
+    """Return a mean rounded down to a whole number, None without samples."""
+    return tally.total // tally.samples if tally is not None and tally.samples else None
+
+
+def is_stuck(tallies: Tallies) -> bool:
+    """Whether the engine's counter stood at 0 over a run while something else says it was busy."""
+    engine = tallies.get(known.BUSY_RATIO)
+    return is_contradicted(
+        Activeness(
+            engine_total=engine.total if engine is not None and engine.samples else None,
+            power_milliwatts=mean(tallies.get(known.POWER)),
+            clock_megahertz=mean(tallies.get(known.SM_CLOCK)),
+            utilization_millionths=mean(tallies.get(known.BUSY_PERCENT)),
+        )
+    )
+
+
+def _profiled(tally: Tally | None, *, is_uncertain: bool) -> Decimal | None:
+    if is_uncertain and tally is not None and tally.total == 0:
+        return None
+    return ratio(tally)
+
+
+def _peak(tally: Tally | None) -> int | None:
+    return tally.peak if tally is not None and tally.samples else None
+
+
+def _memory_total(tallies: Tallies) -> int | None:
+    """Return used + free + reserved of one scrape; older exporters do not tell what is reserved."""
+    used, free = tallies.get(known.MEMORY_USED), tallies.get(known.MEMORY_FREE)
+    if used is None or free is None or not used.samples or used.first_at != free.first_at:
+        return None
+    reserved = tallies.get(known.MEMORY_RESERVED)
+    is_told = reserved is not None and reserved.samples and reserved.first_at == used.first_at
+    return used.first + free.first + (reserved.first if reserved is not None and is_told else 0)
+
+
+_HALVES_PER_MILLIJOULE: Final = 2_000
+"""Milliwatts x milliseconds are microjoules, and a trapezoid is half of its two sides' sum."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyLine:
+    """Millijoules taken since the first sample, at each sample's time in Unix milliseconds."""
+
+    times: tuple[int, ...]
+    taken: tuple[int, ...]
+
+    def between(self, begin: int, end: int) -> int | None:
+        """Return the millijoules from begin to end, None where the line says nothing of them.
+
+        What lies outside the samples is not extrapolated.
+        """
+        if len(self.times) < 2 or begin >= self.times[-1] or end <= self.times[0]:  # noqa: PLR2004 - A line.
+            return None
+        return self.at(end) - self.at(begin)
+
+    def at(self, moment: int) -> int:
+        """Return what had been taken at a moment; before and after the samples nothing is."""
+        if moment <= self.times[0]:
+            return 0
+        if moment >= self.times[-1]:
+            return self.taken[-1]
+        after = bisect_right(self.times, moment)
+        begin, end = self.times[after - 1], self.times[after]
+        low, high = self.taken[after - 1], self.taken[after]
+        return low + (high - low) * (moment - begin) // (end - begin)
+
+
+UNKNOWN: Final = EnergyLine((), ())
+
+
+def energy_line(counter: Column) -> EnergyLine:
+    """Return the line of a counter; a counter that fell began anew at 0.
+
+    Source: nvml.h, nvmlDeviceGetTotalEnergyConsumption: millijoules since the driver was loaded.
+    A line that climbs faster than a GPU can is given up as a whole.
+    """
+    times, readings = tuple(counter.times), tuple(counter.values)
+    steps = [high - low if high >= low else high for low, high in pairwise(readings)]
+    lasting = map(sub, times[1:], times)
+    # Millijoules per millisecond are watts.
+    if any(step > WATTS_MAX * time for step, time in zip(steps, lasting, strict=True)):
+        return UNKNOWN
+    return EnergyLine(times, tuple(accumulate(steps, initial=0)) if times else ())
+
+
+def power_line(power: Column, hours: Hours) -> EnergyLine:
+    """Return the line of a GPU that has no counter, from its power in milliwatts by trapezoids.
+
+    Power between samples far apart is not known, so a line with a hole in it says nothing.
+    """
+    longest = hours.scrape * 5 // 2
+    taken = [0] if power.times else []
+    halves = 0
+    samples = zip(power.times, power.values, strict=True)
+    for (before, low), (after, high) in pairwise(samples):
+        if after - before > longest:
+            return UNKNOWN
+        halves += (low + high) * (after - before)
+        taken.append(halves // _HALVES_PER_MILLIJOULE)
+    return EnergyLine(tuple(power.times), tuple(taken))
+
 
 Key = tuple[str, str, str]
 """UUID, instance and profile."""

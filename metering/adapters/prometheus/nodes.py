@@ -7,9 +7,8 @@ from itertools import pairwise
 from typing import Final
 
 from metering.adapters.prometheus.names import ALLOCATABLE, BUSY_PERCENT, NODE_LABELS, Names
-from metering.adapters.prometheus.sample_texts import distinct
-from metering.adapters.prometheus.samples import Fact, Series, read_units, shown, to_time
-from metering.domain.catalogue import names_product
+from metering.adapters.prometheus.samples import Fact, Series, distinct, read_units, shown, to_time
+from metering.domain.catalogue.sizing import names_product
 from metering.protocols import NodeObservation
 
 LABEL_PREFIX = "label_"

@@ -15,8 +15,7 @@ from typing import Final
 
 from metering.adapters.prometheus import names as known
 from metering.adapters.prometheus.names import Names
-from metering.adapters.prometheus.sample_texts import distinct
-from metering.adapters.prometheus.samples import Series, read_units, shown
+from metering.adapters.prometheus.samples import Series, distinct, read_units, shown
 from tenants.domain.errors import SourceUnavailableError
 
 REQUEST_METRICS: Final = (known.REQUESTS, known.INIT_REQUESTS)

@@ -23,8 +23,7 @@ from urllib3 import Retry
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from metering.adapters.prometheus.body import Answer
-from tenants.adapters.guarded_addresses import Network
-from tenants.adapters.guarded_connections import guard_connections
+from tenants.adapters.guarded import Network, guard_connections
 from tenants.domain.errors import SourceUnavailableError
 
 CONNECT_SECONDS_MAX: Final = 5

@@ -13,16 +13,15 @@ from functools import partial
 from typing import Final
 
 from metering.adapters.prometheus import names as known
-from metering.adapters.prometheus.asking import Asking
-from metering.adapters.prometheus.clock import read_clock
-from metering.adapters.prometheus.clock_skew import (
+from metering.adapters.prometheus.asking import Asking, request_headers
+from metering.adapters.prometheus.clock import (
     measure_skew,
     node_on_api_clock,
     pod_on_api_clock,
+    read_clock,
     ticks_on_api_clock,
 )
 from metering.adapters.prometheus.completeness import check_counts, check_one_cluster
-from metering.adapters.prometheus.credentials import request_headers
 from metering.adapters.prometheus.device_reading import DEVICE_SCRAPES, read_device_figures
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.nodes import (
@@ -56,9 +55,9 @@ from metering.adapters.prometheus.queries import (
 from metering.adapters.prometheus.samples import Fact, Range, Series, to_seconds, to_time
 from metering.adapters.prometheus.session import Conversation, read_retention
 from metering.adapters.prometheus.targets import check_targets, missed_shards
-from metering.domain.catalogue import names_product
+from metering.domain.catalogue.sizing import names_product
 from metering.protocols import ClusterTarget, DeviceFigures, Observation, PodObservation
-from tenants.adapters.guarded_connections import forbidden_networks
+from tenants.adapters.guarded import forbidden_networks
 
 SOURCE: Final = "prometheus"
 LEAD_SCRAPES: Final = 4

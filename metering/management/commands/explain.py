@@ -13,9 +13,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.dateparse import parse_datetime
 
 from metering.access import access_usage_record
-from metering.domain.explaining import Step
-from metering.selectors.explaining import PodName, cluster_id_of
-from metering.selectors.explanations import explain_pod, explain_record
+from metering.domain.explain import Step
+from metering.selectors.explain import PodName, cluster_id_of, explain_pod, explain_record
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import NotFoundError
 from tenants.selectors.clock import database_now

@@ -24,11 +24,10 @@ from django.utils import timezone
 
 from metering.adapters import cluster_watch
 from metering.protocols.watch import ClusterWatch, WatchExpiredError
-from metering.selectors.watched import WatchedCluster, watched_clusters
-from metering.services.watching.clocks import ClockAheadError
-from metering.services.watching.leading import Watcher
-from metering.services.watching.loop import keep_watching, watch_cluster
-from metering.services.watching.pace import WatchPace
+from metering.selectors.allocations.watch import WatchedCluster, watched_clusters
+from metering.services.allocations.heartbeats import ClockAheadError, WatchPace
+from metering.services.allocations.leading import Watcher
+from metering.services.allocations.loop import keep_watching, watch_cluster
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import SourceUnavailableError
 from tenants.domain.refusals import ClockOffError

@@ -7,13 +7,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from quotas.domain.webhook_configuration import (
+from quotas.domain.admission.webhook_configuration import (
     TIMEOUT_SECONDS,
     Registration,
     configurations,
     yaml_of,
 )
-from quotas.selectors.admission_facts import admission_facts
+from quotas.selectors.admission.facts import admission_facts
 from tenants.models.cluster import AdmissionMode, FailurePolicy
 from tenants.selectors.clock import database_now
 

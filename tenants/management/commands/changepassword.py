@@ -10,7 +10,7 @@ from tenants.domain.errors import DomainError
 from tenants.management.passwords import ask_password
 from tenants.selectors.clock import database_now
 from tenants.selectors.people import user_named
-from tenants.services.people import set_password
+from tenants.services.identity.people import set_password
 
 ACTOR: Final = system_actor("manage.changepassword")
 

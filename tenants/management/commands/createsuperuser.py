@@ -16,7 +16,7 @@ from tenants.domain.actors import system_actor
 from tenants.domain.errors import DomainError
 from tenants.management.passwords import ask_password
 from tenants.selectors.clock import database_now
-from tenants.services.people import create_superuser
+from tenants.services.identity.people import create_superuser
 
 ACTOR: Final = system_actor("manage.createsuperuser")
 

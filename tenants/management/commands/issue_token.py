@@ -12,10 +12,10 @@ from django.core.management.base import BaseCommand, CommandError
 
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import DomainError, NotFoundError
-from tenants.domain.tokens import LIFETIME_MAX
+from tenants.domain.identity.sign_in import LIFETIME_MAX
 from tenants.selectors.clock import database_now
 from tenants.selectors.people import user_named
-from tenants.services.tokens import issue_token
+from tenants.services.identity.tokens import issue_token
 
 ACTOR: Final = system_actor("manage.issue_token")
 DAYS: Final = 30

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 
-from tenants.domain.account_changes import PLATFORM_ROLES
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import DomainError
-from tenants.domain.roles import Role
+from tenants.domain.identity.account_changes import PLATFORM_ROLES
+from tenants.domain.identity.roles import Role
 from tenants.selectors.clock import database_now
 from tenants.selectors.people import user_named
-from tenants.services.memberships import grant_role
-from tenants.services.people import activate_user, change_person, create_person
+from tenants.services.identity.memberships import grant_role
+from tenants.services.identity.people import activate_user, change_person, create_person
 
 ACTOR: Final = system_actor("manage.person")
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from billing.admin.periods import PAGES
 from billing.models import BillingPeriod, Invoice, Price, PriceBook, PriceBookAssignment
 from billing.selectors.closing import readiness_of, reasons_against
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tests.billing.api.office import Office
 from tests.billing.documents import make_document
 from tests.billing.ledger import HOUR, Use, accrue_everything, make_window, sealed_window

@@ -6,7 +6,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from billing.models import Invoice
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tests.billing.api.office import Office
 from tests.builders import grant, make_user
 from tests.tenants.api.doors import open_door, problem

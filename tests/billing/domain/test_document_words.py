@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.domain.document_words import (
+from billing.domain.document import (
     InvoiceWords,
     LineWords,
     SizeWords,

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from billing.selectors.cost_estimate import PriceBookEstimator
 from billing.services.accrual import accrue_windows
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.units import GPUSize
 from quotas.adapters.cost_unknown import NoCostEstimator
 from quotas.protocols.costs import CostEstimate, CostEstimator, sum_of
 from tests.billing.ledger import HOUR, TICK, Ledger, Use, make_ledger, make_price, sealed_window

@@ -16,7 +16,7 @@ from billing.services.late_accrual import accrue_corrections
 from billing.services.pricing import set_price
 from billing.tasks import accrue_late as sweep
 from billing.tasks import tick, tick_accrual
-from metering.domain.correction import CorrectionState
+from metering.domain.corrections.correction import CorrectionState
 from metering.models import MeteringWindow
 from tenants.domain.identifiers import new_id
 from tenants.models import AuditEntry

@@ -7,7 +7,7 @@ from django.test import Client
 
 from billing.models import Invoice
 from config.dashboard.context import build_dashboard, month_of, shown_month
-from metering.domain.exceptions import ExceptionKind
+from metering.domain.corrections.exceptions import ExceptionKind
 from metering.models import MeteringWindow
 from tests.billing.api.office import Office
 from tests.browser.world import add_capacity, add_exception, make_world

@@ -2,8 +2,8 @@
 
 from uuid import UUID
 
-from config.dashboard.health import health_table
-from metering.selectors.health import HealthTotal
+from config.dashboard.context import health_table
+from metering.selectors.devices.usage import HealthTotal
 
 HOPPER, AMPERE = UUID(int=1), UUID(int=2)
 NAMES: dict[object, str] = {HOPPER: "Hopper", AMPERE: "Ampere"}

@@ -10,7 +10,7 @@ import pytest
 from billing.domain.money import Money
 from billing.selectors.costs import CostFact
 from config.dashboard import parts
-from metering.selectors.capacity import CapacityTotal
+from metering.selectors.collection.usage import CapacityTotal
 
 ACME = UUID(int=1)
 CLUSTER = UUID(int=2)

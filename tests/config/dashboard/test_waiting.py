@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 
 from billing.selectors.costs import UnpricedFact
-from config.dashboard.waiting import waiting_table
-from metering.selectors.exceptions import ExceptionTotal
-from metering.selectors.windows import ClusterProgress
+from config.dashboard.context import waiting_table
+from metering.selectors.collection.windows import ClusterProgress
+from metering.selectors.corrections.exceptions import ExceptionTotal
 
 ACME = UUID(int=1)
 CLUSTER = UUID(int=2)

@@ -14,7 +14,7 @@ from billing.models import BillingPeriod
 from billing.selectors.closing import readiness_of
 from billing.services.periods import open_current_periods
 from metering import tasks
-from metering.domain.window import window_containing
+from metering.domain.collection.windows import window_containing
 from metering.models import MeteringWindow
 from metering.protocols import ClusterTarget, Observation
 from tenants.domain.actors import system_actor

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from config.management.commands import tick as command
 from metering import tasks
-from metering.domain.window import window_containing
+from metering.domain.collection.windows import window_containing
 from metering.models import MeteringWindow
 from tenants.models import SweepCrash
 from tests.builders import make_cluster

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quotas.domain.webhook_configuration import Registration, configurations
+from quotas.domain.admission.webhook_configuration import Registration, configurations
 from tests.contract.kubernetes.conftest import GPU, LABELS, STRATEGIC, new_name, pod_body, wait_for
 from tests.contract.kubernetes.registering import GROUP, MUTATING, OWN, Hooks, hooked
 from tests.contract.kubernetes.server import WEBHOOKS, Server

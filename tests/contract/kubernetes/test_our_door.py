@@ -9,9 +9,9 @@ import pytest
 from django.db import transaction
 
 from metering.models import NodeRecord
-from quotas.domain.webhook_configuration import Registration, configurations
+from quotas.domain.admission.webhook_configuration import Registration, configurations
 from quotas.models import AdmissionRefusal, Reservation
-from quotas.services.counters import open_counter
+from quotas.services.limits.places import open_counter
 from quotas.webhook import answers
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster, make_organization, make_project

@@ -15,7 +15,7 @@ from kubernetes.client.exceptions import ApiException
 from quotas.adapters.kubernetes import KubernetesQuotaEnforcer
 from quotas.adapters.kueue import API_VERSION, KueueQuotaEnforcer
 from quotas.adapters.quota_objects import OBJECT_NAME
-from quotas.domain.kueue import cluster_queue_name
+from quotas.domain.enforcement.kueue import cluster_queue_name
 from quotas.protocols import EnforcementEndpoint, LiveQuota, QuotaEnforcer
 from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
 from tests.references import reference_to

@@ -8,7 +8,7 @@ from kubernetes.client import ApiException
 
 from quotas.adapters.kueue import READ_EVERY_SECONDS, READ_TRIES, KueueQuotaEnforcer
 from quotas.adapters.routed import RoutedQuotaEnforcer
-from quotas.domain.kueue import cluster_queue_name
+from quotas.domain.enforcement.kueue import cluster_queue_name
 from quotas.protocols import DesiredQuota, EnforcementEndpoint
 from tenants.domain.errors import SourceUnavailableError
 from tests.contract.quota_enforcer.benches import KubernetesBench, KueueBench

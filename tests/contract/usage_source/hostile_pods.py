@@ -23,8 +23,8 @@ from embedded.prometheus import EmbeddedPrometheus
 from embedded.prometheus_programs import find_prometheus
 from metering.adapters.prometheus import PrometheusUsageSource
 from metering.models import CapacityRecord, MeteringException, MeteringWindow, UsageRecord
-from metering.services.recheck_sweeping import RecheckSweep, recheck_due
-from metering.services.sweeping import Sweep, Worker, meter_due
+from metering.services.collection.sweeping import Sweep, Worker, meter_due
+from metering.services.corrections.rechecking import RecheckSweep, recheck_due
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 from tests.builders import bind, make_cluster, make_organization, make_project

@@ -13,7 +13,7 @@ from embedded.programs import end_stale
 from embedded.prometheus import EmbeddedPrometheus
 from embedded.prometheus_programs import find_prometheus
 from metering.models import MeteringException, UsageRecord
-from metering.services.sweeping import meter_due
+from metering.services.collection.sweeping import meter_due
 from tests.contract.usage_source.hostile_pods import HOUR, Metered, metered, openmetrics, sound
 
 pytestmark = pytest.mark.django_db

@@ -7,7 +7,7 @@ import pytest
 
 from metering.adapters.prometheus import PrometheusUsageSource
 from metering.models import MeteringException, MeteringWindow, UsageRecord
-from metering.services.recheck_sweeping import recheck_due
+from metering.services.corrections.rechecking import recheck_due
 from tests.contract.usage_source.completeness_setups import (
     BY_NAMESPACE,
     IDLE_GONE,

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from embedded.prometheus_programs import find_prometheus
-from metering.domain.correction import RecheckReason
+from metering.domain.collection.policy import GapPolicy
+from metering.domain.corrections.correction import RecheckReason
 from metering.domain.errors import WindowDecisionRequiredError
-from metering.domain.policy import GapPolicy
 from metering.models import MeteringException, MeteringWindow, PodAllocation
-from metering.services.exceptions import resolve_exception
-from metering.services.recheck_sweeping import recheck_due
-from metering.services.rechecks import ask_recheck
+from metering.services.corrections.exceptions import resolve_exception
+from metering.services.corrections.rechecking import recheck_due
+from metering.services.corrections.rechecks import ask_recheck
 from tenants.models import Cluster
 from tests.contract.usage_source.scraped_setups import (
     ALWAYS,

@@ -14,9 +14,9 @@ from embedded.prometheus import EmbeddedPrometheus
 from embedded.prometheus_programs import find_prometheus
 from metering.adapters.prometheus import PrometheusUsageSource, device_reading
 from metering.models import DeviceUsage, DeviceWindow, UsageRecord
-from metering.services.device_collection import DeviceSweep, collect_due_devices
-from metering.services.sweeping import Worker, meter_due
-from metering.services.windows import open_due_windows
+from metering.services.collection.sweeping import Worker, meter_due
+from metering.services.collection.windows import open_due_windows
+from metering.services.devices.collection import DeviceSweep, collect_due_devices
 from simulator.cluster.demo_tenancy import namespaces_of
 from simulator.cluster.exporters.prometheus_history import import_history
 from simulator.cluster.scenario import Scenario

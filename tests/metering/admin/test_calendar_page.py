@@ -10,7 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from metering.models import MeteringWindow
-from metering.services.sweeping import meter_due
+from metering.services.collection.sweeping import meter_due
 from tests.builders import bind, make_cluster
 from tests.cast import Cast, make_cast
 from tests.metering.seen import HOUR, LATER, moment, observation, pod, ticks, worker

@@ -7,9 +7,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from metering.domain.catalogue_rules import DEFAULT_RULES, rule_to_json
+from metering.domain.catalogue.rules import DEFAULT_RULES, rule_to_json
 from metering.models import CatalogueVersion
-from metering.services.sweeping import meter_due
+from metering.services.collection.sweeping import meter_due
 from tests.builders import bind, make_cluster
 from tests.cast import Cast, make_cast
 from tests.metering.seen import HOUR, LATER, moment, observation, pod, worker

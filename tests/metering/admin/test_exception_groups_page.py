@@ -8,7 +8,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from metering.domain.exceptions import REMEDIES, UNKNOWN_RESOURCE_REMEDY, ExceptionKind
+from metering.domain.corrections.exceptions import REMEDIES, UNKNOWN_RESOURCE_REMEDY, ExceptionKind
 from tenants.models import Cluster
 from tests.builders import make_cluster
 from tests.cast import make_cast
@@ -143,7 +143,7 @@ def test_ever_more_causes_cost_no_more_statements(client: Client, cluster: Clust
 def test_more_causes_than_anybody_reads_are_cut(
     client: Client, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metering.admin.exception_groups.GROUPS_MAX", 2)
+    monkeypatch.setattr("metering.admin.exceptions.GROUPS_MAX", 2)
     for number in range(3):
         stray(hour_of(cluster, 0), f"u-{number}", namespace=f"n-{number}")
 

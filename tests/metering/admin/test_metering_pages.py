@@ -14,8 +14,8 @@ from metering.models import (
     ReconciliationDecision,
     UsageRecord,
 )
-from metering.services.device_collection import collect_due_devices
-from metering.services.sweeping import meter_due
+from metering.services.collection.sweeping import meter_due
+from metering.services.devices.collection import collect_due_devices
 from tenants.models import AuditEntry
 from tests.builders import bind, make_cluster
 from tests.cast import Cast, make_cast

@@ -12,7 +12,7 @@ from metering.models import (
     MeteringWindow,
     ReconciliationDecision,
 )
-from metering.services.sweeping import meter_due
+from metering.services.collection.sweeping import meter_due
 from tenants.models import Cluster, NamespaceBinding
 from tests.builders import bind, make_cluster
 from tests.cast import Cast, make_cast

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client, override_settings
 from pytest_django import DjangoAssertNumQueries
 
-from metering.admin.sharing import ROWS_MAX, sharing_context
+from metering.admin.devices import ROWS_MAX, sharing_context
 from tenants.models import Cluster
 from tests.builders import AT, make_cluster
 from tests.cast import Cast, make_cast

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from metering.services.sweeping import meter_due
+from metering.services.collection.sweeping import meter_due
 from tests.builders import bind, make_cluster
 from tests.cast import Cast, make_cast
 from tests.metering.api.doors import Door

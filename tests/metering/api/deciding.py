@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 
 from metering.models import MeteringWindow
 from metering.protocols import ClusterTarget, Observation
-from metering.services.sweeping import Sweep, Worker, meter_due
+from metering.services.collection.sweeping import Sweep, Worker, meter_due
 from tenants.domain.errors import SourceUnavailableError
 from tests.metering.api.doors import API
 from tests.metering.seen import HOUR, ReplayedSource, observation, pod, ticks

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from metering.domain.catalogue_rules import DEFAULT_RULES, rule_to_json
+from metering.domain.catalogue.rules import DEFAULT_RULES, rule_to_json
 from metering.models import CatalogueVersion
 from tests.cast import Cast
 from tests.metering.api.doors import API, Door, results

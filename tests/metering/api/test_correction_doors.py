@@ -7,7 +7,7 @@ from django.http import HttpResponse
 from django.test import override_settings
 
 from metering.models import MeteringWindow, UsageCorrection, UsageRecord, WindowRecheck
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tests.builders import grant, make_user
 from tests.cast import Cast
 from tests.metering.api.doors import API, RANGE, Door, results

@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 import pytest
 from rest_framework.test import APIClient
 
-from metering.domain.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy
-from metering.domain.window import WINDOW
+from metering.domain.collection.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy
+from metering.domain.collection.windows import WINDOW
 from metering.models import ExceptionState, MeteringException, MeteringWindow, UsageRecord
-from metering.services.sweeping import Worker, meter_due
-from metering.services.windows import claim_windows
+from metering.services.collection.sweeping import Worker, meter_due
+from metering.services.collection.windows import claim_windows
 from tenants.models import AuditEntry, Cluster
 from tests.builders import bind, make_cluster
 from tests.cast import Cast, make_cast

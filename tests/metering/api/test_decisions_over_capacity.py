@@ -6,7 +6,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from metering.models import MeteringException, UsageRecord
-from metering.services.sweeping import Worker, meter_due
+from metering.services.collection.sweeping import Worker, meter_due
 from tenants.models import AuditEntry
 from tests.builders import bind, make_cluster
 from tests.cast import Cast, make_cast

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from metering.api.device_sharing import COLUMNS
-from metering.domain.sharing import NOTES, Evidence
+from metering.domain.devices.attribution import NOTES, Evidence
 from tenants.models import Cluster, NamespaceBinding
 from tests.builders import bind, make_cluster
 from tests.cast import Cast, make_cast

@@ -1,6 +1,6 @@
 """What one source tells, and when it had eyes."""
 
-from metering.domain.accounts import eyes_of_ticks, visible_seconds
+from metering.domain.collection.accounts import eyes_of_ticks, visible_seconds
 from tests.metering.accounts import (
     at,
     span,

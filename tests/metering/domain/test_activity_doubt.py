@@ -2,7 +2,7 @@
 
 import pytest
 
-from metering.domain.activity_doubt import Activeness, is_contradicted
+from metering.domain.devices.figures import Activeness, is_contradicted
 
 
 @pytest.mark.parametrize(

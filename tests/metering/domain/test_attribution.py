@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.attribution import Tenant, directory_of, owner_of, tenant_at
+from metering.domain.collection.attribution import Tenant, directory_of, owner_of, tenant_at
 
 HOUR = datetime(2026, 10, 5, 13, tzinfo=UTC)
 ORGANIZATION, FIRST, SECOND = UUID(int=1), UUID(int=2), UUID(int=3)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.calendar import (
+from metering.domain.collection.calendar import (
     HourFact,
     Tone,
     days_of,
@@ -16,7 +16,7 @@ from metering.domain.calendar import (
     previous_month,
     tone_of,
 )
-from metering.domain.window_state import WindowState
+from metering.domain.collection.windows import WindowState
 
 OCTOBER = date(2026, 10, 1)
 TODAY = date(2026, 11, 21)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.capacity import Balance, Offer, balance_of, blind_seconds
+from metering.domain.collection.capacity import Balance, Offer, balance_of, blind_seconds
 
 HOUR = datetime(2026, 10, 5, 13, tzinfo=UTC)
 

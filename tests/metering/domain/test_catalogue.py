@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.catalogue import Catalogue, Sized, Unsized, UnsizedCause, size_of
-from metering.domain.catalogue_rules import (
+from metering.domain.catalogue.mig_geometry import GEOMETRIES
+from metering.domain.catalogue.names import KNOWN_RESOURCES, sanitise
+from metering.domain.catalogue.rules import (
     DEFAULT_RULES,
     Rule,
 )
-from metering.domain.gpu_sizes import GPUSize, SharingMode
-from metering.domain.mig_geometry import GEOMETRIES
-from metering.domain.resource_names import KNOWN_RESOURCES, sanitise
+from metering.domain.catalogue.sizing import Catalogue, Sized, Unsized, UnsizedCause, size_of
+from metering.domain.catalogue.units import GPUSize, SharingMode
 
 CATALOGUE = Catalogue(version=1, rules=DEFAULT_RULES)
 H100 = "NVIDIA-H100-80GB-HBM3"

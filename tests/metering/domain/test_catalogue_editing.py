@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.catalogue import Catalogue
-from metering.domain.catalogue_editing import (
+from metering.domain.catalogue.editing import (
     RULES_MAX,
     Difference,
     SeenHardware,
     differences,
     read_rules,
 )
-from metering.domain.catalogue_rules import DEFAULT_RULES, Rule, rule_to_json
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.rules import DEFAULT_RULES, Rule, rule_to_json
+from metering.domain.catalogue.sizing import Catalogue
+from metering.domain.catalogue.units import GPUSize
 
 H100 = {
     "nvidia_com_gpu_product": "NVIDIA-H100-80GB-HBM3",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metering.domain.catalogue_rules import (
+from metering.domain.catalogue.rules import (
     DEFAULT_RULES,
     Rule,
     RuleInput,
@@ -10,7 +10,7 @@ from metering.domain.catalogue_rules import (
     rule_to_json,
     rules_digest,
 )
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.units import GPUSize
 
 H100 = "NVIDIA-H100-80GB-HBM3"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metering.domain.claim_life import (
+from metering.domain.allocations.claims import (
     CLASS_LENGTH_MAX,
     ClaimBook,
     ClaimRow,
@@ -10,7 +10,7 @@ from metering.domain.claim_life import (
     ConsumerRow,
     units_by_class,
 )
-from metering.domain.timeline import EndKind
+from metering.domain.allocations.timeline import EndKind
 from tests.metering.seen import moment
 
 CLASS = "gpu.nvidia.com"

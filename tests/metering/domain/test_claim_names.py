@@ -4,8 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.claim_life import CLASS_LENGTH_MAX
-from metering.domain.claim_names import allocation_key, offered_resource, record_resource
+from metering.domain.allocations.claims import (
+    CLASS_LENGTH_MAX,
+    allocation_key,
+    offered_resource,
+    record_resource,
+)
 
 UID = "8a3f0f5e-7a52-4a0e-9d5e-0d2c6d1f4b7a"
 RESOURCE_LENGTH_MAX = 128

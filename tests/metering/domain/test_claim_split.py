@@ -5,7 +5,7 @@ from datetime import datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.claim_split import NOBODY, Part, Use, split_claim
+from metering.domain.collection.claim_split import NOBODY, Part, Use, split_claim
 from tests.metering.seen import HOUR, moment
 
 

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import pytest
 
-from metering.domain.catalogue import Catalogue, Sized, Unsized, UnsizedCause
-from metering.domain.catalogue_rules import DEFAULT_RULES
-from metering.domain.claimed_devices import common_attributes, kept_attributes, size_of_device
-from metering.domain.gpu_sizes import GPUSize, SharingMode
+from metering.domain.allocations.claims import common_attributes, kept_attributes, size_of_device
+from metering.domain.catalogue.rules import DEFAULT_RULES
+from metering.domain.catalogue.sizing import Catalogue, Sized, Unsized, UnsizedCause
+from metering.domain.catalogue.units import GPUSize, SharingMode
 
 CATALOGUE = Catalogue(version=7, rules=DEFAULT_RULES)
 PRODUCT = "NVIDIA H100 80GB HBM3"

@@ -5,7 +5,7 @@ import hashlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.correction import (
+from metering.domain.corrections.correction import (
     Comparison,
     Difference,
     Held,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metering.domain.crashpoints import (
+from metering.domain.collection.crashpoints import (
     CRASHPOINTS,
     crashpoint,
     install_listener,

@@ -5,15 +5,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from metering.domain.device_attribution import (
+from metering.domain.catalogue.units import SharingMode
+from metering.domain.devices.attribution import (
     Attributed,
     Kind,
     attribute_devices,
     place_of,
     profile_in,
 )
-from metering.domain.devices import Attribution, Holding
-from metering.domain.gpu_sizes import SharingMode
+from metering.domain.devices.figures import Attribution, Holding
 
 HOUR = datetime(2026, 10, 5, 13, tzinfo=UTC)
 END = HOUR + timedelta(hours=1)

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.device_events import DeviceEventFact, LevelKey, Sight, device_events
-from metering.domain.device_tables import (
+from metering.domain.devices.error_tables import (
     ECC_VOLATILE,
     HEALTH_STATUS,
     NVLINK_CRC,
@@ -24,6 +23,7 @@ from metering.domain.device_tables import (
     EventSeverity,
     severity_of_xid,
 )
+from metering.domain.devices.events import DeviceEventFact, LevelKey, Sight, device_events
 from metering.protocols.health import HealthRun, HealthSignal
 
 GPU = "GPU-1"

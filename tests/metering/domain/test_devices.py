@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.devices import NOTHING_KNOWN, Activity, Holding, activities
-from metering.domain.gpu_sizes import SharingMode
+from metering.domain.catalogue.units import SharingMode
+from metering.domain.devices.figures import NOTHING_KNOWN, Activity, Holding, activities
 
 HOUR = datetime(2026, 10, 5, 13, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.energy import EnergySplit, Part, share_out, split_device
+from metering.domain.devices.energy import EnergySplit, Part, share_out, split_device
 
 HOUR = datetime(2026, 10, 5, 13, tzinfo=UTC)
 SLICES = 7

@@ -2,8 +2,8 @@
 
 import pytest
 
-from metering.domain.catalogue import UnsizedCause
-from metering.domain.exceptions import (
+from metering.domain.catalogue.sizing import UnsizedCause
+from metering.domain.corrections.exceptions import (
     BLOCKING_KINDS,
     REMEDIES,
     UNKNOWN_RESOURCE_REMEDY,

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.catalogue import Catalogue
-from metering.domain.catalogue_rules import DEFAULT_RULES, Rule
-from metering.domain.explaining import (
+from metering.domain.catalogue.rules import DEFAULT_RULES, Rule
+from metering.domain.catalogue.sizing import Catalogue
+from metering.domain.catalogue.units import GPUSize
+from metering.domain.collection.windows import WindowState
+from metering.domain.explain import (
     VERDICT_SENTENCES,
     HeldFact,
     PodHour,
@@ -20,8 +22,6 @@ from metering.domain.explaining import (
     verdict_of,
     window_steps,
 )
-from metering.domain.gpu_sizes import GPUSize
-from metering.domain.window_state import WindowState
 
 HOUR = datetime(2026, 10, 5, 13, tzinfo=UTC)
 H100 = {"nvidia_com_gpu_product": "NVIDIA-H100-80GB-HBM3", "nvidia_com_gpu_replicas": "1"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metering.domain.held_words import held_part_words, held_pods_words, held_words
+from metering.domain.corrections.exceptions import held_part_words, held_pods_words, held_words
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.measurement import UNITS_MAX, is_believable, unit_seconds
+from metering.domain.catalogue.units import UNITS_MAX, is_believable, unit_seconds
 
 counts = st.integers(0, UNITS_MAX)
 

@@ -2,7 +2,12 @@
 
 import pytest
 
-from metering.domain.mig_geometry import GEOMETRIES, Geometry, compute_slices_of, geometry_of
+from metering.domain.catalogue.mig_geometry import (
+    GEOMETRIES,
+    Geometry,
+    compute_slices_of,
+    geometry_of,
+)
 
 
 @pytest.mark.parametrize(

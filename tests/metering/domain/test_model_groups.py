@@ -2,9 +2,9 @@
 
 import pytest
 
-from metering.domain.catalogue_rules import DEFAULT_RULES, Rule
-from metering.domain.gpu_sizes import GPUSize
-from metering.domain.model_groups import group_of_product, is_named
+from metering.domain.catalogue.model_groups import group_of_product, is_named
+from metering.domain.catalogue.rules import DEFAULT_RULES, Rule
+from metering.domain.catalogue.units import GPUSize
 
 
 @pytest.mark.parametrize(

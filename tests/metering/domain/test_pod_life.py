@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from metering.domain.pod_life import (
+from metering.domain.allocations.pod_life import (
     RESOURCE_LENGTH_MAX,
     UNITS_STORED_MAX,
     PodSnapshot,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from metering.domain.accounts import Account, Span
-from metering.domain.reconciliation import Accepted, Side, Verdict, tolerance_seconds
-from metering.domain.timeline import EndKind, Life
+from metering.domain.allocations.timeline import EndKind, Life
+from metering.domain.collection.accounts import Account, Span
+from metering.domain.collection.reconciliation import Accepted, Side, Verdict, tolerance_seconds
 from tests.metering.accounts import (
     OPEN_EYES,
     at,

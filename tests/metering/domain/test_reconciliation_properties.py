@@ -6,9 +6,9 @@ from datetime import datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.accounts import Account, Span
-from metering.domain.reconciliation import Reconciled, Verdict
-from metering.domain.timeline import EndKind
+from metering.domain.allocations.timeline import EndKind
+from metering.domain.collection.accounts import Account, Span
+from metering.domain.collection.reconciliation import Reconciled, Verdict
 from tests.metering.accounts import (
     LAST_LOOK,
     at,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.releasing import NOTHING_HELD, Holding, Release, release_of
+from metering.domain.corrections.correction import NOTHING_HELD, Holding, Release, release_of
 
 DISPUTED = Holding(is_disputed=True)
 

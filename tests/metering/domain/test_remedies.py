@@ -2,8 +2,8 @@
 
 import pytest
 
+from metering.domain.corrections.exceptions import BLOCKING_KINDS, REMEDIES, ExceptionKind
 from metering.domain.errors import WindowSealedError
-from metering.domain.exceptions import BLOCKING_KINDS, REMEDIES, ExceptionKind
 
 SEALED_WHILE_OPEN = sorted(set(ExceptionKind) - BLOCKING_KINDS)
 

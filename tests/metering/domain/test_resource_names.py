@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.mig_geometry import ALL_PROFILES
-from metering.domain.resource_names import KNOWN_RESOURCES, resource_of, sanitise
+from metering.domain.catalogue.mig_geometry import ALL_PROFILES
+from metering.domain.catalogue.names import KNOWN_RESOURCES, resource_of, sanitise
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.catalogue import Catalogue
-from metering.domain.catalogue_rules import DEFAULT_RULES
-from metering.domain.mig_geometry import geometry_of
-from metering.domain.rightsizing import (
+from metering.domain.catalogue.mig_geometry import geometry_of
+from metering.domain.catalogue.rules import DEFAULT_RULES
+from metering.domain.catalogue.sizing import Catalogue
+from metering.domain.efficiency.rightsizing import (
     Need,
     Present,
     memory_of,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.accounts import Span
-from metering.domain.scrape_coverage import (
+from metering.domain.collection.accounts import Span
+from metering.domain.collection.scrape_coverage import (
     Hole,
     ScrapeCoverage,
     coverage_of,

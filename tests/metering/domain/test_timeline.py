@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.timeline import (
+from metering.domain.allocations.timeline import (
     EndKind,
     Interval,
     Life,

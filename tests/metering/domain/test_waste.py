@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.catalogue import Catalogue
-from metering.domain.catalogue_rules import DEFAULT_RULES
-from metering.domain.gpu_sizes import SharingMode
-from metering.domain.waste import (
+from metering.domain.catalogue.rules import DEFAULT_RULES
+from metering.domain.catalogue.sizing import Catalogue
+from metering.domain.catalogue.units import SharingMode
+from metering.domain.efficiency.rules import DEFAULT_THRESHOLDS, WasteRule
+from metering.domain.efficiency.waste import (
     NOTHING,
     Spell,
     Suggestion,
@@ -21,7 +22,6 @@ from metering.domain.waste import (
     judge,
     waste_account,
 )
-from metering.domain.waste_rules import DEFAULT_THRESHOLDS, WasteRule
 
 HOUR = datetime(2026, 10, 1, 10, tzinfo=UTC)
 CATALOGUE = Catalogue(version=1, rules=DEFAULT_RULES)

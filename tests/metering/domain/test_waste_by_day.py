@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.gpu_sizes import SharingMode
-from metering.domain.waste import (
+from metering.domain.catalogue.units import SharingMode
+from metering.domain.efficiency.rules import DEFAULT_THRESHOLDS, WasteRule, Work, thresholds_of
+from metering.domain.efficiency.waste import (
     ACTIVITY_RULES,
     NOTHING,
     Spell,
@@ -20,7 +21,6 @@ from metering.domain.waste import (
     rules_asked,
     waits_for_its_day,
 )
-from metering.domain.waste_rules import DEFAULT_THRESHOLDS, WasteRule, Work, thresholds_of
 from tests.metering.domain.test_waste import BUSY, CATALOGUE, END, LOW, tenure, verdict
 
 HOURLY = rules_asked(DEFAULT_THRESHOLDS, is_daily=False)

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from metering.domain.waste_rules import (
+from metering.domain.efficiency.rules import (
     DEFAULT_THRESHOLDS,
     WasteRule,
     WasteThresholds,

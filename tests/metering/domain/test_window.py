@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.window import (
+from metering.domain.collection.windows import (
     due_at,
     end_of,
     seconds_between,

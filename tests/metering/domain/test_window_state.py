@@ -2,7 +2,7 @@
 
 import pytest
 
-from metering.domain.window_state import MOVES, WindowState, may_move, states_before
+from metering.domain.collection.windows import MOVES, WindowState, may_move, states_before
 
 
 def test_every_state_has_its_moves() -> None:

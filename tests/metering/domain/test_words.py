@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from metering.domain.words import percent_words, unit_hours_words
+from metering.domain.figures import percent_words, unit_hours_words
 
 
 @pytest.mark.parametrize(

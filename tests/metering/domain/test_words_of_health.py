@@ -2,7 +2,7 @@
 
 import pytest
 
-from metering.domain.words import duration_words, ratio_words
+from metering.domain.figures import duration_words, ratio_words
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from metering.models import UsageRecord
-from metering.services.sweeping import meter_due
+from metering.services.collection.sweeping import meter_due
 from tests.builders import bind, make_cluster
 from tests.cast import make_cast
 from tests.metering.seen import HOUR, LATER, moment, observation, pod, worker

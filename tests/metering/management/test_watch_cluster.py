@@ -19,9 +19,9 @@ from metering.adapters.kubernetes import KubernetesClusterWatch
 from metering.management.commands import watch_cluster as command
 from metering.models import ClusterWatch, WatchCursor
 from metering.protocols.watch import WatchTarget
-from metering.selectors.watched import WatchedCluster, heartbeat_ages, watched_clusters
-from metering.services.watching.leading import Watcher
-from metering.services.watching.leases import take_lease
+from metering.selectors.allocations.watch import WatchedCluster, heartbeat_ages, watched_clusters
+from metering.services.allocations.leading import Watcher
+from metering.services.allocations.leases import take_lease
 from simulator.adapters.cluster_watch import SimulatedClusterWatch
 from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry

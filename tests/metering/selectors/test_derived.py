@@ -7,15 +7,15 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from metering.models import ClusterHealth, MeteringWindow, UsageCorrection
-from metering.selectors.derived import (
+from metering.selectors.efficiency import (
+    JudgedWindow,
     corrected_windows,
     has_news,
     is_first_of_day,
     is_newest,
     underived_windows,
 )
-from metering.selectors.waste import JudgedWindow
-from metering.services.cluster_health import see_corrections, write_cluster_health
+from metering.services.efficiency.deriving import see_corrections, write_cluster_health
 from tests.builders import make_cluster
 from tests.metering.waste_world import (
     DAY,

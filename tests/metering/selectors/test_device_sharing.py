@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pytest_django import DjangoAssertNumQueries
 
-from metering.domain.sharing import Evidence, Peer
-from metering.selectors.device_sharing import CoTenancyInterval, Reach, device_sharing, reach_of
+from metering.domain.devices.attribution import Evidence, Peer
+from metering.selectors.devices.sharing import CoTenancyInterval, Reach, device_sharing, reach_of
 from tenants.models import Cluster, Project
 from tests.builders import make_cluster
 from tests.cast import Cast, make_cast

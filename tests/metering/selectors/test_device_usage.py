@@ -8,8 +8,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from metering.models import DeviceUsage, MeteringWindow, UsageRecord
-from metering.selectors.device_usage import KnownMean, ProjectDevices, project_devices
-from metering.services.windows import open_due_windows
+from metering.selectors.devices.usage import KnownMean, ProjectDevices, project_devices
+from metering.services.collection.windows import open_due_windows
 from tenants.models import Project
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.collecting import DUE, measure

@@ -6,9 +6,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from metering.domain.exceptions import ExceptionKind
+from metering.domain.corrections.exceptions import ExceptionKind
 from metering.models import ExceptionState
-from metering.selectors.exception_groups import (
+from metering.selectors.corrections.exceptions import (
     AlikeExceptions,
     HeldPart,
     open_exception_groups,

@@ -2,10 +2,9 @@
 
 import pytest
 
-from metering.domain.explaining import Verdict
+from metering.domain.explain import Verdict
 from metering.models import MeteringWindow
-from metering.selectors.explaining import PodName
-from metering.selectors.explanations import explain_pod
+from metering.selectors.explain import PodName, explain_pod
 from metering.services.catalogue import ensure_catalogue
 from tests.builders import make_cluster
 from tests.metering.seen import ACTOR, HOUR, moment

@@ -6,12 +6,17 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from metering.domain.accounts import Span
-from metering.domain.reconciliation import Accepted, Side
-from metering.domain.timeline import EndKind, Life
+from metering.domain.allocations.timeline import EndKind, Life
+from metering.domain.collection.accounts import Span
+from metering.domain.collection.reconciliation import Accepted, Side
 from metering.models import ReconciliationDecision
-from metering.selectors.allocations import ledger_rows
-from metering.selectors.ledger import WatchCoverage, WindowLedger, watch_coverage, window_ledger
+from metering.selectors.allocations.ledger import ledger_rows
+from metering.selectors.collection.ledger import (
+    WatchCoverage,
+    WindowLedger,
+    watch_coverage,
+    window_ledger,
+)
 from tenants.models import Cluster
 from tests.builders import make_cluster
 from tests.metering.seen import HOUR, moment

@@ -2,10 +2,10 @@
 
 import pytest
 
-from metering.domain.catalogue_rules import Rule, rule_to_json
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.rules import Rule, rule_to_json
+from metering.domain.catalogue.units import GPUSize
 from metering.models import CatalogueVersion, NodeRecord
-from metering.selectors.model_groups import unknown_model_group
+from metering.selectors.catalogue import unknown_model_group
 from tests.builders import AT, make_cluster
 from tests.quotas.builders import hold
 

@@ -4,7 +4,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from metering.models import NodeRecord
-from metering.selectors.node_offers import OfferingNode, nodes_offering
+from metering.selectors.allocations.offers import OfferingNode, nodes_offering
 from tests.builders import AT, make_cluster
 
 pytestmark = pytest.mark.django_db

@@ -10,15 +10,18 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from metering.models import MeteringWindow
-from metering.selectors.capacity import capacity_totals
 from metering.selectors.catalogue import catalogue_in_force
-from metering.selectors.due import sealable_window_ids
-from metering.selectors.exceptions import ExceptionTotal, open_exception_totals
-from metering.selectors.usage import UsageGroup, UsageTotal, usage_totals
-from metering.selectors.windows import cluster_progress
-from metering.services.device_collection import collect_due_devices
-from metering.services.sweeping import meter_due
-from metering.services.windows import open_due_windows
+from metering.selectors.collection.usage import (
+    UsageGroup,
+    UsageTotal,
+    capacity_totals,
+    usage_totals,
+)
+from metering.selectors.collection.windows import cluster_progress, sealable_window_ids
+from metering.selectors.corrections.exceptions import ExceptionTotal, open_exception_totals
+from metering.services.collection.sweeping import meter_due
+from metering.services.collection.windows import open_due_windows
+from metering.services.devices.collection import collect_due_devices
 from tenants.models import Cluster, Organization, Project
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.seen import (

@@ -9,11 +9,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from metering.domain.gpu_sizes import SharingMode
-from metering.domain.waste import Spell, Tenure
-from metering.domain.waste_rules import Work
+from metering.domain.catalogue.units import SharingMode
+from metering.domain.efficiency.rules import Work
+from metering.domain.efficiency.waste import Spell, Tenure
 from metering.models import MeteringWindow, PodAllocation
-from metering.selectors.waste import (
+from metering.selectors.efficiency import (
     Holder,
     JudgedWindow,
     held_since,

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from metering.models import WasteFinding
-from metering.selectors.waste_known import SAVING_UNKNOWN, WASTED_ORDER
+from metering.selectors.efficiency import SAVING_UNKNOWN, WASTED_ORDER
 from tests.billing.wasteful import find
 from tests.metering.waste_world import make_waste_world
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metering.selectors.watched import watched_clusters
+from metering.selectors.allocations.watch import watched_clusters
 from tests.builders import make_cluster
 
 pytestmark = pytest.mark.django_db

@@ -5,8 +5,8 @@ import pytest
 from metering.models import PodAllocation
 from metering.protocols import ContainerKind, ContainerRequest
 from metering.protocols.watch import PodState
-from metering.selectors.live_use import held_units
-from metering.selectors.watched_pods import BeginDifference, begin_differences, refused_pods
+from metering.selectors.allocations.held import held_units
+from metering.selectors.allocations.watch import BeginDifference, begin_differences, refused_pods
 from tenants.models import Cluster
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.seen import HOUR, moment

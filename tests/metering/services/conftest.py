@@ -2,7 +2,7 @@
 
 import pytest
 
-from metering.services.windows import open_due_windows
+from metering.services.collection.windows import open_due_windows
 from tenants.models import Cluster, Project
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.collecting import DUE

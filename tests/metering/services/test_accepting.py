@@ -2,6 +2,7 @@
 
 import pytest
 
+from metering.domain.collection.reconciliation import Side
 from metering.domain.errors import (
     ExceptionNotSidedError,
     ExceptionResolvedError,
@@ -9,7 +10,6 @@ from metering.domain.errors import (
     NoteMissingError,
     WindowStateError,
 )
-from metering.domain.reconciliation import Side
 from metering.models import (
     MeteringException,
     MeteringWindow,
@@ -17,10 +17,10 @@ from metering.models import (
     UsageRecord,
 )
 from metering.protocols import Observation
-from metering.services.accepting import accept_side
 from metering.services.catalogue import ensure_catalogue
-from metering.services.sealing import seal_window
-from metering.services.sweeping import meter_due
+from metering.services.collection.sealing import seal_window
+from metering.services.collection.sweeping import meter_due
+from metering.services.corrections.accepting import accept_side
 from tenants.domain.actors import Actor, ActorKind
 from tenants.models import AuditEntry, Cluster, Project
 from tests.builders import make_user

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from metering.domain.window_state import WindowState
+from metering.domain.collection.windows import WindowState
 from metering.models import (
     CapacityRecord,
     ExceptionState,
@@ -12,8 +12,8 @@ from metering.models import (
     PodAllocation,
     UsageRecord,
 )
-from metering.services.collection import collect_window
-from metering.services.windows import claim_windows, open_due_windows
+from metering.services.collection.collecting import collect_window
+from metering.services.collection.windows import claim_windows, open_due_windows
 from tenants.models import Cluster, Project
 from tests.builders import bind, make_organization, make_project, make_user
 from tests.metering.collecting import DUE, collect, exceptions, usage

@@ -13,16 +13,19 @@ from django.test import override_settings
 from structlog.testing import capture_logs
 
 from metering import tasks
-from metering.domain.window import window_containing
+from metering.domain.collection.windows import window_containing
 from metering.models import ClusterHealth, MeteringWindow, WindowRecheck
 from metering.selectors import locks
-from metering.services.deriving import Derived, derive_windows
-from metering.services.partitions import ensure_each_month, ensure_partitions
-from metering.services.rechecks import make_due_rechecks
-from metering.services.sweeping import meter_due
-from metering.services.windows import open_due_windows
+from metering.services.collection.sweeping import meter_due
+from metering.services.collection.windows import (
+    ensure_each_month,
+    ensure_partitions,
+    open_due_windows,
+)
+from metering.services.corrections.rechecks import make_due_rechecks
+from metering.services.efficiency.deriving import Derived, derive_windows
 from tenants.models import SweepCrash
-from tenants.selectors.crashes import crashes_by_event
+from tenants.selectors.clock import crashes_by_event
 from tests.builders import make_cluster
 from tests.metering.seen import HOUR, LATER, moment, worker
 from tests.metering.test_tasks import EmptySource

@@ -12,12 +12,12 @@ import pytest
 from django.db import connection
 
 from metering.adapters.prometheus import PrometheusUsageSource
-from metering.domain.policy import DEFAULT_POLICY
+from metering.domain.collection.policy import DEFAULT_POLICY
 from metering.models import MeteringException, MeteringWindow, UsageRecord
-from metering.services.collection import Collection, collect_window
-from metering.services.device_collection import DeviceSweep, collect_due_devices
-from metering.services.sweeping import Sweep, Worker, meter_due
-from metering.services.windows import claim_windows, open_due_windows
+from metering.services.collection.collecting import Collection, collect_window
+from metering.services.collection.sweeping import Sweep, Worker, meter_due
+from metering.services.collection.windows import claim_windows, open_due_windows
+from metering.services.devices.collection import DeviceSweep, collect_due_devices
 from tenants.models import Cluster, NamespaceBinding
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.adapters.prometheus import canned

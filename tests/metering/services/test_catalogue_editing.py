@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from metering.domain.catalogue_rules import DEFAULT_RULES, rule_to_json
+from metering.domain.catalogue.rules import DEFAULT_RULES, rule_to_json
 from metering.domain.errors import (
     CatalogueChangedError,
     CatalogueRulesInvalidError,
@@ -12,8 +12,7 @@ from metering.domain.errors import (
     NoteMissingError,
 )
 from metering.models import CatalogueVersion, PodAllocation
-from metering.services.catalogue import ensure_catalogue
-from metering.services.catalogue_editing import add_catalogue_version, preview_catalogue
+from metering.services.catalogue import add_catalogue_version, ensure_catalogue, preview_catalogue
 from tenants.models import AuditEntry
 from tests.builders import AT
 from tests.metering.collecting import collect

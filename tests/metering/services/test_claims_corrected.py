@@ -12,9 +12,9 @@ from metering.models import (
     UsageRecord,
 )
 from metering.services.catalogue import ensure_catalogue
-from metering.services.corrections import ask_correction
-from metering.services.exceptions import resolve_exception
-from metering.services.sweeping import meter_due
+from metering.services.collection.sweeping import meter_due
+from metering.services.corrections.corrections import ask_correction
+from metering.services.corrections.exceptions import resolve_exception
 from tenants.models import Cluster, Project
 from tests.metering.rechecking import (
     FIRST,

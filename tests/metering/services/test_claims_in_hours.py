@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from metering.domain.policy import DEFAULT_POLICY
-from metering.domain.window_state import WindowState
+from metering.domain.collection.policy import DEFAULT_POLICY
+from metering.domain.collection.windows import WindowState
 from metering.models import (
     CapacityRecord,
     MeteringException,
@@ -15,11 +15,11 @@ from metering.models import (
     WatchSpan,
     WindowRecheck,
 )
-from metering.selectors.explaining import allocation_of
+from metering.selectors.explain import allocation_of
 from metering.services.catalogue import ensure_catalogue
-from metering.services.collection import Collection, collect_window
-from metering.services.recheck_sweeping import recheck_due
-from metering.services.sealing import seal_window
+from metering.services.collection.collecting import Collection, collect_window
+from metering.services.collection.sealing import seal_window
+from metering.services.corrections.rechecking import recheck_due
 from tenants.models import Cluster, Project
 from tests.metering.collecting import DUE, claim, collect, exceptions
 from tests.metering.seen import ACTOR, HOUR, LATER, moment, observation, worker

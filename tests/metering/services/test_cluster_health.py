@@ -11,7 +11,7 @@ from metering.models import (
     NodeRecord,
     QueuedPod,
 )
-from metering.services.cluster_health import write_cluster_health
+from metering.services.efficiency.deriving import write_cluster_health
 from tests.metering.waste_world import DAY, HOUR, WasteWorld, derive, make_waste_world, seal
 
 pytestmark = pytest.mark.django_db

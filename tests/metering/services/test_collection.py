@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from metering.domain.window_state import WindowState
+from metering.domain.collection.windows import WindowState
 from metering.models import (
     CapacityRecord,
     MeteringWindow,

@@ -11,8 +11,8 @@ from django.db import connections
 from metering import tasks
 from metering.models import MeteringWindow, UsageRecord
 from metering.selectors import locks
-from metering.services.sweeping import Sweep, meter_due
-from metering.services.windows import claim_windows, open_due_windows
+from metering.services.collection.sweeping import Sweep, meter_due
+from metering.services.collection.windows import claim_windows, open_due_windows
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.seen import HOUR, LATER, moment, observation, pod, ticks, worker
 

@@ -15,9 +15,9 @@ from metering.models import (
     PodAllocation,
     UsageCorrection,
 )
-from metering.services.corrections import ask_correction
-from metering.services.crediting import WITHDRAWN, decide_credit, propose_credits
-from metering.services.deriving import Derived
+from metering.services.corrections.corrections import ask_correction
+from metering.services.devices.credits import WITHDRAWN, decide_credit, propose_credits
+from metering.services.efficiency.deriving import Derived
 from tenants.models import AuditEntry
 from tests.builders import make_user
 from tests.metering.waste_world import (

@@ -18,12 +18,12 @@ from metering.domain.errors import (
     WindowNotSealedError,
 )
 from metering.models import CapacityRecord, MeteringWindow, UsageCorrection, UsageRecord
-from metering.services.corrections import (
+from metering.services.collection.sweeping import Worker
+from metering.services.corrections.corrections import (
     approve_correction,
     ask_correction,
     reject_correction,
 )
-from metering.services.sweeping import Worker
 from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.errors import DomainError
 from tenants.domain.identifiers import new_id

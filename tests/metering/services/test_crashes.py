@@ -10,7 +10,7 @@ import pytest
 from django.db import transaction
 
 from embedded.postgres import APP, EmbeddedPostgres
-from metering.domain.crashpoints import CRASHPOINTS
+from metering.domain.collection.crashpoints import CRASHPOINTS
 from metering.models import MeteringWindow, UsageRecord
 from tenants.models import AuditEntry
 from tests.metering.crashing import DEAD, meter, set_the_stage

@@ -8,8 +8,8 @@ from django.test.utils import CaptureQueriesContext
 
 from metering.domain.errors import CreditDecidedError, NoteMissingError
 from metering.models import CreditProposal, CreditState, DeviceEvent
-from metering.services.crediting import decide_credit
-from metering.services.device_events import end_device_event
+from metering.services.devices.credits import decide_credit
+from metering.services.devices.events import end_device_event
 from tenants.models import AuditEntry
 from tests.builders import make_user
 from tests.metering.waste_world import (

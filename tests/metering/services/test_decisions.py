@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from metering.domain.collection.policy import GapPolicy, MeteringPolicy
 from metering.domain.errors import (
     NoteMissingError,
     WindowNotFoundError,
@@ -11,7 +12,6 @@ from metering.domain.errors import (
     WindowSealedError,
     WindowStateError,
 )
-from metering.domain.policy import GapPolicy, MeteringPolicy
 from metering.models import (
     CapacityRecord,
     ExceptionState,
@@ -19,10 +19,10 @@ from metering.models import (
     MeteringWindow,
     UsageRecord,
 )
-from metering.services.collection import collect_window
-from metering.services.decisions import decide_window, retry_window
-from metering.services.sweeping import Worker, meter_due
-from metering.services.windows import claim_windows, open_due_windows
+from metering.services.collection.collecting import collect_window
+from metering.services.collection.sweeping import Worker, meter_due
+from metering.services.collection.windows import claim_windows, open_due_windows
+from metering.services.corrections.decisions import decide_window, retry_window
 from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.errors import DomainError
 from tenants.models import AuditEntry

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from metering.domain.policy import DEFAULT_POLICY
+from metering.domain.collection.policy import DEFAULT_POLICY
 from metering.models import (
     DeviceUsage,
     DeviceWindow,
@@ -19,10 +19,10 @@ from metering.models import (
     UsageRecord,
 )
 from metering.protocols import ClusterTarget, DeviceFigures, DeviceObservation
-from metering.selectors.derived import underived_windows
-from metering.services.device_collection import DeviceSweep, collect_due_devices, collect_next
-from metering.services.device_leasing import lease_devices, make_missing_due
-from metering.services.sweeping import Worker, meter_due
+from metering.selectors.efficiency import underived_windows
+from metering.services.collection.sweeping import Worker, meter_due
+from metering.services.devices.collection import DeviceSweep, collect_due_devices, collect_next
+from metering.services.devices.leasing import lease_devices, make_missing_due
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import AuditEntry, Cluster
 from tests.metering.seen import (

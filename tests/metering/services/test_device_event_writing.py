@@ -7,13 +7,13 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from metering.domain.device_tables import HEALTH_STATUS, XID_ERRORS
+from metering.domain.devices.error_tables import HEALTH_STATUS, XID_ERRORS
 from metering.domain.errors import DeviceEventEndedError, NoteMissingError
 from metering.models import DeviceEvent
 from metering.protocols.health import HealthObservation, HealthRun, HealthSignal
-from metering.services.device_collection import collect_due_devices
-from metering.services.device_events import end_device_event
-from metering.services.sweeping import meter_due
+from metering.services.collection.sweeping import meter_due
+from metering.services.devices.collection import collect_due_devices
+from metering.services.devices.events import end_device_event
 from tests.builders import bind, make_cluster, make_organization, make_project, make_user
 from tests.metering.seen import HOUR, LATER, device, moment, observation, pod, worker
 from tests.metering.waste_world import person

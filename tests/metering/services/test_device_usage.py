@@ -10,8 +10,8 @@ from django.db.utils import DatabaseError
 
 from metering.models import DeviceUsage, DeviceWindow, MeteringWindow, UsageActivity, UsageRecord
 from metering.protocols import DeviceObservation, EnergyObservation, Observation
-from metering.services.device_collection import DeviceSweep, collect_due_devices
-from metering.services.sealing import seal_window
+from metering.services.collection.sealing import seal_window
+from metering.services.devices.collection import DeviceSweep, collect_due_devices
 from tenants.models import Project
 from tests.metering.collecting import DUE, claim, collect, measure
 from tests.metering.seen import (

@@ -2,15 +2,15 @@
 
 import pytest
 
+from metering.domain.corrections.exceptions import ExceptionKind, Finding
 from metering.domain.errors import (
     ExceptionResolvedError,
     MeteringExceptionNotFoundError,
     NoteMissingError,
 )
-from metering.domain.exceptions import ExceptionKind, Finding
 from metering.models import ExceptionState, MeteringException
-from metering.services.exceptions import resolve_exception, write_findings
-from metering.services.windows import ClaimedWindow, claim_windows, open_due_windows
+from metering.services.collection.windows import ClaimedWindow, claim_windows, open_due_windows
+from metering.services.corrections.exceptions import resolve_exception, write_findings
 from tenants.models import AuditEntry
 from tests.builders import make_cluster
 from tests.metering.seen import ACTOR, HOUR, LATER, moment

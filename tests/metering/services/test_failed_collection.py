@@ -8,8 +8,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from metering.domain.collection.windows import WindowState
 from metering.domain.errors import ClaimLostError
-from metering.domain.window_state import WindowState
 from metering.models import (
     ExceptionKind,
     ExceptionState,
@@ -19,8 +19,8 @@ from metering.models import (
     UsageRecord,
 )
 from metering.protocols import Observation
-from metering.services.collection import collect_window
-from metering.services.sweeping import Worker
+from metering.services.collection.collecting import collect_window
+from metering.services.collection.sweeping import Worker
 from tenants.models import AuditEntry, Cluster
 from tests.metering.collecting import DUE, claim, collect, exceptions, usage
 from tests.metering.ledger import everything

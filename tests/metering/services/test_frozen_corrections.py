@@ -6,7 +6,7 @@ from django.db import connection, transaction
 from django.db.utils import DatabaseError
 
 from metering.models import UsageCorrection, UsageRecord
-from metering.services.recheck_sweeping import recheck_due
+from metering.services.corrections.rechecking import recheck_due
 from tenants.domain.identifiers import new_id
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.rechecking import FIRST, learn, seal_hour, sums

@@ -6,7 +6,7 @@ from django.db import connection, transaction
 from django.db.utils import DatabaseError
 
 from metering.models import MeteringWindow, UsageRecord
-from metering.services.sweeping import meter_due
+from metering.services.collection.sweeping import meter_due
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.seen import HOUR, LATER, moment, observation, pod, worker
 

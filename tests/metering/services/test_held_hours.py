@@ -2,15 +2,15 @@
 
 import pytest
 
-from metering.domain.correction import RecheckReason
-from metering.domain.exceptions import REMEDIES, ExceptionKind
-from metering.domain.policy import GapPolicy
+from metering.domain.collection.policy import GapPolicy
+from metering.domain.corrections.correction import RecheckReason
+from metering.domain.corrections.exceptions import REMEDIES, ExceptionKind
 from metering.models import MeteringException, MeteringWindow, WindowRecheck
 from metering.services.catalogue import ensure_catalogue
-from metering.services.decisions import decide_window, retry_window
-from metering.services.exceptions import resolve_exception
-from metering.services.rechecks import ask_recheck
-from metering.services.sweeping import Worker, meter_due
+from metering.services.collection.sweeping import Worker, meter_due
+from metering.services.corrections.decisions import decide_window, retry_window
+from metering.services.corrections.exceptions import resolve_exception
+from metering.services.corrections.rechecks import ask_recheck
 from tenants.models import Cluster, Project
 from tests.metering.collecting import exceptions
 from tests.metering.rechecking import FIRST, SEALED_AT, corrections, learn, recheck, sums

@@ -4,13 +4,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from metering.domain.policy import GapPolicy, MeteringPolicy
-from metering.domain.window_state import WindowState
+from metering.domain.collection.policy import GapPolicy, MeteringPolicy
+from metering.domain.collection.windows import WindowState
 from metering.models import CapacityRecord, MeteringException, MeteringWindow, PodAllocation
 from metering.protocols import Observation
 from metering.services.catalogue import ensure_catalogue
-from metering.services.collection import Collection, collect_window
-from metering.services.decisions import decide_window, retry_window
+from metering.services.collection.collecting import Collection, collect_window
+from metering.services.corrections.decisions import decide_window, retry_window
 from tenants.models import Cluster, Project
 from tests.metering.collecting import DUE, claim, collect, decide_last_known, exceptions, usage
 from tests.metering.seen import (

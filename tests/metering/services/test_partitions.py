@@ -6,7 +6,7 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 
 from metering.domain.errors import PartitionRangeError
-from metering.services.partitions import ensure_partitions
+from metering.services.collection.windows import ensure_partitions
 
 pytestmark = pytest.mark.django_db
 

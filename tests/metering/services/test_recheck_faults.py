@@ -12,13 +12,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from embedded.postgres import APP, EmbeddedPostgres
-from metering.domain.crashpoints import CRASHPOINTS
+from metering.domain.collection.crashpoints import CRASHPOINTS
+from metering.domain.collection.policy import DEFAULT_POLICY
 from metering.domain.errors import ClaimLostError
-from metering.domain.policy import DEFAULT_POLICY
 from metering.models import UsageCorrection, UsageRecord, WindowRecheck
-from metering.services.recheck_sweeping import RecheckSweep, recheck_claimed, recheck_due
-from metering.services.rechecking import recheck_window
-from metering.services.rechecks import claim_rechecks, make_due_rechecks
+from metering.services.corrections.rechecking import (
+    RecheckSweep,
+    recheck_claimed,
+    recheck_due,
+    recheck_window,
+)
+from metering.services.corrections.rechecks import claim_rechecks, make_due_rechecks
 from tenants.models import AuditEntry, Project
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.crashing import DEAD

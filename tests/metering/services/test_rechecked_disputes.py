@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from metering.domain.reconciliation import Side
+from metering.domain.collection.reconciliation import Side
 from metering.models import (
     CapacityRecord,
     MeteringException,
@@ -12,12 +12,12 @@ from metering.models import (
     UsageRecord,
     WindowRecheck,
 )
-from metering.services.accepting import accept_side
 from metering.services.catalogue import ensure_catalogue
-from metering.services.corrections import ask_correction
-from metering.services.exceptions import resolve_exception
-from metering.services.recheck_ends import LAPSED_SENTENCE
-from metering.services.sweeping import Worker
+from metering.services.collection.sweeping import Worker
+from metering.services.corrections.accepting import accept_side
+from metering.services.corrections.corrections import ask_correction
+from metering.services.corrections.exceptions import resolve_exception
+from metering.services.corrections.recheck_ends import LAPSED_SENTENCE
 from tenants.models import Cluster, Project
 from tests.metering.collecting import exceptions
 from tests.metering.rechecking import (

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from metering.domain.policy import DEFAULT_POLICY
+from metering.domain.collection.policy import DEFAULT_POLICY
 from metering.models import (
     CapacityRecord,
     MeteringException,
@@ -16,9 +16,9 @@ from metering.models import (
     WindowRecheck,
 )
 from metering.protocols import Observation
-from metering.services.recheck_sweeping import RecheckSweep
+from metering.services.corrections.rechecking import RecheckSweep
 from tenants.models import AuditEntry, Project
-from tenants.selectors.crashes import crashes_by_event
+from tenants.selectors.clock import crashes_by_event
 from tests.metering.rechecking import (
     FIRST,
     SECOND,

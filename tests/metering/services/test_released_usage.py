@@ -6,14 +6,14 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from metering.domain.correction import RecheckReason
+from metering.domain.collection.reconciliation import Side
+from metering.domain.corrections.correction import RecheckReason
 from metering.domain.errors import (
     WindowNotFoundError,
     WindowNotSealedError,
     WindowTooOldError,
     WindowWaivedError,
 )
-from metering.domain.reconciliation import Side
 from metering.models import (
     CapacityRecord,
     CatalogueVersion,
@@ -23,13 +23,13 @@ from metering.models import (
     UsageRecord,
     WindowRecheck,
 )
-from metering.services.accepting import accept_side
 from metering.services.catalogue import ensure_catalogue
-from metering.services.corrections import approve_correction
-from metering.services.exceptions import resolve_exception
-from metering.services.recheck_sweeping import RecheckSweep, recheck_next
-from metering.services.rechecks import ask_recheck, make_due_rechecks
-from metering.services.sweeping import meter_due
+from metering.services.collection.sweeping import meter_due
+from metering.services.corrections.accepting import accept_side
+from metering.services.corrections.corrections import approve_correction
+from metering.services.corrections.exceptions import resolve_exception
+from metering.services.corrections.rechecking import RecheckSweep, recheck_next
+from metering.services.corrections.rechecks import ask_recheck, make_due_rechecks
 from tenants.domain.actors import Actor, ActorKind
 from tenants.models import AuditEntry, Cluster, Project
 from tests.builders import bind, make_project

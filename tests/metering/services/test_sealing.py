@@ -11,10 +11,10 @@ from metering.domain.errors import (
     WindowSealedError,
 )
 from metering.models import MeteringException, MeteringWindow, UsageRecord
-from metering.selectors.record_digest import capacity_digest
-from metering.services.exceptions import resolve_exception
-from metering.services.sealing import reconcile_windows, seal_window
-from metering.services.sweeping import meter_due, seal_settled
+from metering.selectors.collection.record_digest import capacity_digest
+from metering.services.collection.sealing import reconcile_windows, seal_window
+from metering.services.collection.sweeping import meter_due, seal_settled
+from metering.services.corrections.exceptions import resolve_exception
 from tenants.models import AuditEntry
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.seen import ACTOR, HOUR, LATER, moment, node, observation, pod, worker
@@ -65,7 +65,7 @@ def test_the_digest_does_not_depend_on_the_sessions_zone() -> None:
 
 def _digest_again(window: MeteringWindow) -> str:
     """Return the digest the seal would compute now."""
-    from metering.services.sealing import _SEAL  # noqa: PLC0415 - The very statement.
+    from metering.services.collection.sealing import _SEAL  # noqa: PLC0415 - The very statement.
 
     inner = _SEAL[_SEAL.index("SELECT count(*)") : _SEAL.index(") d\n")]
     with connection.cursor() as cursor:

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from metering.domain.window_state import WindowState
+from metering.domain.collection.windows import WindowState
 from metering.models import CapacityRecord, UsageRecord
 from metering.services.catalogue import ensure_catalogue
 from tenants.models import Cluster, Project

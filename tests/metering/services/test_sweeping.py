@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 from django.db import OperationalError, connection
 
-from metering.domain.policy import DEFAULT_POLICY
+from metering.domain.collection.policy import DEFAULT_POLICY
 from metering.models import (
     CapacityRecord,
     MeteringException,
@@ -16,14 +16,14 @@ from metering.models import (
     UsageRecord,
 )
 from metering.protocols import ClusterTarget, Observation
-from metering.selectors.due import sealable_window_ids
-from metering.services import sweeping
-from metering.services.sealing import seal_window
-from metering.services.sweeping import Sweep, Worker, meter_due, meter_next, seal_settled
-from metering.services.windows import open_due_windows
+from metering.selectors.collection.windows import sealable_window_ids
+from metering.services.collection import sweeping
+from metering.services.collection.sealing import seal_window
+from metering.services.collection.sweeping import Sweep, Worker, meter_due, meter_next, seal_settled
+from metering.services.collection.windows import open_due_windows
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import Cluster
-from tenants.selectors.crashes import crashes_by_event
+from tenants.selectors.clock import crashes_by_event
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.seen import (
     ACTOR,

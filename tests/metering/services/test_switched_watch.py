@@ -3,7 +3,7 @@
 import pytest
 
 from metering.models import MeteringException, MeteringWindow, PodAllocation
-from metering.selectors.live_use import held_units
+from metering.selectors.allocations.held import held_units
 from metering.services.catalogue import ensure_catalogue
 from tenants.models import Cluster, Project
 from tests.metering.rechecking import corrections, recheck, seal_hour, sums

@@ -6,8 +6,8 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from metering.domain.policy import DEFAULT_POLICY
-from metering.domain.window_state import WindowState
+from metering.domain.collection.policy import DEFAULT_POLICY
+from metering.domain.collection.windows import WindowState
 from metering.models import (
     CapacityRecord,
     MeteringException,
@@ -16,10 +16,10 @@ from metering.models import (
     UsageRecord,
 )
 from metering.services.catalogue import ensure_catalogue
-from metering.services.collection import collect_window
-from metering.services.composition import compose_window
-from metering.services.hours import hour_of
-from metering.services.observing import basis_of, given_of, look_at
+from metering.services.collection.collecting import collect_window
+from metering.services.collection.composed import hour_of
+from metering.services.collection.composition import compose_window
+from metering.services.collection.observing import basis_of, given_of, look_at
 from tenants.models import Cluster, Project
 from tests.metering.collecting import DUE, claim, collect, exceptions, usage
 from tests.metering.seen import (

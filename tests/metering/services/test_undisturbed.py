@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from metering.protocols import DeviceFigures, Observation
-from metering.services.collection import collect_window
-from metering.services.undisturbed import undisturbed
+from metering.services.collection.collecting import collect_window
+from metering.services.collection.composed import undisturbed
 from tenants.domain.errors import SourceUnavailableError
 from tests.metering.collecting import DUE, claim
 from tests.metering.seen import ACTOR

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from metering.domain.collection.policy import GapPolicy, MeteringPolicy
 from metering.domain.errors import (
     ExceptionResolvedError,
     WindowDecisionRequiredError,
@@ -13,11 +14,10 @@ from metering.domain.errors import (
     WindowSealedError,
     WindowStateError,
 )
-from metering.domain.policy import GapPolicy, MeteringPolicy
 from metering.models import ExceptionState, MeteringException, MeteringWindow
-from metering.services.decisions import decide_window, retry_window
-from metering.services.exceptions import report_waiting_windows, resolve_exception
-from metering.services.sweeping import meter_due
+from metering.services.collection.sweeping import meter_due
+from metering.services.corrections.decisions import decide_window, retry_window
+from metering.services.corrections.exceptions import report_waiting_windows, resolve_exception
 from tenants.models import Cluster
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.seen import ACTOR, HOUR, moment, observation, pod, ticks, worker

@@ -9,8 +9,8 @@ from django.test.utils import CaptureQueriesContext
 
 from metering.domain.errors import FindingNotOpenError, NoteMissingError
 from metering.models import ClusterHealth, WasteFinding
-from metering.services.deriving import Derived
-from metering.services.waste import dismiss_finding
+from metering.services.efficiency.deriving import Derived
+from metering.services.efficiency.waste import dismiss_finding
 from tenants.models import AuditEntry
 from tests.builders import make_cluster, make_user
 from tests.metering.waste_world import (

@@ -7,10 +7,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from metering.domain.waste_rules import thresholds_of
+from metering.domain.efficiency.rules import thresholds_of
 from metering.models import MeteringWindow, PodAllocation, WasteFinding
-from metering.services.deriving import Derived, derive_windows
-from metering.services.waste import dismiss_finding
+from metering.services.efficiency.deriving import Derived, derive_windows
+from metering.services.efficiency.waste import dismiss_finding
 from tests.metering.waste_world import (
     BUSY,
     DAY,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from metering.models import PodAllocation, WasteFinding
-from metering.services.deriving import Derived
+from metering.services.efficiency.deriving import Derived
 from tests.metering.waste_world import (
     BUSY,
     DAY,

@@ -8,15 +8,14 @@ from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 from psycopg.errors import LockNotAvailable
 
-from metering.domain.exceptions import REMEDIES, ExceptionKind
-from metering.domain.policy import MeteringPolicy
+from metering.domain.collection.policy import MeteringPolicy
+from metering.domain.corrections.exceptions import REMEDIES, ExceptionKind
 from metering.models import MeteringException, MeteringWindow
 from metering.protocols import ClusterTarget
-from metering.services import windows
-from metering.services.partitions import ensure_partitions
-from metering.services.windows import claim_windows, open_due_windows
+from metering.services.collection import windows
+from metering.services.collection.windows import claim_windows, ensure_partitions, open_due_windows
 from tenants.models import Cluster
-from tenants.services.clusters import close_cluster
+from tenants.services.clusters.clusters import close_cluster
 from tests.builders import make_cluster
 from tests.metering.seen import ACTOR, HOUR, LATER, moment
 

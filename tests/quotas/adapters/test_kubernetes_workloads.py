@@ -10,8 +10,12 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
 from quotas.adapters import kubernetes_workloads, workload_evictor
-from quotas.adapters.eviction_answers import answer_of, eviction_of
-from quotas.adapters.kubernetes_workloads import PATCH_TRIES, KubernetesWorkloadEvictor
+from quotas.adapters.kubernetes_workloads import (
+    PATCH_TRIES,
+    KubernetesWorkloadEvictor,
+    answer_of,
+    eviction_of,
+)
 from quotas.protocols import EnforcementEndpoint
 from quotas.protocols.workloads import EvictionAnswer, EvictionOutcome, WorkloadReference
 from simulator.adapters.workload_evictor import SimulatedWorkloadEvictor

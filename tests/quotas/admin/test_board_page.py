@@ -10,13 +10,12 @@ import pytest
 from django.test import Client, override_settings
 from django.utils import timezone
 
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.units import GPUSize
 from quotas.admin.board import BoardRow, exhaustion_words, grant_words
-from quotas.domain.exhaustion import Exhaustion, ExhaustionOutcome
-from quotas.domain.headroom import Headroom
+from quotas.domain.headroom.headroom import Exhaustion, ExhaustionOutcome, Headroom
 from quotas.models import QuotaLimit
-from quotas.selectors.board_lines import BoardLine
-from quotas.selectors.grant_terms import GrantTerm
+from quotas.selectors.headroom.board_lines import BoardLine
+from quotas.selectors.limits.in_force import GrantTerm
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client, override_settings
 
 from quotas.models import QuotaGrant, QuotaLimit, QuotaSuspension
-from quotas.services.suspensions import suspend_tenant
+from quotas.services.limits.suspensions import suspend_tenant
 from tenants.domain.actors import system_actor
 from tests.builders import AT, make_cluster
 from tests.cast import Cast

@@ -7,10 +7,10 @@ from django.contrib.auth.models import User
 from django.test import Client, override_settings
 
 from quotas.models import EnforcementTarget, QuotaLimit, QuotaRequest
-from quotas.services.requests import submit_request
-from quotas.services.target_plans import refresh_targets
+from quotas.services.enforcement.targets import refresh_targets
+from quotas.services.requests.deciding import submit_request
 from tenants.domain.actors import system_actor
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tests.builders import AT, bind, grant, make_cluster
 from tests.cast import Cast
 from tests.quotas.builders import actor_of, audit_actions, make_limit

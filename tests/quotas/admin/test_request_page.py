@@ -8,8 +8,8 @@ from django.contrib.auth.models import User
 from django.test import Client, override_settings
 
 from quotas.models import QuotaLimit, QuotaRequest, RequestPolicy
-from quotas.services.requests import approve_request
-from tenants.domain.roles import Role
+from quotas.services.requests.deciding import approve_request
+from tenants.domain.identity.roles import Role
 from tests.builders import AT, grant
 from tests.cast import Cast
 from tests.quotas.builders import actor_of, make_limit

@@ -7,7 +7,7 @@ import pytest
 import time_machine
 
 from quotas.models import PreemptionMode, PreemptionPolicy
-from quotas.services.preemption_sweep import set_policy
+from quotas.services.preemption.sweep import set_policy
 from tenants.models import Organization
 from tenants.models.organization import LifecycleState
 from tests.builders import AT

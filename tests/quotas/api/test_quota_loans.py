@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 
 from quotas.models import AdmissionRefusal, LoanPolicy
 from quotas.tasks import share_fairly, tick_fair_use
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tests.builders import grant
 from tests.cast import Cast
 from tests.quotas.api.conftest import Caller

@@ -7,7 +7,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from quotas.models import EnforcementTarget, QuotaLimit
-from quotas.services.target_plans import refresh_targets
+from quotas.services.enforcement.targets import refresh_targets
 from tenants.domain.actors import system_actor
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast

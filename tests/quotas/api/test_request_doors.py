@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from quotas.api.request_serializers import QuotaRequestSerializer, RequestStepSerializer
+from quotas.api.requests.serializers import QuotaRequestSerializer, RequestStepSerializer
 from quotas.models import QuotaGrant, QuotaLimit, QuotaRequest, RequestPolicy, RequestStep
 from tests.builders import bind, make_cluster
 from tests.cast import Cast

@@ -6,7 +6,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from quotas.models import QuotaSuspension
-from quotas.services.suspensions import suspend_tenant
+from quotas.services.limits.suspensions import suspend_tenant
 from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry
 from tests.builders import AT

@@ -8,8 +8,8 @@ from rest_framework.test import APIClient
 
 from quotas.access import READ_REQUEST, SUBMIT_REQUEST
 from quotas.models import QuotaRequest
-from quotas.services.request_news import DECIDERS
-from tenants.domain.roles import CAPABILITIES, Role
+from quotas.services.requests.news import DECIDERS
+from tenants.domain.identity.roles import CAPABILITIES, Role
 from tenants.models import NotificationDelivery
 from tests.cast import Cast
 from tests.quotas.api.conftest import Answer, Caller

@@ -8,7 +8,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from quotas.models import AdmissionRefusal, QuotaLimit
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tests.builders import AT, grant, make_cluster
 from tests.cast import Cast
 from tests.quotas.api.conftest import Answer, Caller

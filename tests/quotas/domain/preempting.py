@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.gangs import Candidate
-from quotas.domain.overage import Allowance, Holding, Overage, OverageKind, Selector
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.preemption.gangs import Candidate
+from quotas.domain.preemption.overage import Allowance, Holding, Overage, OverageKind, Selector
 
 NOON = datetime(2026, 11, 2, 12, 0, tzinfo=UTC)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.admission import Blocker, Verdict, VerdictCode, verdict_of
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.admission.values import Blocker, Verdict, VerdictCode, verdict_of
 
 TOLD = {
     "scope": "project",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.domain.admission_review import (
+from quotas.domain.admission.review import (
     REVIEW_BYTES_MAX,
     NoReviewError,
     Requester,

@@ -5,9 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.admission import Demand
-from quotas.domain.ceilings import Asker, CeilingLimit, ceiling_of
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.admission.demands import Asker, CeilingLimit, ceiling_of
+from quotas.domain.admission.values import Demand
 
 LLM, CV = UUID(int=1), UUID(int=2)
 HOPPER, AMPERE = UUID(int=3), UUID(int=4)

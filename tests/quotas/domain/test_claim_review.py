@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from quotas.domain.claim_review import (
+from quotas.domain.admission.pod_fields import PodInvalidError
+from quotas.domain.admission.review import (
     ALL_DEVICES,
     FOR_EXTENDED_RESOURCE,
     claimed_classes,
     is_for_extended_resource,
 )
-from quotas.domain.pod_fields import PodInvalidError
 
 JSON = dict[str, Any]
 

@@ -4,12 +4,12 @@ from fractions import Fraction
 
 import pytest
 
-from metering.domain.catalogue import Sized
-from metering.domain.catalogue_rules import DEFAULT_RULES
-from metering.domain.gpu_sizes import GPUSize, SharingMode
-from quotas.domain.admission import Demand
-from quotas.domain.demands import UnknownDeviceError, demands_of
-from quotas.domain.node_fit import NodeOffer, Placement, placement_of
+from metering.domain.catalogue.rules import DEFAULT_RULES
+from metering.domain.catalogue.sizing import Sized
+from metering.domain.catalogue.units import GPUSize, SharingMode
+from quotas.domain.admission.demands import UnknownDeviceError, demands_of
+from quotas.domain.admission.node_fit import NodeOffer, Placement, placement_of
+from quotas.domain.admission.values import Demand
 
 GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain import denials
-from quotas.domain.admission import Blocker, Verdict, VerdictCode
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.admission import denials
+from quotas.domain.admission.values import Blocker, Verdict, VerdictCode
 
 PLACE = denials.Place(
     cluster="hopper",

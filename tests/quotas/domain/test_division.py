@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.domain.division import (
+from quotas.domain.enforcement.division import (
     Part,
     Place,
     divide_limit,

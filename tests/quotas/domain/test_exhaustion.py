@@ -6,7 +6,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.domain.exhaustion import (
+from quotas.domain.headroom.headroom import (
     HISTORY_DAYS,
     HISTORY_DAYS_MIN,
     HORIZON_DAYS,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.domain.gangs import Candidate, gang_of, gangs_of
+from quotas.domain.preemption.gangs import Candidate, gang_of, gangs_of
 from tests.quotas.domain.preempting import pod
 
 CONTROLLERS = ("", "Job/a", "Job/b", "ReplicaSet/c")

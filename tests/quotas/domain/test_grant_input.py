@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quotas.domain.grant_input import GRANT_HORIZON, grant_units_problems, span_problems
+from quotas.domain.limits.input import GRANT_HORIZON, grant_units_problems, span_problems
 
 AT = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.domain.headroom import Headroom
+from quotas.domain.headroom.headroom import Headroom
 
 UNITS = st.integers(min_value=0, max_value=1_000)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from quotas.domain import hidden_gpus
-from quotas.domain.hidden_gpus import VISIBLE_DEVICES, Ways
+from quotas.domain.admission import hidden_gpus
+from quotas.domain.admission.hidden_gpus import VISIBLE_DEVICES, Ways
 
 JSON = dict[str, Any]
 

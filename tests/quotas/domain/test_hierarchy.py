@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.hierarchy import Violation, added_violations, find_violations
-from quotas.domain.limit_selectors import LimitSelector
-from quotas.domain.limit_tree import GrantSpan, LimitKey, TreeLimit
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.limits.hierarchy import Violation, added_violations, find_violations
+from quotas.domain.limits.selectors import LimitSelector
+from quotas.domain.limits.tree import GrantSpan, LimitKey, TreeLimit
 
 AT = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)

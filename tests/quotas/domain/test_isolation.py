@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.gpu_sizes import GPUSize, SharingMode
-from quotas.domain.admission import Demand
-from quotas.domain.isolation import (
+from metering.domain.catalogue.units import GPUSize, SharingMode
+from quotas.domain.admission.values import Demand
+from quotas.domain.isolation.policy import Policy, ServingMode, WorkKind
+from quotas.domain.isolation.rules import (
     DEDICATED_LABEL,
     PRODUCT_LABEL,
     Alternative,
@@ -15,7 +16,6 @@ from quotas.domain.isolation import (
     Offer,
     find_isolation_problem,
 )
-from quotas.domain.isolation_policy import Policy, ServingMode, WorkKind
 
 GPU = "nvidia.com/gpu"
 SLICE = "nvidia.com/mig-1g.10gb"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.domain.isolation_policy import (
+from quotas.domain.isolation.policy import (
     DEFAULT_MODES,
     Policy,
     ServingMode,

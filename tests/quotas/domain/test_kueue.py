@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.domain.kueue import (
+from quotas.domain.enforcement.kueue import (
     cluster_queue_name,
     cluster_queue_spec,
     has_settled,

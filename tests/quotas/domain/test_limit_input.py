@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotas.domain.errors import QuotaInputError
-from quotas.domain.limit_input import (
+from quotas.domain.limits.input import (
     JUSTIFICATION_LENGTH_MAX,
     LIMIT_UNITS_MAX,
     NOTE_LENGTH_MAX,

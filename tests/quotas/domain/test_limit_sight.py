@@ -7,11 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.hierarchy import Violation, find_violations
-from quotas.domain.limit_selectors import LimitSelector
-from quotas.domain.limit_sight import OTHERS, LimitVisibility, seen, seen_once
-from quotas.domain.limit_tree import GrantSpan, LimitKey, TreeLimit
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.limits.hierarchy import (
+    OTHERS,
+    LimitVisibility,
+    Violation,
+    find_violations,
+    seen,
+    seen_once,
+)
+from quotas.domain.limits.selectors import LimitSelector
+from quotas.domain.limits.tree import GrantSpan, LimitKey, TreeLimit
 
 AT = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 LARGE = LimitSelector(GPUSize.LARGE)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.limit_selectors import LimitSelector, model_group_problems
-from quotas.domain.limit_terms import KEEP, LimitTerms
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.limits.selectors import LimitSelector, model_group_problems
+from quotas.domain.limits.terms import KEEP, LimitTerms
 
 
 def test_what_is_not_said_is_kept() -> None:

@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.limit_selectors import LimitSelector
-from quotas.domain.limit_tree import GrantSpan, LimitKey, TreeLimit, levels_of, worst_excess
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.limits.selectors import LimitSelector
+from quotas.domain.limits.tree import GrantSpan, LimitKey, TreeLimit, levels_of, worst_excess
 
 AT = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quotas.domain.limit_words import format_in_force, format_limit
+from quotas.domain.limits.selectors import format_in_force, format_limit
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from uuid import uuid4
 
-from quotas.domain.live_use import Bypass, Repair, Sweep, repairs_of, sweep_of, together
+from quotas.domain.admission.live_use import Bypass, Repair, Sweep, repairs_of, sweep_of, together
 
 
 def test_an_empty_answer_is_an_idle_sweep() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from quotas.domain.errors import QuotaLoanDecidedError
-from quotas.domain.loan_state import MOVES, LoanMove, band_problems, next_loan_state
+from quotas.domain.lending import MOVES, LoanMove, band_problems, next_loan_state
 
 STATES = ("proposed", "active", "declined", "lapsed", "ended", "recalled")
 

@@ -6,8 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.domain.hidden_gpus import CONTAINER_LISTS
-from quotas.domain.webhook_configuration import Registration, configurations, gpu_expression
+from quotas.domain.admission.hidden_gpus import CONTAINER_LISTS
+from quotas.domain.admission.webhook_configuration import (
+    Registration,
+    configurations,
+    gpu_expression,
+)
 from tests.match_conditions import (
     CONCERNED,
     IMAGE,

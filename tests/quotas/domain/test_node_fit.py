@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from quotas.domain.node_fit import NodeOffer, Placement, placement_of
-from quotas.domain.pod_fields import ENTRIES_MAX, PodInvalidError
+from quotas.domain.admission.node_fit import NodeOffer, Placement, placement_of
+from quotas.domain.admission.pod_fields import ENTRIES_MAX, PodInvalidError
 
 PRODUCT = "nvidia.com/gpu.product"
 H100 = {PRODUCT: "H100", "nvidia.com/gpu.memory": "80000"}

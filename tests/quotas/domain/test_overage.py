@@ -2,8 +2,8 @@
 
 import pytest
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.overage import Holding, OverageKind, counts, overages_of
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.preemption.overage import Holding, OverageKind, counts, overages_of
 from tests.quotas.domain.preempting import allowance, holding, over
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from quotas.domain.admission_review import Requester
-from quotas.domain.ownership import (
+from quotas.domain.admission.ownership import (
     Identity,
     controlling_kind,
     identity_of,
@@ -14,8 +13,9 @@ from quotas.domain.ownership import (
     owner_of,
     stamp,
 )
-from quotas.domain.pod_review import pod_ask
-from quotas.domain.workload_templates import templates_of
+from quotas.domain.admission.pods import pod_ask
+from quotas.domain.admission.review import Requester
+from quotas.domain.admission.workload_templates import templates_of
 from simulator.kubernetes_api.patches import json_patch
 from tests.quotas.reviews import JOB_CONTROLLER, job, pod
 

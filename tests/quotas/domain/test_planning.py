@@ -6,9 +6,9 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.division import Place
-from quotas.domain.planning import (
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.enforcement.division import Place
+from quotas.domain.enforcement.planning import (
     GrantedLimit,
     PlaceFacts,
     Selector,
@@ -16,7 +16,7 @@ from quotas.domain.planning import (
     ceiling_of,
     plan_quotas,
 )
-from quotas.domain.resource_quota import OPEN_UNITS
+from quotas.domain.enforcement.resource_quota import OPEN_UNITS
 
 ACME, UMBRELLA = UUID(int=1), UUID(int=2)
 LLM, VISION, VIRUS = UUID(int=11), UUID(int=12), UUID(int=21)

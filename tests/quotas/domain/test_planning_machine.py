@@ -6,9 +6,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.division import Place
-from quotas.domain.planning import (
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.enforcement.division import Place
+from quotas.domain.enforcement.planning import (
     GrantedLimit,
     PlaceFacts,
     Selector,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotas.domain.pod_fields import ENTRIES_MAX, PodInvalidError
-from quotas.domain.pod_review import PodAsk, is_gpu, pod_ask
+from quotas.domain.admission.pod_fields import ENTRIES_MAX, PodInvalidError
+from quotas.domain.admission.pods import PodAsk, is_gpu, pod_ask
 from tests.quotas.reviews import UID, container, pod
 
 JSON = dict[str, Any]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from quotas.domain.policy_input import policy_problems
+from quotas.domain.requests.input import policy_problems
 
 POLICY: dict[str, Any] = {
     "currency": "EUR",

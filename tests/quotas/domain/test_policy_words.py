@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from quotas.domain.policy_words import band_words, days_words, escalation_words, steps_words
+from quotas.domain.requests.labels import band_words, days_words, escalation_words, steps_words
 
 
 @pytest.mark.parametrize(

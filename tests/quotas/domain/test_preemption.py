@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.gangs import Candidate, gang_of
-from quotas.domain.overage import Overage, OverageKind
-from quotas.domain.preemption import (
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.preemption.choice import (
     NOBODY_KNOWN,
     Choice,
     Tier,
@@ -17,6 +15,8 @@ from quotas.domain.preemption import (
     choose_victims,
     is_needed,
 )
+from quotas.domain.preemption.gangs import Candidate, gang_of
+from quotas.domain.preemption.overage import Overage, OverageKind
 from tests.quotas.domain.preempting import over, pod
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.utils.quantity import parse_quantity
 
-from quotas.domain.quantities import UNITS_MAX, whole_units
+from quotas.domain.admission.pod_fields import UNITS_MAX, whole_units
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from collections.abc import Collection
 
 import pytest
 
-from quotas.domain.admission import VerdictCode
-from quotas.domain.refusal_words import SCOPES, WITHOUT_FIGURES, visible_refusal
+from quotas.domain.admission.denials import SCOPES, WITHOUT_FIGURES, visible_refusal
+from quotas.domain.admission.values import VerdictCode
 
 ACME = "organization acme: 6 of 6 large held, 0 reserved, 1 asked."
 LLM = "project llm: 4 of 8 large held, 4 reserved, 1 asked."

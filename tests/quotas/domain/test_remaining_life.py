@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.domain.remaining_life import LIVES_MIN, remaining_seconds
+from quotas.domain.headroom.start import LIVES_MIN, remaining_seconds
 
 HOUR = 3600
 LIVES = tuple(hours * HOUR for hours in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10))

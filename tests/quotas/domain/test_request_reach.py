@@ -5,10 +5,10 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.limit_selectors import LimitSelector
-from quotas.domain.limit_tree import GrantSpan, LimitKey, TreeLimit
-from quotas.domain.request_reach import (
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.limits.selectors import LimitSelector
+from quotas.domain.limits.tree import GrantSpan, LimitKey, TreeLimit
+from quotas.domain.requests.reach import (
     HeldLimit,
     Reach,
     Span,

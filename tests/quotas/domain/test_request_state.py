@@ -3,7 +3,7 @@
 import pytest
 
 from quotas.domain.errors import QuotaRequestDecidedError
-from quotas.domain.request_state import OUTCOME, RequestMove, next_state
+from quotas.domain.requests.routing import OUTCOME, RequestMove, next_state
 from quotas.models import RequestState
 
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from quotas.domain.request_words import (
+from quotas.domain.requests.labels import (
     Allowed,
     WishWords,
     deed_words,

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.resource_quota import (
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.enforcement.resource_quota import (
     OPEN_UNITS,
     KeyComparison,
     compare_keys,

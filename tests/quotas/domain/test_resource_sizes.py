@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.catalogue_rules import DEFAULT_RULES, Rule
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.resource_sizes import FROM_SMALLEST, possible_sizes, size_by_name
+from metering.domain.catalogue.rules import DEFAULT_RULES, Rule
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.admission.demands import FROM_SMALLEST, possible_sizes, size_by_name
 
 S, M, L = FROM_SMALLEST
 

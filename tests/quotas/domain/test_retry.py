@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.domain.retry import delay_after
+from quotas.services.enforcement.settling import delay_after
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.routing import (
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.requests.routing import (
     LADDER,
     Cost,
     RequestedQuota,

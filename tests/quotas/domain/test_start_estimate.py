@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.domain.start_estimate import ExpectedEnd, LimitCourse, first_fit
+from quotas.domain.headroom.start import ExpectedEnd, LimitCourse, first_fit
 
 AT = datetime(2026, 11, 2, 9, tzinfo=UTC)
 HOUR = timedelta(hours=1)

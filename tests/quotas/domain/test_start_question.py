@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.domain.start_question import (
+from quotas.domain.headroom.start import (
     LimitHeadroom,
     StartCode,
     StartVerdict,

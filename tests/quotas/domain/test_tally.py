@@ -5,8 +5,8 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.tally import Taken, Tally, TallyKey, UnitsNow
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.limits.tally import Taken, Tally, TallyKey, UnitsNow
 
 ACME, LLM, VISION, HOPPER, AMPERE = (UUID(int=number) for number in range(1, 6))
 LARGE, SMALL = GPUSize.LARGE, GPUSize.SMALL

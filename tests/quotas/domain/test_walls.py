@@ -6,17 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.resource_quota import OPEN_UNITS
-from quotas.domain.start_question import (
-    FullWalls,
-    StartCode,
-    StartVerdict,
-    bound_by_walls,
-    start_words,
-    visible_free_units,
-)
-from quotas.domain.walls import (
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.enforcement.caps import (
     ClusterConstraints,
     ConstrainedCluster,
     Wall,
@@ -28,6 +19,15 @@ from quotas.domain.walls import (
     unread_words,
     waiting_units,
     wall_of,
+)
+from quotas.domain.enforcement.resource_quota import OPEN_UNITS
+from quotas.domain.headroom.start import (
+    FullWalls,
+    StartCode,
+    StartVerdict,
+    bound_by_walls,
+    start_words,
+    visible_free_units,
 )
 
 LARGE = frozenset({GPUSize.LARGE})

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from quotas.domain.webhook_configuration import (
+from quotas.domain.admission.webhook_configuration import (
     Registration,
     configurations,
     gpu_expression,

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from quotas.domain.window_state import window_state
+from quotas.domain.preemption.states import window_state
 from tests.builders import AT
 
 SECOND = timedelta(seconds=1)

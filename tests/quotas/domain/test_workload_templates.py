@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from quotas.domain.pod_fields import PodInvalidError
-from quotas.domain.workload_templates import KINDS, TEMPLATES_MAX, templates_of
+from quotas.domain.admission.pod_fields import PodInvalidError
+from quotas.domain.admission.workload_templates import KINDS, TEMPLATES_MAX, templates_of
 from tests.quotas.reviews import job
 
 JSON = dict[str, Any]

@@ -9,7 +9,7 @@ from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 from django.db.models import Model
 from django.db.utils import DatabaseError
 
-from quotas.domain.preemption_state import PlanState, StepState, may_become
+from quotas.domain.preemption.states import PlanState, StepState, may_become
 from quotas.models import PreemptionAction, PreemptionPlan, ProtectedWindow
 from tests.builders import AT, make_cluster
 from tests.cast import Cast

@@ -8,10 +8,10 @@ import pytest
 from django.db import OperationalError
 from pytest_django import DjangoAssertNumQueries
 
-from metering.domain.gpu_sizes import GPUSize, SharingMode
+from metering.domain.catalogue.units import GPUSize, SharingMode
 from metering.models import NodeRecord
-from quotas.domain.isolation import Offer
-from quotas.selectors.admission_facts import (
+from quotas.domain.isolation.rules import Offer
+from quotas.selectors.admission.facts import (
     KEPT_NANOSECONDS,
     OLD_NANOSECONDS_MAX,
     AdmissionFacts,
@@ -172,7 +172,7 @@ def test_while_another_reads_only_facts_that_are_not_too_old_are_given(age: int,
 def test_who_waits_for_a_reader_that_does_not_come_back_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("quotas.selectors.admission_facts.WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("quotas.selectors.admission.facts.WAIT_SECONDS", 0.01)
     has_begun, may_end = threading.Event(), threading.Event()
 
     def read(slug: str, at: datetime) -> AdmissionFacts | None:  # noqa: ARG001 - As it is called.

@@ -5,12 +5,12 @@ from datetime import timedelta
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from metering.domain.gpu_sizes import GPUSize
-from metering.domain.waste_rules import WasteThresholds
-from quotas.domain.exhaustion import ExhaustionOutcome
-from quotas.domain.walls import ClusterConstraints, ConstrainedCluster
+from metering.domain.catalogue.units import GPUSize
+from metering.domain.efficiency.rules import WasteThresholds
+from quotas.domain.enforcement.caps import ClusterConstraints, ConstrainedCluster
+from quotas.domain.headroom.headroom import ExhaustionOutcome
 from quotas.models import QuotaLimit
-from quotas.selectors.board import OrganizationUsage, ProjectUsage, quota_board
+from quotas.selectors.headroom.board import OrganizationUsage, ProjectUsage, quota_board
 from tenants.models import Cluster, Project
 from tests.builders import AT, MONTH_START, bind, make_cluster
 from tests.cast import Cast

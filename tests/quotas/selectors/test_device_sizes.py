@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from metering.domain.catalogue_rules import Rule, rule_to_json
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.rules import Rule, rule_to_json
+from metering.domain.catalogue.units import GPUSize
 from metering.models import CatalogueVersion
-from metering.selectors.device_sizes import SEEN_WITHIN, sizes_seen
-from quotas.services.target_plans import refresh_targets
+from metering.selectors.devices.usage import SEEN_WITHIN, sizes_seen
+from quotas.services.enforcement.targets import refresh_targets
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster

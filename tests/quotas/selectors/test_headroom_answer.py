@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from metering.domain.gpu_sizes import GPUSize
-from metering.selectors.cluster_room import ClusterHeadroom
-from quotas.domain.start_question import StartCode
+from metering.domain.catalogue.units import GPUSize
+from metering.selectors.allocations.offers import ClusterHeadroom
+from quotas.domain.headroom.start import StartCode
 from quotas.models import QuotaCounter, QuotaLimit
-from quotas.selectors.headroom import (
+from quotas.selectors.headroom.headroom import (
     StartAnswer,
     StartQuestion,
     answer_start,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from metering.domain.gpu_sizes import GPUSize
-from metering.domain.waste_rules import WasteThresholds
-from metering.selectors.use_peaks import peak_units
+from metering.domain.catalogue.units import GPUSize
+from metering.domain.efficiency.rules import WasteThresholds
+from metering.selectors.collection.usage import peak_units
 from quotas.models import QuotaLimit
-from quotas.selectors.hoarding import HoardedQuota, hoarded_quotas
+from quotas.selectors.headroom.forecast import HoardedQuota, hoarded_quotas
 from tenants.models import Project
 from tests.metering.waste_world import DAY, HOUR, WasteWorld, make_waste_world, seal
 from tests.quotas.builders import make_limit

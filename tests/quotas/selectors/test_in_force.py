@@ -4,10 +4,10 @@ from datetime import timedelta
 
 from pytest_django import DjangoAssertNumQueries
 
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.units import GPUSize
 from quotas.models import QuotaSuspension
-from quotas.selectors.in_force import limits_in_force
-from quotas.selectors.limit_use import limit_use
+from quotas.selectors.limits.in_force import limits_in_force
+from quotas.selectors.limits.use import limit_use
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
 from tests.quotas.builders import hold, make_grant, make_limit

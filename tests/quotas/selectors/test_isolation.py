@@ -2,8 +2,8 @@
 
 from pytest_django import DjangoAssertNumQueries
 
-from quotas.domain.isolation_policy import Policy, ServingMode, WorkKind
-from quotas.selectors.isolation import isolation_policies
+from quotas.domain.isolation.policy import Policy, ServingMode, WorkKind
+from quotas.selectors.admission.facts import isolation_policies
 from tests.cast import Cast
 from tests.quotas.builders import make_policy
 

@@ -8,10 +8,10 @@ from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.limit_selectors import LimitSelector
-from quotas.domain.limit_tree import GrantSpan, LimitKey, TreeLimit
-from quotas.selectors.limits import limit_tree, project_limit_units
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.limits.selectors import LimitSelector
+from quotas.domain.limits.tree import GrantSpan, LimitKey, TreeLimit
+from quotas.selectors.limits.limits import limit_tree, project_limit_units
 from quotas.selectors.locks import lock_limit_path, lock_request
 from tenants.domain.identifiers import new_id
 from tests.builders import AT, make_cluster

@@ -4,7 +4,7 @@ import pytest
 
 from metering.models import PodAllocation
 from quotas.models import QuotaCounter
-from quotas.selectors.live_gauges import (
+from quotas.selectors.gauges import (
     counter_drift,
     live_bypasses,
     refusals_by_code,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from quotas.selectors.refusals import organizations_waiting, refused_lately
+from quotas.selectors.admission.refusals import organizations_waiting, refused_lately
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast

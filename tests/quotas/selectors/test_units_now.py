@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.tally import UnitsNow
-from quotas.selectors.units_now import pods_now, units_now
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.limits.tally import UnitsNow
+from quotas.selectors.limits.units_now import pods_now, units_now
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast

@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.resource_quota import OPEN_UNITS
-from quotas.domain.start_question import StartCode
-from quotas.domain.walls import Wall
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.enforcement.caps import Wall
+from quotas.domain.enforcement.resource_quota import OPEN_UNITS
+from quotas.domain.headroom.start import StartCode
 from quotas.models import EnforcementTarget, QuotaCounter, QuotaLimit
-from quotas.selectors.headroom import (
+from quotas.selectors.enforcement.namespaces import walls_of_projects
+from quotas.selectors.headroom.headroom import (
     StartAnswer,
     StartQuestion,
     answer_start,
     clusters_of_project,
 )
-from quotas.selectors.walls import walls_of_projects
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast

@@ -5,11 +5,11 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.units import GPUSize
 from quotas.models import QuotaRequest, RequestPolicy
 from quotas.protocols.costs import CostEstimate
-from quotas.services.request_asking import RequestDraft
-from quotas.services.requests import submit_request
+from quotas.services.requests.asking import RequestDraft
+from quotas.services.requests.deciding import submit_request
 from tenants.models import NotificationDelivery, Organization
 from tests.builders import AT
 from tests.cast import Cast

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from metering.domain import crashpoints
+from metering.domain.collection import crashpoints
 from quotas.models import QuotaLimit
 from simulator.adapters.quota_enforcer import SimulatedCluster, SimulatedQuotaEnforcer
 from simulator.adapters.workload_evictor import SimulatedWorkloads

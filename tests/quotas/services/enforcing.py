@@ -3,8 +3,8 @@
 from datetime import datetime, timedelta
 
 from quotas.models import EnforcementTarget
-from quotas.services.enforcement import apply_target
-from quotas.services.target_plans import refresh_targets
+from quotas.services.enforcement.applying import apply_target
+from quotas.services.enforcement.targets import refresh_targets
 from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
 from tenants.domain.actors import system_actor
 from tests.builders import AT

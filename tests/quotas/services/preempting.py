@@ -3,9 +3,9 @@
 from datetime import datetime, timedelta
 
 from quotas.models import PreemptionAction, PreemptionPlan, Reservation
-from quotas.services.preemption_planning import plan_preemption
-from quotas.services.preemption_running import execute_plan
-from quotas.services.preemption_stepping import step_plan
+from quotas.services.preemption.planning import plan_preemption
+from quotas.services.preemption.running import execute_plan
+from quotas.services.preemption.stepping import step_plan
 from simulator.adapters.workload_evictor import SimulatedWorkloadEvictor, SimulatedWorkloads
 from tenants.domain.actors import Actor, system_actor
 from tenants.models import Cluster, Project

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
-from metering.domain.gpu_sizes import GPUSize
-from quotas.domain.admission import Blocker, VerdictCode
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.admission.values import Blocker, VerdictCode
 from quotas.models import (
     AdmissionRefusal,
     GrantReason,

@@ -9,11 +9,11 @@ import psycopg
 import pytest
 from django.db import connections, transaction
 
-from quotas.domain.admission import VerdictCode
+from quotas.domain.admission.values import VerdictCode
 from quotas.migrations._admission import OVER
 from quotas.models import LimitScope, QuotaCounter, QuotaLimit, Reservation
-from quotas.services.counters import lock_counters, open_counter
-from quotas.services.live_use import repair_counters
+from quotas.services.admission.live_use import repair_counters
+from quotas.services.limits.places import lock_counters, open_counter
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quotas.domain.admission import VerdictCode
+from quotas.domain.admission.values import VerdictCode
 from quotas.models import AdmissionRefusal, QuotaLimit, Reservation
 from tenants.models import Cluster, Organization, Project
 from tests.builders import bind, make_cluster

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from quotas.domain.admission import VerdictCode
+from quotas.domain.admission.values import VerdictCode
 from quotas.models import AdmissionRefusal, QuotaLimit, Reservation
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster

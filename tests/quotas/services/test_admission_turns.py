@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from quotas.services.admission_turns import TOGETHER_MAX, Turns
+from quotas.services.admission.admission import TOGETHER_MAX, Turns
 
 Result = TypeVar("Result")
 WAIT = timedelta(seconds=20)

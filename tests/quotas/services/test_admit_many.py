@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg.errors import LockNotAvailable
 
-from quotas.domain.admission import PodQuestion
+from quotas.domain.admission.values import PodQuestion
 from quotas.models import (
     AdmissionRefusal,
     GrantReason,
@@ -21,8 +21,8 @@ from quotas.models import (
     QuotaSuspension,
     Reservation,
 )
-from quotas.services.admission import question_json
-from quotas.services.counters import open_counter
+from quotas.services.admission.admission import question_json
+from quotas.services.limits.places import open_counter
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast, make_cast

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from quotas.domain.admission import Demand, PodQuestion
+from quotas.domain.admission.values import Demand, PodQuestion
 from quotas.models import (
     GrantReason,
     LimitScope,
@@ -16,7 +16,7 @@ from quotas.models import (
     QuotaSuspension,
     Reservation,
 )
-from quotas.services.counters import open_counter
+from quotas.services.limits.places import open_counter
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast, make_cast

@@ -4,7 +4,7 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 
 from quotas.protocols import LiveQuota
-from quotas.services.asking import Answer, ask_all
+from quotas.services.enforcement.asking import Answer, ask_all
 from tests.builders import AT
 from tests.quotas.services.enforcing import SYSTEM
 

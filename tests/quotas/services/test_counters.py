@@ -1,6 +1,6 @@
 """A counter opens with what counts already, inside the transaction that makes its limit."""
 
-from quotas.services.counters import open_counter
+from quotas.services.limits.places import open_counter
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
 from tests.quotas.admitting import ask, counted

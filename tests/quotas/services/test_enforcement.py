@@ -6,8 +6,8 @@ import pytest
 
 from quotas.models import EnforcementTarget
 from quotas.protocols import DesiredQuota, EnforcementEndpoint, LiveQuota
-from quotas.selectors.enforcement import due_target_ids
-from quotas.services.enforcement import apply_target
+from quotas.selectors.enforcement.targets import due_target_ids
+from quotas.services.enforcement.applying import apply_target
 from simulator.adapters.quota_enforcer import SimulatedCluster, SimulatedQuotaEnforcer
 from tenants.models import AuditEntry
 from tests.builders import AT

@@ -3,7 +3,7 @@
 import pytest
 
 from quotas.models import EnforcementTarget
-from quotas.services.enforcement_by_hand import apply_again, read_again
+from quotas.services.enforcement.applying import apply_again, read_again
 from simulator.adapters.quota_enforcer import SimulatedCluster, SimulatedQuotaEnforcer
 from tenants.models import AuditEntry
 from tests.builders import AT

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from quotas.models import QuotaLimit
-from quotas.selectors.enforcement import DRIFT_CHECK_EVERY, unread_target_ids
-from quotas.services.enforcement import check_target
+from quotas.selectors.enforcement.targets import DRIFT_CHECK_EVERY, unread_target_ids
+from quotas.services.enforcement.applying import check_target
 from simulator.adapters.quota_enforcer import SimulatedCluster, SimulatedQuotaEnforcer
 from tenants.models import AuditEntry
 from tests.builders import AT

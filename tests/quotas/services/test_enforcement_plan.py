@@ -8,8 +8,8 @@ from django.test.utils import CaptureQueriesContext
 
 from metering.models import CapacityRecord
 from quotas.models import EnforcementTarget, QuotaSuspension
-from quotas.selectors.enforcement import due_target_ids
-from quotas.services.target_plans import refresh_targets
+from quotas.selectors.enforcement.targets import due_target_ids
+from quotas.services.enforcement.targets import refresh_targets
 from tenants.models import Cluster
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast

@@ -12,8 +12,8 @@ from quotas.domain.errors import (
     QuotaInputError,
 )
 from quotas.models import QuotaGrant
-from quotas.services.grant_ends import end_grant, end_together
-from quotas.services.limits import remove_limit
+from quotas.services.limits.grants import end_grant, end_together
+from quotas.services.limits.limits import remove_limit
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import DomainError, ForbiddenError, NotFoundError
 from tenants.domain.identifiers import new_id

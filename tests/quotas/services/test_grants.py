@@ -13,9 +13,9 @@ from quotas.domain.errors import (
     QuotaLimitUnlimitedError,
 )
 from quotas.models import GrantReason, QuotaGrant, QuotaLimit
-from quotas.selectors.in_force import limits_in_force
-from quotas.services.grants import GrantDraft, grant_together, grant_units
-from quotas.services.limits import remove_limit, set_limit
+from quotas.selectors.limits.in_force import limits_in_force
+from quotas.services.limits.grants import GrantDraft, grant_together, grant_units
+from quotas.services.limits.limits import remove_limit, set_limit
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import ForbiddenError, NotFoundError
 from tenants.domain.identifiers import new_id

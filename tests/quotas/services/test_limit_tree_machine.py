@@ -19,13 +19,18 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.units import GPUSize
 from quotas.models import QuotaCounter, QuotaGrant, QuotaLimit
-from quotas.selectors.in_force import LimitInForce, limits_in_force
-from quotas.services.grant_ends import end_grant, end_together
-from quotas.services.grants import GrantDraft, grant_together, grant_units
-from quotas.services.limits import remove_limit, set_limit
-from quotas.services.suspensions import resume_tenant, suspend_tenant
+from quotas.selectors.limits.in_force import LimitInForce, limits_in_force
+from quotas.services.limits.grants import (
+    GrantDraft,
+    end_grant,
+    end_together,
+    grant_together,
+    grant_units,
+)
+from quotas.services.limits.limits import remove_limit, set_limit
+from quotas.services.limits.suspensions import resume_tenant, suspend_tenant
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import DomainError
 from tenants.models import AuditEntry, Cluster

@@ -10,7 +10,7 @@ from quotas.domain.errors import (
     QuotaScopeError,
 )
 from quotas.models import QuotaCounter, QuotaLimit
-from quotas.services.limits import remove_limit, set_limit
+from quotas.services.limits.limits import remove_limit, set_limit
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import DomainError, ForbiddenError, NotFoundError
 from tenants.domain.identifiers import new_id

@@ -12,11 +12,11 @@ from django.db import OperationalError, connection, connections
 from embedded.postgres import APP, EmbeddedPostgres
 from quotas.domain.errors import QuotaHierarchyBrokenError, QuotaRequestDecidedError
 from quotas.models import QuotaGrant, QuotaLimit, QuotaRequest
-from quotas.services.grants import grant_units
-from quotas.services.limits import remove_limit, set_limit
-from quotas.services.requests import approve_request, cancel_request, submit_request
-from quotas.services.suspensions import suspend_tenant
-from quotas.services.target_plans import REFRESH_LOCK, refresh_targets
+from quotas.services.enforcement.targets import REFRESH_LOCK, refresh_targets
+from quotas.services.limits.grants import grant_units
+from quotas.services.limits.limits import remove_limit, set_limit
+from quotas.services.limits.suspensions import suspend_tenant
+from quotas.services.requests.deciding import approve_request, cancel_request, submit_request
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import NotFoundError
 from tests.builders import AT, bind, make_cluster

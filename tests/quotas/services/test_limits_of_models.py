@@ -7,9 +7,9 @@ from django.test.utils import CaptureQueriesContext
 
 from quotas.domain.errors import QuotaInputError
 from quotas.models import QuotaLimit, QuotaRequest
-from quotas.selectors.model_groups import unknown_group_problems
-from quotas.services.limits import set_limit
-from quotas.services.request_asking import RequestDraft, make_request
+from quotas.selectors.limits.limits import unknown_group_problems
+from quotas.services.limits.limits import set_limit
+from quotas.services.requests.asking import RequestDraft, make_request
 from tests.builders import AT
 from tests.cast import Cast
 from tests.quotas.builders import actor_of, make_limit

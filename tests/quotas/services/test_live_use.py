@@ -7,9 +7,9 @@ from django.contrib.auth.models import User
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from metering.models import PodAllocation
-from quotas.domain.live_use import Bypass, Sweep
+from quotas.domain.admission.live_use import Bypass, Sweep
 from quotas.models import QuotaCounter, QuotaLimit, Reservation
-from quotas.services.live_use import repair_counters
+from quotas.services.admission.live_use import repair_counters
 from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry, Cluster, NamespaceBinding
 from tests.builders import AT, bind

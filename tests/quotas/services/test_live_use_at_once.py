@@ -7,9 +7,9 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 from structlog.testing import capture_logs
 
-from quotas.domain.live_use import Sweep, sweep_of
+from quotas.domain.admission.live_use import Sweep, sweep_of
 from quotas.models import Reservation
-from quotas.services import live_use
+from quotas.services.admission import live_use
 from tenants.models import Cluster, Organization, SweepCrash
 from tests.builders import audit_entries, bind, make_cluster
 from tests.cast import Cast, make_cast

@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 import pytest
 
 from metering.models import ClaimConsumer
-from quotas.domain.live_use import Bypass, Sweep
+from quotas.domain.admission.live_use import Bypass, Sweep
 from quotas.models import QuotaCounter, QuotaLimit, Reservation
-from quotas.services.counters import open_counter
-from quotas.services.live_use import repair_counters
+from quotas.services.admission.live_use import repair_counters
+from quotas.services.limits.places import open_counter
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 from tests.builders import AT

@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metering.models import PodAllocation
-from quotas.domain.live_use import Bypass, Sweep
+from quotas.domain.admission.live_use import Bypass, Sweep
 from quotas.models import QuotaLimit, Reservation
-from quotas.services import live_use
+from quotas.services.admission import live_use
 from tenants.models import AuditEntry, Cluster, NamespaceBinding, Organization
 from tests.builders import AT, bind, make_cluster, make_organization, make_project
 from tests.cast import Cast

@@ -6,7 +6,7 @@ import pytest
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from metering.models import PodAllocation
-from quotas.domain.live_use import Bypass, Sweep
+from quotas.domain.admission.live_use import Bypass, Sweep
 from quotas.models import QuotaLimit, Reservation
 from tenants.models import AuditEntry, Cluster, NamespaceBinding
 from tests.builders import AT

@@ -8,11 +8,11 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.units import GPUSize
 from quotas.models import AdmissionRefusal, LoanMode, QuotaLimit, QuotaLoan
-from quotas.selectors.limits import limit_tree
-from quotas.services.limit_trees import refuse_violations
-from quotas.services.loans import approve_loan, decline_loan, recall_loan
+from quotas.selectors.limits.limits import limit_tree
+from quotas.services.lending.loans import approve_loan, decline_loan, recall_loan
+from quotas.services.limits.limits import refuse_violations
 from quotas.tasks import share_fairly
 from tenants.domain.errors import DomainError
 from tests.builders import AT

@@ -10,10 +10,10 @@ from quotas.domain.errors import (
     QuotaLoanOutdatedError,
 )
 from quotas.models import AdmissionRefusal, LoanMode, QuotaGrant, QuotaLimit, QuotaLoan
-from quotas.services.lending import LendingDone, set_loan_policy
-from quotas.services.loans import approve_loan, decline_loan, end_loan, recall_loan
+from quotas.services.lending.lending import LendingDone, set_loan_policy
+from quotas.services.lending.loans import approve_loan, decline_loan, end_loan, recall_loan
 from tenants.domain.errors import ForbiddenError, NotFoundError
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tenants.models import Notification, NotificationDelivery, NotificationEndpoint
 from tests.builders import AT, grant, make_organization, make_user
 from tests.cast import Cast

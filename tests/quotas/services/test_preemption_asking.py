@@ -10,9 +10,9 @@ from quotas import tasks
 from quotas.models import PreemptionAction, PreemptionPlan, Reservation
 from quotas.protocols import EnforcementEndpoint
 from quotas.protocols.workloads import EvictionAnswer, WorkloadReference
-from quotas.services.preemption_asking import SECOND_NS, SLOWEST_SECONDS, TURN_SECONDS_MAX
-from quotas.services.preemption_resuming import resume_jobs
-from quotas.services.preemption_stepping import CLAIM_FOR, step_plan
+from quotas.services.preemption.asking import SECOND_NS, SLOWEST_SECONDS, TURN_SECONDS_MAX
+from quotas.services.preemption.resuming import resume_jobs
+from quotas.services.preemption.stepping import CLAIM_FOR, step_plan
 from quotas.tasks.preemption import PREEMPTING_SECONDS_MAX
 from simulator.adapters.workload_evictor import SimulatedWorkloads
 from tenants.domain.errors import SourceUnavailableError

@@ -4,7 +4,7 @@ import pytest
 
 from metering.models import ClaimConsumer, QueuedPod
 from quotas.models import PreemptionAction, Reservation
-from quotas.services.preemption_planning import plan_preemption
+from quotas.services.preemption.planning import plan_preemption
 from tenants.models import Cluster
 from tests.builders import AT, make_cluster
 from tests.cast import Cast

@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from metering.domain.crashpoints import CRASHPOINTS
+from metering.domain.collection.crashpoints import CRASHPOINTS
 from quotas.models import PreemptionAction, PreemptionPlan, Reservation
 from quotas.protocols import EnforcementEndpoint
 from quotas.protocols.workloads import EvictionAnswer, WorkloadReference
-from quotas.services.preemption_running import stop_plan
-from quotas.services.preemption_stepping import CLAIM_FOR, step_plan
+from quotas.services.preemption.running import stop_plan
+from quotas.services.preemption.stepping import CLAIM_FOR, step_plan
 from simulator.adapters.workload_evictor import SimulatedWorkloads
 from tenants.models import AuditEntry
 from tests.builders import make_cluster

@@ -8,7 +8,7 @@ from django.conf import LazySettings
 
 from config.celery import app
 from quotas.models import Reservation
-from quotas.services.preemption_stepping import CYCLE, NEXT_TURN_AFTER
+from quotas.services.preemption.stepping import CYCLE, NEXT_TURN_AFTER
 from quotas.tasks import preempt
 from simulator.adapters.workload_evictor import SimulatedWorkloads
 from tenants.models import Cluster

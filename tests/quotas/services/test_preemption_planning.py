@@ -6,22 +6,22 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.units import GPUSize
 from metering.models import ClaimConsumer, QueuedPod
 from quotas.domain.errors import (
     PreemptionInputError,
     PreemptionNotNeededError,
     PreemptionRunningError,
 )
-from quotas.domain.overage import OverageKind
+from quotas.domain.preemption.overage import OverageKind
 from quotas.models import PreemptionAction, PreemptionPlan, QuotaGrant, Reservation
-from quotas.services.preemption_planning import (
+from quotas.services.preemption.planning import (
     YieldDemand,
     overage_from_json,
     overage_to_json,
     plan_preemption,
 )
-from quotas.services.protected_windows import close_window
+from quotas.services.preemption.protected_windows import close_window
 from simulator.adapters.workload_evictor import SimulatedWorkloadEvictor
 from tenants.domain.errors import ForbiddenError
 from tenants.models import AuditEntry, Cluster

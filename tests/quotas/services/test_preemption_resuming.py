@@ -3,7 +3,7 @@
 import pytest
 
 from quotas.models import PreemptionAction, PreemptionPlan, QuotaLimit
-from quotas.services.preemption_resuming import resume_jobs
+from quotas.services.preemption.resuming import resume_jobs
 from simulator.adapters.workload_evictor import SimulatedWorkloads
 from tenants.domain.errors import ForbiddenError, NotFoundError
 from tenants.domain.identifiers import new_id

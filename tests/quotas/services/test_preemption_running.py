@@ -10,8 +10,8 @@ from quotas.domain.errors import (
     QuotaNotAppliedError,
 )
 from quotas.models import EnforcementTarget, PreemptionPlan
-from quotas.services.preemption_planning import plan_preemption
-from quotas.services.preemption_running import execute_plan, expire_plans, stop_plan
+from quotas.services.preemption.planning import plan_preemption
+from quotas.services.preemption.running import execute_plan, expire_plans, stop_plan
 from quotas.tasks import tick
 from tenants.domain.errors import ForbiddenError, NotFoundError
 from tenants.domain.identifiers import new_id

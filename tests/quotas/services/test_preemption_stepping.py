@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.units import GPUSize
 from quotas.models import (
     EnforcementTarget,
     PreemptionAction,
@@ -12,7 +12,7 @@ from quotas.models import (
     QuotaLimit,
     Reservation,
 )
-from quotas.services.preemption_planning import YieldDemand, plan_preemption
+from quotas.services.preemption.planning import YieldDemand, plan_preemption
 from simulator.adapters.workload_evictor import SimulatedWorkloads
 from tenants.models import AuditEntry, Cluster
 from tests.builders import AT, make_cluster

@@ -14,10 +14,11 @@ from quotas.models import (
     PreemptionPolicy,
     Reservation,
 )
-from quotas.services import preemption_stepping, preemption_sweep
-from quotas.services.preemption_planning import plan_preemption
-from quotas.services.preemption_stepping import step_plan
-from quotas.services.preemption_sweep import note_overage, set_policy
+from quotas.services.preemption import stepping as preemption_stepping
+from quotas.services.preemption import sweep as preemption_sweep
+from quotas.services.preemption.planning import plan_preemption
+from quotas.services.preemption.stepping import step_plan
+from quotas.services.preemption.sweep import note_overage, set_policy
 from tenants.domain.errors import ForbiddenError
 from tenants.domain.refusals import OrganizationClosedError
 from tenants.models import AuditEntry, Cluster, Notification, Organization

@@ -6,7 +6,7 @@ import pytest
 
 from quotas.domain.errors import PreemptionInputError, ProtectedWindowClosedError
 from quotas.models import ProtectedWindow
-from quotas.services.protected_windows import close_window, open_window
+from quotas.services.preemption.protected_windows import close_window, open_window
 from tenants.domain.errors import ForbiddenError, NotFoundError
 from tenants.domain.identifiers import new_id
 from tenants.domain.refusals import StaleVersionError

@@ -9,11 +9,11 @@ from django.test.utils import CaptureQueriesContext
 
 from quotas.models import PreemptionPolicy, QuotaRequest, RequestStep
 from quotas.selectors.requests import ending_grants
-from quotas.services.request_clock import escalate_requests, remind_of_ends
-from quotas.services.requests import approve_request
+from quotas.services.requests.clock import escalate_requests, remind_of_ends
+from quotas.services.requests.deciding import approve_request
 from tenants.domain.actors import system_actor
 from tenants.models import Notification
-from tenants.selectors.crashes import crashes_by_event
+from tenants.selectors.clock import crashes_by_event
 from tests.builders import AT
 from tests.cast import Cast
 from tests.quotas.builders import actor_of, make_grant, make_limit

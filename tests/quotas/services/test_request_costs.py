@@ -6,7 +6,7 @@ import pytest
 
 from quotas.models import QuotaLimit
 from quotas.protocols.costs import CostEstimate, difference_of
-from quotas.services.request_costs import cost_today
+from quotas.services.requests.costs import cost_today
 from tests.builders import AT
 from tests.cast import Cast
 from tests.quotas.builders import make_limit

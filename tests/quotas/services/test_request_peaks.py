@@ -8,16 +8,16 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.units import GPUSize
 from quotas.domain.errors import (
     QuotaRequestNothingMoreError,
     QuotaRequestOutdatedError,
     QuotaRequestWithoutLimitError,
 )
 from quotas.models import QuotaGrant, QuotaLimit, QuotaRequest
-from quotas.selectors.in_force import limits_in_force
-from quotas.services.request_preview import preview_request
-from quotas.services.requests import approve_request
+from quotas.selectors.limits.in_force import limits_in_force
+from quotas.services.requests.deciding import approve_request
+from quotas.services.requests.preview import preview_request
 from tests.builders import AT, make_cluster
 from tests.cast import Cast
 from tests.quotas.builders import actor_of, make_grant, make_limit

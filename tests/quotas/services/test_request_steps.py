@@ -13,11 +13,11 @@ from quotas.domain.errors import (
     QuotaRequestDecidedTwiceError,
 )
 from quotas.models import QuotaLimit, QuotaRequest, RequestStep
-from quotas.services.request_clock import escalate_requests, expire_requests
-from quotas.services.requests import approve_request, cancel_request, reject_request
+from quotas.services.requests.clock import escalate_requests, expire_requests
+from quotas.services.requests.deciding import approve_request, cancel_request, reject_request
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import ForbiddenError
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tests.builders import AT, grant, make_user
 from tests.cast import Cast
 from tests.quotas.builders import actor_of, audit_actions, make_limit

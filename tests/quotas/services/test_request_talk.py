@@ -11,13 +11,13 @@ from quotas.domain.errors import (
     QuotaRequestNothingMoreError,
     RequestPolicyExistsError,
 )
-from quotas.domain.routing import RequestLevel
+from quotas.domain.requests.routing import RequestLevel
 from quotas.models import QuotaGrant, QuotaLimit, QuotaRequest, RequestComment, RequestPolicy
-from quotas.services.request_bulk import BULK_MAX, make_requests
-from quotas.services.request_comments import comment_request
-from quotas.services.request_policies import change_policy, make_policy
-from quotas.services.request_preview import preview_request
-from quotas.services.requests import approve_request
+from quotas.services.requests.asking import BULK_MAX, make_requests
+from quotas.services.requests.comments import comment_request
+from quotas.services.requests.deciding import approve_request
+from quotas.services.requests.policies import change_policy, make_policy
+from quotas.services.requests.preview import preview_request
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import ForbiddenError, NotFoundError
 from tenants.domain.identifiers import new_id

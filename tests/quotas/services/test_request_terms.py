@@ -16,9 +16,9 @@ from quotas.domain.errors import (
     QuotaRequestWithoutLimitError,
 )
 from quotas.models import QuotaGrant, QuotaLimit, QuotaRequest
-from quotas.services.request_asking import renew_request
-from quotas.services.request_clock import expire_requests, remind_of_ends
-from quotas.services.requests import approve_request
+from quotas.services.requests.asking import renew_request
+from quotas.services.requests.clock import expire_requests, remind_of_ends
+from quotas.services.requests.deciding import approve_request
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import ForbiddenError, NotFoundError
 from tenants.domain.refusals import ClusterClosedError

@@ -15,7 +15,7 @@ from quotas.domain.errors import (
     QuotaRequestOutdatedError,
 )
 from quotas.models import QuotaLimit, QuotaRequest
-from quotas.services.requests import (
+from quotas.services.requests.deciding import (
     approve_request,
     cancel_request,
     reject_request,
@@ -24,8 +24,8 @@ from quotas.services.requests import (
 from tenants.domain.actors import Actor, ActorKind, system_actor
 from tenants.domain.errors import ForbiddenError, NotFoundError
 from tenants.domain.identifiers import new_id
+from tenants.domain.identity.roles import Role
 from tenants.domain.refusals import ProjectClosedError
-from tenants.domain.roles import Role
 from tenants.models import AuditEntry
 from tests.builders import AT, grant
 from tests.cast import Cast

@@ -17,13 +17,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.units import GPUSize
 from metering.models import PodAllocation, QueuedPod
-from quotas.domain.admission import Demand
+from quotas.domain.admission.values import Demand
 from quotas.models import LimitScope, QuotaCounter, QuotaGrant, QuotaLimit, Reservation
-from quotas.services import live_use
-from quotas.services.counters import lock_counters, open_counter
-from quotas.services.live_use import repair_counters
+from quotas.services.admission import live_use
+from quotas.services.admission.live_use import repair_counters
+from quotas.services.limits.places import lock_counters, open_counter
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster, NamespaceBinding, Organization, Project
 from tests.builders import AT, bind, make_cluster

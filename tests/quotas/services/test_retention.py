@@ -11,13 +11,13 @@ from structlog.testing import capture_logs
 
 from metering.models import ClaimConsumer, QueuedPod
 from quotas import tasks
-from quotas.domain.live_use import Sweep
+from quotas.domain.admission.live_use import Sweep
 from quotas.models import AdmissionRefusal, QuotaLimit, Reservation
-from quotas.selectors.live_gauges import refusals_by_code
-from quotas.services.retention import Forgotten, fold_refusals, forget_reservations
+from quotas.selectors.gauges import refusals_by_code
+from quotas.services.admission.retention import Forgotten, fold_refusals, forget_reservations
 from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry, Cluster, NamespaceBinding
-from tenants.services import retention
+from tenants.services.notifications import retention
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
 from tests.quotas.admitting import ask, beat, counted, drifted, end, see, start, sweep

@@ -7,11 +7,11 @@ import pytest
 
 from embedded.postgres import APP, EmbeddedPostgres
 from quotas.models import Reservation
-from quotas.services.retention import forget_reservations
+from quotas.services.admission.retention import forget_reservations
 from tenants.domain.actors import system_actor
 from tenants.models import Notification, NotificationDelivery
-from tenants.services import retention
-from tenants.services.retention import forget_notifications
+from tenants.services.notifications import retention
+from tenants.services.notifications.retention import forget_notifications
 from tests.builders import AT, make_cluster
 from tests.cast import make_cast
 from tests.quotas.builders import make_reservation

@@ -8,8 +8,8 @@ from django.db import DatabaseError, IntegrityError, transaction
 
 from quotas.domain.errors import QuotaInputError, QuotaScopeError
 from quotas.models import QuotaSuspension
-from quotas.selectors.in_force import limits_in_force
-from quotas.services.suspensions import resume_suspension, resume_tenant, suspend_tenant
+from quotas.selectors.limits.in_force import limits_in_force
+from quotas.services.limits.suspensions import resume_suspension, resume_tenant, suspend_tenant
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import ForbiddenError, NotFoundError
 from tenants.domain.identifiers import new_id

@@ -6,8 +6,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from quotas.domain.admission_review import read_review
-from quotas.selectors.admission_facts import AdmissionFacts, admission_facts
+from quotas.domain.admission.review import read_review
+from quotas.selectors.admission.facts import AdmissionFacts, admission_facts
 from quotas.webhook import answers, pods
 from quotas.webhook.decisions import Decision
 from quotas.webhook.pods import Weighed, weigh_pod

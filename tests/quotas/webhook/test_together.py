@@ -10,10 +10,10 @@ import pytest
 from django.db import OperationalError, connection, connections, transaction
 from psycopg.pq.abc import PGconn
 
-from quotas.domain.admission import PodQuestion, Verdict, VerdictCode
+from quotas.domain.admission.values import PodQuestion, Verdict, VerdictCode
 from quotas.models import QuotaLimit, Reservation
-from quotas.services.admission import admit, admit_together, question_json
-from quotas.services.counters import open_counter
+from quotas.services.admission.admission import admit, admit_together, question_json
+from quotas.services.limits.places import open_counter
 from quotas.webhook import together as module
 from quotas.webhook.guard import cut_socket
 from quotas.webhook.together import Together

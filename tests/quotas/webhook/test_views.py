@@ -4,7 +4,7 @@ import pytest
 from django.conf import settings
 from django.test import RequestFactory
 
-from quotas.domain.admission_review import REVIEW_BYTES_MAX
+from quotas.domain.admission.review import REVIEW_BYTES_MAX
 from quotas.models import Reservation
 from quotas.webhook import answers, views
 from quotas.webhook.figures import REGISTRY

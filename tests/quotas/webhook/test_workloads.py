@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quotas.models import AdmissionRefusal, QuotaLimit, Reservation
-from quotas.services.counters import open_counter
+from quotas.services.limits.places import open_counter
 from tenants.models import Cluster, Organization, Project
 from tests.builders import AT
 from tests.quotas.builders import make_limit

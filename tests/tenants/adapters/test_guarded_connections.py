@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from metering.adapters.prometheus import PrometheusUsageSource
-from tenants.adapters.guarded_connections import check_peer, forbidden_networks
+from tenants.adapters.guarded import check_peer, forbidden_networks
 from tenants.domain.errors import SourceUnavailableError
 from tests.metering.adapters.prometheus.canned import HOUR, serving, sound_world, target_of
 

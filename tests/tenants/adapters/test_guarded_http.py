@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenants.adapters.guarded_http import GuardedPoster
+from tenants.adapters.guarded import GuardedPoster
 from tenants.domain.errors import SourceUnavailableError
 from tests.tenants.adapters.receivers import Receiver, make_certificate, receiving
 

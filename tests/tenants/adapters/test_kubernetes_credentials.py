@@ -10,7 +10,7 @@ from kubernetes.config import incluster_config
 from pytest_django import Settings
 
 from tenants.adapters import kubernetes_credentials as credentials
-from tenants.adapters.guarded_connections import forbidden_networks
+from tenants.adapters.guarded import forbidden_networks
 from tenants.domain.errors import SourceUnavailableError
 from tests.quotas.builders import write_kubeconfig
 from tests.references import reference_to

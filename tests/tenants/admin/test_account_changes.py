@@ -8,11 +8,11 @@ from django.core import mail
 from django.test import Client, override_settings
 from django.utils import timezone
 
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tenants.models import AccountChange, ApiToken, AuditEntry
 from tenants.selectors.actors import actor_of_user
-from tenants.services.people import deactivate_user
-from tenants.services.tokens import issue_token
+from tenants.services.identity.people import deactivate_user
+from tenants.services.identity.tokens import issue_token
 from tests.builders import audited, grant, make_user
 from tests.cast import Cast
 from tests.tenants.admin.desk import committed, enter, links_sent

@@ -4,7 +4,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core import mail
 
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tenants.models import AccountChange, Invitation, Notification, Project
 from tests.builders import grant, make_user
 from tests.cast import Cast

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tenants.models import AttemptCount, AuditEntry, PasswordLinkRequest
-from tenants.services.sign_in import ATTEMPTS_MAX
+from tenants.services.identity.sign_in import ATTEMPTS_MAX
 from tests.cast import Cast
 from tests.tenants.admin.desk import committed, links_sent
 

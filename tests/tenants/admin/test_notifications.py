@@ -6,7 +6,7 @@ import pytest
 from django.db import transaction
 
 from tenants.models import NotificationDelivery, NotificationEndpoint
-from tenants.services.notifications import notify
+from tenants.services.notifications.outbox import notify
 from tests.builders import AT
 from tests.cast import Cast
 from tests.tenants.admin.desk import enter

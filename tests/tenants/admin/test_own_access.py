@@ -8,10 +8,10 @@ from django.test import Client
 from django.utils import timezone
 
 from tenants.admin.programs import new_token_key
-from tenants.domain.roles import CAPABILITIES, Role
+from tenants.domain.identity.roles import CAPABILITIES, Role
 from tenants.models import AccountChange, ApiToken, AuditEntry
 from tenants.selectors.actors import actor_of_user
-from tenants.services.account_changes import approve_change
+from tenants.services.identity.account_changes import approve_change
 from tests.builders import audited, grant, make_user
 from tests.cast import Cast, make_cast
 from tests.tenants.admin.desk import committed, enter, links_sent

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from tenants.domain.actors import system_actor
 from tenants.models import ApiToken, AuditEntry
-from tenants.services.sign_in import purge_attempts
+from tenants.services.identity.sign_in import purge_attempts
 from tests.builders import AT
 from tests.cast import Cast
 from tests.tenants.admin.desk import committed, enter, links_sent

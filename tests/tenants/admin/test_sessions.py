@@ -12,7 +12,7 @@ from django.utils import timezone
 from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry, PersonSession
 from tenants.selectors.actors import actor_of_user
-from tenants.services.sessions import delete_ended_sessions
+from tenants.services.identity.sessions import delete_ended_sessions
 from tests.cast import Cast
 from tests.tenants.admin.desk import enter
 from tests.tenants.api.doors import open_door

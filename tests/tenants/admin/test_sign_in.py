@@ -18,8 +18,8 @@ from tenants.admin.sign_in import PROXY_UNNAMED
 from tenants.domain.actors import system_actor
 from tenants.domain.refusals import TooManyAttemptsError
 from tenants.models import AttemptCount, AuditEntry, KnownNetwork
-from tenants.services.people import set_password
-from tenants.services.sign_in import KNOWN_FOR, purge_attempts
+from tenants.services.identity.people import set_password
+from tenants.services.identity.sign_in import KNOWN_FOR, purge_attempts
 from tests.builders import AT, audited, make_user
 from tests.cast import Cast
 

@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 
 from tenants.domain.actors import system_actor
 from tenants.models import ServiceAccount
-from tenants.services.tokens import issue_token
+from tenants.services.identity.tokens import issue_token
 
 
 def open_door(

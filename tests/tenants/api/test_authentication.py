@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 
 from tenants.domain.actors import system_actor
 from tenants.models import ApiToken, AuditEntry
-from tenants.services.tokens import revoke_token
+from tenants.services.identity.tokens import revoke_token
 from tests.cast import Cast
 from tests.tenants.api.doors import open_door, problem
 

@@ -6,7 +6,7 @@ import pytest
 from django.db import connections
 from rest_framework.test import APIClient
 
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tenants.models import AuditEntry, IdempotencyRecord, Membership, Project
 from tests.builders import grant
 from tests.cast import Cast, make_cast

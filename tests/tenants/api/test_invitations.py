@@ -12,10 +12,10 @@ from django.test import Client, override_settings
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from tenants.domain.roles import CAPABILITIES, Role
+from tenants.domain.identity.roles import CAPABILITIES, Role
 from tenants.models import AuditEntry, Invitation, Membership
-from tenants.services.invitations import NAMES_MAX, TAKEN_MAX
-from tenants.services.sign_in import INVITED_MAX
+from tenants.services.identity.invitations import NAMES_MAX, TAKEN_MAX
+from tenants.services.identity.sign_in import INVITED_MAX
 from tests.builders import make_user
 from tests.cast import Cast, make_cast
 from tests.tenants.admin.desk import committed, links_sent

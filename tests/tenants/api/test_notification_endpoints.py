@@ -6,7 +6,7 @@ import pytest
 from django.db import transaction
 
 from tenants.models import AuditEntry, NotificationDelivery, NotificationEndpoint
-from tenants.services.notifications import notify
+from tenants.services.notifications.outbox import notify
 from tests.builders import AT
 from tests.cast import Cast, make_cast
 from tests.tenants.api.doors import open_door, problem

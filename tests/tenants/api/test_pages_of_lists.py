@@ -9,9 +9,9 @@ import pytest
 from rest_framework.test import APIClient
 
 from tenants.domain.actors import system_actor
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tenants.services.audit import record
-from tenants.services.service_accounts import create_service_account
+from tenants.services.identity.tokens import create_service_account
 from tests.builders import AT, bind, grant, make_cluster, make_organization, make_project, make_user
 from tests.cast import Cast
 from tests.tenants.api.doors import open_door, problem

@@ -9,12 +9,11 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from tenants.domain.actors import system_actor
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tenants.models import AuditEntry, Cluster, Membership, ServiceAccount
 from tenants.services.audit import record
-from tenants.services.memberships import grant_role
-from tenants.services.service_accounts import create_service_account
-from tenants.services.tokens import issue_token
+from tenants.services.identity.memberships import grant_role
+from tenants.services.identity.tokens import create_service_account, issue_token
 from tests.builders import AT, bind, make_cluster
 from tests.cast import Cast
 from tests.tenants.api.doors import open_door

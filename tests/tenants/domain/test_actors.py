@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 
 from tenants.domain.actors import Actor, ActorKind, Grant, limit_scopes, system_actor
 from tenants.domain.identifiers import uuid7
-from tenants.domain.roles import ALL_CAPABILITIES, CAPABILITIES, ROLE_SCOPES, Role, RoleScope
+from tenants.domain.identity.roles import (
+    ALL_CAPABILITIES,
+    CAPABILITIES,
+    ROLE_SCOPES,
+    Role,
+    RoleScope,
+)
 
 ACME, UMBRELLA, LLM, VISION = (UUID(int=n) for n in range(1, 5))
 capabilities = st.sampled_from(sorted(ALL_CAPABILITIES))

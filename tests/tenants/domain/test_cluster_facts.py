@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenants.domain.cluster_facts import (
+from tenants.domain.clusters import (
     admission_problems,
     alias_problems,
     hour_problems,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tenants.domain.delivery_words import (
+from tenants.domain.notifications import (
     masked_address,
     next_try_words,
     result_words,

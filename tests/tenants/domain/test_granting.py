@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenants.domain.actors import Actor, ActorKind, Grant, system_actor
-from tenants.domain.granting import CONFLICTING_ROLES, conflicting_role, may_give
-from tenants.domain.roles import Role
+from tenants.domain.identity.granting import CONFLICTING_ROLES, conflicting_role, may_give
+from tenants.domain.identity.roles import Role
 
 ACME, UMBRELLA = UUID(int=1), UUID(int=2)
 LLM = UUID(int=3)

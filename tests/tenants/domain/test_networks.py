@@ -4,7 +4,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from tenants.domain.networks import UNKNOWN, client_network
+from tenants.domain.identity.sign_in import UNKNOWN, client_network
 
 PROXIES = [ip_network("10.0.0.0/24"), ip_network("fd00::/64")]
 

@@ -10,9 +10,9 @@ from django.core.validators import validate_email
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenants.domain.notification_events import EVENTS
-from tenants.domain.notification_rules import (
+from tenants.domain.notifications import (
     ATTEMPTS_MAX,
+    EVENTS,
     PATTERNS_MAX,
     address_problems,
     is_event,

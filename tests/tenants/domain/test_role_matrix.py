@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenants.domain.actors import Actor, ActorKind, Grant
-from tenants.domain.roles import ALL_CAPABILITIES, CAPABILITIES, ROLE_SCOPES, Role, RoleScope
+from tenants.domain.identity.roles import (
+    ALL_CAPABILITIES,
+    CAPABILITIES,
+    ROLE_SCOPES,
+    Role,
+    RoleScope,
+)
 
 ROLES = (
     Role.MEMBER,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenants.domain.secret_references import reference_problems
+from tenants.domain.clusters import reference_problems
 
 KUBERNETES, PROMETHEUS = "credential_reference", "prometheus_credential_reference"
 

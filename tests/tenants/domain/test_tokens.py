@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenants.domain.tokens import TokenText, is_same_digest, parse_token, token_digest
+from tenants.domain.identity.sign_in import TokenText, is_same_digest, parse_token, token_digest
 
 HEX = "0123456789abcdef"
 prefixes = st.text(HEX, min_size=12, max_size=12)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tenants.domain.roles import ALL_CAPABILITIES, RoleScope
-from tenants.domain.who_may import forbidden, who_may
+from tenants.domain.identity.granting import forbidden, who_may
+from tenants.domain.identity.roles import ALL_CAPABILITIES, RoleScope
 
 PLATFORM = frozenset({RoleScope.PLATFORM})
 

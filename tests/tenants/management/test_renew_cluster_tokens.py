@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from tenants.adapters import kubernetes_credentials
-from tenants.adapters.guarded_connections import forbidden_networks
+from tenants.adapters.guarded import forbidden_networks
 from tenants.adapters.kubernetes_tokens import life_of
 from tenants.models import AuditEntry, Cluster
 from tests.builders import make_cluster

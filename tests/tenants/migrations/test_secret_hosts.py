@@ -5,7 +5,7 @@ from importlib import import_module
 import psycopg
 
 from embedded.postgres import OWNER, EmbeddedPostgres
-from tenants.domain.secret_references import origin_of, secrets_by_name
+from tenants.domain.clusters import origin_of, secrets_by_name
 from tenants.models import SecretHost
 from tests.builders import make_cluster
 

@@ -14,7 +14,7 @@ from tenants.models import AuditEntry, Membership
 from tenants.selectors.actors import actor_of_user
 from tenants.selectors.audit import leaf_mismatches
 from tenants.services.audit import record
-from tenants.services.tokens import issue_token
+from tenants.services.identity.tokens import issue_token
 from tests.builders import AT, make_organization
 from tests.cast import make_cast
 

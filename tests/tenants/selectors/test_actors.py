@@ -4,8 +4,8 @@ import pytest
 from django.contrib.auth.models import AnonymousUser
 
 from tenants.domain.actors import ActorKind, Grant
+from tenants.domain.identity.roles import Role
 from tenants.domain.refusals import UnauthenticatedError
-from tenants.domain.roles import Role
 from tenants.models import ServiceAccount
 from tenants.selectors.actors import actor_of_service_account, actor_of_user
 from tests.builders import AT, grant, make_user

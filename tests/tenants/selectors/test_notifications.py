@@ -9,7 +9,7 @@ from django.test import Client
 
 from tenants.models import NotificationDelivery
 from tenants.selectors.notifications import deliveries_given_up, oldest_undelivered_age
-from tenants.services.notifications import notify
+from tenants.services.notifications.outbox import notify
 from tests.builders import AT
 from tests.cast import make_cast
 

@@ -9,7 +9,7 @@ from django.db import connections, transaction
 
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import DomainError
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tenants.models import (
     AuditEntry,
     Membership,
@@ -18,14 +18,14 @@ from tenants.models import (
     Project,
 )
 from tenants.selectors.locks import lock_rows
-from tenants.services.memberships import grant_role, revoke_role
-from tenants.services.namespaces import bind_namespace
-from tenants.services.organizations import (
+from tenants.services.identity.memberships import grant_role, revoke_role
+from tenants.services.organizations.namespaces import bind_namespace
+from tenants.services.organizations.organizations import (
     close_organization,
     create_organization,
     update_organization,
 )
-from tenants.services.projects import create_project
+from tenants.services.organizations.projects import create_project
 from tests.builders import (
     AT,
     MONTH_START,

@@ -12,18 +12,12 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from tenants.domain.account_changes import ChangeKind
 from tenants.domain.actors import system_actor
-from tenants.domain.roles import Role
+from tenants.domain.identity.account_changes import ChangeKind
+from tenants.domain.identity.roles import Role
 from tenants.selectors.actors import actor_of_user
-from tenants.services import (
-    account_changes,
-    invitations,
-    memberships,
-    people,
-    service_accounts,
-    tokens,
-)
+from tenants.services.identity import account_changes, invitations, memberships, people, tokens
+from tenants.services.identity import tokens as service_accounts
 from tests.builders import AT, audit_entries, grant, make_user
 from tests.cast import Cast, make_cast
 

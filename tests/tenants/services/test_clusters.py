@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tenants.domain.actors import system_actor
+from tenants.domain.clusters import NamedSecret, read_pin, secrets_by_name
 from tenants.domain.errors import InvalidInputError
 from tenants.domain.refusals import OpenBindingsError, SlugTakenError, StaleVersionError
-from tenants.domain.secret_references import NamedSecret, read_pin, secrets_by_name
 from tenants.models import AuditEntry, Cluster
-from tenants.services.clusters import close_cluster, register_cluster, update_cluster
-from tenants.services.secret_hosts import REFERENCE_OF
+from tenants.services.clusters.clusters import close_cluster, register_cluster, update_cluster
+from tenants.services.clusters.secret_hosts import REFERENCE_OF
 from tests.builders import AT, MONTH_START, bind, make_cluster, make_organization, make_project
 
 pytestmark = pytest.mark.django_db

@@ -5,14 +5,14 @@ from datetime import timedelta
 import pytest
 from django.contrib.auth.models import User
 
-from tenants.domain.account_changes import ChangeKind
 from tenants.domain.actors import Actor, system_actor
-from tenants.domain.roles import Role
+from tenants.domain.identity.account_changes import ChangeKind
+from tenants.domain.identity.roles import Role
 from tenants.models import ApiToken
 from tenants.selectors.actors import actor_of_user
-from tenants.services.account_changes import approve_change, ask_change
-from tenants.services.people import activate_user, change_person, deactivate_user
-from tenants.services.tokens import issue_token
+from tenants.services.identity.account_changes import approve_change, ask_change
+from tenants.services.identity.people import activate_user, change_person, deactivate_user
+from tenants.services.identity.tokens import issue_token
 from tests.builders import AT, grant, make_user
 
 HOST = system_actor("manage.person")

@@ -14,11 +14,15 @@ from config.celery import TASK_SOFT_TIME_LIMIT_SECONDS
 from simulator.adapters.notification_sender import SimulatedSender
 from tenants import tasks
 from tenants.domain.actors import system_actor
-from tenants.domain.notification_rules import ATTEMPTS_MAX, LEASE, wait_after
+from tenants.domain.notifications import ATTEMPTS_MAX, LEASE, wait_after
 from tenants.models import NotificationDelivery, NotificationEndpoint, SweepCrash
 from tenants.protocols import OutgoingNotification
-from tenants.services.deliveries import ClaimedDelivery, claim_deliveries, send_claimed
-from tenants.services.notifications import notify
+from tenants.services.notifications.deliveries import (
+    ClaimedDelivery,
+    claim_deliveries,
+    send_claimed,
+)
+from tenants.services.notifications.outbox import notify
 from tests.builders import AT, make_organization
 
 ACTOR = system_actor("tests")

@@ -4,6 +4,7 @@ import pytest
 
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import InvalidInputError
+from tenants.domain.identity.roles import Role
 from tenants.domain.refusals import (
     DutiesConflictError,
     HolderInactiveError,
@@ -13,11 +14,10 @@ from tenants.domain.refusals import (
     RoleHeldError,
     RoleNotYoursToGiveError,
 )
-from tenants.domain.roles import Role
 from tenants.models import AuditEntry, Membership, ServiceAccount
 from tenants.selectors.actors import actor_of_user
-from tenants.services.memberships import grant_role, revoke_role
-from tenants.services.people import activate_user, deactivate_user
+from tenants.services.identity.memberships import grant_role, revoke_role
+from tenants.services.identity.people import activate_user, deactivate_user
 from tests.builders import AT, grant, make_organization, make_project, make_user
 from tests.cast import Cast, make_cast
 

@@ -14,12 +14,12 @@ from tenants.selectors.notifications import (
     endpoints_visible_to,
     oldest_undelivered_age,
 )
-from tenants.services.notification_endpoints import (
+from tenants.services.notifications.endpoints import (
     change_endpoint,
     close_endpoint,
     register_endpoint,
 )
-from tenants.services.notifications import notify
+from tenants.services.notifications.outbox import notify
 from tests.builders import AT
 from tests.cast import Cast, make_cast
 

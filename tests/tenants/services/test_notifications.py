@@ -6,9 +6,9 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from tenants.domain.roles import Role
+from tenants.domain.identity.roles import Role
 from tenants.models import Notification, NotificationDelivery, NotificationEndpoint, Organization
-from tenants.services.notifications import PersonalNews, notify, notify_each
+from tenants.services.notifications.outbox import PersonalNews, notify, notify_each
 from tests.builders import AT, grant, make_user
 from tests.cast import Cast, make_cast
 

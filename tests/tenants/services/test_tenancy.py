@@ -12,13 +12,13 @@ from tenants.domain.refusals import (
     StaleVersionError,
 )
 from tenants.models import AuditEntry, Organization, Project, ServiceAccount
-from tenants.services.organizations import (
+from tenants.services.identity.tokens import create_service_account
+from tenants.services.organizations.organizations import (
     close_organization,
     create_organization,
     update_organization,
 )
-from tenants.services.projects import close_project, create_project, update_project
-from tenants.services.service_accounts import create_service_account
+from tenants.services.organizations.projects import close_project, create_project, update_project
 from tests.builders import AT, MONTH_START, bind, make_cluster, make_organization, make_project
 
 pytestmark = pytest.mark.django_db

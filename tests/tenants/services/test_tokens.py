@@ -8,17 +8,23 @@ from django.test import override_settings
 
 from tenants.domain.actors import Actor, ActorKind, system_actor
 from tenants.domain.errors import InvalidInputError
+from tenants.domain.identity.roles import Role
 from tenants.domain.refusals import (
     HolderInactiveError,
     TokenNotYoursToIssueError,
     UnauthenticatedError,
 )
-from tenants.domain.roles import Role
 from tenants.models import ApiToken, AuditEntry, ServiceAccount
 from tenants.selectors.actors import actor_of_token, actor_of_user, prove_token
-from tenants.services.memberships import grant_role
-from tenants.services.service_accounts import close_service_account, create_service_account
-from tenants.services.tokens import IssuedToken, issue_token, note_token_use, revoke_token
+from tenants.services.identity.memberships import grant_role
+from tenants.services.identity.tokens import (
+    IssuedToken,
+    close_service_account,
+    create_service_account,
+    issue_token,
+    note_token_use,
+    revoke_token,
+)
 from tests.builders import AT
 from tests.cast import Cast, make_cast
 

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from structlog.testing import capture_logs
 
 from tenants.models import SweepCrash
-from tenants.selectors.crashes import crashes_by_event
+from tenants.selectors.clock import crashes_by_event
 from tenants.services.turns import count_crash, for_each_isolated, report_crash, run_isolated
 from tests.builders import AT, make_organization
 

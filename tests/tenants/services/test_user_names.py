@@ -7,14 +7,14 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import DatabaseError, transaction
 
-from tenants.domain.account_changes import ChangeKind
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import InvalidInputError
-from tenants.domain.identity_refusals import UsernameTakenError
-from tenants.domain.roles import Role
+from tenants.domain.identity.account_changes import ChangeKind
+from tenants.domain.identity.refusals import UsernameTakenError
+from tenants.domain.identity.roles import Role
 from tenants.selectors.actors import actor_of_user
-from tenants.services.account_changes import ask_change
-from tenants.services.people import change_person, create_person, create_superuser
+from tenants.services.identity.account_changes import ask_change
+from tenants.services.identity.people import change_person, create_person, create_superuser
 from tests.builders import AT, grant, make_user
 
 HOST = system_actor("tests")

@@ -18,7 +18,7 @@ from metering.protocols.watch import (
     WatchEvent,
     WatchExpiredError,
 )
-from metering.services.watching.sights import sight_of
+from metering.services.allocations.pods import sight_of
 from tenants.domain.errors import SourceUnavailableError
 from tests.metering.adapters.kubernetes.canned import (
     GPU,

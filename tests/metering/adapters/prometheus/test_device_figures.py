@@ -7,12 +7,11 @@ from decimal import Decimal
 import pytest
 
 from metering.adapters.prometheus import names as known
-from metering.adapters.prometheus.columns import Column, merged
+from metering.adapters.prometheus.columns import Column, Exporters, merged
 from metering.adapters.prometheus.devices import Devices, read_devices
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.nodes import Hours
 from metering.adapters.prometheus.samples import Series
-from metering.adapters.prometheus.workloads import Exporters
 from metering.protocols import ClusterTarget, DeviceObservation, Figure
 from tenants.domain.errors import SourceUnavailableError
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metering.adapters.prometheus.columns import Exporters
 from metering.adapters.prometheus.devices import Devices, read_devices
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.nodes import Hours
 from metering.adapters.prometheus.samples import Series
-from metering.adapters.prometheus.workloads import Exporters
 from metering.protocols import ClusterTarget, DeviceObservation
 from tenants.domain.errors import SourceUnavailableError
 

@@ -6,10 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from metering.adapters.prometheus.health import health_names, health_query, read_health
+from metering.adapters.prometheus.device_reading import health_names, health_query, read_health
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.samples import Series
-from metering.domain.device_tables import (
+from metering.domain.devices.error_tables import (
     ECC_VOLATILE,
     HEALTH_STATUS,
     XID_COUNT,

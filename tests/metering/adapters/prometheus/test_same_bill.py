@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metering.adapters.prometheus import PrometheusUsageSource
-from metering.domain.effective_request import effective_units
-from metering.domain.timeline import EndKind, clip, life_of
+from metering.domain.allocations.pod_life import effective_units
+from metering.domain.allocations.timeline import EndKind, clip, life_of
 from metering.protocols import Observation
-from metering.services.composed import scrapes_of
+from metering.services.collection.composed import scrapes_of
 from tests.metering.adapters.prometheus.canned import (
     ASKED,
     END,

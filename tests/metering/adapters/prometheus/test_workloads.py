@@ -4,11 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.adapters.prometheus.columns import Column, merged
+from metering.adapters.prometheus.columns import (
+    Column,
+    Exporters,
+    Workload,
+    merged,
+    read_exporters,
+    runs_of,
+)
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.nodes import Hours
 from metering.adapters.prometheus.samples import Fact
-from metering.adapters.prometheus.workloads import Exporters, Workload, read_exporters, runs_of
 from metering.protocols import ClusterTarget
 
 NAMES = names_of(ClusterTarget(slug="hopper"))

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 
 from metering.protocols.watch import ClusterWatch, WatchTarget
-from metering.services.watching.leading import Leader, Watcher
-from metering.services.watching.leases import Lease, take_lease
-from metering.services.watching.pace import WatchPace
-from metering.services.watching.turns import WatchLoop
+from metering.services.allocations.heartbeats import WatchPace
+from metering.services.allocations.leading import Leader, Watcher
+from metering.services.allocations.leases import Lease, take_lease
+from metering.services.allocations.loop import WatchLoop
 from simulator.adapters.cluster_watch import SimulatedClusterWatch
 from simulator.cluster.demo_scenario import demo_scenario
 from simulator.cluster.scenario import USER_LABEL, Scenario

@@ -1,9 +1,9 @@
 """A device claim is one allocation, sized by its devices, shared by the pods it is reserved for."""
 
-from metering.domain.claim_split import split_claim
+from metering.domain.collection.claim_split import split_claim
 from metering.models import ClaimConsumer, OfferedDevice, PodAllocation
 from metering.protocols.watch import PodState, WatchedKind
-from metering.selectors.watched_pods import claim_uses
+from metering.selectors.allocations.watch import claim_uses
 from tenants.models import Cluster, Project
 from tests.metering.seen import HOUR, moment
 from tests.metering.told import (

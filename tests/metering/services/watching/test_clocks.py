@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from metering.models import ClusterWatch, PodAllocation, WatchCursor, WatchSpan
-from metering.services.watching.clocks import (
+from metering.services.allocations.heartbeats import (
     CLOCK_AHEAD_MAX,
     ClockAheadError,
     refuse_future,
 )
-from metering.services.watching.loop import keep_watching, watch_cluster
+from metering.services.allocations.loop import keep_watching, watch_cluster
 from tenants.models import Cluster
 from tenants.selectors.clock import database_now
 from tests.metering.services.watching.stage import START, TARGET, Stage, turn_until

@@ -15,7 +15,7 @@ from metering.protocols.watch import (
     WatchExpiredError,
     WatchTarget,
 )
-from metering.services.watching.doubts import OPEN_MIN, DoubtfulListError
+from metering.services.allocations.batches import OPEN_MIN, DoubtfulListError
 from tenants.models import Cluster
 from tests.metering.seen import moment
 from tests.metering.services.watching.stage import Stage, turn_until

@@ -5,8 +5,8 @@ import pytest
 from metering.models import PodAllocation, QueuedPod
 from metering.protocols import ContainerKind, ContainerRequest
 from metering.protocols.watch import Change, WatchedKind, WatchEvent
-from metering.selectors.watch import cursor_of
-from metering.services.watching.events import ledger_events
+from metering.selectors.allocations.watch import cursor_of
+from metering.services.allocations.lists import ledger_events
 from tenants.models import Cluster
 from tests.metering.seen import ACTOR, HOUR, moment
 from tests.metering.told import (

@@ -2,10 +2,10 @@
 
 import pytest
 
-from metering.domain.watch_coverage import covered_seconds
+from metering.domain.allocations.watch_coverage import covered_seconds
 from metering.models import ClusterWatch, WatchCursor, WatchSpan
 from metering.protocols.watch import WatchedKind
-from metering.selectors.watch import cursor_of, watch_spans
+from metering.selectors.allocations.watch import cursor_of, watch_spans
 from tenants.models import Cluster
 from tests.builders import make_cluster
 from tests.metering.seen import HOUR, moment

@@ -10,9 +10,9 @@ from django.db import OperationalError
 
 from metering.models import ClusterWatch, PodAllocation, WatchCursor, WatchSpan
 from metering.protocols.watch import WatchTarget
-from metering.services.watching.leading import Watcher
-from metering.services.watching.loop import keep_watching, watch_cluster
-from metering.services.watching.pace import WatchPace
+from metering.services.allocations.heartbeats import WatchPace
+from metering.services.allocations.leading import Watcher
+from metering.services.allocations.loop import keep_watching, watch_cluster
 from simulator.adapters.cluster_watch import SimulatedClusterWatch
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import AuditEntry, Cluster

@@ -6,7 +6,7 @@ import pytest
 
 from metering.domain.errors import LeaseLostError
 from metering.models import ClusterWatch, PodAllocation, WatchCursor, WatchSpan
-from metering.services.watching.leases import Lease, release_lease, renew_lease, take_lease
+from metering.services.allocations.leases import Lease, release_lease, renew_lease, take_lease
 from tenants.models import AuditEntry, Cluster
 from tests.metering.seen import ACTOR, HOUR
 from tests.metering.told import LEASE_SECONDS, Watching, event, lead, told_pod

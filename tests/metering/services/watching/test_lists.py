@@ -9,8 +9,8 @@ from django.test.utils import CaptureQueriesContext
 
 from metering.models import PodAllocation, QueuedPod
 from metering.protocols.watch import Change, ListPage, WatchedKind, WatchExpiredError
-from metering.selectors.watch import cursor_of
-from metering.services.watching.lists import ledger_list
+from metering.selectors.allocations.watch import cursor_of
+from metering.services.allocations.lists import ledger_list
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import Cluster
 from tests.builders import make_cluster

@@ -9,7 +9,7 @@ from metering.adapters.kubernetes import KubernetesClusterWatch
 from metering.domain.errors import LeaseLostError
 from metering.models import ClusterWatch, PodAllocation, WatchCursor, WatchSpan
 from metering.protocols.watch import WatchedKind, WatchTarget
-from metering.services.watching.turns import WatchLoop
+from metering.services.allocations.loop import WatchLoop
 from tenants.models import AuditEntry, Cluster
 from tests.metering.services.watching.stage import START, Stage, scenario, turn_until
 

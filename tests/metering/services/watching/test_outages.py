@@ -1,9 +1,9 @@
 """A watch that is cut off for an hour: exact where it can go on, bounded and told where not."""
 
-from metering.domain.watch_coverage import blind_stretches
+from metering.domain.allocations.watch_coverage import blind_stretches
 from metering.models import PodAllocation
 from metering.protocols.watch import WatchEvent
-from metering.selectors.watch import watch_spans
+from metering.selectors.allocations.watch import watch_spans
 from tenants.models import Cluster
 from tests.metering.seen import HOUR, moment
 from tests.metering.told import Watching, deleted, ends, event, lead, second_of, told_node, told_pod

@@ -10,7 +10,7 @@ import pytest
 from metering.adapters.kubernetes import KubernetesClusterWatch
 from metering.models import ClusterWatch, PodAllocation, WatchCursor, WatchSpan
 from metering.protocols.watch import WatchTarget
-from metering.services.watching.pace import WatchPace
+from metering.services.allocations.heartbeats import WatchPace
 from simulator.cluster.scenario import USER_LABEL, Pod
 from simulator.kubernetes_api import KubernetesAPI
 from tenants.models import Cluster

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.services.watching.pace import wait_seconds
+from metering.services.allocations.heartbeats import wait_seconds
 
 
 def test_waits_double_up_to_a_minute_and_a_half() -> None:

@@ -4,10 +4,10 @@ import pytest
 from django.db import DatabaseError, transaction
 from pytest_django import Settings
 
-from metering.domain.catalogue_rules import Rule, rule_to_json, rules_digest
-from metering.domain.gpu_sizes import GPUSize
+from metering.domain.catalogue.rules import Rule, rule_to_json, rules_digest
+from metering.domain.catalogue.units import GPUSize
 from metering.models import CatalogueVersion, PodAllocation
-from metering.services.watching.settling import settle_everywhere, settle_sizes
+from metering.services.allocations.sizing import settle_everywhere, settle_sizes
 from tenants.models import AuditEntry, Cluster, Project
 from tests.builders import bind, make_organization, make_project
 from tests.metering.seen import ACTOR, HOUR, moment

@@ -4,7 +4,7 @@ import threading
 from datetime import timedelta
 
 from metering.protocols.watch import Change, WatchedKind, WatchEvent, WatchTarget
-from metering.services.watching.streams import QUEUE_EVENTS_MAX, Ended, Stream, StreamQueue
+from metering.services.allocations.streams import QUEUE_EVENTS_MAX, Ended, Stream, StreamQueue
 from simulator.adapters.cluster_watch import SimulatedClusterWatch
 from tenants.domain.errors import SourceUnavailableError
 from tests.metering.services.watching.stage import MONTH, scenario

@@ -8,7 +8,7 @@ from django.db import connections
 
 from metering.domain.errors import LeaseLostError
 from metering.models import ClusterWatch, PodAllocation
-from metering.services.watching.leases import Lease, take_lease
+from metering.services.allocations.leases import Lease, take_lease
 from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.metering.seen import ACTOR, HOUR
 from tests.metering.services.test_concurrency import at_once

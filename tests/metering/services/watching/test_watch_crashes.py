@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Model
 
 from embedded.postgres import APP, EmbeddedPostgres
-from metering.domain.crashpoints import CRASHPOINTS
+from metering.domain.collection.crashpoints import CRASHPOINTS
 from metering.models import (
     ClaimConsumer,
     ClusterWatch,

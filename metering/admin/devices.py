@@ -1,0 +1,167 @@
+"""Admin pages of device usage and of shared devices."""
+
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Final
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from unfold.decorators import action
+
+from metering.domain.devices.attribution import EVIDENCE_WORDS, NOTES, Evidence
+from metering.domain.figures import percent_words
+from metering.models import DeviceUsage
+from metering.selectors.devices.sharing import CoTenancyInterval, device_sharing, reach_of
+from tenants.access import clusters_visible_to
+from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.models import Cluster
+
+ROWS_MAX: Final = 200
+WEEK: Final = timedelta(days=7)
+EVIDENCE_NAMES: Final = {
+    Evidence.SAME_DEVICE: "Same device",
+    Evidence.SAME_NODE: "Same node",
+    Evidence.SAME_GPU_INSTANCES: "Instances of one GPU",
+}
+HEADERS: Final = ("Who", "With", "What is known", "From", "To", "Cluster", "Node", "On", "How")
+
+
+def sharing_context(
+    *, week: str, cluster: str = "", clusters: QuerySet[Cluster], at: datetime
+) -> dict[str, Any]:
+    """Return the template's values for a week, as somebody of the platform sees it.
+
+    Args:
+        week: Its first day, as "2026-10-05"; anything else is the week that ends now.
+        cluster: Slug of the only one shown; "" for all, and one that nobody knows is all, too.
+        clusters: Those that can be chosen.
+        at: Now.
+    """
+    begin = _begin_of(week, at=at)
+    end = min(begin + WEEK, at)
+    choices = {one.slug: one for one in clusters.order_by("slug")}
+    chosen = choices.get(cluster)
+    found = device_sharing(
+        begin_at=begin,
+        end_at=end,
+        reach=reach_of(None),
+        limit=ROWS_MAX + 1,
+        cluster_id=None if chosen is None else chosen.pk,
+    )
+    return {
+        "clusters": [(one.slug, one.name) for one in choices.values()],
+        "cluster": "" if chosen is None else chosen.slug,
+        "place": "any cluster" if chosen is None else chosen.name,
+        "begin": begin,
+        "end": end,
+        "previous": begin - WEEK,
+        "following": begin + WEEK if begin + WEEK < at else None,
+        "evidence": [(EVIDENCE_NAMES[kind], words) for kind, words in EVIDENCE_WORDS.items()],
+        "notes": NOTES,
+        "headers": HEADERS,
+        "rows": [_row(one) for one in found[:ROWS_MAX]],
+        "is_cut": len(found) > ROWS_MAX,
+        "rows_max": ROWS_MAX,
+    }
+
+
+def _begin_of(week: str, *, at: datetime) -> datetime:
+    latest = datetime.combine(at.date() - WEEK + timedelta(days=1), time(), UTC)
+    try:
+        begin = datetime.combine(date.fromisoformat(week), time(), UTC)
+    except ValueError:
+        return latest
+    return begin if begin.year > 1 and begin < at else latest
+
+
+def _row(one: CoTenancyInterval) -> list[str]:
+    return [
+        f"{one.organization}/{one.project}",
+        f"{one.other_organization}/{one.other_project}",
+        EVIDENCE_NAMES[one.evidence],
+        f"{one.begin_at:%Y-%m-%d %H:%M}",
+        f"{one.end_at:%Y-%m-%d %H:%M}",
+        one.cluster,
+        one.node,
+        one.place,
+        one.sharing_mode,
+    ]
+
+
+@admin.register(DeviceUsage)
+class DeviceUsageAdmin(LedgerAdmin):
+    """What each device did in each hour."""
+
+    view_capability = "metering:capacity:read"
+    hint = (
+        "Nothing here is billed. A figure without data is empty, never 0; a shared device speaks of"
+        " all who share it together."
+    )
+    list_display = (
+        "begin_at",
+        "cluster",
+        "node",
+        "device",
+        "attribution",
+        "pod_name",
+        "project",
+        "busy_percent",
+        "sm_percent",
+        "memory_peak",
+        "power",
+        "is_busy_doubtful",
+    )
+    list_filter = ("attribution", "sharing_mode", "size", "cluster", "window_start")
+    list_select_related = ("cluster", "project")
+    search_fields = ("node", "uuid", "pod_name", "namespace")
+    date_hierarchy = "window_start"
+    ordering = ("-window_start", "node", "uuid", "instance_id")
+    actions_list = ("sharing",)
+
+    @admin.display(description="device", ordering="uuid")
+    def device(self, row: DeviceUsage) -> str:
+        """Return the GPU, with its instance where there is one."""
+        return f"{row.uuid} {row.instance_profile}".strip()
+
+    @admin.display(description="busy", ordering="busy_ratio")
+    def busy_percent(self, row: DeviceUsage) -> str:
+        """Return the share of time in use."""
+        return percent_words(row.busy_ratio)
+
+    @admin.display(description="SM active", ordering="sm_active_ratio")
+    def sm_percent(self, row: DeviceUsage) -> str:
+        """Return the share of SMs with work."""
+        return percent_words(row.sm_active_ratio)
+
+    @admin.display(description="memory peak (MiB)", ordering="memory_used_peak_mebibytes")
+    def memory_peak(self, row: DeviceUsage) -> str:
+        """Return the largest amount in use, of how much there is."""
+        if row.memory_used_peak_mebibytes is None:
+            return ""
+        total = row.memory_total_mebibytes
+        of_total = "" if total is None else f" of {total}"
+        return f"{row.memory_used_peak_mebibytes}{of_total}"
+
+    @admin.display(description="power (W)", ordering="power_mean_milliwatts")
+    def power(self, row: DeviceUsage) -> str:
+        """Return the mean power of the physical GPU, in whole watts."""
+        milliwatts = row.power_mean_milliwatts
+        return "" if milliwatts is None else str(milliwatts // 1000)
+
+    @action(
+        description="Who shared devices", url_path="sharing", permissions=["view"], icon="group"
+    )
+    def sharing(self, request: HttpRequest) -> TemplateResponse:
+        """Show a week of which projects were on one device with whom."""
+        context = {
+            **self.page_context(request, title="Device sharing"),
+            **sharing_context(
+                week=request.GET.get("week", ""),
+                cluster=request.GET.get("cluster", ""),
+                clusters=clusters_visible_to(actor_of_request(request)),
+                at=timezone.now(),
+            ),
+        }
+        return TemplateResponse(request, "admin/metering/deviceusage/sharing.html", context)

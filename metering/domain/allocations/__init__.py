@@ -1,0 +1,1 @@
+"""Allocations: what pods and claims held, and from when until when."""

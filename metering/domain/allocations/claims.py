@@ -1,0 +1,321 @@
+"""A ResourceClaim over time: when its devices were held, for which pods, and its names.
+
+A claim that several pods use one after another may be given back and allocated again; each
+allocation is a row of its own. It is a new one when a pod uses it that never did before, because
+the scheduler allocates a claim and reserves it for a pod in one step. An end that is only a bound
+was concluded from a list; what shows the claim in use after it says that the list was wrong.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from metering.domain.allocations.pod_life import CLAIM_PREFIX
+from metering.domain.allocations.timeline import EndKind
+from metering.domain.catalogue.names import MIG_PREFIX, WHOLE_DEVICE
+from metering.domain.catalogue.sizing import Catalogue, Sized, Unsized, UnsizedCause, size_of
+from metering.domain.collection.windows import seconds_between, whole_second
+
+CLASS_LENGTH_MAX: Final = 80
+"""A device class's name may be longer than what a record's resource has room for beside the claim's
+uid; the rest is cut."""
+
+
+@dataclass
+class ClaimRow:
+    """One allocation of one claim's devices of one class.
+
+    Attributes:
+        resource: "claim/<device class>", from the second allocation on with "#<n>".
+        labels: What the devices are; empty while nobody knows.
+        is_new: Whether it is not in the ledger yet.
+        is_changed: Whether the ledger knows it otherwise.
+    """
+
+    claim_uid: str
+    resource: str
+    units: int
+    begin_at: datetime
+    last_seen_at: datetime
+    end_at: datetime | None = None
+    end_kind: EndKind = EndKind.OPEN
+    slack_seconds: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = ""
+    name: str = ""
+    node: str = ""
+    is_new: bool = False
+    is_changed: bool = False
+
+    @property
+    def device_class(self) -> str:
+        """Return the class without the number of the allocation."""
+        return self.resource.removeprefix("claim/").partition("#")[0]
+
+
+@dataclass
+class ConsumerRow:
+    """One pod a claim is reserved for; see models.ClaimConsumer.
+
+    Attributes:
+        is_return: Whether the claim was reserved for it before, so that its bind does not tell the
+            begin.
+    """
+
+    claim_uid: str
+    pod_uid: str
+    pod_name: str
+    begin_at: datetime
+    end_at: datetime | None = None
+    is_new: bool = False
+    is_changed: bool = False
+    is_return: bool = False
+
+
+@dataclass(frozen=True)
+class ClaimSnapshot:
+    """One state of a claim.
+
+    Attributes:
+        units: Device class to devices held; empty while it is not allocated, or when it is gone.
+        labels: Device class to what its devices are.
+        consumers: Pod uid to pod name.
+        told_at: When it was told.
+        is_prompt: Whether that is when it happened.
+        bound_at: The earliest bind of its consumers, where known.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    units: Mapping[str, int]
+    labels: Mapping[str, Mapping[str, str]]
+    consumers: Mapping[str, str]
+    told_at: datetime
+    is_prompt: bool
+    allocated_at: datetime | None = None
+    bound_at: datetime | None = None
+
+
+def units_by_class(classes: Iterable[str]) -> Mapping[str, int]:
+    """Return how many devices of each class there are, names cut to what a ledger holds."""
+    return Counter(name[:CLASS_LENGTH_MAX] for name in classes)
+
+
+class ClaimBook:
+    """What the ledger knows of some claims, brought up to date state by state."""
+
+    def __init__(
+        self,
+        rows: Sequence[ClaimRow],
+        consumers: Sequence[ConsumerRow],
+        *,
+        alive_at: datetime | None,
+    ) -> None:
+        """Open the book; `alive_at` is when the watch last was healthy."""
+        self.rows = list(rows)
+        self.consumers = list(consumers)
+        self._alive_at = alive_at
+
+    def apply(self, sight: ClaimSnapshot) -> None:
+        """Bring one claim up to a state."""
+        is_new_use = self._is_used_anew(sight)
+        for device_class in sorted(sight.units):
+            self._hold(sight, device_class=device_class, is_new_use=is_new_use)
+        self._give_back(sight)
+        self._reserve(sight)
+
+    def end_absent(self, uids: frozenset[str], *, at: datetime) -> None:
+        """End what a complete list of `at`, which shows these claims, does not show."""
+        for row in self.rows:
+            if row.claim_uid not in uids and row.end_at is None:
+                self._end(row, told_at=at, is_prompt=False)
+        for consumer in self.consumers:
+            if consumer.claim_uid not in uids and consumer.end_at is None:
+                _leave(consumer, at=at)
+
+    def _is_used_anew(self, sight: ClaimSnapshot) -> bool:
+        known = {item.pod_uid for item in self._users_of(sight)}
+        return bool(set(sight.consumers) - known)
+
+    def _of(self, sight: ClaimSnapshot) -> list[ClaimRow]:
+        return [row for row in self.rows if row.claim_uid == sight.uid]
+
+    def _hold(self, sight: ClaimSnapshot, *, device_class: str, is_new_use: bool) -> None:
+        former = [row for row in self._of(sight) if row.device_class == device_class]
+        for row in former:
+            if row.end_at is None:
+                row.last_seen_at = max(row.last_seen_at, sight.told_at)
+                if not row.labels and sight.labels.get(device_class):
+                    row.labels, row.is_changed = sight.labels[device_class], True
+                return
+        if former and self._goes_on(former[-1], sight=sight, is_new_use=is_new_use):
+            self._reopen(former[-1], sight=sight)
+            return
+        if former and not is_new_use:
+            return
+        begin_at = _begin_of(sight)
+        ends = [row.end_at for row in former if row.end_at is not None]
+        number = f"#{len(former) + 1}" if former else ""
+        self.rows.append(
+            ClaimRow(
+                claim_uid=sight.uid,
+                resource=f"claim/{device_class}{number}",
+                units=sight.units[device_class],
+                begin_at=max([begin_at, *ends]),
+                last_seen_at=max(sight.told_at, begin_at),
+                labels=sight.labels.get(device_class, {}),
+                namespace=sight.namespace,
+                name=sight.name,
+                node=sight.node,
+                is_new=True,
+            )
+        )
+
+    def _goes_on(self, row: ClaimRow, *, sight: ClaimSnapshot, is_new_use: bool) -> bool:
+        """Whether a state shows that an allocation has not ended where it was taken to have."""
+        assert row.end_at is not None  # noqa: S101 - No row is open; tells the type.
+        gone_at = row.end_at + timedelta(seconds=row.slack_seconds)
+        is_bound = row.end_kind is EndKind.VANISHED_IN_GAP and sight.told_at > gone_at
+        is_another = sight.allocated_at is not None and sight.allocated_at > row.end_at
+        if is_another or not is_bound:
+            return False
+        return not is_new_use or any(
+            consumer.pod_uid in sight.consumers and _lasted_until(consumer, at=row.end_at)
+            for consumer in self._users_of(sight)
+        )
+
+    def _reopen(self, row: ClaimRow, *, sight: ClaimSnapshot) -> None:
+        """Let an allocation go on, and the pods that were taken to have left with it."""
+        assert row.end_at is not None  # noqa: S101 - As above.
+        for consumer in self._users_of(sight):
+            if consumer.pod_uid in sight.consumers and _lasted_until(consumer, at=row.end_at):
+                consumer.is_changed = consumer.is_changed or consumer.end_at is not None
+                consumer.end_at = None
+        row.end_at, row.end_kind, row.slack_seconds = None, EndKind.OPEN, 0
+        row.last_seen_at, row.is_changed = max(row.last_seen_at, sight.told_at), True
+
+    def _users_of(self, sight: ClaimSnapshot) -> list[ConsumerRow]:
+        return [item for item in self.consumers if item.claim_uid == sight.uid]
+
+    def _give_back(self, sight: ClaimSnapshot) -> None:
+        for row in self._of(sight):
+            if row.end_at is None and row.device_class not in sight.units:
+                self._end(row, told_at=sight.told_at, is_prompt=sight.is_prompt)
+
+    def _end(self, row: ClaimRow, *, told_at: datetime, is_prompt: bool) -> None:
+        known_gone = max(row.begin_at, whole_second(told_at))
+        row.is_changed = True
+        if is_prompt:
+            row.end_at, row.end_kind = known_gone, EndKind.VANISHED
+            return
+        alive = max(row.last_seen_at, self._alive_at or row.begin_at)
+        row.end_at = max(row.begin_at, min(known_gone, whole_second(alive)))
+        row.end_kind = EndKind.VANISHED_IN_GAP
+        row.slack_seconds = seconds_between(row.end_at, known_gone)
+
+    def _reserve(self, sight: ClaimSnapshot) -> None:
+        known = self._users_of(sight)
+        using = {item.pod_uid for item in known if item.end_at is None}
+        for consumer in known:
+            if consumer.pod_uid not in sight.consumers and consumer.end_at is None:
+                _leave(consumer, at=sight.told_at)
+        is_held = any(row.end_at is None for row in self._of(sight))
+        for pod_uid in sorted(sight.consumers.keys() - using):
+            former = [item.end_at for item in known if item.pod_uid == pod_uid and item.end_at]
+            # A state that comes after a claim's end is an old one, and brings nobody back.
+            if not former or is_held:
+                self._come(sight, pod_uid=pod_uid, former=former)
+
+    def _come(self, sight: ClaimSnapshot, *, pod_uid: str, former: Sequence[datetime]) -> None:
+        self.consumers.append(
+            ConsumerRow(
+                sight.uid,
+                pod_uid,
+                sight.consumers[pod_uid],
+                max([whole_second(sight.told_at), *former]),
+                is_new=True,
+                is_return=bool(former),
+            )
+        )
+
+
+def _lasted_until(consumer: ConsumerRow, *, at: datetime) -> bool:
+    return consumer.end_at is None or consumer.end_at >= at
+
+
+def _begin_of(sight: ClaimSnapshot) -> datetime:
+    return whole_second(sight.allocated_at or sight.bound_at or sight.told_at)
+
+
+def _leave(consumer: ConsumerRow, *, at: datetime) -> None:
+    consumer.end_at = max(consumer.begin_at, whole_second(at))
+    consumer.is_changed = True
+
+
+def record_resource(*, claim_uid: str, resource: str) -> str:
+    """Return what the records of a claim's allocation name as their resource.
+
+    Args:
+        claim_uid: The claim's.
+        resource: The allocation's, "claim/<class>"; from the second one on with "#<n>".
+    """
+    return f"{CLAIM_PREFIX}{claim_uid}/{resource.removeprefix(CLAIM_PREFIX)}"
+
+
+def allocation_key(*, uid: str, resource: str) -> tuple[str, str]:
+    """Return the uid and the resource of the allocation that a usage record is of.
+
+    A pod's record is of its own; a part of a claim is of the claim's, whichever pod it is billed
+    to.
+    """
+    claim_uid, slash, device_class = resource.removeprefix(CLAIM_PREFIX).partition("/")
+    if resource.startswith(CLAIM_PREFIX) and slash:
+        return claim_uid, f"{CLAIM_PREFIX}{device_class}"
+    return uid, resource
+
+
+def offered_resource(resource: str) -> str:
+    """Return as what nodes offer a resource: a claim's class, and any other as it is."""
+    if not resource.startswith(CLAIM_PREFIX):
+        return resource
+    device_class = resource.rpartition("/")[2].partition("#")[0]
+    return f"{CLAIM_PREFIX}{device_class}"
+
+
+KEPT_ATTRIBUTES: Final = ("type", "productName", "profile")
+"""The attributes that sizing reads, without the driver's domain."""
+MIXED: Final = "mixed"
+"""The `type` of several devices of one claim that are not alike."""
+_MIG: Final = "mig"
+
+
+def kept_attributes(attributes: Mapping[str, str]) -> dict[str, str]:
+    """Return what sizing reads of a device; a name may carry the driver's domain before a slash."""
+    plain = {name.rpartition("/")[2]: text for name, text in attributes.items()}
+    return {name: plain[name] for name in KEPT_ATTRIBUTES if plain.get(name)}
+
+
+def common_attributes(devices: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return what all devices of one claim and class are; empty when one is not known yet."""
+    if not devices or not all(devices):
+        return {}
+    first = devices[0]
+    return dict(first) if all(device == first for device in devices) else {"type": MIXED}
+
+
+def size_of_device(catalogue: Catalogue, *, attributes: Mapping[str, str]) -> Sized | Unsized:
+    """Return what one device is, or why that cannot be said; see `size_of`."""
+    kind = attributes.get("type", "")
+    if kind == MIXED:
+        return Unsized(UnsizedCause.MIXED_MODELS)
+    product = attributes.get("productName", "").replace(" ", "-")
+    if kind == _MIG:
+        resource = MIG_PREFIX + attributes.get("profile", "").replace("+", ".")
+    else:
+        resource = WHOLE_DEVICE
+    labels = {f"{WHOLE_DEVICE}.product": product}
+    return size_of(catalogue, resource=resource, labels=labels)

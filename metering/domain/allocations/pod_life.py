@@ -1,0 +1,174 @@
+"""A pod's life as its API reported it: its requests, its bind, and its end by the best evidence.
+
+An end is known by evidence, the best first: a container's `finishedAt`; the moment an event came in
+while the watch was healthy; a bound, when the pod was found gone. Sights of one pod are merged: the
+bind stands as it was first told, and a better end replaces a worse one.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from metering.domain.catalogue.units import UNKNOWN_UNITS_MAX
+
+CLAIM_PREFIX: Final = "claim/"
+LOST_NODE_GRACE: Final = timedelta(seconds=300)
+"""How long after its deletion time a pod on a lost node still counts as holding its devices.
+
+The deletion time already includes the pod's grace period. On a live node the kubelet says when the
+containers are dead; on a lost one nobody does, and the object may stay for ever. Five minutes is
+what Kubernetes itself waits for an unreachable node before it gives up on its pods.
+Source: Kubernetes, default toleration of `node.kubernetes.io/unreachable`, 300 s.
+"""
+ENDED_ON_NODE: Final = frozenset(
+    {"Evicted", "DeadlineExceeded", "Preempting", "Terminated", "Shutdown", "NodeLost"}
+)
+"""Reasons of a failed pod that had been admitted, even when none of its containers ever started.
+
+Every other failure without a container is a refusal by the kubelet, such as
+UnexpectedAdmissionError, OutOfcpu or NodeAffinity: the pod never held a device.
+Source: Kubernetes, pkg/kubelet/lifecycle and pkg/kubelet/eviction.
+"""
+TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
+UNITS_STORED_MAX: Final = min(UNKNOWN_UNITS_MAX, 2_147_483_647)
+RESOURCE_LENGTH_MAX: Final = 128
+"""What a ledger row can hold; more is kept as text beside the pod and raises an exception."""
+
+
+@dataclass(frozen=True)
+class PodSnapshot:
+    """One pod as some of its states told it, in whole seconds.
+
+    Attributes:
+        requests: Raw resource name to effective units, claims as "claim/<name>": 1. A request no
+            pod can have is text.
+        bound_at: None while it is not bound.
+        finished_at: The exact end; its bind for a pod the kubelet refused.
+        alive_at: It surely held its devices then; None when the watch cannot tell a time.
+        gone_at: It surely no longer held anything then; None while it does, as far as was told.
+        is_prompt: Whether `gone_at` is the end to the second.
+        defects: What of it cannot be believed.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    owner: str
+    controller: str
+    priority_class: str
+    priority: int | None
+    requests: Mapping[str, int | str]
+    reason: str
+    created_at: datetime
+    bound_at: datetime | None = None
+    started_at: datetime | None = None
+    deletion_at: datetime | None = None
+    finished_at: datetime | None = None
+    alive_at: datetime | None = None
+    gone_at: datetime | None = None
+    is_prompt: bool = False
+    defects: tuple[str, ...] = ()
+
+
+def is_refused(*, phase: str, reason: str, has_run: bool) -> bool:
+    """Whether the kubelet refused a bound pod, so that it never held what it was bound to."""
+    return phase == "Failed" and not has_run and reason not in ENDED_ON_NODE
+
+
+def believed(resource: str, *, units: int) -> int | str:
+    """Return the units of a request, or their text when no ledger row can hold them."""
+    is_possible = 0 < units <= UNITS_STORED_MAX and len(resource) <= RESOURCE_LENGTH_MAX
+    return units if is_possible else str(units)
+
+
+def merge_sights(sights: Iterable[PodSnapshot]) -> tuple[PodSnapshot, ...]:
+    """Return one sight per pod, in the order of their first sights."""
+    merged: dict[str, PodSnapshot] = {}
+    for sight in sights:
+        known = merged.get(sight.uid)
+        merged[sight.uid] = sight if known is None else _merge(known, sight)
+    return tuple(merged.values())
+
+
+def _merge(former: PodSnapshot, latter: PodSnapshot) -> PodSnapshot:
+    is_bound_first = former.bound_at is not None or latter.bound_at is None
+    gone = _better_gone(former, latter)
+    return replace(
+        former if is_bound_first else latter,
+        reason=latter.reason or former.reason,
+        started_at=_earliest(former.started_at, latter.started_at),
+        deletion_at=_earliest(former.deletion_at, latter.deletion_at),
+        finished_at=_latest(former.finished_at, latter.finished_at),
+        alive_at=_latest(former.alive_at, latter.alive_at),
+        gone_at=gone.gone_at,
+        is_prompt=gone.is_prompt,
+        defects=latter.defects or former.defects,
+    )
+
+
+def _better_gone(former: PodSnapshot, latter: PodSnapshot) -> PodSnapshot:
+    """Return the sight whose end is known better; of two alike the one that ended first."""
+    if former.gone_at is None or latter.gone_at is None:
+        return latter if former.gone_at is None else former
+    if former.is_prompt != latter.is_prompt:
+        return former if former.is_prompt else latter
+    return latter if latter.gone_at < former.gone_at else former
+
+
+def _earliest(*moments: datetime | None) -> datetime | None:
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+def _latest(*moments: datetime | None) -> datetime | None:
+    return max((moment for moment in moments if moment is not None), default=None)
+
+
+REGULAR: Final = "regular"
+INIT: Final = "init"
+SIDECAR: Final = "sidecar"
+
+
+class ContainerAsk(Protocol):
+    """What one container asks of the resource in question; see protocols.ContainerRequest."""
+
+    @property
+    def kind(self) -> str:
+        """Return "regular", "init" or "sidecar"."""
+        ...
+
+    @property
+    def units(self) -> int:
+        """Return the units asked for."""
+        ...
+
+    @property
+    def order(self) -> int | None:
+        """Return the position among the init containers, None when not known."""
+        ...
+
+
+def effective_units(asks: Iterable[ContainerAsk]) -> int:
+    """Return the units a pod holds of one resource from its bind to its end.
+
+    Where the order of an init container or of a sidecar is not known, the sidecar counts as
+    declared before: that is an upper bound, and exact for pods without both. A negative request
+    cannot be, and makes the whole negative, so that nothing is billed from it.
+    """
+    listed = list(asks)
+    lowest = min((ask.units for ask in listed), default=0)
+    if lowest < 0:
+        return lowest
+    sidecars = [ask for ask in listed if ask.kind == SIDECAR]
+    steady = sum(ask.units for ask in listed if ask.kind in {REGULAR, SIDECAR})
+    starting = (
+        ask.units + sum(other.units for other in sidecars if _may_run_beside(other, ask))
+        for ask in listed
+        if ask.kind == INIT
+    )
+    return max(steady, max(starting, default=0))
+
+
+def _may_run_beside(sidecar: ContainerAsk, init: ContainerAsk) -> bool:
+    return sidecar.order is None or init.order is None or sidecar.order < init.order

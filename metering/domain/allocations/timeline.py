@@ -1,0 +1,228 @@
+"""Timelines: when a pod held its devices, from the timestamps of its own objects.
+
+Samples say only whether a pod was still there; begin and end come from what the API server and the
+kubelet wrote into the object. Where the end was not seen it is bounded, and the bound is told.
+"""
+
+import itertools
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final, Protocol
+
+from metering.domain.collection.windows import seconds_between, whole_second
+
+_GAP_NUMERATOR: Final = 5
+_GAP_DENOMINATOR: Final = 2
+"""Two scrapes 2.5 intervals apart have a gap between them."""
+
+
+class EndKind(StrEnum):
+    """How the end of an allocation is known."""
+
+    OPEN = "open"
+    EXACT = "exact"
+    VANISHED = "vanished"
+    VANISHED_IN_GAP = "vanished_in_gap"
+
+
+class Sighting(Protocol):
+    """The times of one pod as a source saw them; see protocols.PodObservation."""
+
+    @property
+    def scheduled_at(self) -> datetime | None:
+        """Return when it was bound; None if it never was."""
+        ...
+
+    @property
+    def last_seen_at(self) -> datetime:
+        """Return the last sight of the object."""
+        ...
+
+    @property
+    def finished_at(self) -> datetime | None:
+        """Return the last container's end, given only in a terminal phase."""
+        ...
+
+    @property
+    def terminal_seen_at(self) -> datetime | None:
+        """Return the first sight of a terminal phase."""
+        ...
+
+
+@dataclass(frozen=True)
+class Life:
+    """From a pod's bind to its end, as far as one query can tell.
+
+    Attributes:
+        end_at: None while it is open; excluded.
+        slack_seconds: How far the true end may lie from `end_at`; 0 when exact or open.
+    """
+
+    begin_at: datetime
+    end_at: datetime | None
+    end_kind: EndKind
+    slack_seconds: int = 0
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The part of a life inside one window; never empty."""
+
+    begin_at: datetime
+    end_at: datetime
+    end_kind: EndKind
+    slack_seconds: int
+
+    @property
+    def seconds(self) -> int:
+        """Return its length in whole seconds."""
+        return seconds_between(self.begin_at, self.end_at)
+
+
+def life_of(
+    pod: Sighting,
+    *,
+    ticks: Sequence[datetime],
+    scrape_interval_seconds: int,
+    observed_until: datetime | None = None,
+) -> Life | None:
+    """Return when a pod held its devices, or None when it never did.
+
+    A pod that was never bound held nothing. Neither did one that the kubelet refused at admission:
+    it turns terminal within two scrapes of its bind without any container ever having ended.
+
+    Args:
+        pod: What was seen of it.
+        ticks: When it would have been observed, oldest first.
+        scrape_interval_seconds: How far ticks should be apart.
+        observed_until: The last scrape of anything. A pod whose own ticks end long before it
+            vanished with whatever showed it.
+    """
+    if pod.scheduled_at is None:
+        return None
+    begin_at = whole_second(pod.scheduled_at)
+    gap = gap_between(scrape_interval_seconds)
+    if pod.terminal_seen_at is not None:
+        return _ended(pod, begin_at=begin_at, ticks=ticks, gap=gap)
+    after = bisect_right(ticks, pod.last_seen_at)
+    last = pod.last_seen_at
+    if after < len(ticks):
+        return _vanished(begin_at=begin_at, last=last, seen_gone_at=ticks[after], gap=gap)
+    if observed_until is not None and observed_until - last > gap:
+        return _vanished(begin_at=begin_at, last=last, seen_gone_at=observed_until, gap=gap)
+    return Life(begin_at=begin_at, end_at=None, end_kind=EndKind.OPEN)
+
+
+def gap_between(scrape_interval_seconds: int) -> timedelta:
+    """Return how far two scrapes may be apart without a hole between them."""
+    return timedelta(seconds=scrape_interval_seconds) * _GAP_NUMERATOR / _GAP_DENOMINATOR
+
+
+def _ended(
+    pod: Sighting, *, begin_at: datetime, ticks: Sequence[datetime], gap: timedelta
+) -> Life | None:
+    if pod.finished_at is not None:
+        end_at = max(begin_at, whole_second(pod.finished_at))
+        return Life(begin_at=begin_at, end_at=end_at, end_kind=EndKind.EXACT)
+    assert pod.terminal_seen_at is not None  # noqa: S101 - The caller's branch; tells the type.
+    seen = pod.terminal_seen_at
+    if seen - begin_at <= gap:
+        return None
+    before = bisect_left(ticks, seen)
+    previous = max(begin_at, ticks[before - 1]) if before else begin_at
+    if seen - previous > gap:
+        return _life(begin_at, end_at=previous, kind=EndKind.VANISHED_IN_GAP, slack=seen - previous)
+    return _life(begin_at, end_at=seen, kind=EndKind.VANISHED, slack=seen - previous)
+
+
+def _vanished(
+    *, begin_at: datetime, last: datetime, seen_gone_at: datetime, gap: timedelta
+) -> Life:
+    unseen = seen_gone_at - last
+    if unseen > gap:
+        return _life(begin_at, end_at=last, kind=EndKind.VANISHED_IN_GAP, slack=unseen)
+    return _life(begin_at, end_at=last + unseen / 2, kind=EndKind.VANISHED, slack=unseen / 2)
+
+
+def _life(begin_at: datetime, *, end_at: datetime, kind: EndKind, slack: timedelta) -> Life:
+    return Life(
+        begin_at=begin_at,
+        end_at=max(begin_at, whole_second(end_at)),
+        end_kind=kind,
+        slack_seconds=-(-slack // timedelta(seconds=1)),
+    )
+
+
+def clip(life: Life, *, start_at: datetime, end_at: datetime) -> Interval | None:
+    """Return the part of a life inside [start_at, end_at), or None when there is none.
+
+    A life that goes on past the window ends it open, however it ended later: so a window tells the
+    same whenever it is collected.
+    """
+    begin_at = max(life.begin_at, start_at)
+    until = end_at if life.end_at is None else min(life.end_at, end_at)
+    if seconds_between(begin_at, until) == 0:
+        return None
+    goes_on = _surely_goes_on(life, moment=end_at)
+    return Interval(
+        begin_at=begin_at,
+        end_at=until,
+        end_kind=EndKind.OPEN if goes_on else life.end_kind,
+        slack_seconds=0 if goes_on else life.slack_seconds,
+    )
+
+
+def _surely_goes_on(life: Life, *, moment: datetime) -> bool:
+    """Whether a life lasts to a moment even if it ended as early as its slack allows.
+
+    In a gap `end_at` is the last sight, so the slack only reaches forward.
+    """
+    if life.end_at is None:
+        return True
+    is_lower_bound = life.end_kind is EndKind.VANISHED_IN_GAP
+    earliest = timedelta(0) if is_lower_bound else timedelta(seconds=life.slack_seconds)
+    return life.end_at - earliest >= moment
+
+
+def observed_ticks(
+    ticks: Sequence[datetime],
+    *,
+    start_at: datetime,
+    end_at: datetime,
+    scrape_interval_seconds: int,
+    expected: int,
+) -> int:
+    """Return how many of the expected scrapes of a window took place.
+
+    Holes are counted rather than scrapes, so that two replicas scraped side by side cannot cover
+    for an hour in which neither was.
+    """
+    first, after = bisect_left(ticks, start_at), bisect_left(ticks, end_at)
+    if first == after:
+        return 0
+    step = timedelta(seconds=scrape_interval_seconds)
+    around = ticks[max(0, first - 1) : after + 1]
+    missed = sum(
+        sum(start_at <= moment < end_at for moment in _missing_between(earlier, later, step=step))
+        for earlier, later in itertools.pairwise(around)
+    )
+    if first == 0:
+        missed += (ticks[0] - start_at) // step
+    if after == len(ticks):
+        missed += (end_at - ticks[-1]) // step
+    return max(0, expected - missed)
+
+
+def _missing_between(earlier: datetime, later: datetime, *, step: timedelta) -> Iterator[datetime]:
+    """Yield when scrapes should have been between two that took place."""
+    steps = (later - earlier + step / 2) // step
+    for position in range(1, steps):
+        yield earlier + (later - earlier) * position / steps
+
+
+def is_blind_at(moment: datetime, *, ticks: Sequence[datetime]) -> bool:
+    """Whether nothing was seen at or after a moment, so that who was still there is unknown."""
+    return not ticks or ticks[-1] < moment

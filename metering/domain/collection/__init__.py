@@ -1,0 +1,1 @@
+"""Windows and what they are composed of: attribution, coverage, reconciliation."""

@@ -1,0 +1,84 @@
+"""Accounts: what one source tells of one pod's resource, how surely, and when it had eyes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from metering.domain.allocations.timeline import EndKind, Life, gap_between
+from metering.domain.collection.windows import seconds_between
+
+
+@dataclass(frozen=True)
+class Span:
+    """[begin_at, end_at); `end_at` None goes on for ever."""
+
+    begin_at: datetime
+    end_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Account:
+    """What one source tells.
+
+    Attributes:
+        units: The effective request.
+        known_until_at: The last moment at which the source knew it to be there; only an open
+            life is bounded by it.
+    """
+
+    life: Life
+    units: int
+    known_until_at: datetime
+
+    @property
+    def end_not_before(self) -> datetime:
+        """Return the earliest moment at which it may have ended."""
+        life = self.life
+        if life.end_at is None:
+            return max(life.begin_at, self.known_until_at)
+        if life.end_kind is EndKind.VANISHED:
+            return max(life.begin_at, life.end_at - timedelta(seconds=life.slack_seconds))
+        return life.end_at
+
+    @property
+    def end_not_after(self) -> datetime | None:
+        """Return the latest moment at which it may have ended; None while nobody can say."""
+        life = self.life
+        return None if life.end_at is None else life.end_at + timedelta(seconds=life.slack_seconds)
+
+    @property
+    def span(self) -> Span:
+        """Return the time this source alone would have billed."""
+        return Span(self.life.begin_at, self.life.end_at)
+
+
+@dataclass(frozen=True)
+class Eyes:
+    """When each source would have seen a pod: spans in order, none of which meet."""
+
+    kubernetes: Sequence[Span] = ()
+    prometheus: Sequence[Span] = ()
+
+
+def visible_seconds(account: Account, *, spans: Sequence[Span]) -> int:
+    """Return for how many seconds of a life a source had eyes."""
+    end_at = account.life.end_at or account.end_not_before
+    return sum(
+        overlap_seconds(span, begin_at=account.life.begin_at, end_at=end_at) for span in spans
+    )
+
+
+def eyes_of_ticks(ticks: Sequence[datetime], *, scrape_interval_seconds: int) -> tuple[Span, ...]:
+    """Return the spans between scrapes that have no hole between them, in order."""
+    gap = gap_between(scrape_interval_seconds)
+    holes = [(before, after) for before, after in pairwise(ticks) if after - before > gap]
+    begins = [*ticks[:1], *(after for _, after in holes)]
+    ends = [*(before for before, _ in holes), *ticks[-1:]]
+    return tuple(Span(begin, end) for begin, end in zip(begins, ends, strict=True))
+
+
+def overlap_seconds(span: Span, *, begin_at: datetime, end_at: datetime) -> int:
+    """Return how many seconds of [begin_at, end_at) lie in a span."""
+    until = end_at if span.end_at is None else min(span.end_at, end_at)
+    return seconds_between(max(span.begin_at, begin_at), until)

@@ -1,0 +1,283 @@
+"""Reconciliation: what two independent sources tell about one pod's one resource, made one.
+
+The Kubernetes API tells exactly, but is blind while the watch is down; Prometheus can be asked
+again, but sees only at its scrapes. Where both tell the same within a tolerance, the API's seconds
+are billed. Where they do not, only what both agree on is billed and the rest is held for a person.
+Lives are compared whole and clipped to a window afterwards, so that consecutive windows add up.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from metering.domain.allocations.timeline import EndKind, Interval, Life, clip
+from metering.domain.collection.accounts import (
+    Account,
+    Eyes,
+    Span,
+    overlap_seconds,
+    visible_seconds,
+)
+from metering.domain.collection.windows import seconds_between
+
+TOLERANCE_SCRAPES: Final = 2
+TOLERANCE_WINDOW_PARTS: Final = 200
+"""One two-hundredth of a window is 0.5 %."""
+
+
+class Side(StrEnum):
+    """Whose evidence it is."""
+
+    KUBERNETES = "kubernetes"
+    PROMETHEUS = "prometheus"
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What a person accepted: what one source told when they decided, whatever it tells later.
+
+    Attributes:
+        life: None when it told that the pod was not there.
+        units: What was held; 0 when it was not there.
+    """
+
+    side: Side
+    life: Life | None
+    units: int
+
+
+class Verdict(StrEnum):
+    """How two sources compare about one pod's one resource in one window."""
+
+    AGREED = "agreed"
+    KUBERNETES_EXPLAINED = "kubernetes_only_explained"
+    KUBERNETES_ONLY = "kubernetes_only"
+    RECOVERED = "recovered"
+    PROMETHEUS_ONLY = "prometheus_only"
+    DIFFERS = "differs"
+    REQUEST_DIFFERS = "request_differs"
+    ACCEPTED = "accepted"
+
+
+@dataclass(frozen=True)
+class Reconciled:
+    """Two accounts made one, over all time.
+
+    Attributes:
+        units: What is held; the API's word where it has one.
+        billed: What is billed; None for nothing.
+        disputed: What one source tells and the other denies; held, not billed.
+        fallback: What the API alone would bill; tells whether Prometheus changed anything.
+        is_request_different: Whether the two tell different requests.
+    """
+
+    verdict: Verdict
+    units: int
+    billed: Life | None
+    disputed: tuple[Span, ...] = ()
+    fallback: Life | None = None
+    is_request_different: bool = False
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of a reconciled life inside one window."""
+
+    verdict: Verdict
+    units: int
+    interval: Interval | None
+    held_seconds: int
+    is_request_different: bool = False
+
+
+def tolerance_seconds(*, window_seconds: int, scrape_interval_seconds: int) -> int:
+    """Return by how much two sources may differ about one pod and still agree."""
+    return max(
+        TOLERANCE_SCRAPES * scrape_interval_seconds, window_seconds // TOLERANCE_WINDOW_PARTS
+    )
+
+
+def reconcile(
+    *,
+    kubernetes: Account | None,
+    prometheus: Account | None,
+    eyes: Eyes,
+    tolerance: int,
+    short_seconds: int,
+    accepted: Accepted | None = None,
+) -> Reconciled:
+    """Return what is billed of a pod's resource, what is held, and why.
+
+    Args:
+        kubernetes: What the API's ledger tells; None when it knows nothing of it.
+        prometheus: What the scrapes tell; None when they never showed it.
+        eyes: When either source would have seen it.
+        tolerance: Seconds by which they may differ; see `tolerance_seconds`.
+        short_seconds: A life visible for less than this may be missed by a source.
+        accepted: Whose evidence a person accepted; it alone is billed then.
+
+    Raises:
+        ValueError: Neither source knows of it, and nobody decided about it.
+    """
+    if accepted is not None:
+        return Reconciled(Verdict.ACCEPTED, accepted.units, billed=accepted.life)
+    if kubernetes is None and prometheus is None:
+        raise ValueError("there is nothing to reconcile")
+    if kubernetes is None:
+        assert prometheus is not None  # noqa: S101 - Excluded above; tells the type.
+        return _prometheus_only(prometheus, eyes=eyes, short_seconds=short_seconds)
+    if prometheus is None:
+        return _kubernetes_only(kubernetes, eyes=eyes, short_seconds=short_seconds)
+    return _compare(kubernetes, prometheus, tolerance=tolerance)
+
+
+def share_of(found: Reconciled, *, start_at: datetime, end_at: datetime) -> Share:
+    """Return the part inside [start_at, end_at).
+
+    What is not disputed there is agreed there, whatever another window holds.
+    """
+    interval = (
+        None if found.billed is None else clip(found.billed, start_at=start_at, end_at=end_at)
+    )
+    held = sum(overlap_seconds(span, begin_at=start_at, end_at=end_at) for span in found.disputed)
+    return Share(
+        verdict=_verdict_inside(
+            found, interval=interval, held=held, start_at=start_at, end_at=end_at
+        ),
+        units=found.units,
+        interval=interval,
+        held_seconds=held,
+        is_request_different=found.is_request_different,
+    )
+
+
+def _kubernetes_only(account: Account, *, eyes: Eyes, short_seconds: int) -> Reconciled:
+    life = _until_missed(account, spans=eyes.prometheus, short_seconds=short_seconds)
+    verdict = Verdict.KUBERNETES_ONLY
+    if visible_seconds(account, spans=eyes.prometheus) < short_seconds:
+        is_known = life == account.life
+        verdict = Verdict.KUBERNETES_EXPLAINED if is_known else Verdict.RECOVERED
+    return Reconciled(verdict, account.units, billed=life, fallback=account.life)
+
+
+def _until_missed(account: Account, *, spans: Sequence[Span], short_seconds: int) -> Life:
+    """Return a life that ends where the API lost sight of it, if scrapes after that do not show it.
+
+    Without this a pod that ended while the watch was away would be billed until it is back.
+    """
+    lost_at = account.end_not_before.replace(microsecond=0)
+    after = [max(span.begin_at, lost_at) for span in spans if (span.end_at or lost_at) > lost_at]
+    seen = sum(
+        seconds_between(max(span.begin_at, lost_at), span.end_at or lost_at) for span in spans
+    )
+    if account.life.end_at is not None or seen < short_seconds:
+        return account.life
+    return replace(
+        account.life,
+        end_at=lost_at,
+        end_kind=EndKind.VANISHED_IN_GAP,
+        slack_seconds=seconds_between(lost_at, after[0]),
+    )
+
+
+def _prometheus_only(account: Account, *, eyes: Eyes, short_seconds: int) -> Reconciled:
+    visible = visible_seconds(account, spans=eyes.kubernetes)
+    end_at = account.life.end_at or account.end_not_before
+    was_blind = visible < seconds_between(account.life.begin_at, end_at) or not eyes.kubernetes
+    if was_blind and visible < short_seconds:
+        return Reconciled(Verdict.RECOVERED, account.units, billed=account.life)
+    return Reconciled(Verdict.PROMETHEUS_ONLY, account.units, billed=None, disputed=(account.span,))
+
+
+def _compare(kubernetes: Account, prometheus: Account, *, tolerance: int) -> Reconciled:
+    is_different = kubernetes.units != prometheus.units
+    agreed = Verdict.REQUEST_DIFFERS if is_different else Verdict.AGREED
+    if _distance_seconds(kubernetes, prometheus) > tolerance:
+        billed, disputed = _intersection(kubernetes.life, prometheus.life)
+        return Reconciled(
+            Verdict.DIFFERS,
+            kubernetes.units,
+            billed=billed,
+            disputed=disputed,
+            fallback=kubernetes.life,
+            is_request_different=is_different,
+        )
+    life = _refined(kubernetes, prometheus)
+    return Reconciled(
+        agreed if is_different or life == kubernetes.life else Verdict.RECOVERED,
+        kubernetes.units,
+        billed=life,
+        fallback=kubernetes.life,
+        is_request_different=is_different,
+    )
+
+
+def _distance_seconds(one: Account, other: Account) -> int:
+    """Return how far two accounts are apart at least, begin and end added up."""
+    begin = abs(one.life.begin_at - other.life.begin_at) // timedelta(seconds=1)
+    return begin + max(_seconds_after(one, other), _seconds_after(other, one))
+
+
+def _seconds_after(later: Account, earlier: Account) -> int:
+    """Return by how much one must have ended after the other; 0 when it need not have."""
+    latest = earlier.end_not_after
+    return 0 if latest is None else seconds_between(latest, later.end_not_before)
+
+
+def _refined(kubernetes: Account, prometheus: Account) -> Life:
+    """Return the API's life, its end narrowed by what Prometheus knows of it."""
+    if _width(kubernetes) <= _width(prometheus):
+        narrow, wide = kubernetes, prometheus
+    else:
+        narrow, wide = prometheus, kubernetes
+    life = replace(narrow.life, begin_at=kubernetes.life.begin_at)
+    low = max(narrow.end_not_before, wide.end_not_before)
+    high = _earlier(narrow.end_not_after, wide.end_not_after)
+    if life.end_at is None or high is None or high < low or narrow.life.slack_seconds == 0:
+        return life
+    end_at = low if life.end_kind is EndKind.VANISHED_IN_GAP else min(max(life.end_at, low), high)
+    slack = max(seconds_between(end_at, high), seconds_between(low, end_at))
+    return replace(life, end_at=end_at, slack_seconds=slack)
+
+
+def _width(account: Account) -> timedelta:
+    latest = account.end_not_after
+    return timedelta.max if latest is None else latest - account.end_not_before
+
+
+def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
+    if one is None or other is None:
+        return one or other
+    return min(one, other)
+
+
+def _intersection(one: Life, other: Life) -> tuple[Life | None, tuple[Span, ...]]:
+    """Return what two lives share, and what only one of them has."""
+    first, second = sorted((one, other), key=lambda life: life.begin_at)
+    short, long = sorted((one, other), key=lambda life: (life.end_at is None, life.end_at or 0))
+    begin_at = second.begin_at
+    if short.end_at is not None and short.end_at <= begin_at:
+        return None, (Span(one.begin_at, one.end_at), Span(other.begin_at, other.end_at))
+    shared = replace(short, begin_at=begin_at)
+    disputed = [Span(first.begin_at, begin_at)] if first.begin_at < begin_at else []
+    if short.end_at is not None and short.end_at != long.end_at:
+        disputed.append(Span(short.end_at, long.end_at))
+    return shared, tuple(disputed)
+
+
+def _verdict_inside(
+    found: Reconciled,
+    *,
+    interval: Interval | None,
+    held: int,
+    start_at: datetime,
+    end_at: datetime,
+) -> Verdict:
+    if found.verdict is Verdict.DIFFERS and held == 0:
+        return Verdict.REQUEST_DIFFERS if found.is_request_different else Verdict.AGREED
+    if found.verdict is Verdict.RECOVERED and found.fallback is not None:
+        alone = clip(found.fallback, start_at=start_at, end_at=end_at)
+        return Verdict.AGREED if alone == interval else Verdict.RECOVERED
+    return found.verdict

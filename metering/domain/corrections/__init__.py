@@ -1,0 +1,1 @@
+"""Exceptions, decisions and corrections of what was metered."""

@@ -1,0 +1,1 @@
+"""Devices: figures, energy, errors, and whose they are."""

@@ -1,0 +1,1 @@
+"""Waste, and what would have served instead."""

@@ -1,0 +1,1 @@
+"""Reads of the allocation ledger and of the watches that write it."""

@@ -1,0 +1,1 @@
+"""Reads of windows and of usage and capacity in them."""

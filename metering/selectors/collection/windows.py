@@ -1,0 +1,165 @@
+"""Windows: how far each cluster's metering has come, as a calendar and as what is due."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import Avg, Count, F, Max, Min, Q, QuerySet, Sum
+from django.db.models.functions import Greatest
+
+from metering.domain.collection.calendar import Day, HourFact, days_of
+from metering.domain.collection.windows import WindowState
+from metering.domain.corrections.exceptions import BLOCKING_KINDS
+from metering.models import ExceptionState, MeteringWindow
+
+
+@dataclass(frozen=True)
+class ClusterCalendar:
+    """One cluster's days.
+
+    Attributes:
+        waiting: Hours that wait for a person.
+        open_exceptions: Causes that still want one.
+    """
+
+    slug: str
+    name: str
+    days: tuple[Day, ...]
+    waiting: int
+    open_exceptions: int
+
+
+def window_calendar(
+    windows: QuerySet[MeteringWindow], *, begin: date, end: date
+) -> tuple[ClusterCalendar, ...]:
+    """Return the days of [begin, end) of every cluster that has a window in them, by slug.
+
+    Args:
+        windows: Those the caller may see.
+        begin: First UTC day.
+        end: The day after the last.
+    """
+    rows = (
+        windows.filter(start_at__gte=_midnight(begin), start_at__lt=_midnight(end))
+        .annotate(
+            seen=Greatest("coverage", "watch_coverage"),
+            wanting=Count("exceptions", filter=Q(exceptions__state=ExceptionState.OPEN)),
+        )
+        .order_by("cluster__slug", "start_at")
+        .values_list(
+            "cluster__slug",
+            F("cluster__name"),
+            "id",
+            "start_at",
+            "state",
+            "seen",
+            "sources",
+            "record_count",
+            "wanting",
+        )
+    )
+    by_cluster: dict[tuple[str, str], list[HourFact]] = defaultdict(list)
+    for slug, name, window_id, start_at, state, seen, sources, records, wanting in rows:
+        by_cluster[slug, name].append(
+            HourFact(
+                window_id=window_id,
+                start_at=start_at.astimezone(UTC),
+                state=WindowState(state),
+                coverage=seen,
+                sources=tuple(sources),
+                records=records,
+                open_exceptions=wanting,
+            )
+        )
+    return tuple(
+        ClusterCalendar(
+            slug=slug,
+            name=name,
+            days=days_of(facts, begin=begin, end=end),
+            waiting=sum(fact.state in {WindowState.GAP, WindowState.QUARANTINED} for fact in facts),
+            open_exceptions=sum(fact.open_exceptions for fact in facts),
+        )
+        for (slug, name), facts in by_cluster.items()
+    )
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), tzinfo=UTC)
+
+
+DUE_MAX = 500
+"""Windows returned at once; the rest comes with the next call."""
+
+_SETTLED = """
+SELECT w.id FROM metering_meteringwindow w
+ WHERE w.state IN ('collected', 'reconciled')
+   AND (w.state = 'reconciled' OR NOT EXISTS (
+     SELECT FROM metering_meteringexception e
+      WHERE e.window_id = w.id AND e.state = 'open' AND e.kind = ANY(%(blocking)s)))
+ ORDER BY w.start_at, w.cluster_id
+ LIMIT %(limit)s
+"""
+
+
+def sealable_window_ids() -> list[int]:
+    """Return windows that only have to be reconciled and sealed, oldest first."""
+    blocking = sorted(kind.value for kind in BLOCKING_KINDS)
+    with connection.cursor() as cursor:
+        cursor.execute(_SETTLED, {"limit": DUE_MAX, "blocking": blocking})
+        return [window_id for (window_id,) in cursor.fetchall()]
+
+
+@dataclass(frozen=True)
+class ClusterProgress:
+    """How far one cluster's metering has come within a range of hours.
+
+    Attributes:
+        waiting: Windows that wait for a person: gaps and quarantined ones.
+        first_unsealed_at: Oldest hour that is not sealed; None when all are.
+        mean_coverage: Mean share of scrapes seen over the collected windows; None without any.
+    """
+
+    cluster_id: UUID
+    windows: int
+    sealed: int
+    waiting: int
+    records: int
+    first_unsealed_at: datetime | None
+    last_start_at: datetime
+    mean_coverage: Decimal | None
+
+
+def cluster_progress(*, begin_at: datetime, end_at: datetime) -> tuple[ClusterProgress, ...]:
+    """Return the progress of every cluster with windows in [begin_at, end_at), by its id."""
+    is_sealed = Q(state=WindowState.SEALED.value)
+    waits = Q(state__in=[WindowState.GAP.value, WindowState.QUARANTINED.value])
+    rows = (
+        MeteringWindow.objects.filter(start_at__gte=begin_at, start_at__lt=end_at)
+        .order_by("cluster_id")
+        .values("cluster_id")
+        .annotate(
+            windows=Count("id"),
+            sealed=Count("id", filter=is_sealed),
+            waiting=Count("id", filter=waits),
+            first_unsealed_at=Min("start_at", filter=~is_sealed),
+            last_start_at=Max("start_at"),
+            usage_records=Sum("record_count"),
+            mean_coverage=Avg("coverage"),
+        )
+    )
+    return tuple(
+        ClusterProgress(
+            cluster_id=row["cluster_id"],
+            windows=row["windows"],
+            sealed=row["sealed"],
+            waiting=row["waiting"],
+            records=row["usage_records"],
+            first_unsealed_at=row["first_unsealed_at"],
+            last_start_at=row["last_start_at"],
+            mean_coverage=row["mean_coverage"],
+        )
+        for row in rows
+    )

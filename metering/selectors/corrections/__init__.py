@@ -1,0 +1,1 @@
+"""Reads of exceptions, decisions and corrections."""

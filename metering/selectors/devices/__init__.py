@@ -1,0 +1,1 @@
+"""Reads of device figures and of shared devices."""

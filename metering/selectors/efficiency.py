@@ -1,0 +1,359 @@
+"""Waste: what was held at the end of a window, what its devices did, what is to be derived."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import BigIntegerField, Case, F, Q, Value, When
+
+from metering.domain.catalogue.units import SharingMode
+from metering.domain.collection.windows import WINDOW
+from metering.domain.efficiency.rules import WasteRule, work_of
+from metering.domain.efficiency.waste import Spell, Tenure
+from metering.selectors.collection.usage import NET_USAGE
+
+HolderKey = tuple[str, str]
+"""Pod uid and resource, within one cluster."""
+_MILLIONTH: Final = Decimal("0.000001")
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds what at the end of a window."""
+
+    organization_id: UUID
+    project_id: UUID
+    owner: str
+    namespace: str
+    pod_name: str
+    pod_uid: str
+    resource: str
+    tenure: Tenure
+
+    @property
+    def key(self) -> HolderKey:
+        """Return what tells it from others of its cluster."""
+        return (self.pod_uid, self.resource)
+
+
+@dataclass(frozen=True)
+class StandingFinding:
+    """What an allocation is or was accused of."""
+
+    id: int
+    rule: WasteRule
+    state: str
+    from_at: datetime
+    until_at: datetime
+    held_unit_seconds: int
+
+
+@dataclass(frozen=True)
+class JudgedWindow:
+    """One sealed window, as waste is looked for in it."""
+
+    id: int
+    cluster_id: UUID
+    start_at: datetime
+
+    @property
+    def end_at(self) -> datetime:
+        """Return its end, excluded."""
+        return self.start_at + WINDOW
+
+
+_HOLDERS = f"""{NET_USAGE}
+SELECT u.organization_id, u.project_id, u.owner, u.namespace, u.pod_name, u.pod_uid, u.resource,
+       a.begin_at, a.started_at, a.source = 'kubernetes', u.units, u.size, u.price_group,
+       u.sharing_mode, a.product, u.share_numerator, u.share_denominator, a.controller
+  FROM net u
+  JOIN metering_podallocation a ON a.cluster_id = u.cluster_id AND a.pod_uid = u.pod_uid
+   AND a.resource = u.resource
+ WHERE u.end_at = %(end)s AND (a.end_at IS NULL OR a.end_at > %(end)s)
+   AND starts_with(u.resource, 'claim/') IS FALSE
+ ORDER BY u.pod_uid, u.resource
+"""  # noqa: S608 - The statement is put together from constants only.
+# SM activity is what tells waste; how busy a device was is asked where that is not known of all a
+# pod's devices all the time. An SM counter that stands at exactly 0 on a busy device is stuck, and
+# tells nothing. A figure is worth the seconds of it that were sampled. Sums are whole numbers:
+# millionths, and seconds times 100,000, as exact as the columns and much faster to add.
+_SPELLS = """
+WITH held AS MATERIALIZED (
+  SELECT * FROM unnest(%(uids)s::text[], %(resources)s::text[]) WITH ORDINALITY
+    AS h(pod_uid, resource, holder)),
+seen AS MATERIALIZED (
+  SELECT h.holder, d.window_start, d.uuid, d.instance_id,
+         (d.sm_active_ratio * 1000000)::bigint AS sm,
+         (d.seconds * d.sm_active_coverage * 100000)::bigint AS sm_covered,
+         (d.busy_ratio * 1000000)::bigint AS busy,
+         (d.seconds * d.busy_coverage * 100000)::bigint AS busy_covered,
+         d.memory_used_peak_mebibytes AS memory, d.memory_total_mebibytes AS total,
+         d.power_mean_milliwatts AS power,
+         bool_and(d.sm_active_ratio IS NOT NULL OR d.busy_ratio IS NULL)
+           OVER (PARTITION BY h.holder) AS is_sm
+    FROM held h JOIN metering_deviceusage d USING (pod_uid, resource)
+   WHERE d.cluster_id = %(cluster)s AND d.window_start >= %(since)s AND d.window_start < %(end)s
+     AND d.attribution = 'exclusive' AND NOT d.is_busy_doubtful
+     AND NOT (d.sm_active_ratio IS NOT DISTINCT FROM 0 AND COALESCE(d.busy_ratio, 0) >= 0.05)),
+known AS MATERIALIZED (
+  SELECT s.holder, s.window_start, s.uuid, s.instance_id, s.memory, s.total, s.power,
+         f.activity, f.covered
+    FROM seen s
+   CROSS JOIN LATERAL (
+     SELECT CASE WHEN s.is_sm THEN s.sm ELSE s.busy END AS activity,
+            CASE WHEN s.is_sm THEN s.sm_covered ELSE s.busy_covered END AS covered) f
+   WHERE f.activity IS NOT NULL AND f.covered > 0),
+hours AS (
+  SELECT holder, round(sum(activity * covered) / sum(covered))::integer AS activity,
+         max(memory) AS memory, min(memory) AS memory_low, max(power) AS power
+    FROM known GROUP BY holder, window_start),
+by_hour AS (
+  SELECT holder, max(activity) AS highest,
+         percentile_disc(0.95) WITHIN GROUP (ORDER BY activity) AS p95,
+         max(memory) AS memory, min(memory_low) AS memory_low,
+         percentile_disc(0.95) WITHIN GROUP (ORDER BY memory) AS memory_p95,
+         max(power) AS power
+    FROM hours GROUP BY holder),
+by_device AS (
+  SELECT holder, sum(covered) AS covered, sum(activity * covered) AS worked, min(total) AS total
+    FROM known GROUP BY holder, uuid, instance_id),
+whole AS (
+  SELECT holder, floor(sum(covered) / 100000)::bigint AS covered,
+         round(sum(worked) / sum(covered))::integer AS activity, min(total) AS total,
+         array_agg(round(worked / covered)::integer ORDER BY worked / covered) AS devices
+    FROM by_device GROUP BY holder)
+SELECT w.holder, w.covered, w.activity, h.highest, h.p95, h.memory, h.memory_low, h.memory_p95,
+       w.total, h.power, w.devices
+  FROM whole w JOIN by_hour h USING (holder)
+"""
+_STANDING = """
+SELECT pod_uid, resource, id, rule, state, from_at, until_at, held_unit_seconds
+  FROM metering_wastefinding
+ WHERE cluster_id = %(cluster)s
+   AND (state = 'open' OR (pod_uid, resource) IN (
+     SELECT k.pod_uid, k.resource
+       FROM jsonb_to_recordset(%(keys)s) AS k(pod_uid text, resource text)))
+ ORDER BY id
+"""
+_HELD = """
+SELECT k.pod_uid, k.resource, sum(u.unit_seconds)::bigint
+  FROM jsonb_to_recordset(%(keys)s) AS k(pod_uid text, resource text, since timestamptz)
+  JOIN metering_sealed_usage u ON u.cluster_id = %(cluster)s AND u.pod_uid = k.pod_uid
+   AND u.resource = k.resource
+   AND u.window_start >= date_trunc('hour', k.since) AND u.window_start < %(end)s
+ WHERE u.window_start >= %(earliest)s AND u.window_start < %(end)s
+ GROUP BY 1, 2
+"""
+
+
+def holders_at_end(window: JudgedWindow) -> tuple[Holder, ...]:
+    """Return what is still held when a sealed window ends, by pod uid and resource."""
+    with connection.cursor() as cursor:
+        cursor.execute(_HOLDERS, _given(window))
+        return tuple(_holder(row) for row in cursor.fetchall())
+
+
+def spells_before_end(
+    window: JudgedWindow, *, holders: Sequence[Holder], hours: int
+) -> dict[HolderKey, Spell]:
+    """Return what the devices of each holder did in the last hours before a window's end.
+
+    Holders that were not there all the time are left out.
+    """
+    since = window.end_at - timedelta(hours=hours)
+    asked = [holder.key for holder in holders if holder.tenure.begin_at <= since]
+    given = {
+        **_given(window),
+        "since": since,
+        "uids": [uid for uid, _ in asked],
+        "resources": [resource for _, resource in asked],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_SPELLS, given)
+        return {asked[number - 1]: _spell(figures) for number, *figures in cursor.fetchall()}
+
+
+def standing_findings(
+    cluster_id: UUID, *, keys: Iterable[HolderKey]
+) -> dict[HolderKey, tuple[StandingFinding, ...]]:
+    """Return every open finding of a cluster, and all there ever were of some holders."""
+    named = [{"pod_uid": uid, "resource": resource} for uid, resource in keys]
+    with connection.cursor() as cursor:
+        cursor.execute(_STANDING, {"cluster": cluster_id, "keys": json.dumps(named)})
+        rows = cursor.fetchall()
+    found: dict[HolderKey, tuple[StandingFinding, ...]] = {}
+    for pod_uid, resource, key, rule, *rest in rows:
+        finding = StandingFinding(key, WasteRule(rule), *rest)
+        found[pod_uid, resource] = (*found.get((pod_uid, resource), ()), finding)
+    return found
+
+
+def held_since(
+    window: JudgedWindow, *, since: Mapping[HolderKey, datetime]
+) -> dict[HolderKey, int]:
+    """Return the unit-seconds of holders from a time of their own to the end of a window.
+
+    Those of sealed hours, with the corrections that are posted by now.
+    """
+    if not since:
+        return {}
+    keys = [
+        {"pod_uid": uid, "resource": resource, "since": at.isoformat()}
+        for (uid, resource), at in since.items()
+    ]
+    given = {
+        **_given(window),
+        "keys": json.dumps(keys),
+        "earliest": min(since.values()).replace(minute=0, second=0, microsecond=0),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_HELD, given)
+        return {(uid, resource): held for uid, resource, held in cursor.fetchall()}
+
+
+def _given(window: JudgedWindow) -> dict[str, Any]:
+    return {
+        "window": window.id,
+        "cluster": window.cluster_id,
+        "start": window.start_at,
+        "end": window.end_at,
+    }
+
+
+def _holder(row: tuple[Any, ...]) -> Holder:
+    organization_id, project_id, owner, namespace, pod_name, uid, resource, *held = row
+    begin_at, started_at, is_known, units, size, group, mode, product, *rest = held
+    part, whole, controller = rest
+    tenure = Tenure(
+        begin_at=begin_at,
+        started_at=started_at,
+        is_start_known=is_known,
+        units=units,
+        size=size,
+        price_group=group,
+        sharing_mode=SharingMode(mode),
+        product=product,
+        share=Fraction(part, whole),
+        work=work_of(controller),
+    )
+    return Holder(organization_id, project_id, owner, namespace, pod_name, uid, resource, tenure)
+
+
+def _spell(figures: list[Any]) -> Spell:
+    covered, activity, highest, p95, memory, low, memory_p95, total, power, devices = figures
+    return Spell(
+        covered_seconds=covered,
+        activity=_ratio(activity),
+        activity_highest=_ratio(highest),
+        activity_p95=_ratio(p95),
+        memory_peak_mebibytes=memory,
+        memory_lowest_mebibytes=low,
+        memory_p95_mebibytes=memory_p95,
+        memory_total_mebibytes=total,
+        power_milliwatts=power,
+        devices=tuple(_ratio(device) for device in devices),
+    )
+
+
+def _ratio(millionths: int) -> Decimal:
+    return millionths * _MILLIONTH
+
+
+_UNDERIVED = """
+SELECT w.id, w.cluster_id, w.start_at
+  FROM metering_meteringwindow w
+ WHERE w.state = 'sealed'
+   AND NOT EXISTS (SELECT FROM metering_clusterhealth h WHERE h.window_id = w.id)
+   AND NOT EXISTS (SELECT FROM metering_devicewindow d
+                    WHERE d.window_id = w.id AND d.state IN ('due', 'collecting'))
+ ORDER BY w.start_at, w.id
+ LIMIT %(limit)s
+"""
+# Corrections are only ever added, so that their number tells whether there are new ones.
+_CORRECTED = """
+SELECT w.id, w.cluster_id, w.start_at
+  FROM (SELECT window_id, count(*) AS posted FROM metering_posted_correction GROUP BY 1) c
+  JOIN metering_clusterhealth h USING (window_id)
+  JOIN metering_meteringwindow w ON w.id = h.window_id
+ WHERE h.corrections_seen <> c.posted
+ ORDER BY w.start_at, w.id
+ LIMIT %(limit)s
+"""
+_HAS_NEWS = """
+SELECT h.corrections_seen <> (
+         SELECT count(*) FROM metering_posted_correction c WHERE c.window_id = h.window_id)
+  FROM metering_clusterhealth h WHERE h.window_id = %(window)s
+"""
+_IS_FIRST_OF_DAY = """
+SELECT NOT EXISTS (
+  SELECT FROM metering_clusterhealth
+   WHERE cluster_id = %(cluster)s AND window_start >= %(day)s AND window_start < %(start)s)
+"""
+_IS_NEWEST = """
+SELECT NOT EXISTS (
+  SELECT FROM metering_clusterhealth
+   WHERE cluster_id = %(cluster)s AND window_start > %(start)s)
+"""
+
+
+def underived_windows(*, limit: int) -> tuple[JudgedWindow, ...]:
+    """Return windows from which nothing was derived yet, oldest first.
+
+    Their usage is sealed and their device figures are final: sealed, or never to be known.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_UNDERIVED, {"limit": limit})
+        return tuple(JudgedWindow(*row) for row in cursor.fetchall())
+
+
+def corrected_windows(*, limit: int) -> tuple[JudgedWindow, ...]:
+    """Return derived windows of which corrections were posted since, oldest first."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CORRECTED, {"limit": limit})
+        return tuple(JudgedWindow(*row) for row in cursor.fetchall())
+
+
+def has_news(window_id: int) -> bool:
+    """Whether a derived window was corrected after its credits were looked at."""
+    with connection.cursor() as cursor:
+        cursor.execute(_HAS_NEWS, {"window": window_id})
+        found = cursor.fetchone()
+    return found is not None and bool(found[0])
+
+
+def is_first_of_day(window: JudgedWindow) -> bool:
+    """Whether nothing was derived from an earlier window of the cluster's UTC day."""
+    given: dict[str, Any] = {
+        "cluster": window.cluster_id,
+        "start": window.start_at,
+        "day": window.start_at.replace(hour=0, minute=0, second=0, microsecond=0),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_IS_FIRST_OF_DAY, given)
+        return bool(cursor.fetchone()[0])
+
+
+def is_newest(window: JudgedWindow) -> bool:
+    """Whether nothing was derived from a later window of the cluster."""
+    with connection.cursor() as cursor:
+        cursor.execute(_IS_NEWEST, {"cluster": window.cluster_id, "start": window.start_at})
+        return bool(cursor.fetchone()[0])
+
+
+SAVING_UNKNOWN: Final = Q(
+    suggested_units__gt=0, wasted_unit_seconds=0, memory_peak_mebibytes__isnull=True
+)
+"""The opposite of `WasteFinding.is_saving_known`."""
+
+WASTED_ORDER: Final = Case(
+    When(SAVING_UNKNOWN, then=Value(-1)),
+    default=F("wasted_unit_seconds"),
+    output_field=BigIntegerField(),
+)
+"""Sorts what is unknown behind what is nothing."""

@@ -1,0 +1,184 @@
+"""Heartbeats: how often a watch reports that it is healthy, by which clock, and what went wrong."""
+
+import hashlib
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from metering.domain.allocations.watch_coverage import HEALTHY_FOR
+from metering.domain.collection.crashpoints import crashpoint
+from metering.models import ClusterWatch
+from metering.services.allocations.ends import end_on_lost_nodes
+from metering.services.allocations.leases import Lease, require_lease
+
+# The newest span goes on unless the watch was silent for too long, or a list began a new one.
+_GO_ON = """
+UPDATE metering_watchspan s SET until_at = GREATEST(s.until_at, %(at)s)
+ WHERE s.id = (SELECT id FROM metering_watchspan WHERE cluster_id = %(cluster_id)s
+                ORDER BY begin_at DESC LIMIT 1)
+   AND s.until_at >= %(at)s - %(healthy_for)s
+   AND NOT EXISTS (SELECT FROM metering_watchcursor c
+     WHERE c.cluster_id = %(cluster_id)s AND c.is_afresh)
+"""
+# A heartbeat that is older than a list tells nothing of it: a clock may be put back.
+_BEGIN = """
+INSERT INTO metering_watchspan (cluster_id, begin_at, until_at, is_resumed)
+SELECT %(cluster_id)s, %(at)s, %(at)s,
+       NOT EXISTS (SELECT FROM metering_watchcursor c
+         WHERE c.cluster_id = %(cluster_id)s AND c.is_afresh)
+ WHERE NOT EXISTS (SELECT FROM metering_watchcursor c
+   WHERE c.cluster_id = %(cluster_id)s AND c.is_afresh AND c.listed_at > %(at)s)
+    ON CONFLICT DO NOTHING
+"""
+_TOLD = """
+UPDATE metering_watchcursor SET is_afresh = false
+ WHERE cluster_id = %(cluster_id)s AND is_afresh AND listed_at <= %(at)s
+"""
+_HEALTHY = """
+UPDATE metering_clusterwatch SET healthy_at = GREATEST(healthy_at, %(at)s), last_error = ''
+ WHERE cluster_id = %(cluster_id)s
+"""
+
+
+def beat(*, lease: Lease, at: datetime) -> None:
+    """Tell that every stream is alive, has caught up, and that all it had said is written.
+
+    Call it every `HEARTBEAT_SECONDS`. After a stream broke, call it again only once it has caught
+    up: a bookmark has come, or nothing more came for a while. A deletion that comes before that is
+    taken for one of the time of silence, and its end is bounded by the last heartbeat.
+
+    Whether anything was lost since the heartbeat before is not the caller's to say: a kind that was
+    listed afresh says so in the ledger, and then a span begins that is not resumed.
+
+    Args:
+        lease: The watch's.
+        at: Now, by the clock of the process.
+
+    Raises:
+        LeaseLostError: Another process leads the watch; nothing was written.
+    """
+    given: dict[str, Any] = {
+        "cluster_id": lease.cluster_id,
+        "at": at,
+        "healthy_for": HEALTHY_FOR,
+    }
+    with transaction.atomic():
+        require_lease(lease)
+        with connection.cursor() as cursor:
+            cursor.execute(_GO_ON, given)
+            if not cursor.rowcount:
+                cursor.execute(_BEGIN, given)
+                cursor.execute(_TOLD, given)
+            cursor.execute(_HEALTHY, given)
+        end_on_lost_nodes(lease.cluster_id, at=at)
+        crashpoint("watch.beat.before_commit")
+    crashpoint("watch.beat.after_commit")
+
+
+CLOCK_AHEAD_MAX: Final = timedelta(seconds=5)
+"""Clocks that are kept by NTP differ by less than a second; five leave room for a slow statement.
+
+It is less than a heartbeat, so no span reaches a heartbeat too far.
+"""
+
+
+class ClockAheadError(Exception):
+    """Raised when the clock of a process is ahead of the database's; nothing was written."""
+
+
+def refuse_future(moment: datetime, *, database_at: datetime) -> None:
+    """Refuse a moment that the database's clock has not come to.
+
+    Raises:
+        ClockAheadError: It is more than `CLOCK_AHEAD_MAX` away.
+    """
+    ahead = moment - database_at
+    if ahead > CLOCK_AHEAD_MAX:
+        seconds = int(ahead.total_seconds())
+        raise ClockAheadError(
+            f"The clock of the watching process is {seconds} s ahead of the database's;"
+            " it does not watch until that is put right."
+        )
+
+
+WAIT_SECONDS_MAX: Final = 60
+WAIT_DOUBLINGS_MAX: Final = 6
+JITTER_PERCENT: Final = 50
+RENEWALS_PER_LEASE: Final = 3
+GAP_SECONDS_MAX: Final = 2
+"""A stream that follows the one before within this tells everything as good as at once."""
+
+
+@dataclass(frozen=True)
+class WatchPace:
+    """The times a watch keeps.
+
+    Attributes:
+        heartbeat_seconds: Between two heartbeats while everything is alive and written.
+        lease_seconds: How long a lease lasts without being renewed; it is renewed thrice as often.
+        relist_seconds: Between two full lists of a kind, which repair what may have drifted.
+        stream_seconds: How long one stream may last; it is resumed then.
+        doubt_seconds: How long most of what is open has to be missing in lists before they are
+            believed.
+        drain_seconds: How long a stream is read on for what a list already shows.
+        quiet_seconds: A stream that was opened so long ago, and of which nothing waits to be
+            written, has caught up: servers send what was missed at once.
+        batch_events_max: Events written in one transaction.
+        batch_seconds: How long an event waits for others to be written with it.
+        reopen_seconds: Least time between the starts of two streams of a kind.
+    """
+
+    heartbeat_seconds: int = 10
+    lease_seconds: int = 30
+    relist_seconds: int = 600
+    stream_seconds: int = 300
+    doubt_seconds: int = 60
+    drain_seconds: int = 3
+    quiet_seconds: int = 2
+    batch_events_max: int = 500
+    batch_seconds: int = 1
+    reopen_seconds: int = 1
+
+
+def whole_pulse() -> int:
+    """Return whole seconds that only ever grow."""
+    return int(time.monotonic())
+
+
+def wait_seconds(*, failures: int, seed: str, asked: int = 0) -> int:
+    """Return how long to wait after failures in a row: doubling, bounded, spread by the seed.
+
+    Args:
+        failures: At least 1.
+        seed: What spreads several streams; the same seed waits the same time.
+        asked: The least the server asks for, in seconds.
+    """
+    base = min(1 << min(failures - 1, WAIT_DOUBLINGS_MAX), WAIT_SECONDS_MAX)
+    digest = hashlib.sha256(f"{seed}/{failures}".encode()).digest()
+    spread = int.from_bytes(digest[:4], "big") % (JITTER_PERCENT + 1)
+    return max(base + base * spread // 100, asked)
+
+
+# The judge is the database's clock, as for leases.
+_IDLE = """
+UPDATE metering_clusterwatch SET last_error = %s
+ WHERE cluster_id = %s AND COALESCE(lease_until <= clock_timestamp(), true)
+"""
+TEXT_MAX: Final = 500
+
+
+def note_trouble(*, lease: Lease, text: str) -> None:
+    """Keep what went wrong while this lease still stands; else leave it to whoever leads."""
+    ClusterWatch.objects.filter(
+        pk=lease.cluster_id, lease_owner=lease.holder, fence=lease.fence
+    ).update(last_error=text[:TEXT_MAX])
+
+
+def note_idle_trouble(*, cluster_id: UUID, text: str) -> None:
+    """Keep why a process does not lead, unless another one does."""
+    with connection.cursor() as cursor:
+        cursor.execute(_IDLE, [text[:TEXT_MAX], cluster_id])

@@ -1,0 +1,233 @@
+"""Leading: what the holder of a cluster's lease may do, one step at a time.
+
+Everything here writes in the thread that calls it, and stops at once when the lease is lost.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from threading import Event
+
+from metering.domain.errors import LeaseLostError
+from metering.protocols.watch import (
+    ClusterWatch,
+    ListPage,
+    WatchedKind,
+    WatchEvent,
+    WatchTarget,
+)
+from metering.services.allocations.batches import DoubtfulListError
+from metering.services.allocations.heartbeats import (
+    GAP_SECONDS_MAX,
+    RENEWALS_PER_LEASE,
+    WatchPace,
+    beat,
+    note_trouble,
+    refuse_future,
+    whole_pulse,
+)
+from metering.services.allocations.leases import Lease, renew_lease
+from metering.services.allocations.lists import ledger_events, ledger_list
+from tenants.domain.actors import Actor
+from tenants.selectors.clock import database_now
+from tenants.services.audit import note_refused_use
+
+
+class StoppedError(Exception):
+    """Raised half-way through a list when the process is told to stop; nothing was written."""
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """Who watches, with what and at which pace.
+
+    Attributes:
+        name: Unique to the process.
+        clock: Returns the present moment, aware UTC; ask `now`, which doubts it.
+        pulse: Returns seconds that only ever grow.
+        stop: Set when the process is to end.
+        database_clock: Returns the present moment by the database.
+    """
+
+    name: str
+    watch: ClusterWatch
+    actor: Actor
+    clock: Callable[[], datetime]
+    pace: WatchPace = field(default_factory=WatchPace)
+    pulse: Callable[[], int] = whole_pulse
+    stop: Event = field(default_factory=Event)
+    database_clock: Callable[[], datetime] = database_now
+
+    def moment(self) -> datetime:
+        """Return the present moment.
+
+        Raises:
+            ClockAheadError: The database's clock has not come to it.
+        """
+        at = self.clock()
+        refuse_future(at, database_at=self.database_clock())
+        return at
+
+
+class Leader:
+    """The holder of one cluster's lease."""
+
+    def __init__(self, *, lease: Lease, target: WatchTarget, watcher: Watcher) -> None:
+        """Begin with a fresh lease."""
+        self.target = target
+        self.watcher = watcher
+        self._lease = lease
+        self._doubted_at: dict[WatchedKind, int] = {}
+        self._renew_at = watcher.pulse() + watcher.pace.lease_seconds // RENEWALS_PER_LEASE
+
+    def renew(self) -> None:
+        """Prolong the lease when a third of it is over.
+
+        Raises:
+            LeaseLostError: Somebody else leads, or it ran out.
+        """
+        if self.watcher.pulse() < self._renew_at:
+            return
+        seconds = self.watcher.pace.lease_seconds
+        if not renew_lease(lease=self._lease, lease_seconds=seconds):
+            raise LeaseLostError("Another process leads the watch of this cluster.")
+        self._renew_at = self.watcher.pulse() + seconds // RENEWALS_PER_LEASE
+
+    def beat(self, *, at: datetime) -> None:
+        """Tell that the watch is healthy."""
+        beat(lease=self._lease, at=at)
+
+    def note(self, text: str, error: Exception) -> None:
+        """Keep what went wrong; a credential or address that is refused is audited."""
+        note_trouble(lease=self._lease, text=text)
+        note_refused_use(
+            slug=self.target.slug, error=error, actor=self.watcher.actor, at=self.watcher.clock()
+        )
+
+    def write(self, kind: WatchedKind, events: list[WatchEvent]) -> None:
+        """Write events, with the version they end at."""
+        ledger_events(
+            lease=self._lease,
+            kind=kind,
+            events=events,
+            at=self.watcher.moment(),
+            actor=self.watcher.actor,
+        )
+
+    def read_list(self, kind: WatchedKind) -> str:
+        """Write a consistent list, and return the version to go on from.
+
+        Raises:
+            StoppedError: The process is to end.
+            DoubtfulListError: Most of what is open is missing, for the first time.
+            SourceUnavailableError: The list cannot be had.
+            WatchExpiredError: It broke off half-way.
+        """
+        at = self.watcher.moment()
+        pages = self._renewed(self.watcher.watch.list(self.target, kind))
+        return self._write_list(kind, pages, at=at, is_afresh=True)
+
+    def read_list_again(self, kind: WatchedKind, version: str, *, follows: bool) -> str:
+        """Write a list without losing what happened since a version; return where to go on.
+
+        The list is taken first and written last: in between, the stream is read up to the moment
+        of the list. A pod that came and went in that time is so in the ledger with its own times,
+        and one that is open there but not in the list has truly been missed.
+
+        Args:
+            kind: What is listed.
+            version: Where it was left.
+            follows: Whether the stream before ended just now, so that all since then is prompt.
+
+        Raises:
+            StoppedError: The process is to end.
+            SourceUnavailableError: The list or the stream cannot be had.
+            WatchExpiredError: The version is too old.
+        """
+        at, since = self.watcher.moment(), self.watcher.pulse()
+        pages = list(self._renewed(self.watcher.watch.list(self.target, kind)))
+        was_short = follows and self.watcher.pulse() - since <= GAP_SECONDS_MAX
+        reached = self._drain(kind, version, until=pages[0].resource_version, was_short=was_short)
+        moved = (replace(page, resource_version=reached) for page in pages)
+        return self._write_list(kind, moved, at=at, is_afresh=False)
+
+    def drain(self, kind: WatchedKind, version: str) -> str:
+        """Write what happened since a version, until the stream ends, and return where it ended."""
+        return self._drain(kind, version, until="")
+
+    def _write_list(
+        self, kind: WatchedKind, pages: Iterator[ListPage], *, at: datetime, is_afresh: bool
+    ) -> str:
+        now = self.watcher.pulse()
+        doubted_at = self._doubted_at.get(kind, now)
+        try:
+            ledgered = ledger_list(
+                lease=self._lease,
+                kind=kind,
+                pages=pages,
+                at=at,
+                actor=self.watcher.actor,
+                is_afresh=is_afresh,
+                is_sure=now - doubted_at >= self.watcher.pace.doubt_seconds,
+            )
+        except DoubtfulListError:
+            # Until a list is believed no heartbeat comes, because the kind counts as broken.
+            self._doubted_at[kind] = doubted_at
+            raise
+        self._doubted_at.pop(kind, None)
+        return ledgered.resource_version
+
+    def _drain(
+        self, kind: WatchedKind, version: str, *, until: str, was_short: bool = False
+    ) -> str:
+        """Write what happened up to a version; what lies beyond it is told again later.
+
+        A server that has nothing more to tell ends the stream before that version: then the
+        stream's own last one is where to go on, so nothing can be left out.
+
+        Args:
+            kind: What is read.
+            version: Where it was left.
+            until: Where to stop; "" for the end of the stream.
+            was_short: Whether the stream before had ended just now, so that all is told promptly.
+        """
+        pending: list[WatchEvent] = []
+        for event in self.watcher.watch.watch(
+            self.target,
+            kind,
+            resource_version=version,
+            timeout_seconds=self.watcher.pace.drain_seconds,
+        ):
+            self.renew()
+            if is_beyond(event.resource_version, until):
+                version = until
+                break
+            pending.append(replace(event, is_prompt=event.is_prompt or was_short))
+            version = event.resource_version
+            if len(pending) >= self.watcher.pace.batch_events_max:
+                self.write(kind, pending)
+                pending = []
+            if version == until:
+                break
+        if pending:
+            self.write(kind, pending)
+        return version
+
+    def _renewed(self, pages: Iterator[ListPage]) -> Iterator[ListPage]:
+        for page in pages:
+            if self.watcher.stop.is_set():
+                raise StoppedError
+            self.renew()
+            yield page
+
+
+def is_beyond(version: str, until: str) -> bool:
+    """Whether a version is newer than another; False where that cannot be told.
+
+    Versions of one kind may be compared as numbers. Source: Kubernetes, KEP-5504.
+    """
+    return _is_number(version) and _is_number(until) and int(version) > int(until)
+
+
+def _is_number(version: str) -> bool:
+    return version.isascii() and version.isdigit()

@@ -1,0 +1,280 @@
+"""Pods: states of pods loaded into staging tables, and from there into the allocation ledger.
+
+A bind is snapshotted once: whatever a later sight tells of labels or priorities, the row stays. An
+end is only ever replaced by better evidence; see `ends`.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from datetime import datetime
+from tempfile import SpooledTemporaryFile
+from typing import Any, Final, Self
+from uuid import UUID
+
+from django.db import connection
+
+from metering.domain.allocations.pod_life import (
+    CLAIM_PREFIX,
+    TERMINAL_PHASES,
+    PodSnapshot,
+    believed,
+    effective_units,
+    is_refused,
+)
+from metering.domain.catalogue.sizing import Catalogue
+from metering.domain.collection.windows import whole_second
+from metering.protocols import ContainerRequest
+from metering.protocols.watch import PodState
+from metering.services.allocations.ends import end_told
+from metering.services.allocations.sizing import (
+    SIZES,
+    burst_classes,
+    group_sql,
+    labelled,
+    sizes_json,
+)
+from metering.services.allocations.states import Changed
+
+_QUEUE = """
+INSERT INTO metering_queuedpod AS q (cluster_id, pod_uid, namespace, pod_name, requests,
+  priority_class, owner, created_at, bound_at, deletion_at, gone_at, reason,
+  defects)
+SELECT %(cluster_id)s, uid, namespace, name, requests, priority_class, left(owner, 150), created_at,
+       bound_at, deletion_at, COALESCE(finished_at, gone_at), left(reason, 128),
+       defects
+  FROM watch_sight
+ON CONFLICT (cluster_id, pod_uid) DO UPDATE
+   SET bound_at = COALESCE(q.bound_at, EXCLUDED.bound_at),
+       deletion_at = COALESCE(q.deletion_at, EXCLUDED.deletion_at),
+       defects = CASE WHEN EXCLUDED.defects = '[]' THEN q.defects ELSE EXCLUDED.defects END,
+       reason = COALESCE(NULLIF(EXCLUDED.reason, ''), q.reason),
+       gone_at = LEAST(q.gone_at, EXCLUDED.gone_at)
+ WHERE (q.bound_at IS NULL AND EXCLUDED.bound_at IS NOT NULL)
+    OR (q.deletion_at IS NULL AND EXCLUDED.deletion_at IS NOT NULL)
+    OR (EXCLUDED.reason NOT IN ('', q.reason))
+    OR (EXCLUDED.defects <> '[]' AND EXCLUDED.defects <> q.defects)
+    OR (EXCLUDED.gone_at < COALESCE(q.gone_at, 'infinity'))
+"""
+# The labels are those the node had at the bind; of a node that is known only since later, the
+# earliest ones that are known.
+_HOLD = """
+INSERT INTO watch_hold (uid, resource, units, labels)
+SELECT s.uid, r.key, (r.value #>> '{}')::integer, COALESCE(n.labels, '{}')
+  FROM watch_sight s
+ CROSS JOIN LATERAL jsonb_each(s.requests) AS r
+  LEFT JOIN LATERAL (
+    SELECT labels FROM metering_noderecord
+     WHERE cluster_id = %(cluster_id)s AND node = s.node
+       AND COALESCE(end_at, 'infinity') > s.bound_at
+     ORDER BY begin_at LIMIT 1) n ON true
+ WHERE s.bound_at IS NOT NULL AND jsonb_typeof(r.value) = 'number'
+   AND NOT starts_with(r.key, %(claims)s)
+   AND NOT EXISTS (SELECT FROM metering_podallocation a
+     WHERE a.cluster_id = %(cluster_id)s AND a.pod_uid = s.uid AND a.resource = r.key)
+"""
+_ASKED = "SELECT DISTINCT resource, labels FROM watch_hold"
+_OPEN = f"""
+INSERT INTO metering_podallocation (cluster_id, pod_uid, resource, namespace, pod_name, node, owner,
+  priority_class, priority, controller, source, project_id, units, size, price_group, sharing_mode,
+  product, share_numerator, share_denominator, catalogue_version, node_labels, begin_at, started_at,
+  end_slack_seconds, end_kind, last_seen_at)
+SELECT %(cluster_id)s, s.uid, h.resource, s.namespace, s.name, s.node, left(s.owner, 150),
+       s.priority_class, s.priority, left(s.controller, 320), 'kubernetes', b.project_id, h.units,
+       COALESCE(z.size, ''), {group_sql("s.priority_class")}, COALESCE(z.sharing_mode, ''),
+       COALESCE(z.product, ''), COALESCE(z.share_numerator, 1), COALESCE(z.share_denominator, 1),
+       z.catalogue_version, h.labels, s.bound_at, s.started_at, 0, 'open',
+       GREATEST(s.alive_at, s.bound_at)
+  FROM watch_hold h
+  JOIN watch_sight s ON s.uid = h.uid
+  LEFT JOIN {SIZES} ON z.resource = h.resource AND z.labels = h.labels
+  LEFT JOIN tenants_namespacebinding b
+    ON b.cluster_id = %(cluster_id)s AND b.namespace = s.namespace AND b.valid @> s.bound_at
+"""  # noqa: S608 - The relation is a constant of ours.
+
+
+def write_pods(
+    cluster_id: UUID, *, catalogue: Catalogue, alive_at: datetime | None, is_list: bool
+) -> Changed:
+    """Write the staged sights; the number of statements does not grow with them.
+
+    Args:
+        cluster_id: The cluster.
+        catalogue: The version in force, for what was bound since.
+        alive_at: When the watch last was healthy, so that everything open was alive then.
+        is_list: Whether the sights are a consistent list, which proves who is there.
+    """
+    given: dict[str, Any] = {"cluster_id": cluster_id, "claims": CLAIM_PREFIX}
+    with connection.cursor() as cursor:
+        cursor.execute(_QUEUE, given)
+        cursor.execute(_HOLD, given)
+        opened = 0
+        if cursor.rowcount:
+            opened = _open(cluster_id, catalogue=catalogue)
+    return Changed(opened, end_told(cluster_id, alive_at=alive_at, is_list=is_list))
+
+
+def _open(cluster_id: UUID, *, catalogue: Catalogue) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE watch_hold")
+        cursor.execute(_ASKED)
+        sizes = sizes_json(catalogue, labelled(cursor.fetchall()))
+        given: dict[str, Any] = {"cluster_id": cluster_id, "sizes": sizes, "burst": burst_classes()}
+        cursor.execute(_OPEN, given)
+        return int(cursor.rowcount)
+
+
+def sight_of(
+    pod: PodState,
+    *,
+    told_at: datetime,
+    is_deleted: bool = False,
+    is_prompt: bool = True,
+    is_list: bool = False,
+) -> PodSnapshot | None:
+    """Return what one state of a pod tells, or None when the pod asks for no device.
+
+    A pod that cannot be read is there all the same, so that it is not taken to have ended.
+
+    Args:
+        pod: The state.
+        told_at: When a list was taken, or when an event came in.
+        is_deleted: Whether the object is gone; its last state may be an old one, so its phase
+            proves nothing about whether it ever ran.
+        is_prompt: Whether what it tells has happened just now; False for what piled up while the
+            watch was away.
+        is_list: Whether a list told it: that tells promptly who is there, not when one ended.
+    """
+    requests = requests_of(pod)
+    if not requests and not pod.defects:
+        return None
+    bound_at = whole_second(pod.scheduled_at) if pod.scheduled_at and pod.node else None
+    is_gone = is_deleted or pod.phase in TERMINAL_PHASES
+    return PodSnapshot(
+        uid=pod.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        node=pod.node,
+        owner=pod.owner,
+        controller=pod.controller,
+        priority_class=pod.priority_class,
+        priority=pod.priority,
+        requests=requests,
+        reason=pod.reason,
+        created_at=whole_second(pod.created_at),
+        bound_at=bound_at,
+        started_at=pod.started_at,
+        deletion_at=pod.deletion_at,
+        finished_at=_exact_end(pod, bound_at=bound_at),
+        alive_at=whole_second(told_at) if is_prompt and not is_gone else None,
+        gone_at=whole_second(told_at) if is_gone else None,
+        is_prompt=is_gone and is_prompt and not is_list,
+        defects=pod.defects,
+    )
+
+
+def requests_of(pod: PodState) -> Mapping[str, int | str]:
+    """Return what a pod asks for: raw resource to effective units, and each of its claims."""
+    asks: dict[str, list[ContainerRequest]] = defaultdict(list)
+    for ask in pod.requests:
+        asks[ask.resource].append(ask)
+    units = {resource: effective_units(listed) for resource, listed in sorted(asks.items())}
+    told = {name: believed(name, units=count) for name, count in units.items() if count}
+    return {**told, **{CLAIM_PREFIX + name: 1 for name in sorted(pod.claims)}}
+
+
+def _exact_end(pod: PodState, *, bound_at: datetime | None) -> datetime | None:
+    if bound_at is None:
+        return None
+    has_run = pod.started_at is not None or pod.finished_at is not None
+    if is_refused(phase=pod.phase, reason=pod.reason, has_run=has_run):
+        return bound_at
+    return max(bound_at, whole_second(pod.finished_at)) if pod.finished_at else None
+
+
+SPOOL_BYTES_IN_MEMORY: Final = 4_000_000
+"""Some 8,000 pods; a longer list goes to a file without a name in the temporary folder."""
+
+_TABLES = (
+    """
+CREATE TEMPORARY TABLE IF NOT EXISTS watch_sight (
+  uid text NOT NULL, namespace text NOT NULL, name text NOT NULL, node text NOT NULL,
+  owner text NOT NULL, controller text NOT NULL, priority_class text NOT NULL, priority integer,
+  requests jsonb NOT NULL, reason text NOT NULL, created_at timestamptz NOT NULL,
+  bound_at timestamptz, started_at timestamptz, deletion_at timestamptz, finished_at timestamptz,
+  alive_at timestamptz, gone_at timestamptz, is_prompt boolean NOT NULL,
+  defects jsonb NOT NULL) ON COMMIT DROP
+""",
+    """
+CREATE TEMPORARY TABLE IF NOT EXISTS watch_hold (
+  uid text NOT NULL, resource text NOT NULL, units integer NOT NULL, labels jsonb NOT NULL)
+  ON COMMIT DROP
+""",
+)
+_COLUMNS = tuple(field.name for field in fields(PodSnapshot))
+_JSON = frozenset({"requests", "defects"})
+_COPY = f"COPY watch_sight ({', '.join(_COLUMNS)}) FROM STDIN"
+# A page that was told twice counts once: the later copy of a pod stands.
+_ONCE = """
+DELETE FROM watch_sight s USING watch_sight later WHERE s.uid = later.uid AND s.ctid < later.ctid
+"""
+
+
+class ObservationSpool:
+    """Observations that wait, outside any transaction, for the one that loads them."""
+
+    def __init__(self) -> None:
+        """Hold nothing."""
+        self._file = SpooledTemporaryFile(max_size=SPOOL_BYTES_IN_MEMORY)  # noqa: SIM115 - Closed by `__exit__`.
+
+    def __enter__(self) -> Self:
+        """Return the spool, which is empty after the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of everything."""
+        self._file.close()
+
+    def add(self, sights: Iterable[PodSnapshot]) -> None:
+        """Keep some observations."""
+        for sight in sights:
+            self._file.write(json.dumps(_values(sight), default=str).encode() + b"\n")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was kept."""
+        return self._file.tell() == 0
+
+    def load(self) -> int:
+        """Stage what was kept, one observation per pod, until the transaction ends.
+
+        Returns:
+            How many pods there are.
+
+        Raises:
+            RuntimeError: Called outside a transaction: the tables would be gone at once.
+        """
+        if not connection.in_atomic_block:
+            raise RuntimeError("Observations are staged inside a transaction.")
+        self._file.seek(0)
+        with connection.cursor() as cursor:
+            for table in _TABLES:
+                cursor.execute(table)
+            # Within one transaction a second batch finds the tables of the first.
+            cursor.execute("TRUNCATE watch_sight, watch_hold")
+            with cursor.copy(_COPY) as copy:
+                for line in self._file:
+                    copy.write_row(json.loads(line))
+            # The planner is told how many there are: it once joined them one by one.
+            cursor.execute("ANALYZE watch_sight")
+            cursor.execute(_ONCE)
+            cursor.execute("SELECT count(*) FROM watch_sight")
+            return int(cursor.fetchone()[0])
+
+
+def _values(sight: PodSnapshot) -> tuple[object, ...]:
+    return tuple(
+        json.dumps(getattr(sight, name)) if name in _JSON else getattr(sight, name)
+        for name in _COLUMNS
+    )

@@ -1,0 +1,141 @@
+"""States of watched objects, and what writing them to the ledger came to."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from django.db import connection
+
+from metering.protocols.watch import (
+    Change,
+    ClaimState,
+    ListPage,
+    NodeState,
+    ObjectState,
+    PodState,
+    SliceState,
+    WatchedKind,
+    WatchEvent,
+)
+
+STATE_OF: Final[Mapping[WatchedKind, type[ObjectState]]] = {
+    WatchedKind.PODS: PodState,
+    WatchedKind.NODES: NodeState,
+    WatchedKind.CLAIMS: ClaimState,
+    WatchedKind.SLICES: SliceState,
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """One state as a list or an event told it.
+
+    Attributes:
+        told_at: When the list was taken, or when the event came in.
+        is_prompt: Whether it tells of just now; False for what piled up while nobody watched.
+    """
+
+    state: ObjectState
+    told_at: datetime
+    is_gone: bool
+    is_prompt: bool
+
+
+def told_by_page(page: ListPage, *, kind: WatchedKind, at: datetime) -> list[Told]:
+    """Return the states of a page, all there.
+
+    A list tells promptly who is there. When somebody ended, it does not tell: whoever is terminal
+    in it without an end of its own is bounded like one that is absent.
+    """
+    return [
+        Told(_checked(state, kind=kind), told_at=at, is_gone=False, is_prompt=True)
+        for state in page.states
+    ]
+
+
+def told_by_events(
+    events: Sequence[WatchEvent], *, kind: WatchedKind, healthy_until: datetime | None
+) -> list[Told]:
+    """Return the states of some events, in order; bookmarks tell none.
+
+    Args:
+        events: As they came.
+        kind: What they are of.
+        healthy_until: What came in by then was told as it happened; None when nothing was.
+    """
+    return [
+        Told(
+            _checked(event.state, kind=kind),
+            told_at=event.received_at,
+            is_gone=event.change is Change.DELETED,
+            is_prompt=event.is_prompt
+            and healthy_until is not None
+            and event.received_at <= healthy_until,
+        )
+        for event in events
+        if event.state is not None
+    ]
+
+
+def _checked(state: ObjectState, *, kind: WatchedKind) -> ObjectState:
+    if not isinstance(state, STATE_OF[kind]):
+        raise TypeError(f"{type(state).__name__} among {kind.value}")
+    return state
+
+
+@dataclass(frozen=True)
+class Ledgered:
+    """What one list or batch of events changed.
+
+    Attributes:
+        states: Objects that concern the ledger, each once however often it was told.
+        opened: Rows that were new.
+        closed: Rows that ended, or whose end became better known.
+        resource_version: Where the stream goes on; "" when nothing was told.
+    """
+
+    kind: WatchedKind
+    states: int
+    opened: int
+    closed: int
+    resource_version: str
+
+
+@dataclass(frozen=True)
+class Changed:
+    """Rows that one step opened and closed."""
+
+    opened: int = 0
+    closed: int = 0
+
+
+_LISTED = """
+INSERT INTO metering_watchcursor AS c (cluster_id, kind, resource_version, listed_at, is_afresh)
+VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (cluster_id, kind) DO UPDATE
+   SET resource_version = EXCLUDED.resource_version, listed_at = EXCLUDED.listed_at,
+       is_afresh = c.is_afresh OR EXCLUDED.is_afresh
+"""
+_READ_ON = """
+INSERT INTO metering_watchcursor (cluster_id, kind, resource_version, listed_at)
+VALUES (%s, %s, %s, %s)
+ON CONFLICT (cluster_id, kind) DO UPDATE SET resource_version = EXCLUDED.resource_version
+"""
+
+
+def keep_version(
+    cluster_id: UUID, *, kind: WatchedKind, resource_version: str, at: datetime
+) -> None:
+    """Keep how far a kind was read, in the transaction of the rows that were written with it."""
+    with connection.cursor() as cursor:
+        cursor.execute(_READ_ON, [cluster_id, kind.value, resource_version, at])
+
+
+def keep_list(
+    cluster_id: UUID, *, kind: WatchedKind, resource_version: str, at: datetime, is_afresh: bool
+) -> None:
+    """Keep the version of a list, and whether what was before it is unknown, with its rows."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LISTED, [cluster_id, kind.value, resource_version, at, is_afresh])

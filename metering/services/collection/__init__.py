@@ -1,0 +1,1 @@
+"""Windows: opened, observed, composed, posted, reconciled and sealed."""

@@ -1,0 +1,299 @@
+"""Balancing nodes: what each offered, by either source, against what was in use of it."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from metering.domain.allocations.claims import offered_resource, record_resource
+from metering.domain.allocations.pod_life import CLAIM_PREFIX
+from metering.domain.allocations.timeline import EndKind, Interval
+from metering.domain.catalogue.names import resource_of, sanitise
+from metering.domain.catalogue.sizing import Sized
+from metering.domain.collection.capacity import Balance, Offer, balance_of, blind_seconds
+from metering.domain.collection.claim_split import NOBODY, Part, Use, split_claim
+from metering.domain.collection.windows import seconds_between, whole_second
+from metering.domain.corrections.exceptions import ExceptionKind, Finding, node_subject
+from metering.selectors.allocations.ledger import AllocationFact
+from metering.selectors.allocations.watch import ClaimUse
+from metering.selectors.collection.ledger import NodeFact
+from metering.services.collection.composed import CapacityRow, NodeUse, UsageRow, WindowInput
+from metering.services.collection.pairing import Sizer
+
+Place = tuple[str, str]
+"""Node and sanitised resource; the class of a device claim as it is."""
+
+
+@dataclass(frozen=True)
+class NodeOffer:
+    """One node's one resource.
+
+    Attributes:
+        units: The most it offered at once.
+        unit_seconds: Units x the seconds in which it was seen to offer them, or in which nobody
+            saw anything.
+    """
+
+    units: int
+    unit_seconds: int
+
+
+@dataclass(frozen=True)
+class Offers:
+    """What the nodes of a cluster offered in one window.
+
+    Attributes:
+        labels: By node, as last seen.
+    """
+
+    window_seconds: int
+    by_place: Mapping[Place, NodeOffer] = field(default_factory=dict)
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def offers_of(given: WindowInput) -> Offers:
+    """Return what the nodes offered: of two sources the one that saw more of it.
+
+    A node that one source saw too late or too short was there all the same when the other saw it.
+    """
+    told = [_from_scrapes(given), _from_records(given)]
+    places = {place for source in told for place in source}
+    labels: dict[str, Mapping[str, str]] = {
+        record.node: record.labels for record in given.ledger.nodes
+    }
+    if given.observation is not None:
+        labels |= {node.node: node.labels for node in given.observation.nodes}
+    return Offers(
+        window_seconds=seconds_between(given.hour.start_at, given.hour.end_at),
+        by_place={place: _larger(place, told=told) for place in sorted(places)},
+        labels=labels,
+    )
+
+
+def _larger(place: Place, *, told: list[Mapping[Place, NodeOffer]]) -> NodeOffer:
+    found = [source[place] for source in told if place in source]
+    return NodeOffer(
+        units=max(offer.units for offer in found),
+        unit_seconds=max(offer.unit_seconds for offer in found),
+    )
+
+
+def _from_scrapes(given: WindowInput) -> Mapping[Place, NodeOffer]:
+    seen = given.observation
+    if seen is None:
+        return {}
+    hour = given.hour
+    window_seconds = seconds_between(hour.start_at, hour.end_at)
+    unseen_seconds = {
+        targets: blind_seconds(
+            given.scrapes.ticks_for(targets),
+            start_at=hour.start_at,
+            end_at=hour.end_at,
+            scrape_interval_seconds=given.scrape_interval_seconds,
+        )
+        for targets in {node.targets for node in seen.nodes}
+    }
+    return {
+        (node.node, resource): NodeOffer(
+            units,
+            node.offered_unit_seconds.get(resource, units * node.covered_seconds)
+            + units
+            * min(unseen_seconds[node.targets], max(0, window_seconds - node.covered_seconds)),
+        )
+        for node in seen.nodes
+        for resource, units in node.allocatable.items()
+        if units > 0
+    }
+
+
+def _from_records(given: WindowInput) -> Mapping[Place, NodeOffer]:
+    units: dict[Place, int] = defaultdict(int)
+    unit_seconds: dict[Place, int] = defaultdict(int)
+    for record in given.ledger.nodes:
+        seconds = _seconds_inside(record, given=given)
+        for resource, offered in record.allocatable.items():
+            if offered > 0 and seconds > 0:
+                place = record.node, _offered_as(resource)
+                units[place] = max(units[place], offered)
+                unit_seconds[place] += offered * seconds
+    return {place: NodeOffer(units[place], unit_seconds[place]) for place in units}
+
+
+def _seconds_inside(record: NodeFact, *, given: WindowInput) -> int:
+    until = min(record.end_at or given.hour.end_at, given.hour.end_at)
+    return seconds_between(max(record.begin_at, given.hour.start_at), until)
+
+
+def _offered_as(resource: str) -> str:
+    return resource if resource.startswith(CLAIM_PREFIX) else sanitise(resource)
+
+
+NO_LABELS: Mapping[str, str] = {}
+
+
+_NOTHING = NodeOffer(units=0, unit_seconds=0)
+
+
+def balance_nodes(
+    offers: Offers,
+    *,
+    billed: Sequence[NodeUse],
+    held: Sequence[NodeUse],
+    sizer: Sizer,
+    scrape_interval_seconds: int,
+) -> tuple[list[CapacityRow], list[Finding]]:
+    """Return one row per node and resource, by name, and what does not add up."""
+    billed_at, held_at = _by_place(billed), _by_place(held)
+    rows, findings = [], []
+    for place in sorted({*offers.by_place, *billed_at, *held_at}):
+        offer = _offer_of(
+            offers.by_place.get(place, _NOTHING),
+            billed=billed_at.get(place, ()),
+            held=held_at.get(place, ()),
+        )
+        balance = balance_of(
+            offer,
+            scrape_interval_seconds=scrape_interval_seconds,
+            window_seconds=offers.window_seconds,
+        )
+        row = _row_of(place, offer=offer, balance=balance)
+        labels = offers.labels.get(place[0], NO_LABELS)
+        sized = sizer.size(place[1], node=place[0], labels=labels)
+        rows.append(_sized_row(row, sized=sized) if isinstance(sized, Sized) else row)
+        finding = _excess(row, offer=offer)
+        findings += [finding] if finding else []
+    return rows, findings
+
+
+def _by_place(uses: Sequence[NodeUse]) -> Mapping[Place, Sequence[NodeUse]]:
+    grouped: dict[Place, list[NodeUse]] = defaultdict(list)
+    for use in uses:
+        grouped[use.node, use.resource].append(use)
+    return grouped
+
+
+def _offer_of(seen: NodeOffer, *, billed: Sequence[NodeUse], held: Sequence[NodeUse]) -> Offer:
+    surely = [use for use in held if not use.is_disputed]
+    uses = [*billed, *surely]
+    return Offer(
+        allocatable_units=seen.units,
+        offered_unit_seconds=seen.unit_seconds,
+        billed_unit_seconds=sum(use.unit_seconds for use in billed),
+        held_unit_seconds=sum(use.unit_seconds for use in surely),
+        disputed_unit_seconds=sum(use.unit_seconds for use in held if use.is_disputed),
+        slack_unit_seconds=sum(use.units * use.slack_seconds for use in uses),
+        units_in_use_max=max((use.units for use in uses), default=0),
+    )
+
+
+def _row_of(place: Place, *, offer: Offer, balance: Balance) -> CapacityRow:
+    name = resource_of(place[1])
+    return CapacityRow(
+        node=place[0],
+        resource=name.raw if name else place[1],
+        size="",
+        price_group="",
+        sharing_mode="",
+        share_numerator=1,
+        share_denominator=1,
+        allocatable_units=offer.allocatable_units,
+        billed_unit_seconds=offer.billed_unit_seconds,
+        balance=balance,
+    )
+
+
+def _excess(row: CapacityRow, *, offer: Offer) -> Finding | None:
+    # What a claim may ask for is told by ResourceSlices, which not every watch may read.
+    if row.balance.is_unseen and not row.resource.startswith(CLAIM_PREFIX):
+        return Finding(
+            kind=ExceptionKind.UNKNOWN_NODE,
+            subject=node_subject(node=row.node, resource=row.resource),
+            summary=f"Pods held {row.resource} on {row.node}, which was not seen to offer any.",
+            details={"node": row.node, "resource": row.resource},
+        )
+    if row.balance.is_over_capacity:
+        used = offer.billed_unit_seconds + offer.held_unit_seconds
+        capacity = row.balance.capacity_unit_seconds
+        return Finding(
+            kind=ExceptionKind.OVER_CAPACITY,
+            subject=node_subject(node=row.node, resource=row.resource),
+            summary=(
+                f"Pods used {used} unit-seconds of {row.resource} on {row.node}, "
+                f"{used - capacity} more than the {capacity} it was reported to offer."
+            ),
+            details={
+                "node": row.node,
+                "resource": row.resource,
+                "used_unit_seconds": used,
+                "capacity_unit_seconds": capacity,
+            },
+        )
+    return None
+
+
+def _sized_row(row: CapacityRow, *, sized: Sized) -> CapacityRow:
+    return replace(
+        row,
+        size=sized.size.value,
+        price_group=sized.price_group,
+        sharing_mode=sized.sharing_mode.value,
+        share_numerator=sized.share.numerator,
+        share_denominator=sized.share.denominator,
+    )
+
+
+def is_claim(fact: AllocationFact) -> bool:
+    """Whether an allocation is a device claim's rather than a pod's."""
+    return fact.resource.startswith(CLAIM_PREFIX)
+
+
+def claim_rows(row: UsageRow, *, consumers: Sequence[ClaimUse]) -> list[UsageRow]:
+    """Return the usage records of a claim's allocation, which add up to what it held.
+
+    One per pod it was reserved for, and one of the claim itself for the time it was nobody's; all
+    name the claim and its class as their resource.
+
+    Args:
+        row: What the claim held.
+        consumers: Whom it was reserved for.
+    """
+    claim = row.fact
+    named = record_resource(claim_uid=claim.pod_uid, resource=claim.resource)
+    parts = split_claim(
+        units=row.fact.units,
+        begin_at=row.interval.begin_at,
+        end_at=row.interval.end_at,
+        uses=[_in_whole_seconds(consumer.use) for consumer in consumers],
+    )
+    by_uid = {consumer.pod_uid: consumer for consumer in consumers}
+    return [
+        _part_row(row, named=named, part=part, consumer=by_uid.get(part.pod_uid)) for part in parts
+    ]
+
+
+def _in_whole_seconds(use: Use) -> Use:
+    end_at = None if use.end_at is None else whole_second(use.end_at)
+    return Use(use.pod_uid, whole_second(use.begin_at), end_at)
+
+
+def _part_row(row: UsageRow, *, named: str, part: Part, consumer: ClaimUse | None) -> UsageRow:
+    claim = row.fact
+    fact = replace(claim, resource=named)
+    if part.pod_uid != NOBODY and consumer is not None:
+        fact = replace(
+            fact, pod_uid=consumer.pod_uid, pod_name=consumer.pod_name, owner=consumer.owner
+        )
+    return replace(
+        row,
+        fact=fact,
+        interval=_interval_of(row.interval, part=part),
+        split_among=part.split_among,
+        part_unit_seconds=part.unit_seconds,
+        offered_as=offered_resource(claim.resource),
+    )
+
+
+def _interval_of(whole: Interval, *, part: Part) -> Interval:
+    """Return a part's time; only one that lasts as long as the claim ends as uncertainly."""
+    if part.end_at == whole.end_at:
+        return replace(whole, begin_at=part.begin_at)
+    return Interval(part.begin_at, part.end_at, EndKind.EXACT, 0)

@@ -1,0 +1,147 @@
+"""Checking an observation before anything is concluded from it.
+
+A source should refuse what cannot be believed; this is the second barrier, so that a broken answer
+becomes a failed attempt and never half a window or a crash inside the transaction. What is wrong
+with one pod or node stays with it.
+"""
+
+import hashlib
+import itertools
+from collections.abc import Iterable
+from dataclasses import replace
+from decimal import Decimal
+
+from metering.domain.allocations.pod_life import UNITS_STORED_MAX
+from metering.protocols import (
+    DeviceFigures,
+    DeviceObservation,
+    NodeObservation,
+    Observation,
+    PodObservation,
+)
+from metering.services.collection.composed import Hour
+from tenants.domain.errors import SourceUnavailableError
+
+UID_MAX = 64
+NAMESPACE_MAX = 63
+NAME_MAX = 253
+RESOURCE_MAX = 128
+OWNER_MAX = 150
+PODS_MAX = 100_000
+"""Pods of one cluster in one hour; ten times what a cluster of 5,000 nodes starts."""
+ENERGY_MILLIJOULES_MAX = 10**12
+"""Of one device in one hour: more than 250 kW."""
+
+
+def checked(observation: Observation, *, hour: Hour) -> Observation:
+    """Return an observation that can be stored; a pod or node that cannot says so as a defect.
+
+    Raises:
+        SourceUnavailableError: It contradicts itself as a whole.
+        ValueError: It is about another window than asked for, which is a mistake in the source.
+    """
+    if (observation.start_at, observation.end_at) != (hour.start_at, hour.end_at):
+        raise ValueError("the source answered about another window")
+    for problem in _problems(observation):
+        raise SourceUnavailableError(problem, reason="bad_sample")
+    return replace(
+        observation,
+        pods=tuple(pod if _is_storable(pod) else _cut(pod) for pod in observation.pods),
+        nodes=tuple(node if _is_offer(node) else _stripped(node) for node in observation.nodes),
+    )
+
+
+def check_figures(figures: DeviceFigures, *, hour: Hour) -> None:
+    """Refuse device figures that contradict themselves or cannot be stored.
+
+    Raises:
+        SourceUnavailableError: Something in them cannot be believed.
+        ValueError: They are about another window than asked for, which is a mistake in the source.
+    """
+    if (figures.start_at, figures.end_at) != (hour.start_at, hour.end_at):
+        raise ValueError("the source answered about another window")
+    for device in figures.devices:
+        if not _is_possible(device):
+            raise SourceUnavailableError(
+                f"Device {device.uuid[:UID_MAX]} reports what cannot be.", reason="bad_sample"
+            )
+
+
+def _problems(observation: Observation) -> Iterable[str]:
+    yield from _clock_problems(observation)
+    if len(observation.pods) > PODS_MAX:
+        yield f"More than {PODS_MAX} pods were seen."
+    if len({pod.uid for pod in observation.pods}) != len(observation.pods):
+        yield "A pod's uid was given twice."
+
+
+def _clock_problems(observation: Observation) -> Iterable[str]:
+    if observation.expected_ticks <= 0:
+        yield "No scrapes are expected in the window."
+    if any(earlier > later for earlier, later in itertools.pairwise(observation.ticks)):
+        yield "The scrapes are out of order."
+
+
+def _is_storable(pod: PodObservation) -> bool:
+    return (
+        1 <= len(pod.uid) <= UID_MAX
+        and 1 <= len(pod.namespace) <= NAMESPACE_MAX
+        and 1 <= len(pod.name) <= NAME_MAX
+        and len(pod.node) <= NAME_MAX
+        and len(pod.owner) <= OWNER_MAX
+        and len(pod.priority_class) <= NAME_MAX
+        and all(1 <= len(request.resource) <= RESOURCE_MAX for request in pod.requests)
+    )
+
+
+def _cut(pod: PodObservation) -> PodObservation:
+    """Return a pod whose texts can be stored; a uid that cannot is replaced by its digest."""
+    is_uid = 1 <= len(pod.uid) <= UID_MAX
+    return replace(
+        pod,
+        uid=pod.uid if is_uid else hashlib.sha256(pod.uid.encode()).hexdigest(),
+        namespace=pod.namespace[:NAMESPACE_MAX],
+        name=pod.name[:NAME_MAX],
+        node=pod.node[:NAME_MAX],
+        owner=pod.owner[:OWNER_MAX],
+        priority_class=pod.priority_class[:NAME_MAX],
+        requests=tuple(
+            replace(request, resource=request.resource[:RESOURCE_MAX]) for request in pod.requests
+        ),
+        defects=(*pod.defects, "One of its names is empty or too long."),
+    )
+
+
+def _is_offer(node: NodeObservation) -> bool:
+    names = node.allocatable.keys()
+    return (
+        1 <= len(node.node) <= NAME_MAX
+        and node.covered_seconds >= 0
+        and all(1 <= len(name) <= RESOURCE_MAX for name in names)
+        and all(0 <= units <= UNITS_STORED_MAX for units in node.allocatable.values())
+    )
+
+
+def _stripped(node: NodeObservation) -> NodeObservation:
+    """Return a node that offers only what can be stored."""
+    offered = {
+        name: units
+        for name, units in node.allocatable.items()
+        if 1 <= len(name) <= RESOURCE_MAX and 0 <= units <= UNITS_STORED_MAX
+    }
+    return replace(
+        node,
+        node=node.node[:NAME_MAX],
+        allocatable=offered,
+        covered_seconds=max(0, node.covered_seconds),
+        defects=(*node.defects, "Its name, or what it offers, cannot be stored."),
+    )
+
+
+def _is_possible(device: DeviceObservation) -> bool:
+    ratio, energy = device.busy_ratio, device.energy_millijoules
+    return (
+        (ratio is None or (ratio.is_finite() and Decimal(0) <= ratio <= Decimal(1)))
+        and (energy is None or 0 <= energy <= ENERGY_MILLIJOULES_MAX)
+        and device.samples >= 0
+    )

@@ -1,0 +1,309 @@
+"""Collection: look at a claimed window, then write what was seen of it or why that was too little.
+
+The source is asked outside any transaction. What it says is posted in one, while the claim still
+holds; a worker that was overtaken writes nothing.
+"""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+
+import structlog
+from django.db import connection, transaction
+
+from metering.domain.collection.crashpoints import crashpoint
+from metering.domain.collection.policy import (
+    DEFAULT_POLICY,
+    GapPolicy,
+    MeteringPolicy,
+    is_gap,
+    query_time,
+)
+from metering.domain.collection.windows import WindowState
+from metering.domain.corrections.decisions import Shown, shown_values
+from metering.domain.corrections.exceptions import BLOCKING_KINDS
+from metering.domain.errors import ClaimLostError
+from metering.protocols import Evidence, UsageSource
+from metering.selectors.locks import holds_claim, lock_cluster_ledger
+from metering.services.allocations.sizing import settle_open_sizes
+from metering.services.catalogue import ensure_catalogue
+from metering.services.collection.composed import Composed, WindowInput, undisturbed
+from metering.services.collection.composition import compose_window
+from metering.services.collection.failures import (
+    record_failure,
+    record_incomplete,
+    return_to_person,
+)
+from metering.services.collection.observing import (
+    Basis,
+    Sight,
+    basis_of,
+    continuous,
+    given_of,
+    look_at,
+)
+from metering.services.collection.posting import (
+    close_unseen,
+    replace_capacity,
+    replace_usage,
+    write_allocations,
+)
+from metering.services.collection.reconciliation import (
+    evidence_digests,
+    hidden_unit_seconds,
+    hole_values,
+    reconciliation_of,
+    shown_of,
+    single_source,
+)
+from metering.services.collection.windows import ClaimedWindow
+from metering.services.corrections.exceptions import write_findings
+from tenants.domain.actors import Actor
+
+logger = structlog.get_logger(__name__)
+
+_ESTIMATING = frozenset({GapPolicy.LAST_KNOWN, GapPolicy.HOLD})
+
+_FINISH = """
+UPDATE metering_meteringwindow w
+   SET state = CASE WHEN b.is_blocked THEN 'collected' ELSE 'reconciled' END,
+       shown = CASE WHEN b.is_blocked THEN %(shown)s ELSE '{}'::jsonb END,
+       lease_owner = '', lease_until = NULL, attempt = 0, failures = 0, last_error = '',
+       as_of = %(as_of)s, sources = %(sources)s, expected_ticks = %(expected)s,
+       observed_ticks = %(observed)s, coverage = %(coverage)s,
+       unobserved_seconds = %(unobserved_seconds)s,
+       longest_hole_seconds = %(longest_hole_seconds)s,
+       hidden_unit_seconds_max = %(hidden)s, scrape_targets = %(scrape_targets)s,
+       is_watched = %(is_watched)s, watch_coverage = %(watch_coverage)s,
+       reconciliation = %(reconciliation)s,
+       evidence = %(evidence)s, catalogue_version = %(catalogue_version)s,
+       record_count = %(records)s, collected_at = %(at)s
+  FROM (SELECT EXISTS (
+          SELECT FROM metering_meteringexception e
+           WHERE e.window_id = %(window_id)s AND e.state = 'open'
+             AND e.kind = ANY(%(blocking)s)) AS is_blocked) b
+ WHERE w.id = %(window_id)s AND w.fence = %(fence)s AND w.state = 'collecting'
+RETURNING w.state
+"""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What became of a claimed window.
+
+    Attributes:
+        state: `reconciled` when it may be sealed, `collected` while a cause stands against it,
+            `open` when it is tried again, `gap` when it waits for a person.
+        records: Usage records written.
+        unit_seconds: Their sum over all sizes.
+        findings: Exceptions that hold now.
+    """
+
+    window_id: int
+    state: WindowState
+    records: int = 0
+    unit_seconds: int = 0
+    findings: int = 0
+
+
+@undisturbed()
+def collect_window(
+    *,
+    claimed: ClaimedWindow,
+    source: UsageSource,
+    actor: Actor,
+    at: datetime,
+    policy: MeteringPolicy = DEFAULT_POLICY,
+) -> Collection:
+    """Meter one claimed window; sources that saw too little make it due again later.
+
+    Either source will do. While the cluster's watch is healthy, a source that stays away is waited
+    for only until the attempts are used up; then the hour rests on the watch alone and says so. A
+    silent watch is waited for likewise where there are device claims, of which only it can tell.
+
+    A decision holds for what was shown: an hour of which less is observed than that returns to a
+    person, and so does one of which nothing was shown and too little is observed.
+
+    Raises:
+        ClaimLostError: Another worker took the window over; nothing was written.
+        ValueError: The window is not due by `at`, or by the time of the claim.
+    """
+    # An hour is queried and given up by the database's clock, which the claim has read.
+    at = min(at, claimed.claimed_at)
+    as_of = query_time(
+        policy,
+        start_at=claimed.start_at,
+        at=at,
+        scrape_interval_seconds=claimed.target.scrape_interval_seconds,
+        failures=claimed.failures,
+    )
+    sight = look_at(hour=claimed.hour, source=source, as_of=as_of, actor=actor, at=at)
+    crashpoint("collect.after_observe")
+    basis = basis_of(sight, policy=policy, accepts_low_coverage=claimed.accepts_low_coverage)
+    if basis.scrapes_suffice and not claimed.accepts_low_coverage and claimed.gap_policy is None:
+        sight = continuous(sight)
+        basis = basis if sight.failure is None else basis_of(sight, policy=policy)
+    if _suffices(sight, basis=basis, claimed=claimed, at=at, policy=policy):
+        return _post(claimed, sight=sight, basis=basis, actor=actor, at=at)
+    is_estimate_due = claimed.gap_policy in _ESTIMATING and sight.is_estimable
+    if sight.failure is not None and not is_estimate_due:
+        state = record_failure(claimed=claimed, error=sight.failure, at=at, policy=policy)
+    else:
+        state = record_incomplete(claimed=claimed, sight=sight, actor=actor, at=at, policy=policy)
+    return Collection(window_id=claimed.id, state=state)
+
+
+def _suffices(
+    sight: Sight, *, basis: Basis, claimed: ClaimedWindow, at: datetime, policy: MeteringPolicy
+) -> bool:
+    """Whether the hour is metered now rather than observed again later.
+
+    An estimate that was decided on before anything was known of the hour is not made: what is known
+    now is shown first.
+    """
+    is_shown = claimed.decided_on != Shown()
+    if claimed.gap_policy in _ESTIMATING and is_shown and sight.is_estimable:
+        return True
+    failures = claimed.failures + 1
+    gives_up = is_gap(policy, start_at=claimed.start_at, at=at, failures=failures)
+    if basis.scrapes_suffice:
+        # A watch that is silent since the hour may come back and tell of its claims.
+        may_learn = basis.may_miss_claims and sight.watch.is_blind_at_end
+        return gives_up or claimed.accepts_low_coverage or not may_learn
+    if not basis.watch_suffices:
+        return basis.both_suffice
+    if sight.coverage is not None and not sight.coverage.is_blind_at_end:
+        return True
+    return gives_up or not claimed.hour.asks_a_source
+
+
+def _post(
+    claimed: ClaimedWindow, *, sight: Sight, basis: Basis, actor: Actor, at: datetime
+) -> Collection:
+    catalogue = ensure_catalogue(actor=actor, at=at)
+    with transaction.atomic():
+        if not holds_claim(claimed.id, fence=claimed.fence):
+            raise ClaimLostError("Another worker took the window over.")
+        lock_cluster_ledger(claimed.cluster_id)
+        if claimed.hour.is_watched:
+            settle_open_sizes(claimed.cluster_id, catalogue=catalogue)
+        given = given_of(sight, basis=basis, catalogue=catalogue, gap_policy=claimed.gap_policy)
+        composed = compose_window(given)
+        returned = _returned(
+            claimed, sight=sight, given=given, composed=composed, actor=actor, at=at
+        )
+        if returned is not None:
+            return Collection(window_id=claimed.id, state=returned)
+        composed.findings += single_source(sight, basis=basis)
+        _write(claimed, sight=sight, composed=composed)
+        write_findings(claimed, findings=composed.findings, at=at)
+        state = _finish(claimed, sight=sight, version=catalogue.version, composed=composed, at=at)
+        crashpoint("collect.before_commit")
+    crashpoint("collect.after_commit")
+    logger.info(
+        "metering.window.collected",
+        window_id=claimed.id,
+        state=state.value,
+        records=len(composed.usage),
+        findings=len(composed.findings),
+    )
+    return Collection(
+        window_id=claimed.id,
+        state=state,
+        records=len(composed.usage),
+        unit_seconds=sum(row.unit_seconds for row in composed.usage),
+        findings=len(composed.findings),
+    )
+
+
+def _returned(
+    claimed: ClaimedWindow,
+    *,
+    sight: Sight,
+    given: WindowInput,
+    composed: Composed,
+    actor: Actor,
+    at: datetime,
+) -> WindowState | None:
+    """Return an hour to a person if it has less than the decision in force was made on.
+
+    What is compared is what was observed, without the estimates that a decision asks for.
+
+    Returns:
+        The window's state, or None when the decision holds.
+    """
+    if claimed.decided_on == Shown():
+        return None
+    is_estimated = given.gap_policy in _ESTIMATING
+    observed = compose_window(replace(given, gap_policy=None)) if is_estimated else composed
+    shown = shown_of(observed, sight=sight)
+    losses = claimed.decided_on.losses(shown)
+    if not losses:
+        return None
+    return return_to_person(
+        claimed=claimed, sight=sight, shown=shown, losses=losses, actor=actor, at=at
+    )
+
+
+def _write(claimed: ClaimedWindow, *, sight: Sight, composed: Composed) -> None:
+    write_allocations(claimed, new=composed.new_allocations, seen_again=composed.seen_again)
+    coverage = sight.coverage
+    was_observed = coverage is not None and coverage.observed > 0 and not coverage.is_blind_at_end
+    if sight.observation is not None and was_observed and not claimed.hour.is_watched:
+        close_unseen(claimed, pod_uids=[pod.uid for pod in sight.observation.pods])
+    replace_usage(claimed, rows=composed.usage)
+    crashpoint("collect.after_records")
+    replace_capacity(claimed, rows=composed.capacity)
+
+
+def _finish(
+    claimed: ClaimedWindow, *, sight: Sight, version: int, composed: Composed, at: datetime
+) -> WindowState:
+    coverage, seen = sight.coverage, sight.observation
+    evidence = seen.evidence if seen else ()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _FINISH,
+            {
+                "window_id": claimed.id,
+                "fence": claimed.fence,
+                "blocking": sorted(kind.value for kind in BLOCKING_KINDS),
+                "as_of": sight.as_of,
+                "sources": json.dumps(_sources(sight)),
+                "expected": coverage.expected if coverage else None,
+                "observed": coverage.observed if coverage else None,
+                "coverage": coverage.ratio if coverage else None,
+                **hole_values(sight),
+                "hidden": _json(hidden_unit_seconds(composed, holes=sight.holes)),
+                "is_watched": claimed.hour.is_watched,
+                "watch_coverage": sight.watch.ratio if claimed.hour.is_watched else None,
+                "reconciliation": json.dumps(
+                    reconciliation_of(composed, sight=sight, gap_policy=claimed.gap_policy)
+                ),
+                "evidence": json.dumps([_evidence_values(item) for item in evidence]),
+                "catalogue_version": version,
+                "shown": json.dumps(
+                    shown_values(shown_of(composed, sight=sight), evidence=evidence_digests(sight))
+                ),
+                "records": len(composed.usage),
+                "at": at,
+            },
+        )
+        row = cursor.fetchone()
+    if row is None:
+        raise ClaimLostError("Another worker took the window over.")
+    return WindowState(row[0])
+
+
+def _json(value: object) -> str | None:
+    return None if value is None else json.dumps(value)
+
+
+def _sources(sight: Sight) -> list[str]:
+    """Return who contributed, by name."""
+    told = [sight.observation.source] if sight.observation else []
+    return sorted([*told, *(["kubernetes"] if sight.watch.spans else [])])
+
+
+def _evidence_values(evidence: Evidence) -> dict[str, object]:
+    return {**asdict(evidence), "at": evidence.at.isoformat()}

@@ -1,0 +1,302 @@
+"""Composing a window: from what is known of it to the rows that will be written, writing none.
+
+Each pod's life is reconciled and clipped to the window, its hardware looked up in the ledger or
+settled by the catalogue, and its namespace attributed. What fails on the way becomes a finding that
+holds the unit-seconds; nothing is guessed and nothing is dropped.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from metering.domain.allocations.claims import offered_resource
+from metering.domain.allocations.timeline import EndKind, Interval, clip
+from metering.domain.catalogue.names import resource_of, sanitise
+from metering.domain.catalogue.sizing import Sized, Unsized
+from metering.domain.catalogue.units import is_believable, unit_seconds
+from metering.domain.collection.accounts import Account
+from metering.domain.collection.attribution import tenant_at
+from metering.domain.collection.policy import GapPolicy
+from metering.domain.collection.reconciliation import Share, Verdict
+from metering.domain.corrections.exceptions import ExceptionKind, Finding
+from metering.selectors.allocations.ledger import AllocationFact, AllocationKey
+from metering.services.collection.balancing import balance_nodes, claim_rows, is_claim, offers_of
+from metering.services.collection.composed import (
+    Composed,
+    NewAllocation,
+    NodeUse,
+    SeenAgain,
+    UsageRow,
+    WindowInput,
+)
+from metering.services.collection.findings import (
+    changed_request,
+    digest_of,
+    estimated_end,
+    forgotten_decisions,
+    held_hour,
+    inconsistent_node,
+    inconsistent_pod,
+    invalid_request,
+    sided,
+    unbelievable,
+    unbound,
+    uncertain_end,
+    unsized,
+)
+from metering.services.collection.pairing import Case, Sizer, cases_of, sized_for
+
+SIZING_LABELS = ("nvidia_com_gpu_", "nvidia_com_mig_")
+"""Beginnings of the node labels that are kept with an allocation, as what settled its size."""
+
+
+def compose_window(given: WindowInput) -> Composed:
+    """Return the rows of one window; reads and writes nothing."""
+    composed = Composed()
+    sizer = Sizer(given.catalogue, observation=given.observation)
+    composing = _Composing(given, sizer=sizer, into=composed)
+    for case in cases_of(given):
+        composing.add(case)
+    composed.findings += forgotten_decisions(given, told=composing.told)
+    if given.observation is not None:
+        composed.findings += [inconsistent_node(n) for n in given.observation.nodes if n.defects]
+    composed.capacity, findings = balance_nodes(
+        offers_of(given),
+        billed=[_use_of(row) for row in composed.usage],
+        held=composed.held,
+        sizer=sizer,
+        scrape_interval_seconds=given.scrape_interval_seconds,
+    )
+    # Of an hour that is held as a whole nothing is billed, so nothing of it is billed too much.
+    is_held = given.gap_policy is GapPolicy.HOLD
+    composed.findings += [
+        one for one in findings if not (is_held and one.kind is ExceptionKind.OVER_CAPACITY)
+    ]
+    composed.findings += [unbelievable(pod) for pod in given.ledger.refused]
+    return composed
+
+
+class _Composing:
+    """One window while its cases are added one after another."""
+
+    def __init__(self, given: WindowInput, *, sizer: Sizer, into: Composed) -> None:
+        self.given = given
+        self.sizer = sizer
+        self.into = into
+        self.told: set[AllocationKey] = set()
+        self.digest = digest_of(given.observation)
+
+    def add(self, case: Case) -> None:
+        """Add one pod's one resource."""
+        self.told.add((case.uid, case.resource))
+        self._note_sight(case)
+        if not self._is_believable(case):
+            if self._is_inside(case):
+                self.into.findings.append(invalid_request(case))
+            return
+        share = self._share(case)
+        if share is not None and (share.interval is not None or share.held_seconds):
+            self._compare(case, share=share)
+        interval = share.interval if share is not None else None
+        if share is not None and interval is not None and self._is_inconsistent(case, share=share):
+            use = self._use(case, share=share, interval=interval)
+            self._hold(replace(use, is_disputed=True), inconsistent_pod(case, use=use))
+            return
+        is_billed = (
+            share is not None
+            and interval is not None
+            and self._hold_or_bill(case, share=share, interval=interval)
+        )
+        if case.defects and self._is_inside(case):
+            self.into.findings.append(inconsistent_pod(case, use=None, is_billed=is_billed))
+
+    def _is_inconsistent(self, case: Case, *, share: Share) -> bool:
+        """Whether only metrics that contradict each other could say what a pod used.
+
+        A snapshot of its bind, the API or a person's decision say it without them.
+        """
+        if not case.defects:
+            return False
+        is_snapshotted = case.row is not None and case.row.is_sized
+        is_known = is_snapshotted and case.pod is not None and case.pod.is_end_known
+        return not (is_known or case.kubernetes or share.verdict is Verdict.ACCEPTED)
+
+    def _note_sight(self, case: Case) -> None:
+        row = case.row
+        if case.pod is not None and not case.pod.is_end_known:
+            return
+        is_apis = row is not None and row.is_from_api and self.given.hour.is_watched
+        if row is not None and case.pod is not None and case.seen_life is not None and not is_apis:
+            again = SeenAgain(row.fact, case.seen_life, case.pod.last_seen_at)
+            self.into.seen_again.append(again)
+
+    def _settled(self, case: Case) -> AllocationFact | Sized | Unsized:
+        if case.row is not None and case.row.is_sized:
+            return case.row.fact
+        return self.sizer.size(case.resource, node=case.node, labels=case.node_labels)
+
+    def _is_believable(self, case: Case) -> bool:
+        """Whether what is billed is a request that can be; the API's was checked at bind."""
+        if case.kubernetes is not None or case.pod is None:
+            return True
+        is_known = resource_of(case.resource) is not None
+        return is_believable(case.requested_units, is_sized=is_known)
+
+    def _is_inside(self, case: Case) -> bool:
+        """Whether a pod used something in the hour by the scrapes, or waited for a node in it."""
+        hour, life, pod = self.given.hour, case.seen_life, case.pod
+        if life is not None:
+            return bool(clip(life, start_at=hour.start_at, end_at=hour.end_at))
+        if pod is None or pod.terminal_seen_at is not None:
+            return False
+        return pod.first_seen_at < hour.end_at and pod.last_seen_at >= hour.start_at
+
+    def _share(self, case: Case) -> Share | None:
+        """Return the share of a case; without a watch the ledger's request is what counts."""
+        share, row = case.share, case.row
+        if share is None or row is None or self.given.hour.is_watched:
+            return share
+        is_changed = case.requested_units not in {0, row.fact.units} and not case.defects
+        if share.interval is not None and is_changed:
+            self.into.findings.append(changed_request(case, known=row.fact))
+        return share if share.units == row.fact.units else replace(share, units=row.fact.units)
+
+    def _compare(self, case: Case, *, share: Share) -> None:
+        if not self.given.hour.is_watched:
+            return
+        comparison = self.into.comparison
+        if case.kubernetes is not None and case.prometheus is not None:
+            self.into.told_by_both.add((case.uid, case.resource))
+        comparison.verdicts[share.verdict] = comparison.verdicts.get(share.verdict, 0) + 1
+        for side, account in (("kubernetes", case.kubernetes), ("prometheus", case.prometheus)):
+            told = self._told(account)
+            comparison.told_unit_seconds[side] = comparison.told_unit_seconds.get(side, 0) + told
+        # When a whole source was away, one finding about the hour says so for all its pods.
+        if share.verdict is not Verdict.RECOVERED or self.given.is_trusted:
+            self.into.findings += sided(case, share=share, digest=self.digest)
+        if share.held_seconds:
+            held = unit_seconds(units=share.units, seconds=share.held_seconds)
+            comparison.disputed_unit_seconds += held
+            use = NodeUse(case.node, _place_of(case), share.units, held, 0, is_disputed=True)
+            self.into.held.append(use)
+
+    def _told(self, account: Account | None) -> int:
+        hour = self.given.hour
+        inside = account and clip(account.life, start_at=hour.start_at, end_at=hour.end_at)
+        return account.units * inside.seconds if account and inside else 0
+
+    def _use(self, case: Case, *, share: Share, interval: Interval) -> NodeUse:
+        return NodeUse(
+            node=case.node,
+            resource=_place_of(case),
+            units=share.units,
+            unit_seconds=unit_seconds(units=share.units, seconds=interval.seconds),
+            slack_seconds=interval.slack_seconds,
+        )
+
+    def _hold_or_bill(self, case: Case, *, share: Share, interval: Interval) -> bool:
+        """Add what is held or billed; return whether it is billed."""
+        use, settled = self._use(case, share=share, interval=interval), self._settled(case)
+        tenant = tenant_at(self.given.directory, namespace=case.namespace, moment=interval.begin_at)
+        if isinstance(settled, Unsized):
+            self._hold(use, unsized(case, use=use, cause=settled.cause))
+        elif tenant is None:
+            self._hold(use, unbound(case, use=use))
+        elif self.given.gap_policy is GapPolicy.HOLD:
+            self._hold(use, held_hour(case, use=use))
+        else:
+            fact = self._fact(case, settled=settled)
+            fact = fact if fact.units == share.units else replace(fact, units=share.units)
+            self._bill(case, row=UsageRow(fact=fact, tenant=tenant, interval=interval))
+            return True
+        return False
+
+    def _hold(self, use: NodeUse, finding: Finding) -> None:
+        self.into.held.append(use)
+        self.into.findings.append(finding)
+
+    def _bill(self, case: Case, *, row: UsageRow) -> None:
+        if is_claim(row.fact):
+            consumers = self.given.ledger.consumers.get(row.fact.pod_uid, ())
+            self.into.usage += claim_rows(row, consumers=consumers)
+        else:
+            self.into.usage.append(row)
+        if case.is_estimated and row.interval.end_kind is EndKind.VANISHED:
+            self.into.findings.append(estimated_end(row.fact, interval=row.interval))
+        elif row.interval.end_kind is EndKind.VANISHED_IN_GAP:
+            self.into.findings.append(uncertain_end(row.fact, interval=row.interval))
+
+    def _fact(self, case: Case, *, settled: AllocationFact | Sized) -> AllocationFact:
+        """Return what is held, told to the ledger when it does not know it yet."""
+        if isinstance(settled, AllocationFact):
+            return settled
+        if case.row is not None:
+            own = sized_for(settled, priority_class=case.row.priority_class)
+            return _sized_fact(case.row.fact, sized=own)
+        return self._first_sight(case, sized=settled)
+
+    def _first_sight(self, case: Case, *, sized: Sized) -> AllocationFact:
+        pod, told = case.pod, case.prometheus
+        assert pod is not None  # noqa: S101 - Without a row the scrapes saw it; tells the type.
+        assert told is not None  # noqa: S101 - As above.
+        sized = sized_for(sized, priority_class=pod.priority_class)
+        fact = AllocationFact(
+            pod_uid=pod.uid,
+            resource=sized.resource,
+            namespace=pod.namespace,
+            pod_name=pod.name,
+            node=pod.node,
+            owner=pod.owner,
+            units=told.units,
+            size=sized.size.value,
+            price_group=sized.price_group,
+            sharing_mode=sized.sharing_mode.value,
+            product=sized.product,
+            share_numerator=sized.share.numerator,
+            share_denominator=sized.share.denominator,
+            catalogue_version=sized.catalogue_version,
+            begin_at=told.life.begin_at,
+        )
+        labels = sizing_labels(pod.node_labels)
+        self.into.new_allocations.append(
+            NewAllocation(fact, pod.priority_class, labels, told.life, pod.last_seen_at)
+        )
+        return fact
+
+
+def sizing_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the node labels that settle a size, by key."""
+    return {
+        key: text
+        for key, text in sorted(labels.items())
+        if sanitise(key).removeprefix("label_").startswith(SIZING_LABELS)
+    }
+
+
+def _sized_fact(known: AllocationFact, *, sized: Sized) -> AllocationFact:
+    return replace(
+        known,
+        size=sized.size.value,
+        price_group=sized.price_group,
+        sharing_mode=sized.sharing_mode.value,
+        product=sized.product,
+        share_numerator=sized.share.numerator,
+        share_denominator=sized.share.denominator,
+        catalogue_version=sized.catalogue_version,
+    )
+
+
+def _place_of(case: Case) -> str:
+    """Return how a node's offer of the resource is told apart."""
+    if case.row is not None and is_claim(case.row.fact):
+        return offered_resource(case.row.fact.resource)
+    return case.resource
+
+
+def _use_of(row: UsageRow) -> NodeUse:
+    return NodeUse(
+        node=row.fact.node,
+        resource=row.offered_as or sanitise(row.fact.resource),
+        units=row.fact.units,
+        unit_seconds=row.unit_seconds,
+        slack_seconds=row.interval.slack_seconds,
+    )

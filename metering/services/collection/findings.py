@@ -1,0 +1,311 @@
+"""Findings about single pods: what a person reads about them, in sentences."""
+
+import hashlib
+from collections.abc import Collection, Iterator
+from datetime import datetime
+
+from metering.domain.allocations.timeline import Interval, clip
+from metering.domain.catalogue.names import resource_of, sanitise
+from metering.domain.catalogue.sizing import UnsizedCause
+from metering.domain.catalogue.units import unit_seconds
+from metering.domain.collection.accounts import Account
+from metering.domain.collection.reconciliation import Share, Verdict
+from metering.domain.corrections.exceptions import (
+    ExceptionKind,
+    Finding,
+    pod_subject,
+    unsized_kind,
+    unsized_sentence,
+)
+from metering.protocols import NodeObservation, Observation
+from metering.selectors.allocations.ledger import AllocationFact, AllocationKey
+from metering.selectors.allocations.watch import RefusedPod
+from metering.services.collection.composed import NodeUse, WindowInput
+from metering.services.collection.pairing import Case
+
+QUERY_DIGEST = "query_digest"
+"""The detail that changes whenever the same facts are asked for again."""
+UNSEEN = "unseen"
+"""How a source knows of a pod that it did not see."""
+
+_KINDS = {
+    Verdict.DIFFERS: ExceptionKind.DIFFERS,
+    Verdict.KUBERNETES_ONLY: ExceptionKind.KUBERNETES_ONLY,
+    Verdict.PROMETHEUS_ONLY: ExceptionKind.PROMETHEUS_ONLY,
+    Verdict.RECOVERED: ExceptionKind.RECOVERED,
+}
+_SENTENCES = {
+    Verdict.DIFFERS: (
+        "The Kubernetes API and Prometheus tell different times of {name}; the time that both "
+        "tell is billed, {held} unit-seconds are held."
+    ),
+    Verdict.KUBERNETES_ONLY: (
+        "Prometheus never saw {name}, although it was scraping; it is billed as the Kubernetes "
+        "API told it."
+    ),
+    Verdict.PROMETHEUS_ONLY: (
+        "Only Prometheus saw {name}, although the watch was healthy; {held} unit-seconds are held."
+    ),
+    Verdict.RECOVERED: "The watch was away; {name} is billed as Prometheus saw it.",
+}
+
+
+def unsized(case: Case, *, use: NodeUse, cause: UnsizedCause) -> Finding:
+    """Return the finding of a pod whose hardware has no size; it holds the unit-seconds."""
+    sentence = unsized_sentence(cause)
+    return _held(
+        case,
+        use=use,
+        kind=unsized_kind(cause),
+        summary=f"{sentence} {case.name} holds {use.units} x {_raw(case)} on {case.node}.",
+        cause=cause.value,
+    )
+
+
+def unbound(case: Case, *, use: NodeUse) -> Finding:
+    """Return the finding of a pod in a namespace of nobody; it holds the unit-seconds."""
+    return _held(
+        case,
+        use=use,
+        kind=ExceptionKind.UNBOUND_NAMESPACE,
+        summary=f"Namespace {case.namespace} belongs to no project at that time.",
+        cause="unbound_namespace",
+    )
+
+
+def held_hour(case: Case, *, use: NodeUse) -> Finding:
+    """Return the finding of a pod in an hour that a person keeps off the bill."""
+    return _held(
+        case,
+        use=use,
+        kind=ExceptionKind.HELD_HOUR,
+        summary=f"The hour was not seen well enough; what {case.name} held is not billed.",
+        cause="held_hour",
+    )
+
+
+def _held(case: Case, *, use: NodeUse, kind: ExceptionKind, summary: str, cause: str) -> Finding:
+    return Finding(
+        kind=kind,
+        subject=pod_subject(uid=case.uid, resource=case.resource),
+        namespace=case.namespace,
+        summary=summary,
+        held_unit_seconds=use.unit_seconds,
+        details={
+            "cause": cause,
+            "pod": case.name,
+            "node": case.node,
+            "resource": _raw(case),
+            "units": use.units,
+        },
+    )
+
+
+def _raw(case: Case) -> str:
+    """Return Kubernetes' spelling where it is known, else the one that was seen."""
+    known = resource_of(case.resource)
+    if known is not None:
+        return known.raw
+    return case.row.fact.resource if case.row else case.resource
+
+
+def invalid_request(case: Case) -> Finding:
+    """Return the finding of a request that cannot be; nothing is known to be held."""
+    units = case.requested_units
+    asks = (
+        f"asks for {units} x {_raw(case)}, which cannot be" if units > 0 else "asks for no number"
+    )
+    return Finding(
+        kind=ExceptionKind.INVALID_REQUEST,
+        subject=pod_subject(uid=case.uid, resource=case.resource),
+        namespace=case.namespace,
+        summary=" ".join([f"{case.name} {asks}.", *case.defects]),
+        details={"pod": case.name, "node": case.node},
+    )
+
+
+def inconsistent_pod(case: Case, *, use: NodeUse | None, is_billed: bool = False) -> Finding:
+    """Return the finding of a pod whose series contradict each other or report what cannot be.
+
+    Args:
+        case: The pod's resource.
+        use: What it may have used by them, which is not billed; None when it is known otherwise.
+        is_billed: Whether it is billed by what is known otherwise.
+    """
+    known = "It is metered without them." if is_billed else "Nothing of it is billed."
+    if use is not None:
+        known = "It may have used this much and is not billed."
+    return Finding(
+        kind=ExceptionKind.INCONSISTENT_METRICS,
+        subject=pod_subject(uid=case.uid, resource=case.resource),
+        namespace=case.namespace,
+        summary=" ".join(
+            [f"The metrics of {case.name} contradict themselves.", *case.defects, known]
+        ),
+        held_unit_seconds=use.unit_seconds if use else 0,
+        details={"pod": case.name, "node": case.node, "resource": _raw(case)},
+    )
+
+
+def inconsistent_node(node: NodeObservation) -> Finding:
+    """Return the finding of a node whose offer cannot be as it is reported."""
+    return Finding(
+        kind=ExceptionKind.INCONSISTENT_METRICS,
+        subject=node.node,
+        summary=" ".join([f"The metrics of node {node.node} cannot be.", *node.defects]),
+        details={"node": node.node},
+    )
+
+
+def unbelievable(pod: RefusedPod) -> Finding:
+    """Return the finding of a pod of which the API told what cannot be."""
+    told = [f"{name} x {units}" for name, units in sorted(pod.requests.items())]
+    asks = f"asks for {', '.join(told)}, which cannot be" if told else "is not to be believed"
+    return Finding(
+        kind=ExceptionKind.INVALID_REQUEST,
+        subject=pod_subject(uid=pod.pod_uid, resource=""),
+        namespace=pod.namespace,
+        summary=" ".join([f"By the Kubernetes API {pod.pod_name} {asks}.", *pod.defects]),
+        details={"pod": pod.pod_name, **pod.requests},
+    )
+
+
+def changed_request(case: Case, *, known: AllocationFact) -> Finding:
+    """Return the finding of a request that differs from the ledger; the ledger is billed."""
+    units = case.requested_units
+    return Finding(
+        kind=ExceptionKind.INVALID_REQUEST,
+        subject=pod_subject(uid=case.uid, resource=case.resource),
+        namespace=case.namespace,
+        summary=(
+            f"{case.name} asks for {units} x {known.resource}, but held {known.units} when it was "
+            "first seen; that is what is billed."
+        ),
+        details={"pod": case.name, "units": units, "ledger_units": known.units},
+    )
+
+
+def uncertain_end(fact: AllocationFact, *, interval: Interval) -> Finding:
+    """Return the finding of an end inside a hole; the lower bound is billed."""
+    return _about_end(
+        fact,
+        interval=interval,
+        summary=(
+            f"{fact.pod_name} was gone after a hole in the scrapes; it is billed to its last "
+            f"sight and may have ended up to {interval.slack_seconds} s later."
+        ),
+    )
+
+
+def estimated_end(fact: AllocationFact, *, interval: Interval) -> Finding:
+    """Return the finding of an end inside a hole that was taken to be near the last sample."""
+    return _about_end(
+        fact,
+        interval=interval,
+        summary=(
+            f"{fact.pod_name} was not observed again after its last sample; it is billed to half a "
+            f"scrape after that, {_text(interval.end_at)}, and may have ended up to "
+            f"{interval.slack_seconds} s later."
+        ),
+    )
+
+
+def _about_end(fact: AllocationFact, *, interval: Interval, summary: str) -> Finding:
+    return Finding(
+        kind=ExceptionKind.UNCERTAIN_END,
+        subject=pod_subject(uid=fact.pod_uid, resource=sanitise(fact.resource)),
+        namespace=fact.namespace,
+        summary=summary,
+        details={"pod": fact.pod_name, "slack_seconds": interval.slack_seconds},
+    )
+
+
+def sided(case: Case, *, share: Share, digest: str) -> list[Finding]:
+    """Return what two sources tell differently about a pod, with the evidence of both."""
+    found = []
+    held = share.units * share.held_seconds
+    if share.verdict in _KINDS:
+        kind = _KINDS[share.verdict]
+        summary = _SENTENCES[share.verdict].format(name=case.name, held=held)
+        found.append(_sided(case, kind=kind, summary=summary, held=held, digest=digest))
+    if share.is_request_different:
+        assert case.kubernetes is not None  # noqa: S101 - Both tell a request; tells the type.
+        assert case.prometheus is not None  # noqa: S101 - As above.
+        summary = (
+            f"{case.name} asks for {case.kubernetes.units} by the Kubernetes API and for "
+            f"{case.prometheus.units} by Prometheus; the API's is billed."
+        )
+        kind = ExceptionKind.REQUEST_DIFFERS
+        found.append(_sided(case, kind=kind, summary=summary, held=0, digest=digest))
+    return found
+
+
+def _sided(case: Case, *, kind: ExceptionKind, summary: str, held: int, digest: str) -> Finding:
+    return Finding(
+        kind=kind,
+        subject=pod_subject(uid=case.uid, resource=case.resource),
+        namespace=case.namespace,
+        summary=summary,
+        held_unit_seconds=held,
+        details={
+            "pod": case.name,
+            "node": case.node,
+            "resource": _raw(case),
+            **_evidence("kubernetes", case.kubernetes),
+            **_evidence("prometheus", case.prometheus),
+            QUERY_DIGEST: digest,
+        },
+    )
+
+
+def _evidence(side: str, account: Account | None) -> dict[str, str | int]:
+    if account is None:
+        return {f"{side}_known_as": UNSEEN}
+    life = account.life
+    return {
+        f"{side}_known_as": life.end_kind.value,
+        f"{side}_begin_at": _text(life.begin_at),
+        f"{side}_end_at": "" if life.end_at is None else _text(life.end_at),
+        f"{side}_slack_seconds": life.slack_seconds,
+        f"{side}_units": account.units,
+    }
+
+
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def digest_of(observation: Observation | None) -> str:
+    """Return one SHA-256 over the answers an observation was made of; "" without one."""
+    if observation is None:
+        return ""
+    answers = "\n".join(sorted(item.sha256 for item in observation.evidence))
+    return hashlib.sha256(answers.encode()).hexdigest()
+
+
+def forgotten_decisions(
+    given: WindowInput, *, told: Collection[AllocationKey]
+) -> Iterator[Finding]:
+    """Yield what is held because a person accepted it and nothing else is known of it now.
+
+    Without the pod's node its size is unknown. That a source lost it does not mean that it held
+    nothing.
+    """
+    hour = given.hour
+    for key, accepted in sorted(given.ledger.decisions.items()):
+        life = accepted.life
+        inside = life and clip(life, start_at=hour.start_at, end_at=hour.end_at)
+        if key in told or not inside:
+            continue
+        held = unit_seconds(units=accepted.units, seconds=inside.seconds)
+        yield Finding(
+            kind=ExceptionKind.PROMETHEUS_ONLY,
+            subject=pod_subject(uid=key[0], resource=key[1]),
+            namespace=given.ledger.decided_namespaces.get(key, ""),
+            summary=(
+                "Its evidence was accepted, but no source tells of the pod any more: "
+                f"{held} unit-seconds are held."
+            ),
+            held_unit_seconds=held,
+            details={"cause": "forgotten", "resource": key[1], "units": accepted.units},
+        )

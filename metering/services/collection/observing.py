@@ -1,0 +1,278 @@
+"""Observing: what both sources can say about an hour, and whether that is enough to meter it.
+
+Asking is IO and happens outside any transaction; what is given to a composition is read inside one.
+Nothing here writes but the audit entry of what is refused at use, so that the same hour may be
+looked at again after its seal.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from decimal import ROUND_DOWN, Decimal
+from functools import cached_property
+
+from metering.domain.allocations.timeline import observed_ticks
+from metering.domain.catalogue.sizing import Catalogue
+from metering.domain.collection.attribution import directory_of
+from metering.domain.collection.policy import GapPolicy, MeteringPolicy
+from metering.domain.collection.scrape_coverage import Hole, uncovered
+from metering.domain.collection.windows import seconds_between
+from metering.protocols import Observation, ScrapeTarget, UsageSource
+from metering.selectors.allocations.ledger import unseen_pods
+from metering.selectors.allocations.watch import has_claims
+from metering.selectors.collection.ledger import (
+    COVERAGE_STEP,
+    WatchCoverage,
+    watch_coverage,
+    window_ledger,
+)
+from metering.services.collection.checking import checked
+from metering.services.collection.composed import Hour, WindowInput, scrapes_of
+from tenants.domain.actors import Actor
+from tenants.domain.errors import SourceUnavailableError
+from tenants.selectors.directory import namespace_directory
+from tenants.services.audit import audited_use
+
+BEGUN_SCRAPES = 2
+"""A pod that begins within so many scrapes of the hour's end may be seen first after it."""
+REFUSED_REASONS = frozenset({"bad_sample", "clock_skew", "two_clusters"})
+"""The source has samples of the hour that cannot be used, and waiting mends none of them."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What the scrapes observed of a window.
+
+    Attributes:
+        expected: How many scrapes belong into it.
+        observed: How many took place, of the target that has the fewest.
+        ratio: Observed of expected scrapes, 0 to 1, rounded down to five digits.
+        holes: When some pods and nodes were not observed, oldest first.
+        is_blind_at_end: Whether nothing was observed at or after the window's end.
+        idle_targets: Targets that carried nothing, which hide nothing.
+    """
+
+    expected: int
+    observed: int
+    ratio: Decimal
+    holes: tuple[Hole, ...]
+    is_blind_at_end: bool
+    idle_targets: tuple[ScrapeTarget, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What became of looking at one hour.
+
+    Attributes:
+        observation: What the source saw; None when there is none to ask, or it did not answer.
+        coverage: How much of the hour that was; None without an observation.
+        failure: Why the source did not answer.
+        watch: When the watch had eyes; never, without a watch.
+        has_claims: Whether devices are claimed there, of which only the watch can tell.
+    """
+
+    hour: Hour
+    as_of: datetime
+    observation: Observation | None = None
+    coverage: Coverage | None = None
+    failure: SourceUnavailableError | None = None
+    watch: WatchCoverage = field(default_factory=WatchCoverage)
+    has_claims: bool = False
+
+    @cached_property
+    def watch_holes(self) -> tuple[Hole, ...]:
+        """Return when the watch observed nothing."""
+        return uncovered((self._whole,), spans=self.watch.spans)
+
+    @cached_property
+    def holes(self) -> tuple[Hole, ...]:
+        """Return what neither source observed."""
+        scrapes = (self._whole,) if self.coverage is None else self.coverage.holes
+        return uncovered(scrapes, spans=self.watch.spans)
+
+    @property
+    def is_estimable(self) -> bool:
+        """Whether an estimate of the hour need not wait for the source to answer."""
+        is_refused = self.failure is not None and self.failure.reason in REFUSED_REASONS
+        return self.failure is None or self.hour.is_watched or is_refused
+
+    @property
+    def _whole(self) -> Hole:
+        begin_at, end_at = self.hour.start_at, self.hour.end_at
+        seconds = seconds_between(begin_at, end_at)
+        return Hole(begin_at, end_at, seconds, is_bounded=True)
+
+
+@dataclass(frozen=True)
+class Basis:
+    """On what an hour rests.
+
+    Attributes:
+        scrapes_suffice: Whether the scrapes alone would do.
+        watch_suffices: Whether the watch alone would do.
+        both_suffice: Whether each covers the holes of the other.
+        may_miss_claims: Whether there are device claims that the watch was too blind to tell of.
+    """
+
+    scrapes_suffice: bool
+    watch_suffices: bool
+    both_suffice: bool = False
+    may_miss_claims: bool = False
+
+    @property
+    def suffices(self) -> bool:
+        """Whether the hour rests on anything."""
+        return self.scrapes_suffice or self.watch_suffices or self.both_suffice
+
+
+def look_at(
+    *, hour: Hour, source: UsageSource, as_of: datetime, actor: Actor, at: datetime
+) -> Sight:
+    """Ask everybody about an hour; a source that does not answer is told of, not raised.
+
+    No transaction may be open: a slow source must hold no lock.
+
+    Args:
+        hour: Which one.
+        source: What is asked.
+        as_of: Up to when it is asked.
+        actor: Who asks; what is refused at use is audited.
+        at: When, UTC.
+
+    Raises:
+        ValueError: The source answered about another hour, which is a mistake in it.
+    """
+    observation, failure = None, None
+    if hour.asks_a_source:
+        try:
+            with audited_use(slug=hour.target.slug, actor=actor, at=at):
+                observation = source.observe(
+                    hour.target, start_at=hour.start_at, end_at=hour.end_at, as_of=as_of
+                )
+            observation = checked(observation, hour=hour)
+        except SourceUnavailableError as error:
+            observation, failure = None, error
+    return Sight(
+        hour=hour,
+        as_of=observation.as_of if observation else as_of,
+        observation=observation,
+        coverage=_coverage_of(observation, hour=hour) if observation else None,
+        failure=failure,
+        watch=_watch_of(hour, until_at=as_of),
+        has_claims=hour.is_watched and has_claims(hour.cluster_id),
+    )
+
+
+def basis_of(sight: Sight, *, policy: MeteringPolicy, accepts_low_coverage: bool = False) -> Basis:
+    """Return which source observed enough of an hour: all but holes that are short enough.
+
+    An hour after whose end nothing was observed cannot be accepted.
+    """
+    limit = policy.hole_seconds_max
+    sees_end = sight.coverage is not None and not sight.coverage.is_blind_at_end
+    watch_sees_end = sight.hour.is_watched and not sight.watch.is_blind_at_end
+
+    def are_short(holes: Iterable[Hole]) -> bool:
+        return accepts_low_coverage or not any(hole.exceeds(limit) for hole in holes)
+
+    watch_suffices = watch_sees_end and are_short(sight.watch_holes)
+    return Basis(
+        scrapes_suffice=sight.coverage is not None and sees_end and are_short(sight.coverage.holes),
+        watch_suffices=watch_suffices,
+        both_suffice=sees_end and watch_sees_end and are_short(sight.holes),
+        may_miss_claims=sight.has_claims and not watch_suffices,
+    )
+
+
+def continuous(sight: Sight) -> Sight:
+    """Return an hour as it was observed, or as a failure where neighbours show more pods in it.
+
+    The hour before looks into this one, and one that was metered earlier shows what came after it.
+    A pod that they show while this answer, which claims to have no hole, does not, was left out of
+    it. For a cluster whose pods only the scrapes show.
+
+    One statement, however many pods there are.
+    """
+    hour, seen = sight.hour, sight.observation
+    if hour.is_watched or seen is None:
+        return sight
+    scrapes = timedelta(seconds=hour.target.scrape_interval_seconds) * BEGUN_SCRAPES
+    count, names = unseen_pods(
+        hour.cluster_id,
+        start_at=hour.start_at,
+        begun_before=hour.end_at - scrapes,
+        pod_uids=[pod.uid for pod in seen.pods],
+    )
+    if not count:
+        return sight
+    failure = SourceUnavailableError(
+        f"{count} pods that other hours show at this time are not in the answer, such as"
+        f" {', '.join(names)}.",
+        reason="pods_missing",
+    )
+    return replace(sight, observation=None, coverage=None, failure=failure)
+
+
+def given_of(
+    sight: Sight, *, basis: Basis, catalogue: Catalogue, gap_policy: GapPolicy | None = None
+) -> WindowInput:
+    """Return everything an hour is composed from, read in a constant number of statements."""
+    hour, seen = sight.hour, sight.observation
+    return WindowInput(
+        hour=hour,
+        observation=seen,
+        ledger=window_ledger(
+            hour.cluster_id,
+            start_at=hour.start_at,
+            end_at=hour.end_at,
+            until_at=max(sight.as_of, hour.end_at),
+            pod_uids=[pod.uid for pod in seen.pods] if seen else [],
+            is_watched=hour.is_watched,
+        ),
+        directory=directory_of(
+            namespace_directory(hour.cluster_id, begin_at=hour.start_at, end_at=hour.end_at)
+        ),
+        catalogue=catalogue,
+        is_trusted=basis.scrapes_suffice and basis.watch_suffices,
+        gap_policy=gap_policy,
+    )
+
+
+def _watch_of(hour: Hour, *, until_at: datetime) -> WatchCoverage:
+    if not hour.is_watched:
+        return WatchCoverage()
+    return watch_coverage(
+        hour.cluster_id,
+        start_at=hour.start_at,
+        end_at=hour.end_at,
+        until_at=max(until_at, hour.end_at),
+    )
+
+
+def _coverage_of(observation: Observation, *, hour: Hour) -> Coverage:
+    scrapes = scrapes_of(observation)
+    scrape_interval_seconds = hour.target.scrape_interval_seconds
+    observed = min(
+        observed_ticks(
+            line.ticks,
+            start_at=hour.start_at,
+            end_at=hour.end_at,
+            scrape_interval_seconds=scrape_interval_seconds,
+            expected=observation.expected_ticks,
+        )
+        for line in scrapes.lines
+    )
+    ratio = Decimal(observed) / Decimal(observation.expected_ticks)
+    return Coverage(
+        expected=observation.expected_ticks,
+        observed=observed,
+        ratio=ratio.quantize(COVERAGE_STEP, rounding=ROUND_DOWN),
+        holes=scrapes.holes(
+            start_at=hour.start_at,
+            end_at=hour.end_at,
+            scrape_interval_seconds=scrape_interval_seconds,
+        ),
+        is_blind_at_end=scrapes.last_tick is None or scrapes.last_tick < hour.end_at,
+        idle_targets=tuple(one for one in observation.targets if not one.has_series),
+    )

@@ -1,0 +1,342 @@
+"""Pairing: each pod's resource in one window with what each source reports, reconciled."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from metering.domain.allocations.pod_life import CLAIM_PREFIX, effective_units
+from metering.domain.allocations.timeline import EndKind, Life, life_of
+from metering.domain.catalogue.names import group_of, sanitise
+from metering.domain.catalogue.sizing import Catalogue, Sized, Unsized, size_of
+from metering.domain.catalogue.units import UNKNOWN_UNITS_MAX
+from metering.domain.collection.accounts import Account, Eyes, eyes_of_ticks
+from metering.domain.collection.policy import GapPolicy
+from metering.domain.collection.reconciliation import (
+    Accepted,
+    Reconciled,
+    Share,
+    Verdict,
+    reconcile,
+    share_of,
+    tolerance_seconds,
+)
+from metering.domain.collection.windows import seconds_between, whole_second
+from metering.protocols import ContainerRequest, Observation, PodObservation
+from metering.selectors.allocations.ledger import AllocationKey, LedgerRow
+from metering.services.collection.composed import WindowInput
+
+SHORT_SCRAPES = 2
+"""A life visible for less than two scrapes may be missed."""
+
+_SECOND = timedelta(seconds=1)
+_UNFINISHED = frozenset({EndKind.OPEN, EndKind.VANISHED_IN_GAP})
+_ESTIMATES = frozenset({GapPolicy.LAST_KNOWN, GapPolicy.HOLD})
+
+
+@dataclass(frozen=True)
+class Case:
+    """One pod's one resource in one window.
+
+    Attributes:
+        resource: Sanitised.
+        row: What the ledger knows of it, whoever wrote it.
+        pod: What the scrapes saw; None when they did not.
+        kubernetes: What the API tells; None without a watch too.
+        prometheus: What the scrapes tell; None when it held nothing by them.
+        seen_life: When it held its devices by the scrapes, whatever it asked for.
+        requested_units: As the scrapes told; 0 when they did not.
+        is_estimated: Whether its end is not known, and taken to be near its last sample.
+    """
+
+    uid: str
+    resource: str
+    row: LedgerRow | None
+    pod: PodObservation | None
+    kubernetes: Account | None
+    prometheus: Account | None
+    found: Reconciled | None
+    share: Share | None
+    seen_life: Life | None = None
+    requested_units: int = 0
+    is_estimated: bool = False
+
+    @property
+    def namespace(self) -> str:
+        """Return the pod's namespace."""
+        return self.row.fact.namespace if self.row else self._seen.namespace
+
+    @property
+    def name(self) -> str:
+        """Return the pod's name."""
+        return self.row.fact.pod_name if self.row else self._seen.name
+
+    @property
+    def node(self) -> str:
+        """Return the node it was bound to."""
+        return self.row.fact.node if self.row else self._seen.node
+
+    @property
+    def node_labels(self) -> Mapping[str, str]:
+        """Return the labels that settle its size."""
+        return self.row.node_labels if self.row else self._seen.node_labels
+
+    @property
+    def defects(self) -> tuple[str, ...]:
+        """Return what the scrapes report of the pod that cannot be or contradicts itself."""
+        return self.pod.defects if self.pod else ()
+
+    @property
+    def _seen(self) -> PodObservation:
+        assert self.pod is not None  # noqa: S101 - A case has a row or a pod; tells the type.
+        return self.pod
+
+
+def cases_of(given: WindowInput) -> Iterator[Case]:
+    """Yield every pod's resource that may have held something, by uid and resource."""
+    pairing = _Pairing(given)
+    for key in sorted({*pairing.asked, *pairing.remembered()}):
+        case = pairing.case(key)
+        if case is not None:
+            yield case
+
+
+class _Pairing:
+    """What is looked up for every case of one window."""
+
+    def __init__(self, given: WindowInput) -> None:
+        seen = given.observation
+        scrape = given.scrape_interval_seconds
+        self.given = given
+        scrapes = given.scrapes
+        begins = {uid: row.life.begin_at for (uid, _), row in given.ledger.rows.items()}
+        self.pods = {pod.uid: _as_bound(pod, begins) for pod in seen.pods} if seen else {}
+        self.asked: dict[AllocationKey, Sequence[ContainerRequest]] = {
+            (pod.uid, resource): asks
+            for pod in self.pods.values()
+            for resource, asks in _by_resource(pod).items()
+        }
+        self.lives = {
+            uid: life_of(
+                pod,
+                ticks=scrapes.ticks_for(pod.targets),
+                scrape_interval_seconds=scrape,
+                observed_until=scrapes.last_tick,
+            )
+            for uid, pod in self.pods.items()
+        }
+        self.eyes = Eyes(
+            kubernetes=given.ledger.watch.spans,
+            prometheus=eyes_of_ticks(scrapes.joint, scrape_interval_seconds=scrape),
+        )
+        self.tolerance = tolerance_seconds(
+            window_seconds=seconds_between(given.hour.start_at, given.hour.end_at),
+            scrape_interval_seconds=scrape,
+        )
+        self.is_estimating = given.gap_policy in _ESTIMATES
+
+    def remembered(self) -> Iterator[AllocationKey]:
+        """Yield what only the ledger tells of: the API's rows, and where ends are estimated all.
+
+        What was shown after the hour too, because it cannot have ended before; and what a person
+        decided about, though nobody told of it any more.
+        """
+        for key, row in self.given.ledger.rows.items():
+            is_api = self.given.hour.is_watched and row.is_from_api
+            is_decided = key in self.given.ledger.decisions
+            if is_api or is_decided or self.is_estimating or self._outlasted(row):
+                yield key
+
+    def case(self, key: AllocationKey) -> Case | None:
+        """Return one case; None when nobody tells that anything was held."""
+        row, pod = self.given.ledger.rows.get(key), self.pods.get(key[0])
+        units = effective_units(self.asked[key]) if key in self.asked else 0
+        kubernetes = self._from_api(row) if row else None
+        prometheus = self._from_scrapes(pod, units=units) if pod else None
+        if kubernetes is not None and pod is not None and pod.defects:
+            # What contradicts itself contradicts nobody else: the API's word stands alone.
+            prometheus = None
+        if row is not None and kubernetes is None and (self.is_estimating or self._outlasted(row)):
+            prometheus = _later(prometheus, row=row)
+        accepted = self.given.ledger.decisions.get(key)
+        if row is None and prometheus is None:
+            accepted = None
+        found = self._reconciled(
+            key, kubernetes=kubernetes, prometheus=prometheus, accepted=accepted
+        )
+        if found is None and units == 0:
+            return None
+        known = found
+        if self.is_estimating and found is not None:
+            found = self._estimated(found, accounts=(kubernetes, prometheus))
+        return Case(
+            uid=key[0],
+            resource=key[1],
+            row=row,
+            pod=pod if key in self.asked else None,
+            kubernetes=kubernetes,
+            prometheus=prometheus,
+            found=found,
+            share=self._share(found),
+            seen_life=self.lives.get(key[0]) if key in self.asked else None,
+            requested_units=units,
+            is_estimated=found != known,
+        )
+
+    def _outlasted(self, row: LedgerRow) -> bool:
+        """Whether scrapes after the hour showed it, so that it did not end in a hole before."""
+        return not self.given.hour.is_watched and row.last_seen_at >= self.given.hour.end_at
+
+    def _from_api(self, row: LedgerRow) -> Account | None:
+        if not (self.given.hour.is_watched and row.is_from_api):
+            return None
+        beat_at = self.given.ledger.watch.until_at
+        known_until = max(row.last_seen_at, beat_at) if beat_at else row.last_seen_at
+        return Account(
+            life=self._known_life(row, until=known_until),
+            units=row.fact.units,
+            known_until_at=known_until,
+        )
+
+    def _known_life(self, row: LedgerRow, *, until: datetime) -> Life:
+        """Return a row's life; a claim, which only the watch sees, ends where it fell silent."""
+        end_at = self.given.hour.end_at
+        is_lost = row.fact.resource.startswith(CLAIM_PREFIX) and until < end_at
+        if row.life.end_at is not None or not is_lost:
+            return row.life
+        lost_at = max(row.life.begin_at, until.replace(microsecond=0))
+        slack = seconds_between(lost_at, end_at)
+        return Life(row.life.begin_at, lost_at, EndKind.VANISHED_IN_GAP, slack)
+
+    def _from_scrapes(self, pod: PodObservation, *, units: int) -> Account | None:
+        life = self.lives[pod.uid]
+        if life is None or not 1 <= units <= UNKNOWN_UNITS_MAX:
+            return None
+        return Account(life=life, units=units, known_until_at=pod.last_seen_at)
+
+    def _estimated(self, found: Reconciled, *, accounts: Sequence[Account | None]) -> Reconciled:
+        """Return what is billed up to half a scrape after the last sample, if it ended in a hole.
+
+        What was observed again after the hour lasted through it.
+        """
+        life, hour_end_at = found.billed, self.given.hour.end_at
+        known_until_at = max(
+            (one.known_until_at for one in accounts if one is not None), default=hour_end_at
+        )
+        if life is None or life.end_kind not in _UNFINISHED:
+            return found
+        if life.end_at is None and known_until_at >= hour_end_at:
+            return found
+        lower = max(life.begin_at, whole_second(life.end_at or known_until_at))
+        half = timedelta(seconds=self.given.scrape_interval_seconds) / 2
+        slack = life.slack_seconds or seconds_between(lower, hour_end_at)
+        end_at = whole_second(lower + min(half, timedelta(seconds=slack)))
+        return replace(
+            found,
+            billed=Life(
+                begin_at=life.begin_at,
+                end_at=end_at,
+                end_kind=EndKind.VANISHED,
+                slack_seconds=max(seconds_between(lower, end_at), slack - half // _SECOND),
+            ),
+        )
+
+    def _reconciled(
+        self,
+        key: AllocationKey,
+        *,
+        kubernetes: Account | None,
+        prometheus: Account | None,
+        accepted: Accepted | None,
+    ) -> Reconciled | None:
+        if kubernetes is None and prometheus is None and accepted is None:
+            return None
+        if not self.given.hour.is_watched:
+            assert prometheus is not None  # noqa: S101 - Without a watch the API tells nothing.
+            return Reconciled(Verdict.AGREED, prometheus.units, billed=prometheus.life)
+        return reconcile(
+            kubernetes=kubernetes,
+            prometheus=prometheus,
+            eyes=self._eyes_for(key),
+            tolerance=self.tolerance,
+            short_seconds=SHORT_SCRAPES * self.given.scrape_interval_seconds,
+            accepted=accepted,
+        )
+
+    def _eyes_for(self, key: AllocationKey) -> Eyes:
+        """Return when each source can be compared; kube-state-metrics shows no device claims."""
+        row, pod = self.given.ledger.rows.get(key), self.pods.get(key[0])
+        is_claim = row is not None and row.fact.resource.startswith(CLAIM_PREFIX)
+        if is_claim or (pod is not None and pod.defects):
+            return replace(self.eyes, prometheus=())
+        return self.eyes
+
+    def _share(self, found: Reconciled | None) -> Share | None:
+        if found is None:
+            return None
+        hour = self.given.hour
+        return share_of(found, start_at=hour.start_at, end_at=hour.end_at)
+
+
+def _as_bound(pod: PodObservation, begins: Mapping[str, datetime]) -> PodObservation:
+    """Return a pod; one that contradicts itself begins as it was snapshotted at its bind."""
+    begin_at = begins.get(pod.uid) if pod.defects else None
+    return pod if begin_at is None else replace(pod, scheduled_at=begin_at)
+
+
+def _by_resource(pod: PodObservation) -> Mapping[str, Sequence[ContainerRequest]]:
+    grouped: dict[str, list[ContainerRequest]] = defaultdict(list)
+    for request in pod.requests:
+        grouped[sanitise(request.resource)].append(request)
+    return grouped
+
+
+def _later(told: Account | None, *, row: LedgerRow) -> Account | None:
+    """Return what the ledger knows from other hours, where it lasted longer by that.
+
+    A pod that only vanished and was shown again later had not ended. A pod that ended is shown
+    later too while its object stays, and that may say less of its end than this hour does.
+    """
+    known = Account(life=row.life, units=row.fact.units, known_until_at=row.last_seen_at)
+    if told is None:
+        return known
+    lasted_longer = (row.life.end_at or row.last_seen_at) > told.end_not_before
+    return known if lasted_longer and told.life.end_kind is not EndKind.EXACT else told
+
+
+class Sizer:
+    """The catalogue in force, with the models each node's devices name in an observation."""
+
+    def __init__(self, catalogue: Catalogue, *, observation: Observation | None) -> None:
+        """Keep what is asked; the observation must outlive the sizer."""
+        self._catalogue = catalogue
+        self._models = observation.device_models if observation else {}
+        self._known: dict[tuple[str, str, int], Sized | Unsized] = {}
+
+    def size(self, resource: str, *, node: str, labels: Mapping[str, str]) -> Sized | Unsized:
+        """Return what one unit of a resource is on a node with these labels; see `size_of`.
+
+        Labels are told apart by identity: sources share one mapping among the pods of a node.
+        """
+        key = (resource, node, id(labels))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = size_of(
+                self._catalogue,
+                resource=resource,
+                labels=labels,
+                device_models=self._models.get(node, ()),
+            )
+        return found
+
+
+def sized_for(sized: Sized, *, priority_class: str) -> Sized:
+    """Return what a pod of a priority class holds: what is preemptible has a group of its own."""
+    group = group_of(
+        sized.price_group,
+        priority_class=priority_class,
+        burst_classes=settings.BURST_PRIORITY_CLASSES,
+    )
+    return replace(sized, price_group=group)

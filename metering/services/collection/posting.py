@@ -1,0 +1,253 @@
+"""Posting: one transaction that writes a composed window, all of it or nothing.
+
+An unsealed window's records are replaced whole. The statements are the same few for ten pods and
+for ten thousand.
+"""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.db import connection
+from django.db.backends.utils import CursorWrapper
+
+from metering.selectors.allocations.ledger import FACT_COLUMNS
+from metering.services.collection.composed import CapacityRow, NewAllocation, SeenAgain, UsageRow
+from metering.services.collection.windows import ClaimedWindow
+
+_USAGE_COLUMNS = (
+    "window_id, window_start, cluster_id, organization_id, project_id, owner, namespace, pod_name,"
+    " pod_uid, resource, revision, node, size, price_group, sharing_mode, share_numerator,"
+    " share_denominator, units, split_among, begin_at, end_at, seconds, unit_seconds, end_kind,"
+    " slack_seconds, catalogue_version"
+)
+_CAPACITY_COLUMNS = (
+    "window_id, window_start, cluster_id, node, resource, size, price_group, sharing_mode,"
+    " share_numerator, share_denominator, allocatable_units, capacity_unit_seconds,"
+    " billed_unit_seconds, held_unit_seconds, idle_unit_seconds"
+)
+# The watch may have come to know the pod a moment ago; its row stands.
+_NEW_ALLOCATIONS = """
+INSERT INTO metering_podallocation (cluster_id, pod_uid, resource, namespace, pod_name, node, owner,
+  priority_class, units, size, price_group, sharing_mode, product, share_numerator,
+  share_denominator, catalogue_version, node_labels, begin_at, end_at, end_kind, end_slack_seconds,
+  last_seen_at, source)
+SELECT %s, f.*, 'prometheus' FROM jsonb_to_recordset(%s) AS f(pod_uid text, resource text,
+  namespace text, pod_name text, node text, owner text, priority_class text, units integer,
+  size text, price_group text, sharing_mode text, product text, share_numerator integer,
+  share_denominator integer, catalogue_version integer, node_labels jsonb, begin_at timestamptz,
+  end_at timestamptz, end_kind text, end_slack_seconds integer, last_seen_at timestamptz)
+ON CONFLICT (cluster_id, pod_uid, resource) DO NOTHING
+"""
+# Only a later sight changes what is known of an end, so windows may be collected in any order; and
+# nothing changes an end that is known to the second, or what the API told while there is a watch.
+# An end in a gap is a lower bound: samples that begin after the end bound it by the begin alone. So
+# it is never put before the end that is known, or before the last sample of what was running.
+_SEEN_AGAIN = """
+UPDATE metering_podallocation a
+   SET end_at = CASE WHEN s.is_lower THEN s.known_end_at ELSE s.end_at END,
+       end_kind = CASE WHEN s.is_lower AND a.end_kind <> 'open' THEN a.end_kind ELSE s.end_kind END,
+       end_slack_seconds = CASE WHEN NOT s.is_lower THEN s.end_slack_seconds
+         WHEN a.end_kind = 'vanished' THEN a.end_slack_seconds
+         ELSE GREATEST(0, s.end_slack_seconds - extract(epoch FROM s.known_end_at - s.end_at)) END,
+       last_seen_at = s.last_seen_at
+  FROM (SELECT p.id, seen.end_at, seen.end_kind, seen.end_slack_seconds, seen.last_seen_at,
+               known.end_at AS known_end_at,
+               seen.end_kind = 'vanished_in_gap' AND seen.end_at < known.end_at AS is_lower
+          FROM jsonb_to_recordset(%s) AS seen(pod_uid text, resource text, end_at timestamptz,
+            end_kind text, end_slack_seconds integer, last_seen_at timestamptz)
+          JOIN metering_podallocation p
+            ON p.cluster_id = %s AND p.pod_uid = seen.pod_uid AND p.resource = seen.resource
+         CROSS JOIN LATERAL (
+           SELECT COALESCE(p.end_at, date_trunc('second', p.last_seen_at)) AS end_at) known) s
+ WHERE a.id = s.id
+   AND (a.source = 'prometheus' OR NOT (
+         SELECT c.is_watched FROM tenants_cluster c WHERE c.id = a.cluster_id))
+   AND (a.end_kind <> 'exact' OR s.end_kind = 'exact')
+   AND a.last_seen_at <= s.last_seen_at
+   AND (a.end_at, a.end_kind, a.last_seen_at) IS DISTINCT FROM
+       (s.end_at, s.end_kind, s.last_seen_at)
+"""
+# What was last seen before a fully observed hour, and not in it, is gone. What the watch told of
+# was there until its last heartbeat; once it is switched off, nobody else tells that it is gone.
+_GONE = """
+UPDATE metering_podallocation a
+   SET end_at = g.end_at, end_kind = 'vanished_in_gap',
+       end_slack_seconds = GREATEST(0, ceil(extract(epoch FROM %(start_at)s - g.end_at)))
+  FROM (SELECT p.id, GREATEST(p.begin_at, date_trunc('second', p.last_seen_at),
+                 CASE WHEN p.source = 'kubernetes' THEN beat.at END) AS end_at
+          FROM metering_podallocation p
+         CROSS JOIN LATERAL (
+           SELECT date_trunc('second', max(w.until_at)) AS at FROM metering_watchspan w
+            WHERE w.cluster_id = p.cluster_id) beat
+         WHERE p.cluster_id = %(cluster_id)s AND p.end_at IS NULL
+           AND (p.source = 'prometheus' OR NOT (
+             SELECT c.is_watched FROM tenants_cluster c WHERE c.id = p.cluster_id))
+           AND p.last_seen_at < %(start_at)s AND NOT p.pod_uid = ANY(%(pod_uids)s)) g
+ WHERE a.id = g.id AND g.end_at < %(start_at)s
+"""
+
+
+def replace_usage(claimed: ClaimedWindow, *, rows: Sequence[UsageRow]) -> None:
+    """Replace the window's metered records."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "DELETE FROM metering_usagerecord"
+            " WHERE window_start = %s AND window_id = %s AND revision = 0",
+            [claimed.start_at, claimed.id],
+        )
+        _copy(
+            cursor,
+            table="metering_usagerecord",
+            columns=_USAGE_COLUMNS,
+            rows=[_usage_values(claimed, row=row) for row in rows],
+        )
+
+
+def replace_capacity(claimed: ClaimedWindow, *, rows: Sequence[CapacityRow]) -> None:
+    """Replace the window's capacity records."""
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM metering_capacityrecord WHERE window_id = %s", [claimed.id])
+        _copy(
+            cursor,
+            table="metering_capacityrecord",
+            columns=_CAPACITY_COLUMNS,
+            rows=[_capacity_values(claimed, row=row) for row in rows],
+        )
+
+
+def write_allocations(
+    claimed: ClaimedWindow, *, new: Sequence[NewAllocation], seen_again: Sequence[SeenAgain]
+) -> None:
+    """Add allocations seen for the first time and tell how long the known ones were seen.
+
+    What the cluster's API told is not touched while the cluster has a watch.
+    """
+    with connection.cursor() as cursor:
+        if new:
+            cursor.execute(
+                _NEW_ALLOCATIONS,
+                [claimed.cluster_id, _json([_allocation_values(item) for item in new])],
+            )
+        if seen_again:
+            cursor.execute(
+                _SEEN_AGAIN, [_json([_sight_values(s) for s in seen_again]), claimed.cluster_id]
+            )
+
+
+def close_unseen(claimed: ClaimedWindow, *, pod_uids: Sequence[str]) -> None:
+    """End what was last seen before a fully observed hour, and not in it.
+
+    Only for a cluster without a watch, or whose watch was switched off: a watch tells itself who
+    is gone. How far the truth may lie after the last sight is kept with the row.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _GONE,
+            {
+                "cluster_id": claimed.cluster_id,
+                "start_at": claimed.start_at,
+                "pod_uids": list(pod_uids),
+            },
+        )
+
+
+def _copy(
+    cursor: CursorWrapper, *, table: str, columns: str, rows: Sequence[Sequence[object]]
+) -> None:
+    """Load rows by COPY; measured at 60,000 to 150,000 rows a second against 20,000 by INSERT."""
+    if not rows:
+        return
+    with cursor.copy(f"COPY {table} ({columns}) FROM STDIN") as copy:
+        for row in rows:
+            copy.write_row(row)
+
+
+def _usage_values(claimed: ClaimedWindow, *, row: UsageRow) -> tuple[object, ...]:
+    fact, tenant, interval = row.fact, row.tenant, row.interval
+    return (
+        claimed.id,
+        claimed.start_at,
+        claimed.cluster_id,
+        tenant.organization_id,
+        tenant.project_id,
+        row.owner,
+        fact.namespace,
+        fact.pod_name,
+        fact.pod_uid,
+        fact.resource,
+        0,
+        fact.node,
+        fact.size,
+        fact.price_group,
+        fact.sharing_mode,
+        fact.share_numerator,
+        fact.share_denominator,
+        fact.units,
+        row.split_among,
+        interval.begin_at,
+        interval.end_at,
+        interval.seconds,
+        row.unit_seconds,
+        interval.end_kind.value,
+        interval.slack_seconds,
+        fact.catalogue_version,
+    )
+
+
+def _capacity_values(claimed: ClaimedWindow, *, row: CapacityRow) -> tuple[object, ...]:
+    return (
+        claimed.id,
+        claimed.start_at,
+        claimed.cluster_id,
+        row.node,
+        row.resource,
+        row.size,
+        row.price_group,
+        row.sharing_mode,
+        row.share_numerator,
+        row.share_denominator,
+        row.allocatable_units,
+        row.balance.capacity_unit_seconds,
+        row.billed_unit_seconds,
+        row.balance.held_unit_seconds,
+        row.balance.idle_unit_seconds,
+    )
+
+
+def _allocation_values(item: NewAllocation) -> dict[str, object]:
+    return {
+        **{name: getattr(item.fact, name) for name in FACT_COLUMNS},
+        "priority_class": item.priority_class,
+        "node_labels": dict(item.node_labels),
+        "end_at": item.life.end_at,
+        "end_kind": item.life.end_kind.value,
+        "end_slack_seconds": item.life.slack_seconds,
+        "last_seen_at": item.last_seen_at,
+    }
+
+
+def _sight_values(item: SeenAgain) -> dict[str, object]:
+    return {
+        "pod_uid": item.fact.pod_uid,
+        "resource": item.fact.resource,
+        "end_at": item.life.end_at,
+        "end_kind": item.life.end_kind.value,
+        "end_slack_seconds": item.life.slack_seconds,
+        "last_seen_at": item.last_seen_at,
+    }
+
+
+def _json(rows: Sequence[dict[str, object]]) -> str:
+    return json.dumps(rows, default=_iso)
+
+
+def _iso(value: object) -> str:
+    """Return a time for JSON; nothing else comes here.
+
+    Raises:
+        TypeError: The value is no time.
+    """
+    if not isinstance(value, datetime):
+        raise TypeError(f"{type(value).__name__} is not written as JSON")
+    return value.isoformat()

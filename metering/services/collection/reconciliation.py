@@ -1,0 +1,183 @@
+"""What a window says about its sources: how they compare, and which of them was away."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from metering.domain.catalogue.names import sanitise
+from metering.domain.catalogue.sizing import UnsizedCause
+from metering.domain.collection.accounts import Span, overlap_seconds
+from metering.domain.collection.policy import GapPolicy
+from metering.domain.collection.scrape_coverage import Hole, united, united_seconds
+from metering.domain.collection.windows import seconds_between
+from metering.domain.corrections.decisions import Shown
+from metering.domain.corrections.exceptions import MISSED_CLAIMS, ExceptionKind, Finding
+from metering.services.collection.composed import Composed
+from metering.services.collection.observing import Basis, Sight
+
+TARGETS_NAMED_MAX: Final = 3
+TARGETS_KEPT_MAX: Final = 20
+"""Scrape targets that a window keeps: a DaemonSet has one for each node."""
+
+
+def single_source(sight: Sight, *, basis: Basis) -> list[Finding]:
+    """Return one finding when a cluster has two sources and the hour rests on one of them."""
+    if not sight.hour.has_two_sources or (basis.scrapes_suffice and basis.watch_suffices):
+        return []
+    if not (basis.scrapes_suffice or basis.watch_suffices):
+        return [_each_others_holes(sight)] if basis.both_suffice else []
+    alone, away = (
+        ("Prometheus", "the watch of the Kubernetes API")
+        if basis.scrapes_suffice
+        else ("the watch of the Kubernetes API", "Prometheus")
+    )
+    told = [f"This hour rests on {alone}, because {away} was away for some of it."]
+    details = coverage_details(sight)
+    if basis.may_miss_claims:
+        told.append(
+            "What device claims held then may be missing; the hour is looked at again when the "
+            "watch is back."
+        )
+        details[MISSED_CLAIMS] = "may be missing"
+    return [
+        Finding(
+            kind=ExceptionKind.SINGLE_SOURCE, subject="", summary=" ".join(told), details=details
+        )
+    ]
+
+
+def _each_others_holes(sight: Sight) -> Finding:
+    return Finding(
+        kind=ExceptionKind.SINGLE_SOURCE,
+        subject="",
+        summary=(
+            "Prometheus and the watch of the Kubernetes API were both away for some of this hour, "
+            "but not at once: each time rests on one of them."
+        ),
+        details=coverage_details(sight),
+    )
+
+
+def coverage_details(sight: Sight) -> dict[str, str | int]:
+    """Return how much of an hour each source saw."""
+    details: dict[str, str | int] = {}
+    if sight.coverage is not None:
+        details["expected"] = sight.coverage.expected
+        details["observed"] = sight.coverage.observed
+        details["coverage"] = str(sight.coverage.ratio)
+        details["unobserved_seconds"] = united_seconds(sight.holes)
+        details["unobserved_targets"] = target_names(sight.holes)
+    if sight.failure is not None:
+        details["reason"] = sight.failure.reason
+    if sight.hour.is_watched:
+        details["watch_coverage"] = str(sight.watch.ratio)
+    return details
+
+
+def target_names(holes: Iterable[Hole]) -> str:
+    """Return the scrape targets that holes are of, in words."""
+    names = sorted({name for hole in holes for name in hole.targets})
+    more = len(names) - TARGETS_NAMED_MAX
+    return ", ".join(names[:TARGETS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def hole_values(sight: Sight) -> dict[str, int | str | None]:
+    """Return what was not observed of an hour, as the window keeps it."""
+    targets = sight.observation.targets if sight.observation else ()
+    failing = [one for one in targets if one.failures or not one.has_series]
+    return {
+        "unobserved_seconds": united_seconds(sight.holes),
+        "longest_hole_seconds": max((hole.seconds for hole in sight.holes), default=0),
+        "scrape_targets": json.dumps(
+            [
+                {
+                    "name": one.name,
+                    "scrapes": len(one.ticks),
+                    "failures": one.failures,
+                    "has_series": one.has_series,
+                }
+                for one in failing[:TARGETS_KEPT_MAX]
+            ]
+        ),
+    }
+
+
+def hidden_unit_seconds(composed: Composed, *, holes: Sequence[Hole]) -> dict[str, int] | None:
+    """Return by size how many unit-seconds holes can have hidden at most: what was free in them.
+
+    None when nothing is known of what the nodes offered, so that there is no bound.
+    """
+    stretches = united(holes)
+    if stretches and not composed.capacity:
+        return None
+    held: dict[tuple[str, str], int] = defaultdict(int)
+    for row in composed.usage:
+        seconds = sum(
+            overlap_seconds(
+                Span(begin, end), begin_at=row.interval.begin_at, end_at=row.interval.end_at
+            )
+            for begin, end in stretches
+        )
+        units = row.fact.units if row.part_unit_seconds is None else 0
+        held[row.fact.node, row.offered_as or sanitise(row.fact.resource)] += units * seconds
+    found: dict[str, int] = defaultdict(int)
+    whole = sum(seconds_between(begin, end) for begin, end in stretches)
+    for place in composed.capacity if stretches else ():
+        free = place.allocatable_units * whole - held[place.node, sanitise(place.resource)]
+        found[place.size or "unsized"] += max(0, free)
+    return dict(sorted(found.items()))
+
+
+def shown_of(composed: Composed, *, sight: Sight) -> Shown:
+    """Return what a person is shown of an hour before deciding on it.
+
+    Args:
+        composed: What the hour comes to without any estimate.
+        sight: What was observed.
+    """
+    found = [row for row in composed.findings if row.held_unit_seconds]
+    pods = {row.fact.pod_uid for row in composed.usage}
+    billed: Counter[str] = Counter()
+    for use in composed.usage:
+        billed[use.fact.size] += use.unit_seconds
+    held: Counter[str] = Counter()
+    for row in found:
+        is_other_unit = row.details.get("cause") == UnsizedCause.UNKNOWN_RESOURCE
+        held[UnsizedCause.UNKNOWN_RESOURCE if is_other_unit else row.kind] += row.held_unit_seconds
+    return Shown(
+        observed_ticks=sight.coverage.observed if sight.coverage else None,
+        unobserved_seconds=united_seconds(sight.holes),
+        watch_coverage=sight.watch.ratio if sight.hour.is_watched else None,
+        pods=len(pods | {row.subject.partition(" ")[0] for row in found}),
+        unit_seconds=billed.total() + held.total(),
+        billed_unit_seconds=dict(sorted(billed.items())),
+        held_unit_seconds=dict(sorted(held.items())),
+    )
+
+
+def evidence_digests(sight: Sight) -> list[str]:
+    """Return the SHA-256 of each answer that an observation was read from."""
+    return [item.sha256 for item in sight.observation.evidence] if sight.observation else []
+
+
+def reconciliation_of(
+    composed: Composed, *, sight: Sight, gap_policy: GapPolicy | None
+) -> dict[str, object]:
+    """Return how the sources of a window compare, as it is kept with the window.
+
+    Empty for a cluster that has one source, unless an estimate was decided upon.
+    """
+    told: dict[str, object] = {"gap_policy": gap_policy.value} if gap_policy else {}
+    if not sight.hour.is_watched:
+        return told
+    comparison = composed.comparison
+    return {
+        **told,
+        "pods": {verdict.value: count for verdict, count in sorted(comparison.verdicts.items())},
+        "unit_seconds": {
+            **dict(sorted(comparison.told_unit_seconds.items())),
+            "billed": sum(row.unit_seconds for row in composed.usage),
+            "disputed": comparison.disputed_unit_seconds,
+        },
+    }

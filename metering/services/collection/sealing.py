@@ -1,0 +1,129 @@
+"""Sealing: after it nothing in a window changes any more, and its digest is in the audit trail.
+
+A window with open exceptions about single pods may be sealed: their unit-seconds stay held there,
+and one tenant's unbound namespace does not stop everybody's invoice. A cause that puts the whole
+window in doubt keeps it from being reconciled, and so from being sealed.
+"""
+
+from datetime import datetime
+from uuid import UUID
+
+import structlog
+from django.db import connection, transaction
+
+from metering.domain.collection.crashpoints import crashpoint
+from metering.domain.collection.windows import WindowState
+from metering.domain.corrections.exceptions import BLOCKING_KINDS
+from metering.domain.errors import (
+    WindowNotFoundError,
+    WindowNotReconciledError,
+    WindowSealedError,
+)
+from metering.models import MeteringWindow
+from metering.selectors.collection.record_digest import (
+    DIGEST_OF_LINES,
+    RECORD_LINE,
+    capacity_digest,
+)
+from metering.services.devices.leasing import make_devices_due
+from tenants.domain.actors import Actor
+from tenants.services.audit import record
+
+logger = structlog.get_logger(__name__)
+
+_SEAL = f"""
+UPDATE metering_meteringwindow w
+   SET state = 'sealed', sealed_at = LEAST(%(at)s, clock_timestamp()),
+       record_count = d.records, record_digest = d.digest
+  FROM (
+    SELECT count(*) AS records, COALESCE(sum(unit_seconds), 0) AS unit_seconds,
+           {DIGEST_OF_LINES} AS digest
+      FROM (
+        SELECT u.pod_uid, u.resource, u.revision, u.unit_seconds, {RECORD_LINE} AS line
+          FROM metering_usagerecord u
+         WHERE u.window_start = %(start_at)s AND u.window_id = %(window_id)s
+           AND u.revision = 0) lines) d
+ WHERE w.id = %(window_id)s AND w.state = 'reconciled'
+RETURNING d.records, d.unit_seconds, d.digest
+"""  # noqa: S608 - Constants.
+
+
+def reconcile_windows(*, window_ids: list[int], actor: Actor, at: datetime) -> list[int]:
+    """Reconcile collected windows against which nothing stands any more; return their ids.
+
+    With one source there is nothing to compare; what stood against them was resolved by a person,
+    who is in the audit trail already.
+    """
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE metering_meteringwindow w SET state = 'reconciled'"
+            " WHERE w.id = ANY(%s) AND w.state = 'collected' AND NOT EXISTS ("
+            "  SELECT FROM metering_meteringexception e"
+            "   WHERE e.window_id = w.id AND e.state = 'open' AND e.kind = ANY(%s))"
+            " RETURNING w.id",
+            [window_ids, sorted(kind.value for kind in BLOCKING_KINDS)],
+        )
+        reconciled = sorted(window_id for (window_id,) in cursor.fetchall())
+    if reconciled:
+        logger.info(
+            "metering.window.reconciled", windows=len(reconciled), actor=actor.id, at=str(at)
+        )
+    return reconciled
+
+
+def seal_window(*, window_id: int, actor: Actor, at: datetime) -> str:
+    """Seal a reconciled window; return the SHA-256 over its records in key order.
+
+    Raises:
+        WindowNotFoundError: There is no such window.
+        WindowSealedError: It is sealed already.
+        WindowNotReconciledError: It is not reconciled yet, or something stands against it.
+    """
+    with transaction.atomic():
+        # The row is locked by a statement of its own, so that the digest sees every commit.
+        cluster_id, start_at = _lock_reconciled(window_id)
+        with connection.cursor() as cursor:
+            cursor.execute(_SEAL, {"window_id": window_id, "start_at": start_at, "at": at})
+            records, unit_seconds, digest = cursor.fetchone()
+        make_devices_due(window_id=window_id, at=at)
+        record(
+            actor=actor,
+            at=at,
+            action="metering:window:seal",
+            object_kind="metering_window",
+            object_id=window_id,
+            facts={
+                "cluster": str(cluster_id),
+                "start_at": start_at.isoformat(),
+                "records": records,
+                "unit_seconds": int(unit_seconds),
+                "digest": digest,
+                "capacity_digest": capacity_digest(window_id),
+            },
+        )
+        crashpoint("seal.before_commit")
+    crashpoint("seal.after_commit")
+    logger.info("metering.window.sealed", window_id=window_id, records=records)
+    return str(digest)
+
+
+def _lock_reconciled(window_id: int) -> tuple[UUID, datetime]:
+    """Lock a reconciled window and return its cluster and start.
+
+    Raises:
+        WindowNotFoundError: There is no such window.
+        WindowSealedError: It is sealed already.
+        WindowNotReconciledError: It is in another state.
+    """
+    locked = MeteringWindow.objects.select_for_update().filter(id=window_id)
+    found = locked.values_list("state", "cluster_id", "start_at").first()
+    if found is None:
+        raise WindowNotFoundError("There is no such window.")
+    state, cluster_id, start_at = found
+    if state == WindowState.SEALED:
+        raise WindowSealedError("The window is sealed already.")
+    if state != WindowState.RECONCILED:
+        raise WindowNotReconciledError(
+            f"The window is {state}, not reconciled.", facts={"state": state}
+        )
+    return cluster_id, start_at

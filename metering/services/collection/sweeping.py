@@ -1,0 +1,194 @@
+"""Sweeping: open, claim, collect, reconcile and seal until nothing is due.
+
+Every step is idempotent and derives its work from the tables and the clock, so any number of
+workers may sweep at once, and any may die at any moment.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from metering.domain.collection.policy import DEFAULT_POLICY, MeteringPolicy
+from metering.domain.collection.windows import WindowState
+from metering.domain.errors import ClaimLostError
+from metering.protocols import UsageSource
+from metering.selectors.collection.windows import sealable_window_ids
+from metering.services.collection.collecting import collect_window
+from metering.services.collection.sealing import reconcile_windows, seal_window
+from metering.services.collection.windows import ClaimedWindow, claim_windows, open_due_windows
+from metering.services.corrections.decisions import waive_unmetered
+from metering.services.corrections.exceptions import report_waiting_windows
+from tenants.domain.actors import Actor
+from tenants.domain.errors import ConflictError
+from tenants.services.turns import for_each_isolated, run_isolated
+
+logger = structlog.get_logger(__name__)
+
+WINDOWS_MAX = 200_000
+"""A sweep that meters more windows than this does not end for another reason than work."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep did.
+
+    Attributes:
+        retried: Windows whose source saw nothing or too little, due again later or a gap.
+        failed: Windows whose metering raised an unexpected error; their lease runs out.
+    """
+
+    opened: int = 0
+    sealed: int = 0
+    retried: int = 0
+    failed: int = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there was nothing to do."""
+        return not (self.opened or self.sealed or self.retried or self.failed)
+
+
+Progress = Callable[[Sweep], None]
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Who meters, with what and by which rules."""
+
+    name: str
+    source: UsageSource
+    actor: Actor
+    policy: MeteringPolicy = DEFAULT_POLICY
+
+
+def meter_due(*, worker: Worker, at: datetime, progress: Progress | None = None) -> Sweep:
+    """Open, collect and seal every window that is due; return what was done.
+
+    Args:
+        worker: Who meters, with what and by which rules.
+        at: Now.
+        progress: Called with the sweep so far after every window.
+    """
+    total = Sweep(opened=open_due(at=at, policy=worker.policy))
+    total = _add(total, seal_due(worker=worker, at=at))
+    for _ in range(WINDOWS_MAX):
+        sweep = meter_next(worker=worker, at=at)
+        if sweep is None:
+            break
+        total = _add(total, sweep)
+        if progress is not None:
+            progress(total)
+    return total
+
+
+def open_due(*, at: datetime, policy: MeteringPolicy) -> int:
+    """Report what waits and open what is due; a fault of either is counted and stops nothing else.
+
+    Returns:
+        How many windows were opened.
+    """
+    run_isolated(
+        lambda: report_waiting_windows(at=at, policy=policy),
+        otherwise=0,
+        event="metering.waiting.failed",
+        key="",
+        at=at,
+    )
+    return run_isolated(
+        lambda: open_due_windows(at=at, policy=policy),
+        otherwise=0,
+        event="metering.open.failed",
+        key="",
+        at=at,
+    )
+
+
+def seal_due(*, worker: Worker, at: datetime) -> Sweep:
+    """Seal what is settled; a fault is counted and stops nothing else."""
+    return run_isolated(
+        lambda: seal_settled(worker=worker, at=at),
+        otherwise=Sweep(),
+        event="metering.seal.failed",
+        key="",
+        at=at,
+    )
+
+
+def meter_next(*, worker: Worker, at: datetime) -> Sweep | None:
+    """Lease the window that is longest due, collect and seal it; return None when none is due.
+
+    After a fault its lease keeps it behind the others.
+    """
+    claimed = claim_windows(worker=worker.name, limit=1, at=at, policy=worker.policy)
+    return meter_window(claimed=claimed[0], worker=worker, at=at) if claimed else None
+
+
+def meter_window(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Sweep:
+    """Collect one claimed window and seal it if it adds up; one bad window stops no other.
+
+    After a fault the lease runs out, and the window is quarantined if it fails so again and again.
+    """
+    return run_isolated(
+        lambda: _meter(claimed=claimed, worker=worker, at=at),
+        otherwise=Sweep(failed=1),
+        event="metering.window.failed",
+        key=claimed.id,
+        at=at,
+    )
+
+
+def _meter(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Sweep:
+    try:
+        collected = collect_window(
+            claimed=claimed,
+            source=worker.source,
+            actor=worker.actor,
+            at=at,
+            policy=worker.policy,
+        )
+        if collected.state is not WindowState.RECONCILED:
+            return Sweep(retried=1)
+        seal_window(window_id=claimed.id, actor=worker.actor, at=at)
+    except ClaimLostError:
+        logger.warning("metering.window.lease_lost", window_id=claimed.id)
+        return Sweep()
+    return Sweep(sealed=1)
+
+
+def seal_settled(*, worker: Worker, at: datetime) -> Sweep:
+    """Reconcile and seal what was collected but left behind, by a dead worker or for a person.
+
+    Hours that their cluster is no longer metered for are waived before.
+    """
+    waive_unmetered(actor=worker.actor, at=at)
+    settled = sealable_window_ids()
+    if not settled:
+        return Sweep()
+    reconcile_windows(window_ids=settled, actor=worker.actor, at=at)
+    event = "metering.window.seal_failed"
+    return Sweep(
+        sealed=for_each_isolated(
+            settled, lambda one: _seal(one, worker=worker, at=at), event=event, at=at
+        )
+    )
+
+
+def _seal(window_id: int, *, worker: Worker, at: datetime) -> int:
+    """Seal a window unless another worker is faster; return how many were sealed here."""
+    try:
+        seal_window(window_id=window_id, actor=worker.actor, at=at)
+    except ConflictError as refusal:
+        logger.info("metering.window.not_sealed", window_id=window_id, code=refusal.code)
+        return 0
+    return 1
+
+
+def _add(first: Sweep, second: Sweep) -> Sweep:
+    return Sweep(
+        opened=first.opened + second.opened,
+        sealed=first.sealed + second.sealed,
+        retried=first.retried + second.retried,
+        failed=first.failed + second.failed,
+    )

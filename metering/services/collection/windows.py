@@ -1,0 +1,351 @@
+"""Windows: partitions made, due hours opened, and some of them leased for a worker.
+
+Windows come from the clock and the clusters, never from messages: a dead scheduler makes a bill
+late, it cannot make a hole.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import UUID
+
+import structlog
+from django.db import OperationalError, connection, transaction
+from psycopg.errors import LockNotAvailable
+
+from metering.domain.collection.crashpoints import crashpoint
+from metering.domain.collection.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy
+from metering.domain.collection.windows import SCRAPES_AFTER_END, WindowState
+from metering.domain.corrections.decisions import Shown
+from metering.domain.corrections.exceptions import (
+    QUARANTINED_SENTENCE,
+    REMEDIES,
+    ExceptionKind,
+)
+from metering.domain.errors import PartitionRangeError
+from metering.protocols import ClusterTarget
+from metering.selectors.locks import try_tick_lock
+from metering.services.collection.composed import Hour, target_of
+from tenants.models import Cluster
+
+logger = structlog.get_logger(__name__)
+
+MONTHS_MAX: Final = 24
+MONTHS_AHEAD = 3
+# Looking for a name takes no lock. Names are those that the owner's function gives.
+_IS_MISSING: Final = """
+SELECT EXISTS (
+  SELECT FROM generate_series(0, %(months)s - 1) AS step
+   WHERE to_regclass('public.metering_usagerecord_' || to_char(
+     date_trunc('month', %(from_month)s::timestamptz AT TIME ZONE 'UTC')
+       + make_interval(months => step), 'YYYY_MM')) IS NULL)
+"""
+
+
+def ensure_partitions(*, from_month: datetime, months: int) -> int:
+    """Make the months' partitions that are missing; return how many were made.
+
+    The runtime role owns no table, so a function of the owner's does it. It locks all usage, and
+    is not called where nothing is missing.
+
+    Args:
+        from_month: Any moment of the first month.
+        months: How many months, the first included.
+
+    Raises:
+        PartitionRangeError: Fewer than 1 month or more than 24.
+    """
+    if not 1 <= months <= MONTHS_MAX:
+        raise PartitionRangeError(
+            f"{months} months of partitions cannot be made at once.", field="months"
+        )
+    if not _is_missing(from_month=from_month, months=months):
+        return 0
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT metering_ensure_partitions(%s, %s)", [from_month, months])
+        return int(cursor.fetchone()[0])
+
+
+def ensure_each_month(moments: Iterable[datetime]) -> frozenset[datetime]:
+    """Make the partition of each month that has none, newest first; return the months that have.
+
+    Once the lock is not free, the other months that have none are left for the next call as well.
+    """
+    ready = set()
+    is_free = True
+    for month in sorted({month_of(moment) for moment in moments}, reverse=True):
+        if _is_missing(from_month=month, months=1):
+            is_free = is_free and try_partitions(from_month=month, months=1)
+            if not is_free:
+                continue
+        ready.add(month)
+    return frozenset(ready)
+
+
+def try_partitions(*, from_month: datetime, months: int) -> bool:
+    """Make the months' partitions that are missing, unless the lock is not free in time.
+
+    A query or a backup that reads usage for long only puts it off.
+
+    Args:
+        from_month: Any moment of the first month.
+        months: How many months, the first included.
+
+    Raises:
+        PartitionRangeError: Fewer than 1 month or more than 24.
+    """
+    try:
+        ensure_partitions(from_month=from_month, months=months)
+    except OperationalError as error:
+        if not isinstance(error.__cause__, LockNotAvailable):
+            raise
+        logger.warning("metering.partitions.postponed", reason=str(error).partition("\n")[0])
+        return False
+    return True
+
+
+def month_of(moment: datetime) -> datetime:
+    """Return the begin of a moment's month, UTC."""
+    return moment.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def _is_missing(*, from_month: datetime, months: int) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(_IS_MISSING, {"from_month": from_month, "months": months})
+        return bool(cursor.fetchone()[0])
+
+
+TICK: Final = "metering.tick_windows"
+"""Whose lock it is: that of the task and of `manage.py tick`."""
+OPENED_MAX = 20_000
+"""Windows opened by one call: more than two years of hours of one cluster; the rest comes next."""
+CLAIMED_MAX = 100
+
+
+@dataclass(frozen=True)
+class ClaimedWindow:
+    """One hour of one cluster that a worker may collect while `fence` and lease hold.
+
+    Attributes:
+        failures: Answers in a row that could not be used.
+        claimed_at: When it was claimed, by the database's clock: no work on it happens earlier.
+        gap_policy: What was decided about what nobody saw; None while nothing was.
+        decided_on: What was shown when that was decided.
+    """
+
+    id: int
+    hour: Hour
+    fence: int
+    attempt: int
+    failures: int
+    accepts_low_coverage: bool
+    claimed_at: datetime
+    gap_policy: GapPolicy | None = None
+    decided_on: Shown = field(default_factory=Shown)
+
+    @property
+    def cluster_id(self) -> UUID:
+        """Return whose hour it is."""
+        return self.hour.cluster_id
+
+    @property
+    def start_at(self) -> datetime:
+        """Return the begin of the hour, included."""
+        return self.hour.start_at
+
+    @property
+    def end_at(self) -> datetime:
+        """Return the end of the hour, excluded."""
+        return self.hour.end_at
+
+    @property
+    def target(self) -> ClusterTarget:
+        """Return the cluster as a source needs to know it."""
+        return self.hour.target
+
+
+# Newest first: an old hour that cannot be opened yet keeps none waiting that can.
+# Counting a cluster's hours is cheap; only where some are missing is each of them looked for.
+_MISSING = """
+WITH metered AS (
+  SELECT c.id, c.wait, c.first_hour,
+         LEAST(LEAST(%(at)s, clock_timestamp()) - interval '1 hour' - c.wait,
+           c.ends_at - interval '1 microsecond') AS until
+    FROM (
+      SELECT cluster.id, LEAST(cluster.closed_at, cluster.metered_until) AS ends_at,
+             make_interval(secs => GREATEST(%(lateness)s,
+               %(scrapes)s * cluster.scrape_interval_seconds)) AS wait,
+             date_trunc('hour', cluster.metered_from + interval '1 hour' - interval '1 microsecond',
+               'UTC') AS first_hour
+        FROM tenants_cluster cluster
+       WHERE cluster.state = 'active' OR cluster.closed_at IS NOT NULL) c),
+behind AS MATERIALIZED (
+  SELECT m.* FROM metered m
+   WHERE m.until >= m.first_hour
+     AND floor(extract(epoch FROM m.until - m.first_hour) / 3600) + 1 > (
+       SELECT count(*) FROM metering_meteringwindow w
+        WHERE w.cluster_id = m.id AND w.start_at >= m.first_hour AND w.start_at <= m.until))
+SELECT b.id, hour, hour + interval '1 hour' + b.wait
+  FROM behind b
+ CROSS JOIN LATERAL generate_series(b.first_hour, b.until, interval '1 hour') AS hour
+ WHERE NOT EXISTS (
+   SELECT FROM metering_meteringwindow w WHERE w.cluster_id = b.id AND w.start_at = hour)
+ ORDER BY hour DESC, b.id
+ LIMIT %(limit)s
+"""
+_OPEN = """
+INSERT INTO metering_meteringwindow (cluster_id, start_at, state, fence, attempt, failures,
+  accepts_low_coverage, lease_owner, not_before, sources, evidence, record_count, record_digest,
+  last_error)
+SELECT m.cluster_id, m.hour, 'open', 0, 0, 0, false, '', m.due_at, '[]', '[]', 0, '', ''
+  FROM unnest(%(clusters)s::uuid[], %(hours)s::timestamptz[], %(due_at)s::timestamptz[])
+    AS m(cluster_id, hour, due_at)
+ ORDER BY m.hour, m.cluster_id
+ON CONFLICT (cluster_id, start_at) DO NOTHING
+"""
+
+
+def open_due_windows(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) -> int:
+    """Make the row of every hour that is due by now; return how many were new.
+
+    Two statements over all clusters. No hour is opened that is not over by the database's clock,
+    whatever `at` is. Every hour from the one from which a cluster is metered until the one from
+    which it no longer is, or in which it was closed, is opened if it has no window, at most 20,000
+    at once. An hour of a month that has no partition yet is left for the next call. While another
+    opens windows there is nothing to do.
+    """
+    with transaction.atomic():
+        if not try_tick_lock(TICK):
+            return 0
+        with connection.cursor() as cursor:
+            cursor.execute(
+                _MISSING,
+                {
+                    "at": at,
+                    "lateness": policy.lateness_seconds,
+                    "scrapes": SCRAPES_AFTER_END,
+                    "limit": OPENED_MAX,
+                },
+            )
+            missing = cursor.fetchall()
+            ready = ensure_each_month(hour for _, hour, _ in missing)
+            rows = [row for row in missing if month_of(row[1]) in ready]
+            clusters, hours, due_at = zip(*rows, strict=True) if rows else ((), (), ())
+            cursor.execute(
+                _OPEN,
+                {"clusters": list(clusters), "hours": list(hours), "due_at": list(due_at)},
+            )
+            opened = int(cursor.rowcount)
+        crashpoint("open.before_commit")
+    crashpoint("open.after_commit")
+    return opened
+
+
+_CLAIM = """
+WITH due AS (
+  SELECT id FROM metering_meteringwindow
+   WHERE state IN ('open', 'collecting', 'collected', 'reconciled')
+     AND not_before <= LEAST(%(at)s, clock_timestamp())
+     AND (state = 'open' OR (state = 'collecting' AND lease_until <= clock_timestamp()))
+     AND (%(cluster_id)s::uuid IS NULL OR cluster_id = %(cluster_id)s)
+   ORDER BY not_before, start_at, cluster_id
+   LIMIT %(limit)s
+   FOR UPDATE SKIP LOCKED),
+claimed AS (
+UPDATE metering_meteringwindow w
+   SET fence = w.fence + 1,
+       attempt = w.attempt + 1,
+       state = CASE WHEN w.attempt >= %(attempts_max)s THEN 'quarantined' ELSE 'collecting' END,
+       lease_owner = CASE WHEN w.attempt >= %(attempts_max)s THEN '' ELSE %(worker)s END,
+       lease_until = CASE WHEN w.attempt >= %(attempts_max)s THEN NULL
+         ELSE clock_timestamp() + make_interval(secs => %(lease)s) END,
+       last_error = CASE WHEN w.attempt >= %(attempts_max)s
+         THEN %(sentence)s ELSE w.last_error END
+  FROM due WHERE w.id = due.id
+RETURNING w.state, w.id, w.cluster_id, w.start_at, w.fence, w.attempt, w.failures,
+          w.accepts_low_coverage, w.gap_policy, w.decided_on,
+          clock_timestamp() AS claimed_at),
+told AS (
+INSERT INTO metering_meteringexception AS e (cluster_id, window_id, window_start, kind, subject,
+  namespace, summary, remedy, held_unit_seconds, details, state, created_at, resolution)
+SELECT cluster_id, id, start_at, %(quarantined)s, '', '', %(sentence)s, %(remedy)s, 0,
+       jsonb_build_object('claims', attempt - 1), 'open', LEAST(%(at)s, clock_timestamp()), ''
+  FROM claimed WHERE state = 'quarantined'
+ON CONFLICT (window_id, kind, subject) DO UPDATE
+   SET details = EXCLUDED.details, state = 'open', resolved_at = NULL, resolved_by_id = NULL,
+       resolution = '')
+SELECT * FROM claimed
+"""
+
+
+def claim_windows(
+    *,
+    worker: str,
+    limit: int,
+    cluster_id: UUID | None = None,
+    at: datetime | None = None,
+    policy: MeteringPolicy = DEFAULT_POLICY,
+) -> list[ClaimedWindow]:
+    """Claim due windows for a worker, longest due first, passing over what others hold.
+
+    An hour is due from its end on, so a backlog is metered oldest first; one whose source did not
+    answer is due again after a pause, behind the hours that came due meanwhile. All due hours of a
+    cluster whose source is away wait together, so that it costs one attempt a pause.
+    A claim lasts `policy.lease_seconds` by the database's clock. A window whose claims never
+    report back is quarantined instead of claimed once more, and an exception tells so; the next
+    ones are claimed in its place, so that nothing is returned only when nothing is due.
+
+    Args:
+        worker: Name of the worker, for people.
+        limit: How many at most; never more than 100.
+        cluster_id: Only this cluster's; None for any.
+        at: Which retries are due; None takes the database's clock, and no later time counts.
+        policy: Lease and attempts.
+    """
+    given = {
+        "at": at,
+        "cluster_id": cluster_id,
+        "limit": min(limit, CLAIMED_MAX),
+        "attempts_max": policy.attempts_max,
+        "worker": worker[:64],
+        "lease": policy.lease_seconds,
+        "quarantined": ExceptionKind.QUARANTINED.value,
+        "sentence": QUARANTINED_SENTENCE,
+        "remedy": REMEDIES[ExceptionKind.QUARANTINED],
+    }
+    claimed: list[tuple[Any, ...]] = []
+    while not claimed:
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute(_CLAIM, given)
+                rows = sorted(cursor.fetchall(), key=lambda row: (row[3], row[2]))
+            crashpoint("claim.before_commit")
+        crashpoint("claim.after_commit")
+        if not rows:
+            return []
+        claimed = [row for row in rows if row[0] == WindowState.COLLECTING]
+    clusters = Cluster.objects.in_bulk({row[2] for row in claimed})
+    return [_claimed(row, cluster=clusters[row[2]]) for row in claimed]
+
+
+def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedWindow:
+    _, window_id, _, start_at, fence, attempt, failures, accepts, gap_policy, *rest = row
+    decided_on, claimed_at = rest
+    return ClaimedWindow(
+        id=window_id,
+        hour=Hour(
+            cluster_id=cluster.pk,
+            start_at=start_at,
+            target=target_of(cluster),
+            is_watched=cluster.is_watched,
+        ),
+        fence=fence,
+        attempt=attempt,
+        failures=failures,
+        accepts_low_coverage=accepts,
+        claimed_at=claimed_at,
+        gap_policy=GapPolicy(gap_policy) if gap_policy else None,
+        decided_on=Shown.from_json(json.loads(decided_on)),
+    )

@@ -1,0 +1,1 @@
+"""Exceptions, decisions, rechecks and corrections of windows."""

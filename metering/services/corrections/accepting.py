@@ -1,0 +1,169 @@
+"""Accepting evidence: a person decides which of two sources is believed about a pod's hour."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from metering.domain.collection.policy import DEFAULT_POLICY, MeteringPolicy
+from metering.domain.collection.reconciliation import Side
+from metering.domain.collection.windows import WindowState, may_move
+from metering.domain.corrections.correction import RecheckReason
+from metering.domain.corrections.exceptions import SIDED_KINDS
+from metering.domain.errors import (
+    ExceptionNotSidedError,
+    ExceptionResolvedError,
+    MeteringExceptionNotFoundError,
+    NoteMissingError,
+    WindowStateError,
+)
+from metering.models import (
+    ExceptionState,
+    MeteringException,
+    MeteringWindow,
+    ReconciliationDecision,
+)
+from metering.services.collection.findings import UNSEEN
+from metering.services.corrections.exceptions import person_id
+from metering.services.corrections.rechecks import ask_recheck
+from tenants.domain.actors import Actor
+from tenants.selectors.locks import lock_rows
+from tenants.services.audit import record
+
+
+def accept_side(
+    *,
+    exception_id: int,
+    side: Side,
+    note: str,
+    actor: Actor,
+    at: datetime,
+    policy: MeteringPolicy = DEFAULT_POLICY,
+) -> MeteringException:
+    """Believe one source about what an exception tells, and bill what it told.
+
+    An hour that is not sealed is metered again at once. A sealed one is looked at again, and what
+    comes of it is a correction. What the source told when the exception was written is kept and
+    billed, whatever it tells later; one that did not see the pod then says that it held nothing.
+
+    Raises:
+        NoteMissingError: The note is empty.
+        MeteringExceptionNotFoundError: There is no such exception.
+        ExceptionResolvedError: It is resolved already.
+        ExceptionNotSidedError: It is not about two sources.
+        WindowStateError: A worker collects the hour at the moment.
+        WindowTooOldError: The sources no longer tell of the hour.
+    """
+    text = note.strip()
+    if not text:
+        raise NoteMissingError("The decision has no reason.", field="note")
+    with transaction.atomic():
+        window, found = _lock(exception_id)
+        pod_uid, _, resource = found.subject.partition(" ")
+        ReconciliationDecision.objects.create(
+            cluster_id=found.cluster_id,
+            window_start=found.window_start,
+            pod_uid=pod_uid,
+            resource=resource,
+            side=side.value,
+            namespace=found.namespace,
+            **_told(found.details, side=side),
+            note=text,
+            decided_by_id=person_id(actor=actor),
+            decided_at=at,
+        )
+        MeteringException.objects.filter(id=found.id).update(
+            state=ExceptionState.RESOLVED,
+            resolved_at=at,
+            resolved_by_id=person_id(actor=actor),
+            resolution=text,
+        )
+        _meter_again(window, note=text, actor=actor, at=at, policy=policy)
+        record(
+            actor=actor,
+            at=at,
+            action="metering:exception:accept_evidence",
+            object_kind="metering_exception",
+            object_id=found.id,
+            facts={
+                "kind": found.kind,
+                "subject": found.subject,
+                "side": side.value,
+                "held_unit_seconds": found.held_unit_seconds,
+                "note": text,
+            },
+        )
+    found.refresh_from_db()
+    return found
+
+
+def _told(details: Mapping[str, Any], *, side: Side) -> dict[str, Any]:
+    """Return what a side told of a pod, by column, from an exception's details."""
+    known_as = details.get(f"{side.value}_known_as", UNSEEN)
+    if known_as == UNSEEN:
+        return {}
+    end_at = details[f"{side.value}_end_at"]
+    return {
+        "known_as": known_as,
+        "begin_at": datetime.fromisoformat(details[f"{side.value}_begin_at"]),
+        "end_at": datetime.fromisoformat(end_at) if end_at else None,
+        "slack_seconds": details[f"{side.value}_slack_seconds"],
+        "units": details[f"{side.value}_units"],
+    }
+
+
+def _lock(exception_id: int) -> tuple[MeteringWindow, MeteringException]:
+    """Return an open exception about two sources, and its window, locked.
+
+    Raises:
+        MeteringExceptionNotFoundError: There is no such exception.
+        ExceptionResolvedError: It is resolved already.
+        ExceptionNotSidedError: It is not about two sources.
+    """
+    window_id = (
+        MeteringException.objects.filter(id=exception_id)
+        .values_list("window_id", flat=True)
+        .first()
+    )
+    if window_id is None:
+        raise MeteringExceptionNotFoundError("There is no such exception.")
+    [window] = lock_rows(MeteringWindow.objects.filter(id=window_id))
+    found = MeteringException.objects.get(id=exception_id)
+    if found.state != ExceptionState.OPEN:
+        raise ExceptionResolvedError("The exception is resolved already.")
+    if found.kind not in SIDED_KINDS:
+        raise ExceptionNotSidedError(
+            "The exception is not about what two sources tell.", facts={"kind": found.kind}
+        )
+    return window, found
+
+
+def _meter_again(
+    window: MeteringWindow, *, note: str, actor: Actor, at: datetime, policy: MeteringPolicy
+) -> None:
+    """Let the decision take effect; a window that waits for a person goes on waiting.
+
+    Raises:
+        WindowStateError: A worker collects the hour at the moment, perhaps without the decision.
+        WindowTooOldError: The sources no longer tell of the hour.
+    """
+    state = WindowState(window.state)
+    if state is WindowState.SEALED:
+        ask_recheck(
+            window_id=window.id,
+            reason=RecheckReason.DECISION,
+            note=note,
+            actor=actor,
+            at=at,
+            policy=policy,
+        )
+    elif state is WindowState.COLLECTING:
+        raise WindowStateError(
+            "A worker collects the window at the moment.", facts={"state": state.value}
+        )
+    elif state in {WindowState.COLLECTED, WindowState.RECONCILED}:
+        assert may_move(state, after=WindowState.OPEN)  # noqa: S101 - The table of moves says so.
+        MeteringWindow.objects.filter(id=window.id).update(
+            state=WindowState.OPEN, not_before=at, attempt=0, failures=0
+        )

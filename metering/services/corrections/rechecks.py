@@ -1,0 +1,321 @@
+"""Rechecks: which sealed windows need one, and leasing some of them for a worker.
+
+They come from the clock and the tables, never from messages: what a dead scheduler did not ask for
+is asked for by the next one. Each is made once, whoever makes it.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+from django.db import connection, transaction
+
+from metering.domain.collection.crashpoints import crashpoint
+from metering.domain.collection.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy
+from metering.domain.collection.windows import WindowState
+from metering.domain.corrections.correction import RecheckReason, RecheckState
+from metering.domain.corrections.exceptions import MISSED_CLAIMS
+from metering.domain.errors import (
+    WindowNotFoundError,
+    WindowNotSealedError,
+    WindowTooOldError,
+    WindowWaivedError,
+)
+from metering.models import MeteringWindow, WindowRecheck
+from metering.selectors.locks import try_tick_lock
+from metering.services.collection.composed import Hour, target_of
+from tenants.domain.actors import Actor, system_actor
+from tenants.models import Cluster
+from tenants.services.audit import record
+
+# A window that was collected after a moment has seen what a recheck at that moment would see. Of
+# several that are due at once only the latest is made.
+MAKE: Final = """
+WITH sealed AS NOT MATERIALIZED (
+  SELECT w.id, w.cluster_id, w.start_at, w.collected_at, w.catalogue_version
+    FROM metering_meteringwindow w
+   WHERE w.state = 'sealed' AND w.gap_policy <> 'waive' AND w.start_at > %(oldest)s
+     AND w.collected_at IS NOT NULL
+),
+timed AS (
+  SELECT DISTINCT ON (w.id) w.id, 'scheduled' AS reason, s.after::text AS key, s.after,
+         w.start_at + interval '1 hour' + make_interval(secs => s.after) AS not_before
+    FROM sealed w CROSS JOIN unnest(%(seconds)s::integer[]) AS s(after)
+   WHERE w.start_at > %(scheduled_from)s
+     AND w.start_at + interval '1 hour' + make_interval(secs => s.after)
+         <= LEAST(%(at)s, clock_timestamp())
+     AND w.start_at + interval '1 hour' + make_interval(secs => s.after) > w.collected_at
+     AND NOT EXISTS (
+       SELECT FROM metering_windowrecheck r
+        WHERE r.window_id = w.id AND r.reason = 'scheduled' AND r.after_seconds >= s.after)
+   ORDER BY w.id, s.after DESC
+),
+bound AS (
+  SELECT DISTINCT w.id, 'binding', b.id::text, NULL::integer, %(at)s::timestamptz
+    FROM sealed w
+    JOIN metering_meteringexception e
+      ON e.window_id = w.id AND e.state = 'open' AND e.kind = 'unbound_namespace'
+    JOIN tenants_namespacebinding b
+      ON b.cluster_id = e.cluster_id AND b.namespace = e.namespace AND b.valid @> e.window_start
+),
+catalogued AS (
+  SELECT DISTINCT w.id, 'catalogue', v.version::text, NULL::integer, %(at)s::timestamptz
+    FROM sealed w
+    JOIN metering_meteringexception e
+      ON e.window_id = w.id AND e.state = 'open' AND e.kind IN ('unknown_device', 'unknown_node')
+   CROSS JOIN (SELECT max(version) AS version FROM metering_catalogueversion) v
+   WHERE w.catalogue_version < v.version
+),
+watched AS (
+  SELECT w.id, 'watch', s.id::text, NULL::integer, %(at)s::timestamptz
+    FROM sealed w
+    JOIN metering_meteringexception e
+      ON e.window_id = w.id AND e.kind = 'single_source' AND e.details ? %(missed_claims)s
+   CROSS JOIN LATERAL (
+     SELECT s.id FROM metering_watchspan s
+      WHERE s.cluster_id = w.cluster_id AND s.begin_at > w.collected_at
+      ORDER BY s.begin_at LIMIT 1) s
+),
+wanted(id, reason, key, after, not_before) AS (
+  SELECT * FROM timed UNION ALL SELECT * FROM bound UNION ALL SELECT * FROM catalogued
+   UNION ALL SELECT * FROM watched
+)
+INSERT INTO metering_windowrecheck (window_id, cluster_id, window_start, reason, key, after_seconds,
+  note, asked_by, created_at, state, not_before)
+SELECT w.id, w.cluster_id, w.start_at, n.reason, n.key, n.after, '', %(asked_by)s, %(at)s, 'due',
+       n.not_before
+  FROM wanted n JOIN sealed w USING (id)
+ WHERE NOT EXISTS (
+   SELECT FROM metering_windowrecheck r
+    WHERE (r.window_id, r.reason, r.key) = (n.id, n.reason, n.key))
+ ORDER BY n.not_before, w.id
+ LIMIT %(limit)s
+ON CONFLICT (window_id, reason, key) DO NOTHING
+"""
+
+
+TICK: Final = "metering.tick_rechecks"
+"""Whose lock it is: that of the task and of `manage.py tick`."""
+MADE_MAX: Final = 20_000
+"""Rechecks made by one call: a day of 280 clusters; the rest comes with the next."""
+CLAIMED_MAX: Final = 100
+REMEMBERED_BY_ALL: Final = timedelta(days=14)
+"""What any source remembers: Prometheus keeps 15 days unless it is set up otherwise. What the clock
+asks for is asked for within it; a binding, a catalogue or a person may ask for older hours."""
+CLOCK: Final = system_actor("metering.rechecks")
+FAILED_SENTENCE: Final = "No worker that claimed this recheck ever reported back."
+
+
+@dataclass(frozen=True)
+class ClaimedRecheck:
+    """One recheck that a worker may do while its fence and lease hold.
+
+    Attributes:
+        hour: The sealed window's hour.
+        failures: Answers in a row that could not be used.
+        accepts_low_coverage: Whether a person accepted what was seen of the window.
+        claimed_at: When it was claimed, by the database's clock: no work on it happens earlier.
+        gap_policy: What was decided about what nobody saw of it. A person who asks for a look at a
+            held hour holds it no longer, so that what is known now is billed.
+        coverage: How much of it the scrapes saw when it was sealed, 0 to 1; None without any.
+        watch_coverage: How much of it the watch saw, likewise.
+    """
+
+    id: int
+    window_id: int
+    hour: Hour
+    fence: int
+    failures: int
+    reason: RecheckReason
+    accepts_low_coverage: bool
+    claimed_at: datetime
+    gap_policy: GapPolicy | None = None
+    coverage: Decimal | None = None
+    watch_coverage: Decimal | None = None
+
+
+def make_due_rechecks(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) -> int:
+    """Ask for every recheck that is due by now; return how many were new.
+
+    One statement: the clock's at set times after each sealed hour, one for each new binding of a
+    namespace whose usage an hour holds, one for each new catalogue where a device was unknown, and
+    one when the watch is back that an hour's device claims are only known to.
+    Hours the sources no longer tell of and waived ones are left alone. While another asks for them
+    there is nothing to do.
+    """
+    with transaction.atomic():
+        if not try_tick_lock(TICK):
+            return 0
+        with connection.cursor() as cursor:
+            cursor.execute(
+                MAKE,
+                {
+                    "at": at,
+                    "oldest": _oldest(policy, at=at),
+                    "scheduled_from": at - REMEMBERED_BY_ALL,
+                    "seconds": list(policy.recheck_seconds),
+                    "asked_by": CLOCK.label,
+                    "missed_claims": MISSED_CLAIMS,
+                    "limit": MADE_MAX,
+                },
+            )
+            made = int(cursor.rowcount)
+        crashpoint("recheck.make.before_commit")
+    crashpoint("recheck.make.after_commit")
+    return made
+
+
+def ask_recheck(
+    *,
+    window_id: int,
+    reason: RecheckReason,
+    note: str = "",
+    actor: Actor,
+    at: datetime,
+    policy: MeteringPolicy = DEFAULT_POLICY,
+) -> WindowRecheck:
+    """Ask for one more look at a sealed window now; asked twice at one moment is asked once.
+
+    Raises:
+        WindowNotFoundError: There is no such window.
+        WindowNotSealedError: It is not sealed; metering it again replaces all of it.
+        WindowWaivedError: A person decided that nothing is billed for it.
+        WindowTooOldError: The sources no longer tell of it.
+    """
+    with transaction.atomic():
+        window = MeteringWindow.objects.select_for_update().filter(id=window_id).first()
+        if window is None:
+            raise WindowNotFoundError("There is no such window.")
+        _require_checkable(window, at=at, policy=policy)
+        asked, is_new = WindowRecheck.objects.get_or_create(
+            window=window,
+            reason=reason.value,
+            key=at.isoformat(),
+            defaults={
+                "cluster_id": window.cluster_id,
+                "window_start": window.start_at,
+                "note": note.strip(),
+                "asked_by": actor.label,
+                "created_at": at,
+                "not_before": at,
+            },
+        )
+        if is_new:
+            record(
+                actor=actor,
+                at=at,
+                action="metering:window:ask_recheck",
+                object_kind="metering_window",
+                object_id=window.pk,
+                facts={"reason": reason.value, "note": asked.note, "recheck": asked.pk},
+            )
+    return asked
+
+
+def _require_checkable(window: MeteringWindow, *, at: datetime, policy: MeteringPolicy) -> None:
+    if window.state != WindowState.SEALED:
+        raise WindowNotSealedError(
+            f"The window is {window.state}, not sealed.", facts={"state": window.state}
+        )
+    if window.gap_policy == GapPolicy.WAIVE:
+        raise WindowWaivedError("The hour was waived.")
+    if window.start_at <= _oldest(policy, at=at):
+        raise WindowTooOldError("The sources no longer tell of the hour.")
+
+
+def _oldest(policy: MeteringPolicy, *, at: datetime) -> datetime:
+    """Return the start at or before which an hour is too old to be asked about."""
+    return at - timedelta(seconds=policy.recheck_retention_seconds)
+
+
+_CLAIM = """
+WITH due AS (
+  SELECT r.id FROM metering_windowrecheck r
+   WHERE r.state IN ('due', 'checking') AND r.not_before <= LEAST(%(at)s, clock_timestamp())
+     AND (r.state = 'due' OR r.lease_until <= clock_timestamp())
+   ORDER BY r.not_before, r.id
+   LIMIT %(limit)s
+   FOR UPDATE SKIP LOCKED)
+UPDATE metering_windowrecheck r
+   SET fence = r.fence + 1,
+       attempt = r.attempt + 1,
+       state = CASE WHEN r.attempt >= %(attempts_max)s THEN 'failed' ELSE 'checking' END,
+       lease_owner = CASE WHEN r.attempt >= %(attempts_max)s THEN '' ELSE %(worker)s END,
+       lease_until = CASE WHEN r.attempt >= %(attempts_max)s THEN NULL
+         ELSE clock_timestamp() + make_interval(secs => %(lease)s) END,
+       finished_at = CASE WHEN r.attempt >= %(attempts_max)s
+         THEN LEAST(%(at)s, clock_timestamp()) END,
+       last_error = CASE WHEN r.attempt >= %(attempts_max)s THEN %(sentence)s ELSE r.last_error END
+  FROM due, metering_meteringwindow w
+ WHERE r.id = due.id AND w.id = r.window_id
+RETURNING r.state, r.not_before, r.id, r.fence, r.failures, r.reason, w.id, w.cluster_id,
+          w.start_at, w.accepts_low_coverage, w.gap_policy, w.is_watched, w.coverage,
+          w.watch_coverage, clock_timestamp() AS claimed_at
+"""
+
+
+def claim_rechecks(
+    *,
+    worker: str,
+    limit: int,
+    at: datetime | None = None,
+    policy: MeteringPolicy = DEFAULT_POLICY,
+) -> list[ClaimedRecheck]:
+    """Claim due rechecks for a worker, longest due first, passing over what others hold.
+
+    A recheck whose claims never report back fails instead of being claimed once more, and the next
+    ones are claimed in its place: nothing is returned only when nothing is due.
+
+    Args:
+        worker: Name of the worker, for people.
+        limit: How many at most; never more than 100.
+        at: Which are due; None takes the database's clock, and no later time counts.
+        policy: Lease and attempts.
+    """
+    given = {
+        "at": at,
+        "limit": min(limit, CLAIMED_MAX),
+        "attempts_max": policy.attempts_max,
+        "worker": worker[:64],
+        "lease": policy.lease_seconds,
+        "sentence": FAILED_SENTENCE,
+    }
+    claimed: list[tuple[Any, ...]] = []
+    while not claimed:
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute(_CLAIM, given)
+                rows = sorted(cursor.fetchall(), key=lambda row: (row[1], row[2]))
+            crashpoint("recheck.claim.before_commit")
+        crashpoint("recheck.claim.after_commit")
+        if not rows:
+            return []
+        claimed = [row for row in rows if row[0] == RecheckState.CHECKING]
+    clusters = Cluster.objects.in_bulk({row[7] for row in claimed})
+    return [_claimed(row, cluster=clusters[row[7]]) for row in claimed]
+
+
+def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedRecheck:
+    _, _, recheck_id, fence, failures, reason, window_id, _, start_at, *told = row
+    accepts, gap_policy, is_watched, coverage, watch_coverage, claimed_at = told
+    if reason == RecheckReason.PERSON and gap_policy == GapPolicy.HOLD:
+        accepts, gap_policy = False, ""
+    return ClaimedRecheck(
+        id=recheck_id,
+        window_id=window_id,
+        hour=Hour(
+            cluster_id=cluster.pk,
+            start_at=start_at,
+            target=target_of(cluster),
+            is_watched=is_watched,
+        ),
+        fence=fence,
+        failures=failures,
+        reason=RecheckReason(reason),
+        accepts_low_coverage=accepts,
+        claimed_at=claimed_at,
+        gap_policy=GapPolicy(gap_policy) if gap_policy else None,
+        coverage=coverage,
+        watch_coverage=watch_coverage,
+    )

@@ -1,0 +1,1 @@
+"""Device figures and events of sealed hours, and credits for broken hardware."""

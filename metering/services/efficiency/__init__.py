@@ -1,0 +1,1 @@
+"""Waste and health, derived from sealed windows."""

@@ -1,1 +1,0 @@
-"""Writing the allocation ledger from a watch: leases, lists, events, heartbeats."""

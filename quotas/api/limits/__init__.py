@@ -1,0 +1,1 @@
+"""Limits, grants, suspensions and quota usage over REST."""

@@ -1,0 +1,1 @@
+"""Preemption plans and policies over REST."""

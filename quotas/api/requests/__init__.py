@@ -1,0 +1,1 @@
+"""Quota requests and the policies that route them, over REST."""

@@ -1,0 +1,189 @@
+"""/api/v1/quota-requests/: a tenant lead asks, those whom the policy names decide."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from quotas.access import (
+    READ_REQUEST,
+    SUBMIT_REQUEST,
+    access_cluster_of,
+    access_person,
+    access_request,
+    access_request_to_decide,
+    is_cost_visible,
+    requests_visible_to,
+)
+from quotas.adapters import cost_estimator
+from quotas.api.requests.serializers import (
+    PreviewSerializer,
+    QuotaBulkInputSerializer,
+    QuotaCommentInputSerializer,
+    QuotaCommentSerializer,
+    QuotaDecisionSerializer,
+    QuotaPreviewInputSerializer,
+    QuotaRenewalSerializer,
+    QuotaRequestInputSerializer,
+    QuotaRequestSerializer,
+)
+from quotas.models import QuotaRequest, RequestState
+from quotas.models.limit import SIZE_CHOICES
+from quotas.protocols.costs import CostEstimator
+from quotas.services.requests.asking import RequestDraft, make_request, make_requests, renew_request
+from quotas.services.requests.comments import comment_request
+from quotas.services.requests.deciding import approve_request, cancel_request, reject_request
+from quotas.services.requests.preview import preview_request
+from tenants.access import access_project
+from tenants.api.filters import StrictFilterSet
+from tenants.api.idempotency import idempotent
+from tenants.api.views import ReadingViewSet
+
+Decision = Callable[..., QuotaRequest]
+
+
+class QuotaRequestFilter(StrictFilterSet):
+    """Which requests are listed."""
+
+    organization = filters.UUIDFilter(field_name="organization_id")
+    project = filters.UUIDFilter(field_name="project_id")
+    size = filters.ChoiceFilter(choices=SIZE_CHOICES)
+    state = filters.ChoiceFilter(choices=RequestState.choices)
+    requested_by = filters.CharFilter(field_name="requested_by__username")
+
+
+class QuotaRequestViewSet(ReadingViewSet):
+    """Quota requests."""
+
+    serializer_class = QuotaRequestSerializer
+    filterset_class = QuotaRequestFilter
+    ordering = ("-created_at", "-pk")
+
+    def get_queryset(self) -> QuerySet[QuotaRequest]:
+        """Return the requests the caller may read."""
+        return requests_visible_to(self.actor)
+
+    def get_serializer_context(self) -> dict[str, Any]:
+        """Return what the serializer needs to know: who reads."""
+        return {**super().get_serializer_context(), "actor": self.actor}
+
+    def get_one(self, pk: UUID) -> QuotaRequest:
+        """Return one request."""
+        return access_request(self.actor, pk, READ_REQUEST)
+
+    @extend_schema(request=QuotaRequestInputSerializer, responses={201: QuotaRequestSerializer})
+    @idempotent()
+    def create(self, request: Request) -> Response:
+        """Ask that a project, or a user in it, may hold so many units of a size in all."""
+        draft = self._draft(self.read(QuotaRequestInputSerializer, request))
+        made = make_request(draft=draft, estimator=_estimator(), actor=self.actor, at=self.at)
+        return self.answer(made, status_code=status.HTTP_201_CREATED)
+
+    @extend_schema(request=QuotaPreviewInputSerializer, responses=PreviewSerializer, filters=False)
+    @action(detail=False, methods=["post"], pagination_class=None)
+    def preview(self, request: Request) -> Response:
+        """Tell what a request would cost, who would decide it, and what stands against it."""
+        draft = self._draft(self.read(QuotaPreviewInputSerializer, request))
+        told = preview_request(draft=draft, estimator=_estimator(), actor=self.actor, at=self.at)
+        organization_id, project_id = draft.project.organization_id, draft.project.pk
+        is_told = is_cost_visible(
+            self.actor, organization_id=organization_id, project_id=project_id
+        )
+        return Response(PreviewSerializer(told, context={"is_cost_visible": is_told}).data)
+
+    @extend_schema(
+        request=QuotaBulkInputSerializer,
+        responses={201: QuotaRequestSerializer(many=True)},
+        filters=False,
+    )
+    @action(detail=False, methods=["post"], pagination_class=None)
+    @idempotent()
+    def bulk(self, request: Request) -> Response:
+        """Ask for several things at once: all requests are made, or none."""
+        rows = self.read(QuotaBulkInputSerializer, request)["requests"]
+        made = make_requests(
+            drafts=[self._draft(row) for row in rows],
+            estimator=_estimator(),
+            actor=self.actor,
+            at=self.at,
+        )
+        return Response(self.get_serializer(made, many=True).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(request=QuotaRenewalSerializer, responses={201: QuotaRequestSerializer})
+    @action(detail=False, methods=["post"])
+    @idempotent()
+    def renew(self, request: Request) -> Response:
+        """Ask that what was approved until a time goes on when it ends."""
+        fields = self.read(QuotaRenewalSerializer, request)
+        found = access_request(self.actor, fields.pop("renews"), SUBMIT_REQUEST)
+        made = renew_request(
+            request=found, **fields, estimator=_estimator(), actor=self.actor, at=self.at
+        )
+        return self.answer(made, status_code=status.HTTP_201_CREATED)
+
+    @extend_schema(request=QuotaCommentInputSerializer, responses={201: QuotaCommentSerializer})
+    @action(detail=True, methods=["post"])
+    @idempotent(is_required=False)
+    def comments(self, request: Request, pk: UUID) -> Response:
+        """Say something about a request; everybody who sees it reads it."""
+        found = access_request(self.actor, pk, READ_REQUEST)
+        text = self.read(QuotaCommentInputSerializer, request)["text"]
+        comment = comment_request(request_id=found.pk, text=text, actor=self.actor, at=self.at)
+        return Response(QuotaCommentSerializer(comment).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(request=QuotaDecisionSerializer)
+    @action(detail=True, methods=["post"])
+    @idempotent()
+    def approve(self, request: Request, pk: UUID) -> Response:
+        """Approve the step whose turn it is; after the last one the request becomes true."""
+        return self._decide(approve_request, request, access_request_to_decide(self.actor, pk))
+
+    @extend_schema(request=QuotaDecisionSerializer)
+    @action(detail=True, methods=["post"])
+    @idempotent(is_required=False)
+    def reject(self, request: Request, pk: UUID) -> Response:
+        """Turn a request down; the limit stays."""
+        return self._decide(reject_request, request, access_request_to_decide(self.actor, pk))
+
+    @extend_schema(request=QuotaDecisionSerializer)
+    @action(detail=True, methods=["post"])
+    @idempotent(is_required=False)
+    def cancel(self, request: Request, pk: UUID) -> Response:
+        """Withdraw a request that nobody has decided."""
+        found = access_request(self.actor, pk, SUBMIT_REQUEST)
+        return self._decide(cancel_request, request, found)
+
+    def _decide(self, decide: Decision, request: Request, found: QuotaRequest) -> Response:
+        note = self.read(QuotaDecisionSerializer, request)["note"]
+        decide(request_id=found.pk, note=note, actor=self.actor, at=self.at)
+        return self.answer(self.get_one(found.pk))
+
+    def _draft(self, fields: Mapping[str, Any]) -> RequestDraft:
+        """Return a request with everything it names, as far as the caller may see it."""
+        wanted = dict(fields)
+        project = access_project(self.actor, wanted.pop("project"), SUBMIT_REQUEST)
+        username, slug = wanted.pop("user", ""), wanted.pop("cluster", "")
+        supersedes = wanted.pop("supersedes", None)
+        return RequestDraft(
+            project=project,
+            user=access_person(project.organization, username) if username else None,
+            cluster=access_cluster_of(self.actor, project.organization, slug) if slug else None,
+            supersedes=(
+                None
+                if supersedes is None
+                else access_request(self.actor, supersedes, SUBMIT_REQUEST)
+            ),
+            **wanted,
+        )
+
+
+def _estimator() -> CostEstimator:
+    return cost_estimator(settings.COST_ESTIMATOR)

@@ -1,0 +1,1 @@
+"""Admission: what a pod asks for, what counts, and why one is denied."""

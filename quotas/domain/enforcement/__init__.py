@@ -1,0 +1,1 @@
+"""Enforcement: how limits become ResourceQuotas of namespaces."""

@@ -1,0 +1,187 @@
+"""Planning: from limits and live use to what every namespace's ResourceQuota should say.
+
+A project's limit is divided over its namespaces. What an organization's limit leaves beside the
+limits of its projects is one more pool, divided over the namespaces of the projects that have
+none. Limits of one cluster or one GPU model are divided before the wider ones and cap them. A size
+that is granted nowhere above a namespace is zero there; what nobody bounds is left open by a number
+nobody reaches. Namespaces of which neither project nor organization has any limit are left alone:
+nobody has decided anything about them yet.
+
+Nominal units and burst units are two walls that are planned apart and in the same way.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.enforcement.division import Place
+from quotas.domain.enforcement.pools import Cell, GrantedLimit, Selector, Wall, units_by_cell
+from quotas.domain.enforcement.resource_quota import OPEN_UNITS, hard_of, is_counted_by_pod, keys_of
+
+
+@dataclass(frozen=True)
+class WallFacts:
+    """What is known of one wall of one place.
+
+    Attributes:
+        used: Units held now, by size and GPU model group.
+        desired: ResourceQuota keys as last planned; None when the place was never planned.
+        ceiling: The most each key may be saying in the cluster.
+    """
+
+    used: Mapping[tuple[GPUSize, str], int] = field(default_factory=dict)
+    desired: Mapping[str, int] | None = None
+    ceiling: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PlaceFacts:
+    """What is known of one place before planning.
+
+    Attributes:
+        project_id: None when no binding is in force: then nothing may be held there.
+        offered: GPU resource names of the cluster.
+        sizes: Resource name to the size it counts to there; None when no rule knows it.
+        models: Resource name to the one GPU model group it can be there; left out in doubt.
+        is_suspended: Whether its project or organization may start nothing new.
+    """
+
+    place: Place
+    project_id: UUID | None
+    organization_id: UUID | None
+    offered: tuple[str, ...]
+    sizes: Mapping[str, GPUSize | None]
+    models: Mapping[str, str] = field(default_factory=dict)
+    nominal: WallFacts = field(default_factory=WallFacts)
+    burst: WallFacts = field(default_factory=WallFacts)
+    is_suspended: bool = False
+
+
+@dataclass(frozen=True)
+class PlannedQuota:
+    """What one place should say.
+
+    Attributes:
+        hard: ResourceQuota key to nominal units.
+        burst: ResourceQuota key to units for preemptible pods beyond; empty where none was ever
+            granted, and zeros where it was once.
+    """
+
+    hard: dict[str, int]
+    burst: dict[str, int] = field(default_factory=dict)
+
+
+def plan_quotas(
+    facts: Iterable[PlaceFacts], limits: Iterable[GrantedLimit]
+) -> dict[Place, PlannedQuota]:
+    """Return what every place that is governed should say, by place."""
+    known = sorted(facts, key=lambda fact: fact.place)
+    granted = tuple(limits)
+    nominal = _units(known, granted, lambda fact: fact.nominal, lambda one: one.nominal_units)
+    burst = _units(known, granted, lambda fact: fact.burst, lambda one: one.burst_units)
+    governed = {limit.project_id or limit.organization_id for limit in granted}
+    bursting = {one.project_id or one.organization_id for one in granted if one.burst_units}
+    return {
+        fact.place: PlannedQuota(
+            hard=hard_of(_by_resource(fact, nominal, is_governed=_is_governed(fact, governed))),
+            burst=_burst_of(fact, burst, is_granted=_is_governed(fact, bursting)),
+        )
+        for fact in known
+        if _is_planned(fact, governed)
+    }
+
+
+def _is_planned(fact: PlaceFacts, governed: set[UUID]) -> bool:
+    return fact.nominal.desired is not None or fact.is_suspended or _is_governed(fact, governed)
+
+
+def _is_governed(fact: PlaceFacts, governed: set[UUID]) -> bool:
+    return bool({fact.project_id, fact.organization_id} & governed)
+
+
+def _units(
+    facts: Sequence[PlaceFacts],
+    limits: Sequence[GrantedLimit],
+    wall_of: Callable[[PlaceFacts], WallFacts],
+    units_of: Callable[[GrantedLimit], int | None],
+) -> dict[Cell, int | None]:
+    """Return what one wall leaves to each cell; None for open, no entry for nothing granted."""
+    walls = [
+        _wall(fact, wall_of(fact)) for fact in facts if fact.project_id and fact.organization_id
+    ]
+    selected = {
+        (limit.organization_id, limit.project_id, limit.selector): (
+            units_of(limit),
+            limit.overcommit_percent,
+        )
+        for limit in limits
+    }
+    return units_by_cell(walls, selected)
+
+
+def _wall(fact: PlaceFacts, wall: WallFacts) -> Wall:
+    assert fact.project_id is not None  # noqa: S101 - The caller has looked.
+    assert fact.organization_id is not None  # noqa: S101 - As above.
+    cells: dict[Cell, list[str]] = {}
+    for name in fact.offered:
+        size = fact.sizes.get(name)
+        if size is not None:
+            cell = Cell(fact.place, size, fact.models.get(name, ""))
+            cells.setdefault(cell, []).extend(keys_of(name))
+    desired = wall.desired or {}
+    return Wall(
+        place=fact.place,
+        project_id=fact.project_id,
+        organization_id=fact.organization_id,
+        used=wall.used,
+        wanted={cell: _most(desired, keys) for cell, keys in cells.items()},
+        ceilings={cell: _most(wall.ceiling, keys) for cell, keys in cells.items()},
+        is_suspended=fact.is_suspended,
+    )
+
+
+def _most(units: Mapping[str, int], keys: Iterable[str]) -> int:
+    return max((units.get(key, 0) for key in keys), default=0)
+
+
+def _by_resource(
+    fact: PlaceFacts, units: Mapping[Cell, int | None], *, is_governed: bool
+) -> dict[str, int]:
+    """Return what a place may hold of every offered resource, by name."""
+    is_free = fact.project_id is not None and not is_governed and not fact.is_suspended
+    return {name: OPEN_UNITS if is_free else _told(fact, name, units) for name in set(fact.offered)}
+
+
+def _told(fact: PlaceFacts, name: str, units: Mapping[Cell, int | None]) -> int:
+    size = fact.sizes.get(name)
+    if size is None:
+        return 0
+    told = units.get(Cell(fact.place, size, fact.models.get(name, "")), 0)
+    return OPEN_UNITS if told is None else told
+
+
+def _burst_of(
+    fact: PlaceFacts, units: Mapping[Cell, int | None], *, is_granted: bool
+) -> dict[str, int]:
+    """Return burst units by key; zeros too, so that preemptible pods never eat nominal units."""
+    told = hard_of({name: _told(fact, name, units) for name in set(fact.offered)})
+    found = {key: amount for key, amount in told.items() if is_counted_by_pod(key)}
+    return found if is_granted or fact.burst.desired else {}
+
+
+def ceiling_of(*quotas: Mapping[str, int]) -> dict[str, int]:
+    """Return the largest units of each key among several quotas, by key."""
+    keys = sorted({key for quota in quotas for key in quota})
+    return {key: max(quota.get(key, 0) for quota in quotas) for key in keys}
+
+
+__all__ = [
+    "GrantedLimit",
+    "PlaceFacts",
+    "PlannedQuota",
+    "Selector",
+    "WallFacts",
+    "ceiling_of",
+    "plan_quotas",
+]

@@ -1,0 +1,272 @@
+"""Pools: which limits bind which part of a namespace, and what they leave to it together.
+
+A cell is what one namespace may hold of one size, of one GPU model where its cluster can tell. Each
+limit with a number is a pool that is divided over the cells it binds. A cell may be bound by
+several; it is told the least of what they leave to it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.enforcement.division import Part, Place, raise_after_lowering, settle_shares
+
+ONCE_PERCENT: Final = 100
+"""An overcommit of 100 promises a limit once."""
+
+
+@dataclass(frozen=True, order=True)
+class Selector:
+    """What a limit is about; "" for every model and for every cluster."""
+
+    size: GPUSize
+    model_group: str = ""
+    cluster: str = ""
+
+    @property
+    def breadth(self) -> int:
+        """Return how wide it is, 0 for the narrowest."""
+        return (not self.model_group) + (not self.cluster)
+
+
+@dataclass(frozen=True)
+class GrantedLimit:
+    """One limit in force; `project_id` is None for the organization's own.
+
+    Attributes:
+        nominal_units: None is unlimited.
+        overcommit_percent: How much of it may be promised to the projects, together.
+    """
+
+    organization_id: UUID
+    project_id: UUID | None
+    selector: Selector
+    nominal_units: int | None
+    burst_units: int = 0
+    overcommit_percent: int = ONCE_PERCENT
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One size at one place, of one model; "" while the model is in doubt."""
+
+    place: Place
+    size: GPUSize
+    model_group: str
+
+
+@dataclass(frozen=True)
+class Wall:
+    """One place's cells, with what is held, was told and may be said."""
+
+    place: Place
+    project_id: UUID
+    organization_id: UUID
+    used: Mapping[tuple[GPUSize, str], int]
+    wanted: Mapping[Cell, int]
+    ceilings: Mapping[Cell, int]
+    is_suspended: bool = False
+
+    def part(self, selector: Selector, cells: Iterable[Cell], caps: Mapping[Cell, int]) -> Part:
+        """Return this place's part of a pool."""
+        mine = list(cells)
+        return Part(
+            used_units=sum(
+                units
+                for (size, model_group), units in self.used.items()
+                if size is selector.size and selector.model_group in {"", model_group}
+            ),
+            wanted_units=max(self.wanted[cell] for cell in mine),
+            ceiling_units=max(self.ceilings[cell] for cell in mine),
+            cap_units=self._cap(mine, caps),
+        )
+
+    def _cap(self, cells: Iterable[Cell], caps: Mapping[Cell, int]) -> int | None:
+        """Return what narrower limits leave to the cells together; a suspended place gets none."""
+        if self.is_suspended:
+            return 0
+        found = [caps.get(cell) for cell in cells]
+        known = [units for units in found if units is not None]
+        return sum(known) if len(known) == len(found) else None
+
+
+LimitKey = tuple[UUID, UUID | None, Selector]
+"""Organization, project or None, and what the limit is about."""
+Limits = Mapping[LimitKey, tuple[int | None, int]]
+"""Units, None for unlimited, and the overcommit in percent, by limit."""
+Selectors = Mapping[UUID, Sequence[Selector]]
+"""What limits are about, by organization, in one order."""
+
+
+@dataclass
+class Pool:
+    """One limit's units, and the cells it binds by place."""
+
+    selector: Selector
+    organization_id: UUID
+    units: int
+    cells: dict[Place, list[Cell]] = field(default_factory=dict)
+
+
+def units_by_cell(walls: Iterable[Wall], limits: Limits) -> dict[Cell, int | None]:
+    """Return what each cell should be told next; None for open, no entry for nothing granted.
+
+    No cell is raised before the cells that are lowered for it have been seen to arrive, in any of
+    the pools that bind it, nor in its organization as a whole.
+    """
+    by_place = {wall.place: wall for wall in walls}
+    selectors = _selectors_of(limits)
+    pools, opened = _pools_of(by_place.values(), limits, selectors)
+    caps: dict[Cell, int] = {}
+    for pool in sorted(pools.values(), key=lambda one: (one.selector.breadth, one.selector)):
+        parts = _parts(pool, by_place, caps)
+        for place, units in settle_shares(pool.units, parts).items():
+            for cell in pool.cells[place]:
+                caps[cell] = min(caps.get(cell, units), units)
+    told = dict(caps)
+    for pool in (*pools.values(), *_guards(pools.values())):
+        _hold_back(pool, by_place, wanted=caps, told=told)
+    known = {*told, *opened}
+    doubtful = _doubtful(by_place.values(), limits, selectors, known=known)
+    unbound = {**dict.fromkeys(opened), **doubtful}
+    shut = {cell for cell in unbound if by_place[cell.place].is_suspended}
+    return {**unbound, **dict.fromkeys(shut, 0), **told}
+
+
+def _selectors_of(limits: Limits) -> Selectors:
+    found: dict[UUID, set[Selector]] = {}
+    for organization_id, _, selector in limits:
+        found.setdefault(organization_id, set()).add(selector)
+    return {organization_id: sorted(selectors) for organization_id, selectors in found.items()}
+
+
+def _pools_of(
+    walls: Iterable[Wall], limits: Limits, selectors: Selectors
+) -> tuple[dict[LimitKey, Pool], list[Cell]]:
+    """Return the pools with their members, and the cells somebody decided to leave open."""
+    rests = _rests(limits)
+    pools: dict[LimitKey, Pool] = {}
+    opened: list[Cell] = []
+    for wall, cell, key in _bound(walls, limits, selectors):
+        units = rests[key] if key[1] is None else limits[key][0]
+        if units is None:
+            opened.append(cell)
+            continue
+        pool = pools.setdefault(key, Pool(key[2], key[0], units))
+        pool.cells.setdefault(wall.place, []).append(cell)
+    return pools, opened
+
+
+def _bound(
+    walls: Iterable[Wall], limits: Limits, selectors: Selectors
+) -> Iterator[tuple[Wall, Cell, LimitKey]]:
+    """Yield every cell with each limit that binds it."""
+    for wall in walls:
+        for cell in wall.wanted:
+            for selector in _binding(cell, selectors.get(wall.organization_id, ())):
+                key = _decider(wall, selector, limits)
+                if key is not None:
+                    yield wall, cell, key
+
+
+def _binding(cell: Cell, selectors: Iterable[Selector]) -> list[Selector]:
+    """Return what binds a cell. A model in doubt is bound by no limit of a model."""
+    return [
+        selector
+        for selector in selectors
+        if selector.size is cell.size
+        and selector.model_group in {"", cell.model_group}
+        and selector.cluster in {"", cell.place.cluster}
+    ]
+
+
+def _decider(wall: Wall, selector: Selector, limits: Limits) -> LimitKey | None:
+    """Return whose limit decides: the project's unless it is unset or unlimited; None for nobody's.
+
+    A project's unlimited limit binds nobody, and leaves it to the organization's.
+    """
+    own: LimitKey = (wall.organization_id, wall.project_id, selector)
+    above: LimitKey = (wall.organization_id, None, selector)
+    is_own = own in limits and (limits[own][0] is not None or above not in limits)
+    if is_own:
+        return own
+    return above if above in limits else None
+
+
+def _doubtful(
+    walls: Iterable[Wall], limits: Limits, selectors: Selectors, *, known: set[Cell]
+) -> dict[Cell, int | None]:
+    """Return what cells of a doubtful model get where only limits of models are set.
+
+    It may be any of them, so they are told the sum: which model a pod lands on is for admission to
+    tell apart. It is not divided over places.
+    """
+    found: dict[Cell, int | None] = {}
+    for wall in walls:
+        for cell in wall.wanted:
+            if cell.model_group or cell in known:
+                continue
+            units = [
+                limits[key][0]
+                for selector in selectors.get(wall.organization_id, ())
+                if selector.size is cell.size and selector.cluster in {"", cell.place.cluster}
+                if (key := _decider(wall, selector, limits)) is not None
+            ]
+            numbers = [one for one in units if one is not None]
+            if units:
+                found[cell] = sum(numbers) if len(numbers) == len(units) else None
+    return found
+
+
+def _rests(limits: Limits) -> dict[LimitKey, int | None]:
+    """Return what each organization's limit leaves beside the limits of its projects."""
+    promised: dict[tuple[UUID, Selector], int] = {}
+    for (organization_id, project_id, selector), (units, _) in limits.items():
+        if project_id is not None:
+            key = (organization_id, selector)
+            promised[key] = promised.get(key, 0) + (units or 0)
+    rests: dict[LimitKey, int | None] = {}
+    for (organization_id, project_id, selector), (units, percent) in limits.items():
+        if project_id is None:
+            taken = promised.get((organization_id, selector), 0)
+            rests[organization_id, None, selector] = _rest(units, percent, taken)
+    return rests
+
+
+def _rest(units: int | None, percent: int, taken_units: int) -> int | None:
+    if units is None:
+        return None
+    return max(0, min(units, units * percent // ONCE_PERCENT - taken_units))
+
+
+def _parts(pool: Pool, walls: Mapping[Place, Wall], caps: Mapping[Cell, int]) -> dict[Place, Part]:
+    return {
+        place: walls[place].part(pool.selector, cells, caps) for place, cells in pool.cells.items()
+    }
+
+
+def _guards(pools: Iterable[Pool]) -> list[Pool]:
+    """Return each organization's pools of one selector as one.
+
+    So a project is raised only after the lowered rest of its organization was seen to arrive.
+    """
+    guards: dict[tuple[UUID, Selector], Pool] = {}
+    for pool in pools:
+        key = (pool.organization_id, pool.selector)
+        guard = guards.setdefault(key, Pool(pool.selector, pool.organization_id, 0))
+        guard.units += pool.units
+        guard.cells.update(pool.cells)
+    return list(guards.values())
+
+
+def _hold_back(
+    pool: Pool, walls: Mapping[Place, Wall], *, wanted: Mapping[Cell, int], told: dict[Cell, int]
+) -> None:
+    """Lower what is told to what a pool lets be said now."""
+    parts = _parts(pool, walls, {})
+    most = {place: max(wanted[cell] for cell in cells) for place, cells in pool.cells.items()}
+    for place, units in raise_after_lowering(pool.units, parts, most).items():
+        for cell in pool.cells[place]:
+            told[cell] = min(told[cell], units)

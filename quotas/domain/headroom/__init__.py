@@ -1,0 +1,1 @@
+"""Headroom: whether and when units may start."""

@@ -1,0 +1,1 @@
+"""Isolation: which ways of sharing a GPU may serve whose pods."""

@@ -1,0 +1,1 @@
+"""Preemption: what is over its limit, and which workloads end."""

@@ -1,0 +1,155 @@
+"""Overage: by how much what is held exceeds what is allowed, limit by limit.
+
+Nominal and burst units are two walls beside each other: a preemptible pod counts against burst
+units only. "Yield" is the third kind: burst units that must go though their limit allows them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from metering.domain.catalogue.units import GPUSize
+
+
+class OverageKind(StrEnum):
+    """Which wall is broken."""
+
+    NOMINAL = "nominal"
+    BURST = "burst"
+    YIELD = "yield"
+
+
+@dataclass(frozen=True)
+class Selector:
+    """Which units a limit counts: whose, of which size, on which model and cluster.
+
+    Attributes:
+        project: "" for the whole organization.
+        username: "" for everybody; else a user inside the project.
+        model_group: "" for every model.
+        cluster: "" for every cluster.
+    """
+
+    size: GPUSize
+    project: str = ""
+    username: str = ""
+    model_group: str = ""
+    cluster: str = ""
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it is about a part of the organization: what exceeds it there was borrowed."""
+        return bool(self.project)
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What one limit allows.
+
+    Attributes:
+        limit_id: Of the limit, as text.
+        holder: In words, such as "project llm".
+        nominal_units: None is unlimited.
+    """
+
+    limit_id: str
+    holder: str
+    selector: Selector
+    nominal_units: int | None
+    burst_units: int
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Units that are held.
+
+    Attributes:
+        model_groups: Every model they may be of; empty counts for all.
+    """
+
+    size: GPUSize
+    units: int
+    project: str
+    username: str
+    cluster: str
+    model_groups: frozenset[str]
+    is_burst: bool
+
+
+@dataclass(frozen=True)
+class Overage:
+    """One wall that is exceeded.
+
+    Attributes:
+        limit_id: "" when burst must yield and no limit is exceeded.
+        units: More than nothing.
+    """
+
+    kind: OverageKind
+    limit_id: str
+    holder: str
+    selector: Selector
+    units: int
+
+    @property
+    def sentence(self) -> str:
+        """Return it in words."""
+        name = _SENTENCES[self.kind]
+        return name.format(units=self.units, size=self.selector.size, holder=self.holder)
+
+
+_SENTENCES = {
+    OverageKind.NOMINAL: "{units} {size} over the limit of {holder}",
+    OverageKind.BURST: "{units} {size} over the burst allowance of {holder}",
+    OverageKind.YIELD: "{units} {size} of burst that {holder} must yield",
+}
+
+
+def overages_of(
+    allowances: Iterable[Allowance], holdings: Iterable[Holding]
+) -> tuple[Overage, ...]:
+    """Return every wall that is exceeded, in the order of the allowances, nominal first.
+
+    Args:
+        allowances: Every limit in force of one organization.
+        holdings: Everything the organization holds.
+    """
+    held = tuple(holdings)
+    return tuple(
+        overage for allowance in allowances for overage in _overages_of_one(allowance, held)
+    )
+
+
+def _overages_of_one(allowance: Allowance, held: tuple[Holding, ...]) -> Iterable[Overage]:
+    walls = (
+        (OverageKind.NOMINAL, allowance.nominal_units),
+        (OverageKind.BURST, allowance.burst_units),
+    )
+    for kind, wall in walls:
+        if wall is None:
+            continue
+        used = sum(one.units for one in held if counts(kind, allowance.selector, one))
+        if used > wall:
+            yield Overage(
+                kind=kind,
+                limit_id=allowance.limit_id,
+                holder=allowance.holder,
+                selector=allowance.selector,
+                units=used - wall,
+            )
+
+
+def counts(kind: OverageKind, selector: Selector, holding: Holding) -> bool:
+    """Whether a holding stands behind a wall: freeing it makes that wall's overage smaller."""
+    return (
+        holding.is_burst is (kind is not OverageKind.NOMINAL)
+        and holding.size is selector.size
+        and selector.project in {"", holding.project}
+        and selector.username in {"", holding.username}
+        and selector.cluster in {"", holding.cluster}
+        and _may_be(selector.model_group, holding.model_groups)
+    )
+
+
+def _may_be(model_group: str, model_groups: frozenset[str]) -> bool:
+    return not model_group or not model_groups or model_group in model_groups

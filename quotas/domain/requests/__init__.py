@@ -1,0 +1,1 @@
+"""Quota requests: input, routing, and their text for people."""

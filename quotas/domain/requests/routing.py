@@ -1,0 +1,194 @@
+"""Routing of requests: who decides one, in which order, and which state may follow which.
+
+A policy names steps; a step takes part from a number of wanted units of the size, or from a
+monthly cost. The wanted total counts, never the difference: many small requests one after another
+go the way of one large one. What nobody can price counts as costing more than any threshold.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from typing import Final
+
+from metering.domain.catalogue.units import GPUSize
+from quotas.domain.errors import QuotaRequestDecidedError
+
+
+class RequestLevel(StrEnum):
+    """Who decides a step."""
+
+    PROJECT_LEAD = "project_lead"
+    ORGANIZATION_ADMIN = "organization_admin"
+    PLATFORM = "platform"
+    FINANCE = "finance"
+
+
+LADDER: Final = (
+    RequestLevel.PROJECT_LEAD,
+    RequestLevel.ORGANIZATION_ADMIN,
+    RequestLevel.PLATFORM,
+)
+"""From the nearest to the highest. Finance stands beside it: nobody decides money in its place."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A monthly cost at full use.
+
+    Attributes:
+        amount: None when nobody knows a price.
+        currency: ISO 4217; "" when nobody knows a price.
+    """
+
+    amount: Decimal | None = None
+    currency: str = ""
+
+
+@dataclass(frozen=True)
+class StepRule:
+    """When a level takes part: always where neither threshold is set, else from either one.
+
+    Attributes:
+        units_from: Wanted units by size from which it takes part; a size that is missing has no
+            threshold.
+        cost_from: Monthly cost from which it takes part; None for no threshold.
+    """
+
+    level: RequestLevel
+    units_from: Mapping[GPUSize, int] = field(default_factory=dict)
+    cost_from: Decimal | None = None
+
+
+@dataclass(frozen=True)
+class RoutingRules:
+    """How the requests of an organization find who decides them.
+
+    Attributes:
+        steps: In their order.
+        currency: Of every amount here.
+        automatic_units: The largest wanted total by size that the policy itself approves; a size
+            that is missing is never approved so.
+        automatic_cost: The largest monthly cost that it approves; None where cost does not matter.
+    """
+
+    steps: tuple[StepRule, ...] = (StepRule(RequestLevel.ORGANIZATION_ADMIN),)
+    currency: str = ""
+    automatic_units: Mapping[GPUSize, int] = field(default_factory=dict)
+    automatic_cost: Decimal | None = None
+
+
+@dataclass(frozen=True)
+class RequestedQuota:
+    """What routing looks at.
+
+    Attributes:
+        units: Nominal and burst units wanted in all, or what the project then holds of the size.
+        asked_by: The highest level the asking person holds; None for none.
+        is_lowering: Whether it takes something away from somebody, which is for people to decide.
+    """
+
+    size: GPUSize
+    units: int
+    cost: Cost = Cost()
+    asked_by: RequestLevel | None = None
+    is_lowering: bool = False
+
+
+def route_of(rules: RoutingRules, requested_quota: RequestedQuota) -> tuple[RequestLevel, ...]:
+    """Return the levels that decide a requested quota, in their order, at least one and none twice.
+
+    Levels that the asking person holds or outranks are left out, for they would only nod; but the
+    last one stays, so that somebody else always decides.
+    """
+    levels = _once(rule.level for rule in rules.steps if _takes_part(rule, rules, requested_quota))
+    if not levels:
+        levels = (RequestLevel.ORGANIZATION_ADMIN,)
+    asked_by = requested_quota.asked_by
+    return tuple(
+        level
+        for position, level in enumerate(levels)
+        if position == len(levels) - 1 or asked_by is None or not outranks(asked_by, level)
+    )
+
+
+def is_automatic(rules: RoutingRules, requested_quota: RequestedQuota) -> bool:
+    """Whether the policy itself approves a requested quota, if the tree of limits holds."""
+    units_max = rules.automatic_units.get(requested_quota.size)
+    if requested_quota.is_lowering or units_max is None or requested_quota.units > units_max:
+        return False
+    return rules.automatic_cost is None or not _costs_more(
+        requested_quota.cost, rules.automatic_cost, currency=rules.currency
+    )
+
+
+def raised(level: RequestLevel) -> RequestLevel | None:
+    """Return the level that takes over from one that does not answer; None when nobody is above."""
+    if level not in LADDER or level is LADDER[-1]:
+        return None
+    return LADDER[LADDER.index(level) + 1]
+
+
+def outranks(one: RequestLevel, other: RequestLevel) -> bool:
+    """Whether a level stands as high as another, or higher; finance compares with itself only."""
+    if one is other:
+        return True
+    if one not in LADDER or other not in LADDER:
+        return False
+    return LADDER.index(one) > LADDER.index(other)
+
+
+def _takes_part(rule: StepRule, rules: RoutingRules, requested_quota: RequestedQuota) -> bool:
+    units_from = rule.units_from.get(requested_quota.size)
+    if not rule.units_from and rule.cost_from is None:
+        return True
+    if units_from is not None and requested_quota.units >= units_from:
+        return True
+    return rule.cost_from is not None and not _costs_less(
+        requested_quota.cost, rule.cost_from, currency=rules.currency
+    )
+
+
+def _costs_less(cost: Cost, amount: Decimal, *, currency: str) -> bool:
+    return cost.amount is not None and cost.currency == currency and cost.amount < amount
+
+
+def _costs_more(cost: Cost, amount: Decimal, *, currency: str) -> bool:
+    return cost.amount is None or cost.currency != currency or cost.amount > amount
+
+
+def _once(levels: Iterable[RequestLevel]) -> tuple[RequestLevel, ...]:
+    return tuple(dict.fromkeys(levels))
+
+
+class RequestMove(StrEnum):
+    """What can be done to a request."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    CANCEL = "cancel"
+    EXPIRE = "expire"
+
+
+SUBMITTED: Final = "submitted"
+OUTCOME: Final[dict[RequestMove, str]] = {
+    RequestMove.APPROVE: "approved",
+    RequestMove.REJECT: "rejected",
+    RequestMove.CANCEL: "cancelled",
+    RequestMove.EXPIRE: "expired",
+}
+"""Where each move leads; all of them start at `submitted`, and none goes on from there."""
+
+
+def next_state(state: str, move: RequestMove) -> str:
+    """Return the state after a move; the same one when the move has been made before.
+
+    Raises:
+        QuotaRequestDecidedError: The request ended in another way.
+    """
+    if state not in {SUBMITTED, OUTCOME[move]}:
+        raise QuotaRequestDecidedError(
+            f"The request is {state}; it can no longer be {OUTCOME[move]}.",
+            facts={"state": state},
+        )
+    return OUTCOME[move]

@@ -1,0 +1,1 @@
+"""Reads for admission: facts about clusters, and refusals."""

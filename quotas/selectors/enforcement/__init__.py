@@ -1,0 +1,1 @@
+"""Reads for enforcement: targets and namespaces."""

@@ -1,0 +1,1 @@
+"""Reads for headroom: the quota board, start times and forecasts."""

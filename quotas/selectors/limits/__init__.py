@@ -1,0 +1,1 @@
+"""Reads of limits and of the units that count against them."""

@@ -1,0 +1,1 @@
+"""Admission of pods, and what reservations and counters become."""

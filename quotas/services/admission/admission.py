@@ -1,0 +1,268 @@
+"""Admission: pods that are asked about close together are decided in one statement.
+
+A turn begins once nobody else comes: when the event loop has come round a few times, which takes
+microseconds, and found no other question. Who comes while a turn is under way waits for its end;
+then all who wait, and who was answered and comes again, are asked for. So the busier a process is,
+the more one statement carries, and its cost is shared by them (docs/adr/0027).
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+import psycopg
+from django.db import connection
+
+from quotas.domain.admission.pod_fields import UNITS_MAX
+from quotas.domain.admission.values import PodQuestion, Verdict, VerdictCode, verdict_of
+
+CHECK_MILLISECONDS = 100
+"""How often a statement that runs looks whether its connection was cut: it then undoes its work."""
+
+
+def admit(
+    *,
+    question: PodQuestion,
+    at: datetime,
+    ttl_seconds: int,
+    unbound: str,
+    deadline_milliseconds: int | None = None,
+) -> Verdict:
+    """Let a pod in and count it, or say why not: all its demands or none, in one statement.
+
+    Asking again for the same pod counts nothing again. A dry run answers the same and writes
+    nothing. In a cluster that only warns, the pod is counted whatever the verdict says. What no pod
+    can have is refused before the database is asked, and never counted.
+
+    Args:
+        question: What the pod asks; it has at least one demand.
+        at: When, UTC: decides which bindings, grants and suspensions hold.
+        ttl_seconds: How long it is counted before the watch has seen the pod.
+        unbound: "allow" lets a pod into a namespace that no project has; "deny" refuses it.
+        deadline_milliseconds: How long the question may take; the ledger gives up before. None for
+            as long as the connection's role may.
+
+    Raises:
+        django.db.OperationalError: The database is away, or a lock or the statement took too long;
+            nothing was counted then.
+    """
+    if _is_too_large(question):
+        return Verdict(VerdictCode.DEMAND_TOO_LARGE)
+    asked = question_json(question, at=at, ttl_seconds=ttl_seconds, unbound=unbound)
+    with connection.cursor() as cursor:
+        statement = "SELECT quotas_admit(%s::jsonb)"
+        if deadline_milliseconds is not None:
+            statement = _limited(statement, deadline_milliseconds)
+        cursor.execute(statement, [asked])
+        cursor.set_result(-1)
+        (answer,) = cursor.fetchone()
+    return verdict_of(json.loads(answer) if isinstance(answer, str) else answer)
+
+
+def may_be_together(question: PodQuestion) -> bool:
+    """Whether a question may be asked with others: dry runs and what is too large may not."""
+    return not (question.is_dry_run or _is_too_large(question))
+
+
+def _is_too_large(question: PodQuestion) -> bool:
+    return any(demand.units > UNITS_MAX for demand in question.demands)
+
+
+async def admit_together(
+    *, questions: Sequence[str], using: psycopg.AsyncConnection, deadline_milliseconds: int
+) -> Collection[int]:
+    """Let the pods in that plainly fit, in one statement; see docs/adr/0027.
+
+    Args:
+        questions: As `question_json` returns them, of those that may be asked together.
+        using: The connection to ask on; it commits by itself, and puts values in on our side.
+        deadline_milliseconds: As of `admit`.
+
+    Returns:
+        The numbers of those that were let in and counted, from 1. The others are undecided.
+
+    Raises:
+        psycopg.Error: Nothing was counted, unless the answer alone was lost.
+    """
+    statement = _limited("SELECT quotas_admit_many(%s::jsonb)", deadline_milliseconds)
+    cursor = await using.execute(statement, [f"[{','.join(questions)}]"])
+    await cursor.set_result(-1)
+    row = await cursor.fetchone()
+    return frozenset(row[0] if row is not None else ())
+
+
+def _limited(statement: str, deadline_milliseconds: int) -> str:
+    """Return a statement that gives up before its deadline: one message, one transaction.
+
+    So what is answered as undecided is not counted afterwards. Limits of the session would be met
+    by a stranger behind a pooler; see docs/adr/0029.
+    """
+    limits = {
+        "lock_timeout": deadline_milliseconds // 2,
+        "statement_timeout": deadline_milliseconds * 3 // 4,
+        "client_connection_check_interval": CHECK_MILLISECONDS,
+    }
+    settings = "".join(f"SET LOCAL {name} = {value};" for name, value in limits.items())
+    return settings + statement
+
+
+def question_json(question: PodQuestion, *, at: datetime, ttl_seconds: int, unbound: str) -> str:
+    """Return a question as the functions of the database take it; see `admit`."""
+    return msgspec.json.encode(
+        {
+            "at": at,
+            "ttl_seconds": ttl_seconds,
+            "unbound": unbound,
+            "cluster_id": question.cluster_id,
+            "namespace": question.namespace,
+            "pod_uid": question.pod_uid,
+            "pod_name": question.pod_name,
+            "controller": question.controller,
+            "owner": question.owner,
+            "is_burst": question.is_burst,
+            "is_dry_run": question.is_dry_run,
+            "demands": [
+                {
+                    "resource": demand.resource,
+                    "size": demand.size,
+                    "units": demand.units,
+                    "model_groups": demand.model_groups,
+                }
+                for demand in question.demands
+            ],
+        }
+    ).decode()
+
+
+TOGETHER_MAX: Final = 16
+"""So many ask in one statement: nobody waits longer for a larger one."""
+CALM_ROUNDS: Final = 4
+"""So often the event loop comes round without another question before a turn begins."""
+GATHERING: Final = timedelta(microseconds=800)
+"""A turn waits no longer for others, however many keep coming."""
+
+
+class Turns:
+    """Questions of one event loop, asked together.
+
+    Args:
+        ask: Asks several questions at once and returns the numbers, from 1, of those that were
+            let in. It is never called again before it has returned.
+        patience: Who waits longer asks by itself.
+        gathering: How long a turn waits for others at most.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[Sequence[str]], Awaitable[Collection[int]]],
+        *,
+        patience: timedelta,
+        gathering: timedelta = GATHERING,
+    ) -> None:
+        """Nobody asks."""
+        self._ask = ask
+        self._patience = _Patience(patience)
+        self._gathering_seconds = gathering.total_seconds()
+        self._waiting: dict[asyncio.Future[bool], str] = {}
+        self._asking: asyncio.Task[None] | None = None
+        self._is_gathering = False
+
+    async def rest(self) -> None:
+        """Wait for the turn that is under way, if there is one."""
+        if self._asking is not None:
+            await asyncio.wait([self._asking])
+
+    async def ask(self, question: str) -> bool:
+        """Return whether a question was let in; if not, nothing was decided on it.
+
+        Raises:
+            Exception: What asking raised, to all that it was asked for.
+        """
+        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting[turn] = question
+        self._patience.begin(turn)
+        self._begin()
+        try:
+            return await turn
+        finally:
+            self._patience.end(turn)
+            self._waiting.pop(turn, None)
+
+    def _begin(self) -> None:
+        """Gather a turn, where there is somebody to ask for and nobody is asked for yet."""
+        if self._asking is not None or self._is_gathering or not self._waiting:
+            return
+        self._is_gathering = True
+        end = asyncio.get_running_loop().time() + self._gathering_seconds
+        self._gather(0, CALM_ROUNDS, end)
+
+    def _gather(self, count: int, rounds: int, end: Any) -> None:  # noqa: ANN401 - A time of the loop.
+        """Begin the turn where nobody else came in so many rounds; or look again."""
+        loop = asyncio.get_running_loop()
+        waiting = len(self._waiting)
+        rounds = rounds - 1 if waiting == count else CALM_ROUNDS
+        if rounds and waiting < TOGETHER_MAX and loop.time() < end:
+            loop.call_soon(self._gather, waiting, rounds, end)
+            return
+        self._is_gathering = False
+        patient = ((turn, asked) for turn, asked in self._waiting.items() if not turn.done())
+        together = dict(islice(patient, TOGETHER_MAX))
+        for turn in together:
+            del self._waiting[turn]
+        if together:
+            self._asking = asyncio.create_task(self._ask_for(together))
+            self._asking.add_done_callback(self._asked)
+
+    def _asked(self, _: asyncio.Task[None]) -> None:
+        self._asking = None
+        self._begin()
+
+    async def _ask_for(self, together: dict[asyncio.Future[bool], str]) -> None:
+        try:
+            numbers = await self._ask(list(together.values()))
+        except Exception as error:  # noqa: BLE001 - Each that asked raises it.
+            for turn in together:
+                if not turn.done():
+                    turn.set_exception(error)
+            return
+        for number, turn in enumerate(together, start=1):
+            if not turn.done():
+                turn.set_result(number in numbers)
+
+
+class _Patience:
+    """Lets each ask by itself who has waited for so long; one timer looks after all.
+
+    A pod that is let in meanwhile counts once all the same.
+    """
+
+    def __init__(self, patience: timedelta) -> None:
+        self._seconds = patience.total_seconds()
+        # Who has waited longest stands first.
+        self._begun: dict[asyncio.Future[bool], Any] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, turn: asyncio.Future[bool]) -> None:
+        """Look after one that begins to wait."""
+        loop = asyncio.get_running_loop()
+        self._begun[turn] = loop.time()
+        if self._timer is None:
+            self._timer = loop.call_later(self._seconds, self._look)
+
+    def end(self, turn: asyncio.Future[bool]) -> None:
+        """Look after one no longer."""
+        self._begun.pop(turn, None)
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = None
+        for turn, begun in list(self._begun.items()):
+            if begun + self._seconds > loop.time():
+                self._timer = loop.call_at(begun + self._seconds, self._look)
+                return
+            if not turn.done():
+                turn.set_result(False)

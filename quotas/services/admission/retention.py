@@ -1,0 +1,98 @@
+"""Retention: released reservations are forgotten, and old refusals added up.
+
+Both are admission's trail: each batch that forgot or added up anything leaves one audit entry.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from django.db import connection
+
+from tenants.domain.actors import Actor
+from tenants.services.notifications.retention import Telling, forget_and_tell
+
+RESERVATIONS: Final = Telling(
+    event="quotas.retention.purged",
+    action="quotas:reservation:forgotten",
+    object_kind="reservation",
+    counted="reservations",
+    since="released_before",
+)
+REFUSALS: Final = Telling(
+    event="quotas.retention.aggregated",
+    action="quotas:refusal:folded",
+    object_kind="admission_refusal",
+    counted="refusals",
+    since="tried_before",
+)
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """How much a tick forgot: reservations, and refusals that were added up."""
+
+    reservations: int = 0
+    refusals: int = 0
+
+
+def forget_reservations(
+    *, kept: timedelta, has_time: Callable[[], bool] = lambda: True, actor: Actor, at: datetime
+) -> int:
+    """Forget reservations that were released long ago, oldest first; return how many.
+
+    What counts is never touched, nor what is about a pod that lives: one that handed its units to a
+    device claim, or whose namespace has no project for now.
+
+    Args:
+        kept: How long they are kept after their release.
+        has_time: Asked before each batch, whether another may begin.
+        actor: Who cleans up; a system actor.
+        at: When, UTC.
+
+    Raises:
+        ValueError: Somebody else than the service itself asks.
+    """
+    return forget_and_tell(
+        partial(_answer, "SELECT quotas_forget_reservations(%s, %s)"),
+        telling=RESERVATIONS,
+        kept=kept,
+        has_time=has_time,
+        actor=actor,
+        at=at,
+    )
+
+
+def fold_refusals(
+    *, kept: timedelta, has_time: Callable[[], bool] = lambda: True, actor: Actor, at: datetime
+) -> int:
+    """Add up refusals nobody has tried again since, by cluster, reason and size; return how many.
+
+    How many pods were refused since the beginning stays what it is.
+
+    Args:
+        kept: How long they are kept one by one after their last try.
+        has_time: Asked before each batch, whether another may begin.
+        actor: Who cleans up; a system actor.
+        at: When, UTC.
+
+    Raises:
+        ValueError: Somebody else than the service itself asks.
+    """
+    return forget_and_tell(
+        partial(_answer, "SELECT quotas_fold_refusals(%s, %s)"),
+        telling=REFUSALS,
+        kept=kept,
+        has_time=has_time,
+        actor=actor,
+        at=at,
+    )
+
+
+def _answer(statement: str, before: datetime, most: int) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, (before, most))
+        (count,) = cursor.fetchone()
+    return int(count)

@@ -1,0 +1,1 @@
+"""Enforcement: limits are written into the clusters and checked there."""

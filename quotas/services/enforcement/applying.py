@@ -1,0 +1,284 @@
+"""Making limits true in the clusters: level-triggered, fenced by generations, never forced.
+
+`apply_targets` tells clusters and calls a target applied only when its cluster says so;
+`check_targets` reads again what was applied. Both may run at any time, any number of times, in any
+order. Clusters are asked side by side, outside any transaction; what they answered is written by
+the caller's own connection.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+from django.db import DataError, IntegrityError, transaction
+from django.db.models import F
+
+from quotas.domain.enforcement.planning import ceiling_of
+from quotas.models import EnforcementState, EnforcementTarget
+from quotas.protocols import QuotaConflictError, QuotaEnforcer, StaleGenerationError
+from quotas.selectors.enforcement.targets import DRIFT_CHECK_EVERY, UNSETTLED
+from quotas.services.enforcement.asking import WITH_TENANT, Answer, ask_all, desired_of, endpoint_of
+from quotas.services.enforcement.settling import (
+    Claim,
+    said_columns,
+    says_what_is_desired,
+    settle_applied,
+    settle_conflict,
+    settle_failure,
+    settle_overtaken,
+    settle_waiting,
+    shorten_error,
+)
+from tenants.domain.actors import Actor
+from tenants.domain.errors import SourceUnavailableError
+from tenants.services.audit import record
+from tenants.services.turns import report_crash
+
+CLAIM_FOR: Final = timedelta(seconds=60)
+"""How long one worker has a target to itself; longer than every time limit of an enforcer."""
+CRASHED: Final = "quotas.enforcement.crashed"
+log = structlog.get_logger(__name__)
+
+
+def apply_targets(
+    *, target_ids: Iterable[int], enforcer: QuotaEnforcer, actor: Actor, at: datetime
+) -> int:
+    """Tell clusters what namespaces should say; return how many are applied now.
+
+    What a cluster answered is written only while the target still wants what was sent; otherwise
+    it is due again. One that crashes is told in the log and keeps none of the others waiting.
+
+    Args:
+        target_ids: Which targets; those not due, or that another worker has, are left alone.
+        enforcer: Who speaks with the clusters.
+        actor: Who applies; usually the service itself.
+        at: When, UTC.
+    """
+    claims = [claim for pk in target_ids if (claim := _claim(pk, at=at)) is not None]
+    states = [
+        _settled_alone(answer, actor=actor, at=at)
+        for answer in ask_all(
+            claims,
+            lambda one: enforcer.apply(one.endpoint, one.desired),
+            slug_of=lambda one: one.endpoint.slug,
+            actor=actor,
+            at=at,
+        )
+    ]
+    return states.count(EnforcementState.APPLIED)
+
+
+def apply_target(
+    *, target_id: int, enforcer: QuotaEnforcer, actor: Actor, at: datetime
+) -> EnforcementState:
+    """Tell a cluster what one namespace should say, and return how far that came.
+
+    Raises:
+        EnforcementTarget.DoesNotExist: There is no such target.
+    """
+    apply_targets(target_ids=[target_id], enforcer=enforcer, actor=actor, at=at)
+    return EnforcementState(EnforcementTarget.objects.get(pk=target_id).state)
+
+
+def _settled_alone(answer: Answer[Claim], *, actor: Actor, at: datetime) -> EnforcementState:
+    """Write what became of a claim; what cannot be written keeps none of the others waiting."""
+    try:
+        with transaction.atomic():
+            return _settled(answer, actor=actor, at=at)
+    except (DataError, IntegrityError) as error:
+        report_crash(
+            error, event="quotas.enforcement.unwritable", key=answer.asked.target_id, at=at
+        )
+        return EnforcementState.PENDING
+
+
+def _settled(answer: Answer[Claim], *, actor: Actor, at: datetime) -> EnforcementState:
+    """Write what became of a claim."""
+    claim, error = answer.asked, answer.error
+    if answer.live is not None:
+        if says_what_is_desired(claim.desired, answer.live):
+            return settle_applied(claim, answer.live, actor=actor, at=at)
+        return settle_waiting(claim, answer.live, at=at)
+    if isinstance(error, QuotaConflictError):
+        return settle_conflict(claim, error, actor=actor, at=at)
+    if isinstance(error, StaleGenerationError):
+        return settle_overtaken(claim, error, actor=actor, at=at)
+    if isinstance(error, SourceUnavailableError):
+        return settle_failure(claim, f"{error.reason}: {error}", at=at)
+    assert error is not None  # noqa: S101 - Who has no answer has an error.
+    report_crash(error, event=CRASHED, key=claim.target_id, at=at)
+    return EnforcementState.PENDING
+
+
+def check_targets(
+    *, target_ids: Iterable[int], enforcer: QuotaEnforcer, actor: Actor, at: datetime
+) -> int:
+    """Read again what applied namespaces say, and repair those that say something else.
+
+    Return how many had drifted.
+    """
+    targets = EnforcementTarget.objects.select_related(*WITH_TENANT).filter(
+        ~UNSETTLED, pk__in=list(target_ids)
+    )
+    drifted = [
+        answer.asked.pk
+        for answer in ask_all(
+            list(targets),
+            lambda one: enforcer.read(endpoint_of(one), one.namespace),
+            slug_of=lambda one: one.cluster.slug,
+            actor=actor,
+            at=at,
+        )
+        if _has_drifted(answer, at=at)
+    ]
+    apply_targets(target_ids=drifted, enforcer=enforcer, actor=actor, at=at)
+    return len(drifted)
+
+
+def check_target(
+    *, target_id: int, enforcer: QuotaEnforcer, actor: Actor, at: datetime
+) -> EnforcementState:
+    """Read again what one applied namespace says, and return its state after that.
+
+    Raises:
+        EnforcementTarget.DoesNotExist: There is no such target.
+    """
+    check_targets(target_ids=[target_id], enforcer=enforcer, actor=actor, at=at)
+    return EnforcementState(EnforcementTarget.objects.get(pk=target_id).state)
+
+
+def _has_drifted(answer: Answer[EnforcementTarget], *, at: datetime) -> bool:
+    """Write what was read; whether it is something else than what was applied."""
+    target, live = answer.asked, answer.live
+    seen = EnforcementTarget.objects.filter(
+        ~UNSETTLED, pk=target.pk, desired_generation=target.desired_generation
+    )
+    if live is None:
+        _note_unread(answer, seen.update, at=at)
+        return False
+    told = said_columns(live, at=at)
+    if says_what_is_desired(desired_of(target), live):
+        seen.update(last_error="", **told)
+        return False
+    has_drifted = seen.update(
+        state=EnforcementState.PENDING,
+        drifted_at=at,
+        drift_managers=list(live.managers),
+        not_before=at,
+        ceiling_hard=ceiling_of(target.ceiling_hard, live.hard),
+        ceiling_burst=ceiling_of(target.ceiling_burst, live.burst_hard),
+        **told,
+    )
+    if has_drifted:
+        log.warning("quotas.enforcement.drifted", target=target.pk, managers=live.managers)
+    return bool(has_drifted)
+
+
+def _note_unread(
+    answer: Answer[EnforcementTarget], write: Callable[..., int], *, at: datetime
+) -> None:
+    error = answer.error
+    if not isinstance(error, SourceUnavailableError):
+        assert error is not None  # noqa: S101 - As above.
+        # Behind the others: one that crashes at every reading keeps none of them waiting.
+        write(not_before=at + DRIFT_CHECK_EVERY)
+        report_crash(error, event=CRASHED, key=answer.asked.pk, at=at)
+        return
+    # `checked_at` stays what it is: readings have an age, and walls are believed by it.
+    write(not_before=at + DRIFT_CHECK_EVERY, last_error=shorten_error(f"{error.reason}: {error}"))
+    log.warning("quotas.enforcement.read_failed", target=answer.asked.pk, reason=error.reason)
+
+
+@transaction.atomic
+def _claim(target_id: int, *, at: datetime) -> Claim | None:
+    """Take a due target for a while; None when it is not due, or somebody else has it."""
+    taken = EnforcementTarget.objects.filter(UNSETTLED, pk=target_id, not_before__lte=at).update(
+        not_before=at + CLAIM_FOR, attempt=F("attempt") + 1
+    )
+    if not taken:
+        return None
+    target = EnforcementTarget.objects.select_related(*WITH_TENANT).get(pk=target_id)
+    return Claim(
+        target_id=target_id,
+        endpoint=endpoint_of(target),
+        desired=desired_of(target),
+        attempt=target.attempt,
+        has_drifted=target.drifted_at is not None,
+        organization_id=target.project.organization_id,
+    )
+
+
+def apply_again(
+    *, target_ids: Iterable[int], enforcer: QuotaEnforcer, actor: Actor, at: datetime
+) -> int:
+    """Tell clusters again what namespaces should say, applied or not; return how many say so.
+
+    Args:
+        target_ids: Which targets.
+        enforcer: Who speaks with the clusters.
+        actor: Who asks for it.
+        at: When, UTC.
+    """
+    wanted = _make_due(target_ids, actor=actor, at=at)
+    return apply_targets(target_ids=wanted, enforcer=enforcer, actor=actor, at=at)
+
+
+def read_again(
+    *, target_ids: Iterable[int], enforcer: QuotaEnforcer, actor: Actor, at: datetime
+) -> int:
+    """Read what namespaces say now; return how many had drifted, which are repaired.
+
+    What is not applied yet is only looked at.
+    """
+    rows = EnforcementTarget.objects.select_related(*WITH_TENANT).filter(pk__in=list(target_ids))
+    open_rows = [row for row in rows if row.state != EnforcementState.APPLIED]
+    for answer in ask_all(
+        open_rows,
+        lambda one: enforcer.read(endpoint_of(one), one.namespace),
+        slug_of=lambda one: one.cluster.slug,
+        actor=actor,
+        at=at,
+    ):
+        _note(answer, at=at)
+    settled = [row.pk for row in rows if row.state == EnforcementState.APPLIED]
+    return check_targets(target_ids=settled, enforcer=enforcer, actor=actor, at=at)
+
+
+@transaction.atomic
+def _make_due(target_ids: Iterable[int], *, actor: Actor, at: datetime) -> list[int]:
+    """Make targets due now, whatever they were, and write down who asked for it."""
+    rows = EnforcementTarget.objects.select_related(*WITH_TENANT).filter(pk__in=list(target_ids))
+    found = list(rows.order_by("pk"))
+    wanted = [row.pk for row in found]
+    EnforcementTarget.objects.filter(pk__in=wanted).update(
+        state=EnforcementState.PENDING, not_before=at, attempt=0
+    )
+    for row in found:
+        record(
+            actor=actor,
+            at=at,
+            action="quotas:enforcement:apply_again",
+            object_kind="enforcement_target",
+            object_id=row.pk,
+            organization_id=row.project.organization_id,
+            facts={
+                "cluster": row.cluster.slug,
+                "namespace": row.namespace,
+                "state": row.state,
+                "generation": row.desired_generation,
+            },
+        )
+    return wanted
+
+
+def _note(answer: Answer[EnforcementTarget], *, at: datetime) -> None:
+    """Write what a namespace says that is not applied yet."""
+    if answer.live is None:
+        log.warning(
+            "quotas.enforcement.read_failed",
+            target=answer.asked.pk,
+            error=type(answer.error).__name__,
+        )
+        return
+    EnforcementTarget.objects.filter(pk=answer.asked.pk).update(**said_columns(answer.live, at=at))

@@ -1,0 +1,100 @@
+"""Asking clusters: many namespaces side by side, each answer beside its question.
+
+Nobody touches the database in another thread; what was answered is for the caller to write.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Generic, TypeVar
+
+from celery.exceptions import SoftTimeLimitExceeded
+
+from quotas.models import EnforcementTarget
+from quotas.protocols import DesiredQuota, EnforcementEndpoint, LiveQuota
+from tenants.domain.actors import Actor
+from tenants.services.audit import note_refused_use
+
+SIDE_BY_SIDE: Final = 16
+"""How many namespaces one worker asks about at once: each waits for its controller, up to 3 s."""
+WITH_TENANT: Final = ("cluster", "project", "project__organization")
+"""What a target is read with, so that nothing is asked of the database for each."""
+Asked = TypeVar("Asked")
+
+
+@dataclass(frozen=True)
+class Answer(Generic[Asked]):
+    """What a cluster said to one question: what it says now, or why it did not."""
+
+    asked: Asked
+    live: LiveQuota | None = None
+    error: Exception | None = None
+
+
+def ask_all(
+    questions: Sequence[Asked],
+    ask: Callable[[Asked], LiveQuota],
+    *,
+    slug_of: Callable[[Asked], str],
+    actor: Actor,
+    at: datetime,
+) -> Iterator[Answer[Asked]]:
+    """Yield what the clusters answer, as it comes; what is refused at use is audited.
+
+    Args:
+        questions: What is asked about.
+        ask: Asks a cluster; in a thread, which reads and writes no row.
+        slug_of: Returns the cluster of a question.
+        actor: Who asks.
+        at: When, UTC.
+    """
+    for answer in _answers(questions, ask):
+        note_refused_use(slug=slug_of(answer.asked), error=answer.error, actor=actor, at=at)
+        yield answer
+
+
+def _answers(
+    questions: Sequence[Asked], ask: Callable[[Asked], LiveQuota]
+) -> Iterator[Answer[Asked]]:
+    """Yield answers as they come; a single question is asked right here."""
+    if len(questions) <= 1:
+        for question in questions:
+            yield _answer(question, ask)
+        return
+    with ThreadPoolExecutor(min(SIDE_BY_SIDE, len(questions))) as pool:
+        asked = [pool.submit(_answer, question, ask) for question in questions]
+        for future in as_completed(asked):
+            yield future.result()
+
+
+def _answer(question: Asked, ask: Callable[[Asked], LiveQuota]) -> Answer[Asked]:
+    try:
+        return Answer(question, live=ask(question))
+    except SoftTimeLimitExceeded:
+        # The task's time is over, which is no answer of a cluster: the task fails.
+        raise
+    except Exception as error:  # noqa: BLE001 - A sweep's item edge: it is told, not swallowed.
+        return Answer(question, error=error)
+
+
+def desired_of(target: EnforcementTarget) -> DesiredQuota:
+    """Return what a target should say, as an enforcer takes it."""
+    return DesiredQuota(
+        namespace=target.namespace,
+        hard=target.desired_hard,
+        generation=target.desired_generation,
+        burst_hard=target.desired_burst,
+        cohort=target.project.organization.slug,
+        is_held=target.is_held,
+    )
+
+
+def endpoint_of(target: EnforcementTarget) -> EnforcementEndpoint:
+    """Return a target's cluster, as an enforcer takes it."""
+    return EnforcementEndpoint(
+        slug=target.cluster.slug,
+        kubernetes_url=target.cluster.kubernetes_url,
+        credential_reference=target.cluster.credential_reference,
+        quota_target=target.cluster.quota_target,
+    )

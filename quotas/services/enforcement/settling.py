@@ -1,0 +1,215 @@
+"""Writing what became of a claimed target: applied, waiting, refused, overtaken or failed.
+
+Each outcome is written only while the target still wants what was sent.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import F
+
+from quotas.domain.enforcement.resource_quota import has_arrived, total_of
+from quotas.models import EnforcementState, EnforcementTarget
+from quotas.protocols import (
+    DesiredQuota,
+    EnforcementEndpoint,
+    LiveQuota,
+    QuotaConflictError,
+    StaleGenerationError,
+)
+from tenants.domain.actors import Actor
+from tenants.services.audit import record
+
+FIRST_DELAY_SECONDS: Final = 5
+DELAY_SECONDS_MAX: Final = 300
+"""A quota is level-triggered and never given up; five minutes is how stale it may stay at most."""
+
+
+def delay_after(attempt: int) -> timedelta:
+    """Return the wait after an attempt, doubled each time up to the limit.
+
+    Args:
+        attempt: How many have failed in a row, 1 for the first.
+    """
+    doublings = min(max(attempt, 1) - 1, DELAY_SECONDS_MAX.bit_length())
+    return timedelta(seconds=min(FIRST_DELAY_SECONDS << doublings, DELAY_SECONDS_MAX))
+
+
+ERROR_LENGTH_MAX: Final = 1_000
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A target one worker has to itself for a while, with what it should say."""
+
+    target_id: int
+    endpoint: EnforcementEndpoint
+    desired: DesiredQuota
+    attempt: int
+    has_drifted: bool
+    organization_id: UUID
+
+
+def says_what_is_desired(desired: DesiredQuota, live: LiveQuota) -> bool:
+    """Whether a cluster says everything that is desired, of every kind of pod."""
+    if not desired.burst_hard:
+        return has_arrived(desired.hard, live.hard)
+    return (
+        has_arrived(desired.hard, live.hard)
+        and has_arrived(desired.burst_hard, live.burst_hard)
+        and has_arrived(total_of(desired.hard, desired.burst_hard), live.total_hard)
+    )
+
+
+def _settle(claim: Claim, **fields: object) -> bool:
+    """Write what became of a claim; False when the target wants something else by now."""
+    return bool(
+        EnforcementTarget.objects.filter(
+            pk=claim.target_id, desired_generation=claim.desired.generation
+        ).update(**fields)
+    )
+
+
+@transaction.atomic
+def settle_applied(
+    claim: Claim, live: LiveQuota, *, actor: Actor, at: datetime
+) -> EnforcementState:
+    """Call a target applied: the cluster was read back and says what was sent."""
+    before = EnforcementTarget.objects.values("live_hard", "live_burst", "drift_managers").get(
+        pk=claim.target_id
+    )
+    is_current = _settle(
+        claim,
+        state=EnforcementState.APPLIED,
+        applied_generation=claim.desired.generation,
+        applied_hard=claim.desired.hard,
+        applied_burst=claim.desired.burst_hard,
+        ceiling_hard=live.hard,
+        ceiling_burst=live.burst_hard,
+        attempt=0,
+        last_error="",
+        applied_at=at,
+        drifted_at=None,
+        drift_managers=[],
+        drifts_repaired=F("drifts_repaired") + int(claim.has_drifted),
+        **said_columns(live, at=at),
+    )
+    if not is_current:
+        return EnforcementState.PENDING
+    facts = {"before": before["live_hard"], "after": live.hard}
+    if live.burst_hard:
+        facts |= {"before_burst": before["live_burst"], "after_burst": live.burst_hard}
+    if claim.has_drifted:
+        facts["managers"] = before["drift_managers"]
+    verb = "drift_corrected" if claim.has_drifted else "apply"
+    _record(claim, verb, facts, actor=actor, at=at)
+    return EnforcementState.APPLIED
+
+
+@transaction.atomic
+def settle_conflict(
+    claim: Claim, error: QuotaConflictError, *, actor: Actor, at: datetime
+) -> EnforcementState:
+    """Tell a person who is in the way; try again later, in case they step aside."""
+    told = shorten_error(str(error))
+    known = EnforcementTarget.objects.filter(
+        pk=claim.target_id, state=EnforcementState.CONFLICT, last_error=told
+    ).exists()
+    _settle(
+        claim,
+        state=EnforcementState.CONFLICT,
+        last_error=told,
+        not_before=at + delay_after(claim.attempt),
+    )
+    if not known:
+        log.error("quotas.enforcement.conflict", target=claim.target_id, managers=error.managers)
+        _record(claim, "conflict", {"managers": list(error.managers)}, actor=actor, at=at)
+    return EnforcementState.CONFLICT
+
+
+@transaction.atomic
+def settle_overtaken(
+    claim: Claim, error: StaleGenerationError, *, actor: Actor, at: datetime
+) -> EnforcementState:
+    """Leave a newer quota alone, unless nobody here wants a newer one.
+
+    Then the cluster remembers more than the ledger, as after a restored backup, and the ledger
+    counts on from there.
+    """
+    is_current = _settle(
+        claim,
+        state=EnforcementState.PENDING,
+        desired_generation=error.generation + 1,
+        not_before=at,
+        last_error=shorten_error(str(error)),
+    )
+    if is_current:
+        log.warning("quotas.enforcement.superseded", target=claim.target_id)
+        facts = {"cluster_generation": error.generation}
+        _record(claim, "overtake", facts, actor=actor, at=at)
+    return EnforcementState.PENDING
+
+
+def settle_waiting(claim: Claim, live: LiveQuota, *, at: datetime) -> EnforcementState:
+    """Keep what the cluster says so far; its controller has not caught up."""
+    _settle(
+        claim,
+        state=EnforcementState.PENDING,
+        not_before=at + delay_after(claim.attempt),
+        **said_columns(live, at=at),
+        last_error="The cluster took the quota, but its status does not say so yet.",
+    )
+    log.info("quotas.enforcement.waiting", target=claim.target_id, attempt=claim.attempt)
+    return EnforcementState.PENDING
+
+
+def said_columns(live: LiveQuota, *, at: datetime) -> dict[str, Any]:
+    """Return the columns of what a cluster said when it was read."""
+    return {
+        "live_hard": live.hard,
+        "live_used": live.used,
+        "live_burst": live.burst_hard,
+        "live_burst_used": live.burst_used,
+        "foreign_quotas": live.foreign,
+        "checked_at": at,
+    }
+
+
+def settle_failure(claim: Claim, sentence: str, *, at: datetime) -> EnforcementState:
+    """Keep why the cluster did not take it; it is asked again later."""
+    _settle(
+        claim,
+        state=EnforcementState.FAILED,
+        last_error=shorten_error(sentence),
+        not_before=at + delay_after(claim.attempt),
+    )
+    log.warning("quotas.enforcement.failed", target=claim.target_id, attempt=claim.attempt)
+    return EnforcementState.FAILED
+
+
+def shorten_error(sentence: str) -> str:
+    """Return a sentence of the cluster, cut to what a row keeps."""
+    return sentence[:ERROR_LENGTH_MAX]
+
+
+def _record(claim: Claim, verb: str, facts: dict[str, Any], *, actor: Actor, at: datetime) -> None:
+    record(
+        actor=actor,
+        at=at,
+        action=f"quotas:enforcement:{verb}",
+        object_kind="enforcement_target",
+        object_id=claim.target_id,
+        organization_id=claim.organization_id,
+        facts={
+            "cluster": claim.endpoint.slug,
+            "namespace": claim.desired.namespace,
+            "generation": claim.desired.generation,
+            **facts,
+        },
+    )

@@ -1,0 +1,1 @@
+"""Loans of quota between projects: proposed, decided and ended."""

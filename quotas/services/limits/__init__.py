@@ -1,0 +1,1 @@
+"""Writing limits, grants and suspensions."""

@@ -1,0 +1,1 @@
+"""Preemption plans: made, executed step by step, stopped and resumed."""

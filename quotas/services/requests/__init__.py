@@ -1,0 +1,1 @@
+"""Quota requests: asked for, routed, decided and granted."""

@@ -1,0 +1,1 @@
+"""People's roles, tokens, sessions and invitations over REST."""

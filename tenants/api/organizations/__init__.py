@@ -1,0 +1,1 @@
+"""Organizations, projects and namespace bindings over REST."""

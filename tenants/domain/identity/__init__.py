@@ -1,0 +1,1 @@
+"""Identity: roles, sign-in, and changes of accounts."""

@@ -1,0 +1,220 @@
+"""Notifications: names of events, patterns over them, addresses, and how far a delivery has come.
+
+An event is named `<app>:<resource>:<verb>`, such as "quotas:request:approved". A pattern is an
+event with `*` for any of its three parts, or `*` alone for everything.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+from urllib.parse import urlsplit, urlunsplit
+
+from tenants.domain.errors import FieldProblem
+
+EVENTS: Final = frozenset(
+    {
+        "tenants:account_change:asked",
+        "quotas:request:submitted",
+        "quotas:request:escalated",
+        "quotas:request:commented",
+        "quotas:request:approved",
+        "quotas:request:rejected",
+        "quotas:request:expired",
+        "quotas:grant:ending",
+        "quotas:loan:proposed",
+        "quotas:loan:active",
+        "quotas:loan:declined",
+        "quotas:loan:ended",
+        "quotas:loan:recalled",
+        "quotas:preemption:proposed",
+        "quotas:preemption:announced",
+    }
+)
+
+
+PATTERNS_MAX: Final = 32
+"""More than there are events of one app; whoever wants all of them writes `*`."""
+ATTEMPTS_MAX: Final = 10
+"""With the waits below a receiver may be away for two days; then a person has to look."""
+WAITS: Final = tuple(
+    timedelta(seconds=seconds)
+    for seconds in (30, 120, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400)
+)
+"""Between two attempts: soon after a hiccup, rarely during an outage."""
+LEASE: Final = timedelta(minutes=5)
+"""How long a claimed delivery is left alone: longer than any task may run (240 s)."""
+SECRET_PREFIX: Final = "WEBHOOK_SECRET_"  # noqa: S105 - The start of a variable's name.
+_PART: Final = r"(?:[a-z][a-z0-9_]*)"
+_PATTERN: Final = re.compile(rf"\*|(?:{_PART}|\*)(?::(?:{_PART}|\*)){{2}}", re.ASCII)
+_ATOM: Final = r"[a-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_MAIL: Final = re.compile(
+    rf"(?=[^@]{{1,64}}@.{{1,253}}\Z){_ATOM}(?:\.{_ATOM})*@(?:{_LABEL}\.)+[a-z]{_LABEL}",
+    re.ASCII | re.IGNORECASE,
+)
+"""One dot-atom at a host name with a dot; neither lists, groups, comments nor quotes. RFC 5321."""
+_SECRET: Final = re.compile(rf"env:{SECRET_PREFIX}[A-Z0-9_]{{1,100}}", re.ASCII)
+_VISIBLE: Final = re.compile(r"[!-~]{1,500}", re.ASCII)
+
+
+class EndpointKind(StrEnum):
+    """How something is told."""
+
+    MAIL = "mail"
+    WEBHOOK = "webhook"
+
+
+def is_event(name: str) -> bool:
+    """Whether a text is the name of an event that is told."""
+    return name in EVENTS
+
+
+def wants(patterns: Iterable[str], event: str) -> bool:
+    """Whether any of the patterns asks for an event."""
+    return any(_matches(pattern, event) for pattern in patterns)
+
+
+def _matches(pattern: str, event: str) -> bool:
+    if pattern == "*":
+        return True
+    return all(
+        part in ("*", said) for part, said in zip(pattern.split(":"), event.split(":"), strict=True)
+    )
+
+
+def wait_after(attempts: int) -> timedelta | None:
+    """Return how long to wait after so many failed attempts; None when it is given up.
+
+    Args:
+        attempts: How often it was tried, 1 or more.
+    """
+    return None if attempts >= ATTEMPTS_MAX else WAITS[attempts - 1]
+
+
+def pattern_problems(patterns: object, *, field: str = "events") -> tuple[FieldProblem, ...]:
+    """Return what is wrong with a list of patterns."""
+    if isinstance(patterns, str) or not isinstance(patterns, Sequence) or not patterns:
+        return (FieldProblem(field, "not_a_list", 'List events, such as "quotas:request:*".'),)
+    if len(patterns) > PATTERNS_MAX:
+        return (FieldProblem(field, "too_many", f"List at most {PATTERNS_MAX} events."),)
+    message = 'Use "*", or three parts such as "quotas:request:approved" or "quotas:request:*".'
+    problems = []
+    for position, pattern in enumerate(patterns):
+        place = f"{field}.{position}"
+        if not isinstance(pattern, str) or not _PATTERN.fullmatch(pattern):
+            problems.append(FieldProblem(place, "not_an_event", message))
+        elif not any(_matches(pattern, event) for event in EVENTS):
+            known = f"No event is called that. Use one of: {', '.join(sorted(EVENTS))}."
+            problems.append(FieldProblem(place, "event_unknown", known))
+    return tuple(problems)
+
+
+def address_problems(
+    kind: str, address: str, *, clear_text_hosts: Sequence[str]
+) -> tuple[FieldProblem, ...]:
+    """Return what is wrong with where something is told.
+
+    Args:
+        kind: "mail" or "webhook".
+        address: A mail address, or a URL.
+        clear_text_hosts: Hosts that may be told over http, chosen by the operator.
+    """
+    if kind == EndpointKind.MAIL:
+        if _MAIL.fullmatch(address):
+            return ()
+        return (FieldProblem("address", "not_a_mail_address", "Use one mail address."),)
+    if _is_webhook(address, clear_text_hosts=clear_text_hosts):
+        return ()
+    message = "Use an https URL with a host, without user name, password or fragment."
+    return (FieldProblem("address", "not_a_webhook_url", message),)
+
+
+def secret_problems(kind: str, reference: str) -> tuple[FieldProblem, ...]:
+    """Return the problem of a webhook without a secret's name, or of a mail with one.
+
+    Only variables made for this can be named: a signature must never be made with another secret.
+    """
+    field = "secret_reference"
+    if kind == EndpointKind.MAIL:
+        if not reference:
+            return ()
+        return (FieldProblem(field, "not_for_mail", "Leave it out: mails are not signed."),)
+    if _SECRET.fullmatch(reference):
+        return ()
+    message = f"Name the variable that holds the secret: env:{SECRET_PREFIX}<NAME>."
+    return (FieldProblem(field, "not_a_reference", message),)
+
+
+def _is_webhook(address: str, *, clear_text_hosts: Sequence[str]) -> bool:
+    if not _VISIBLE.fullmatch(address) or "\\" in address:
+        return False
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return False
+    if not host or port == 0 or "@" in parts.netloc or "#" in address:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and host in clear_text_hosts)
+
+
+MASK: Final = "\N{HORIZONTAL ELLIPSIS}"
+SECRET_LENGTH: Final = 20
+"""A part of a path this long is taken for a token, as chat services put them into addresses."""
+
+
+def masked_address(kind: str, address: str) -> str:
+    """Return an address as it may be shown: a webhook's without tokens in its path or query.
+
+    Args:
+        kind: "mail" or "webhook".
+        address: A mail address, or a URL.
+    """
+    if kind != EndpointKind.WEBHOOK:
+        return address
+    parts = urlsplit(address)
+    path = "/".join(MASK if len(part) >= SECRET_LENGTH else part for part in parts.path.split("/"))
+    return urlunsplit((parts.scheme, parts.netloc, path, MASK if parts.query else "", ""))
+
+
+def tries_words(attempts: int) -> str:
+    """Return how often it was tried, such as "3 of at most 10"."""
+    return f"{attempts} of at most {ATTEMPTS_MAX}" if attempts else "none"
+
+
+def result_words(*, state: str, attempts: int, sent_at: datetime | None, last_error: str) -> str:
+    """Return what came of the last try, or why there was none.
+
+    Args:
+        state: pending, sent, skipped or given_up.
+        attempts: How often it was tried.
+        sent_at: When it was taken.
+        last_error: What was told of the last failure, or why it was skipped.
+    """
+    if sent_at is not None:
+        return f"Taken at {_moment(sent_at)}."
+    if state == "skipped":
+        return f"Not sent. {last_error}".strip()
+    if not attempts:
+        return "Not tried yet."
+    failed = f"Failed: {last_error or 'no answer is known yet'}"
+    return f"{failed} Given up." if state == "given_up" else failed
+
+
+def next_try_words(*, state: str, next_at: datetime, at: datetime) -> str:
+    """Return when it is tried next, such as "2026-10-05 13:00 UTC".
+
+    Args:
+        state: pending, sent, skipped or given_up.
+        next_at: When it is due; while somebody is at it, when their claim ends.
+        at: Now.
+    """
+    if state != "pending":
+        return "none"
+    return "now due" if next_at <= at else _moment(next_at)
+
+
+def _moment(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"

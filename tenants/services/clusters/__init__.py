@@ -1,0 +1,1 @@
+"""Clusters, and where their secrets may be sent."""

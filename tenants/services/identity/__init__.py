@@ -1,0 +1,1 @@
+"""People, roles, tokens, sessions and sign-in."""

@@ -1,0 +1,1 @@
+"""Notifications: an outbox, its endpoints and deliveries."""

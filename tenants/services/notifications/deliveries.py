@@ -1,0 +1,205 @@
+"""Deliveries: claimed, sent outside any transaction, and marked; at least once.
+
+A claim moves a delivery's next time ahead by a lease. Who dies in between leaves it to the next
+tick after the lease; the receiver then hears the same event id twice. An attempt is counted when
+it begins: who dies at one delivery uses up no attempt of those behind it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import structlog
+from celery.exceptions import SoftTimeLimitExceeded
+from django.db import transaction
+from django.db.models import F, QuerySet
+
+from tenants.domain.actors import Actor
+from tenants.domain.errors import SourceUnavailableError
+from tenants.domain.notifications import LEASE, wait_after
+from tenants.models import DeliveryState, NotificationDelivery
+from tenants.models.organization import LifecycleState
+from tenants.protocols import NotificationSender, OutgoingNotification
+from tenants.services.turns import report_crash
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ClaimedDelivery:
+    """A delivery somebody is at.
+
+    Attributes:
+        attempts: How often it was tried before.
+        claimed_until: When others may claim it; by this the claim is known from a later one.
+    """
+
+    delivery_id: UUID
+    kind: str
+    attempts: int
+    claimed_until: datetime
+    notification: OutgoingNotification
+
+
+@transaction.atomic
+def claim_deliveries(*, limit: int, actor: Actor, at: datetime) -> tuple[ClaimedDelivery, ...]:
+    """Take up to `limit` due deliveries, the longest waiting first; others pass over them.
+
+    Of these, what was written while its endpoint was being closed is skipped.
+
+    Args:
+        limit: As many as can be sent within the lease.
+        actor: Who sends.
+        at: When, UTC.
+    """
+    due = list(
+        NotificationDelivery.objects.filter(state=DeliveryState.PENDING, next_at__lte=at)
+        .order_by("next_at", "pk")
+        .select_for_update(of=("self",), skip_locked=True, no_key=True)
+        .select_related("notification__organization", "endpoint")[:limit]
+    )
+    closed = {row.pk for row in due if row.endpoint and row.endpoint.state != LifecycleState.ACTIVE}
+    if closed:
+        skip_closed(NotificationDelivery.objects.filter(pk__in=closed))
+    taken = [row for row in due if row.pk not in closed]
+    NotificationDelivery.objects.filter(pk__in=[row.pk for row in taken]).update(next_at=at + LEASE)
+    if taken:
+        log.info("tenants.notifications.leased", deliveries=len(taken), by=actor.label)
+    return tuple(_claimed(row, until=at + LEASE) for row in taken)
+
+
+def skip_closed(deliveries: QuerySet[NotificationDelivery]) -> int:
+    """Skip what is still on its way to closed endpoints; return how many."""
+    return deliveries.filter(state=DeliveryState.PENDING).update(
+        state=DeliveryState.SKIPPED, last_error="Its endpoint was closed."
+    )
+
+
+def send_claimed(
+    *,
+    claimed: Sequence[ClaimedDelivery],
+    senders: Mapping[str, NotificationSender],
+    has_time: Callable[[], bool] = lambda: True,
+    at: datetime,
+) -> int:
+    """Send what was claimed, one after another, and mark each; return how many failed.
+
+    Whatever goes wrong with one of them, the others are sent. When there is no more time, the
+    claims that are left are given back.
+
+    Args:
+        claimed: By `claim_deliveries`, in a transaction that is over.
+        senders: By kind; a kind without a sender is skipped for good.
+        has_time: Asked before each, whether another may begin.
+        at: When it was claimed, UTC.
+
+    Raises:
+        celery.exceptions.SoftTimeLimitExceeded: The task's time is over, which is no fault of the
+            address it was at; what is left is sent after the lease.
+    """
+    failed = 0
+    for position, one in enumerate(claimed):
+        if not has_time():
+            _give_back(claimed[position:], at=at)
+            break
+        sender = senders.get(one.kind)
+        if sender is None:
+            _skip(one)
+        elif _begin(one) and not _is_sent(one, sender, at=at):
+            failed += 1
+    return failed
+
+
+def _give_back(claimed: Sequence[ClaimedDelivery], *, at: datetime) -> None:
+    NotificationDelivery.objects.filter(
+        pk__in=[one.delivery_id for one in claimed],
+        state=DeliveryState.PENDING,
+        next_at=claimed[0].claimed_until,
+    ).update(next_at=at)
+    log.warning("tenants.notifications.deadline_exceeded", deliveries=len(claimed))
+
+
+def _begin(one: ClaimedDelivery) -> bool:
+    """Count the attempt that is made now; False when somebody else has it by now, or nobody."""
+    return _mark(one, attempts=F("attempts") + 1)
+
+
+def _is_sent(one: ClaimedDelivery, sender: NotificationSender, *, at: datetime) -> bool:
+    try:
+        sender.send(one.notification)
+    except SourceUnavailableError as error:
+        _postpone(one, f"{error.reason}: {error}", reason=error.reason, at=at)
+        return False
+    except SoftTimeLimitExceeded:
+        raise
+    except Exception as error:  # noqa: BLE001 - A mistake at one address must stop no other.
+        report_crash(error, event="tenants.notifications.crashed", key=one.delivery_id, at=at)
+        _postpone(one, f"unexpected: {type(error).__name__}", reason="unexpected", at=at)
+        return False
+    _mark(one, state=DeliveryState.SENT, sent_at=at, last_error="")
+    return True
+
+
+def _postpone(one: ClaimedDelivery, text: str, *, reason: str, at: datetime) -> None:
+    attempts = one.attempts + 1
+    wait = wait_after(attempts)
+    told = text[:200]
+    if wait is None:
+        _mark(one, state=DeliveryState.GIVEN_UP, last_error=told)
+        log.error(
+            "tenants.notifications.given_up",
+            delivery=str(one.delivery_id),
+            notification_event=one.notification.event,
+            reason=reason,
+            attempts=attempts,
+        )
+        return
+    _mark(one, next_at=at + wait, last_error=told)
+    log.warning(
+        "tenants.notifications.postponed",
+        delivery=str(one.delivery_id),
+        reason=reason,
+        attempts=attempts,
+        seconds=int(wait.total_seconds()),
+    )
+
+
+def _skip(one: ClaimedDelivery) -> None:
+    told = f"This installation sends no {one.kind}."
+    _mark(one, state=DeliveryState.SKIPPED, last_error=told)
+
+
+def _mark(one: ClaimedDelivery, **fields: object) -> bool:
+    """Write down what came of a delivery, unless the claim is no longer ours; whether it was."""
+    held = NotificationDelivery.objects.filter(
+        pk=one.delivery_id, state=DeliveryState.PENDING, next_at=one.claimed_until
+    )
+    return held.update(**fields) > 0
+
+
+def outgoing_of(row: NotificationDelivery) -> OutgoingNotification:
+    """Return what a delivery tells; the same at every attempt."""
+    notification = row.notification
+    organization = notification.organization
+    return OutgoingNotification(
+        event_id=notification.pk,
+        event=notification.event,
+        occurred_at=notification.occurred_at,
+        organization="" if organization is None else organization.slug,
+        subject=notification.subject,
+        text=notification.text,
+        facts=notification.facts,
+        address=row.address,
+        secret_reference="" if row.endpoint is None else row.endpoint.secret_reference,
+    )
+
+
+def _claimed(row: NotificationDelivery, *, until: datetime) -> ClaimedDelivery:
+    return ClaimedDelivery(
+        delivery_id=row.pk,
+        kind=row.kind,
+        attempts=row.attempts,
+        claimed_until=until,
+        notification=outgoing_of(row),
+    )

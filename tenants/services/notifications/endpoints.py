@@ -1,0 +1,161 @@
+"""Writing notification endpoints: who asks to be told, and of what."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import transaction
+
+from tenants.access import require_capability
+from tenants.domain.actors import Actor
+from tenants.domain.notifications import (
+    EndpointKind,
+    address_problems,
+    pattern_problems,
+    secret_problems,
+)
+from tenants.domain.refusals import EndpointClosedError, EndpointKnownError
+from tenants.models import NotificationDelivery, NotificationEndpoint, Organization
+from tenants.models.organization import LifecycleState
+from tenants.selectors.locks import lock_rows
+from tenants.selectors.validation import refuse_invalid
+from tenants.services.changing import add_row, change_row, require_version
+from tenants.services.notifications.deliveries import skip_closed
+
+WRITE: Final = "tenants:notification:write"
+
+
+@transaction.atomic
+def register_endpoint(  # noqa: PLR0913 - A record's columns; all are keyword only.
+    *,
+    organization: Organization | None,
+    kind: str,
+    address: str,
+    events: Sequence[str],
+    secret_reference: str = "",
+    clear_text_hosts: Sequence[str] = (),
+    actor: Actor,
+    at: datetime,
+) -> NotificationEndpoint:
+    """Have an address told of events from now on.
+
+    A webhook makes this service speak to an address of somebody's choice, signed with a secret of
+    the operator's: it takes a role of the platform. A mail address takes one over the organization.
+
+    Args:
+        organization: Of whose events; None for those of all, and of the platform.
+        kind: "mail" or "webhook".
+        address: A mail address, or an https URL.
+        events: Patterns such as "quotas:request:*".
+        secret_reference: `env:WEBHOOK_SECRET_<NAME>` for a webhook.
+        clear_text_hosts: Hosts that may be told over http.
+        actor: Who registers it.
+        at: When, UTC.
+
+    Raises:
+        ForbiddenError: The actor holds no such role.
+        InvalidInputError: Something can never be an endpoint; every problem is told.
+        EndpointKnownError: The address is told already.
+    """
+    is_local = kind == EndpointKind.MAIL and organization is not None
+    require_capability(
+        actor, WRITE, organization_id=organization.pk if organization and is_local else None
+    )
+    endpoint = NotificationEndpoint(
+        organization=organization,
+        kind=kind,
+        address=address,
+        events=list(events),
+        secret_reference=secret_reference,
+        created_at=at,
+    )
+    refuse_invalid(
+        endpoint,
+        further=(
+            *address_problems(kind, address, clear_text_hosts=clear_text_hosts),
+            *secret_problems(kind, secret_reference),
+            *pattern_problems(events),
+        ),
+    )
+    add_row(
+        row=endpoint,
+        refusals={
+            "notification_endpoint_once": EndpointKnownError(
+                "This address is told already.", field="address"
+            )
+        },
+        actor=actor,
+        at=at,
+        organization_id=endpoint.organization_id,
+        facts={"kind": kind, "events": list(events)},
+    )
+    return endpoint
+
+
+@transaction.atomic
+def change_endpoint(
+    *,
+    endpoint: NotificationEndpoint,
+    changes: Mapping[str, Any],
+    expected_version: int | None = None,
+    actor: Actor,
+    at: datetime,
+) -> NotificationEndpoint:
+    """Change of which events an endpoint is told; an address never changes, another is made.
+
+    Raises:
+        ForbiddenError: The actor may not write it.
+        ValueError: A field is not editable.
+        StaleVersionError: It was changed in the meantime.
+        EndpointClosedError: It is closed; the address is registered again instead.
+        InvalidInputError: The events cannot be used; every problem is told.
+    """
+    if not set(changes) <= {"events"}:
+        raise ValueError("A field is not editable.")
+    row = _locked(endpoint, expected_version=expected_version, actor=actor)
+    if row.state != LifecycleState.ACTIVE:
+        raise EndpointClosedError("This endpoint is closed.")
+    return change_row(
+        row=row,
+        changes=changes,
+        verb="update",
+        actor=actor,
+        at=at,
+        organization_id=row.organization_id,
+        problems=pattern_problems(changes["events"]) if "events" in changes else (),
+    )
+
+
+@transaction.atomic
+def close_endpoint(
+    *,
+    endpoint: NotificationEndpoint,
+    expected_version: int | None = None,
+    actor: Actor,
+    at: datetime,
+) -> NotificationEndpoint:
+    """Tell an endpoint nothing more, nor what is on its way. Closing twice is nothing.
+
+    Raises:
+        ForbiddenError: The actor may not write it.
+        StaleVersionError: It was changed in the meantime.
+    """
+    row = _locked(endpoint, expected_version=expected_version, actor=actor)
+    skip_closed(NotificationDelivery.objects.filter(endpoint=row))
+    return change_row(
+        row=row,
+        changes={"state": LifecycleState.CLOSED.value},
+        verb="close",
+        actor=actor,
+        at=at,
+        organization_id=row.organization_id,
+    )
+
+
+def _locked(
+    endpoint: NotificationEndpoint, *, expected_version: int | None, actor: Actor
+) -> NotificationEndpoint:
+    require_capability(actor, WRITE, organization_id=endpoint.organization_id)
+    (row,) = lock_rows(NotificationEndpoint.objects.filter(pk=endpoint.pk))
+    require_version(row=row, expected_version=expected_version, actor=actor)
+    return row

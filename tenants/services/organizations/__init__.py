@@ -1,0 +1,1 @@
+"""Organizations, projects and the namespaces that belong to them."""
