@@ -55,7 +55,7 @@ NOT_DEEDS = {
     "quotas.requests.preview.problems_in_the_way",
     "quotas.requests.trail.finish",
     "quotas.requests.trail.record_request",
-    "quotas.requests.valuation.wish_of",
+    "quotas.requests.valuation.requested_quota_of",
     "quotas.preemption.sweep.unexecuted_plan_ids",
     "quotas.enforcement.settling.settle_applied",
     "quotas.enforcement.settling.settle_conflict",
