@@ -60,7 +60,7 @@ def prices_visible_to(actor: Actor) -> QuerySet[Price]:
 
 
 def assignments_visible_to(actor: Actor) -> QuerySet[PriceBookAssignment]:
-    """Return who is billed by which book, for the organizations whose prices an actor reads."""
+    """Return the price book assignments of the organizations whose prices an actor may read."""
     rows = PriceBookAssignment.objects.select_related("organization", "price_book")
     if is_platform_wide(actor, READ_PRICE):
         return rows

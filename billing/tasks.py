@@ -1,6 +1,6 @@
-"""Sweeps of billing: they find what is due in the tables and the clock, and nothing in a message.
+"""Sweeps of billing: the tables and the clock say what is due; a message carries no data.
 
-`tick` does one round of everything, for `manage.py tick`; the Celery tasks do the same in slices.
+`tick` runs everything once, for `manage.py tick`; the Celery tasks do the same in slices.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ from tenants.services.wakeups import WakeUp
 BATCH_WINDOWS: Final = 50
 """12,000 records take 0.4 s at this size; a closing waits no longer for a batch."""
 TICK_WINDOWS_MAX: Final = 2_000
-"""A month of two clusters and more; what is left is found by the next round."""
+"""A month of two clusters and more; the next run takes the rest."""
 TICK_DRAFTS_MAX: Final = 100
 NOTHING_ACCRUED: Final = AccrualResult(0, 0, 0, 0, 0)
 ACTOR: Final = system_actor("billing.tick")
@@ -44,7 +44,7 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class TickResult:
-    """What one round did."""
+    """Result of one run."""
 
     windows: int
     charges: int
@@ -55,7 +55,7 @@ class TickResult:
 
 
 def tick(*, at: datetime, actor: Actor) -> TickResult:
-    """Do one round: accrue what is sealed, open this month, draft what is over and complete."""
+    """Run once: accrue sealed windows, open this month, draft complete periods that are over."""
     windows, charges, exceptions = accrue_pending(at=at, actor=actor)
     corrections = accrue_late(at=at, actor=actor)
     periods, drafts = settle_periods(at=at, actor=actor)
@@ -118,10 +118,10 @@ def _accrue_corrections(*, at: datetime, actor: Actor) -> Iterator[AccrualResult
 def _in_batches(
     keys: list[Key], accrue: Callable[[list[Key]], AccrualResult], *, event: str, at: datetime
 ) -> Iterator[AccrualResult]:
-    """Accrue batch by batch, and yield what each did.
+    """Accrue batch by batch, and yield each result.
 
-    A batch that cannot have its locks now is left to the next round. One that fails is accrued
-    again row by row, so that a single row stops no other.
+    A batch that cannot get its locks now is left to the next run. One that fails is accrued again
+    row by row, so that one bad row does not stop the others.
     """
     for first in range(0, len(keys), BATCH_WINDOWS):
         batch = keys[first : first + BATCH_WINDOWS]

@@ -1,7 +1,7 @@
-"""The admission server's way in: the doors, and behind them what Django answers in threads.
+"""ASGI application of the admission server: webhooks, and Django in threads for the rest.
 
-Every API server that asks shows a client certificate; gunicorn has verified who signed it. Here
-its common name is looked at, where the environment names those that may ask for a cluster.
+Every API server presents a client certificate; gunicorn has verified its issuer. This module checks
+its common name, where the environment names those allowed for a cluster.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Headers = Sequence[tuple[bytes, bytes]]
 CLUSTER_PATH = re.compile(r"/(?:admit|stamp|warn)/([-\w]+)(?:/.*)?", re.ASCII)
-"""Where a cluster's doors are."""
+"""Paths of a cluster's webhooks."""
 DOOR_PATH = re.compile(r"/(?:(admit)/([-\w]+)/pods|(stamp|warn)/([-\w]+))", re.ASCII)
 READING_BYTES_MAX = 256 * 1024 * 1024
 """So much of all bodies of a process is kept while they come."""
@@ -52,7 +52,7 @@ class Answered(Protocol):
 
 
 class Front(Protocol):
-    """Answers at the doors."""
+    """Answers webhook requests."""
 
     async def answer(self, door: str, slug: str, body: bytes) -> Answered:
         """Return what is answered."""
@@ -75,9 +75,9 @@ class Doors:
     """The ASGI application.
 
     Args:
-        front: Answers the doors.
+        front: Answers the webhooks.
         handler: Django's, for everything else.
-        threads: Where that answers.
+        threads: Pool for the handler.
     """
 
     def __init__(self, front: Front, handler: PlainHandler, threads: Executor) -> None:
@@ -100,7 +100,7 @@ class Doors:
 
     async def _response(self, scope: Scope, receive: Receive) -> Response:
         if scope["path"] == "/healthz" and scope["method"] in {"GET", "HEAD"}:
-            # Whoever waits for threads or for the ledger is alive.
+            # A process that waits for threads or the database is alive.
             return Response(HTTPStatus.OK, (JSON,), ALIVE)
         body = await self._bodies.whole(receive)
         if isinstance(body, Response):
@@ -118,7 +118,7 @@ class Doors:
             self._handler(environ_of(scope, body), lambda *started: begun.append(started))
         )
         ((status, headers),) = begun
-        # The length is told by whoever sends it.
+        # The sender sets Content-Length.
         kept = [
             (name.lower().encode("latin-1"), value.encode("latin-1"))
             for name, value in headers
@@ -156,10 +156,10 @@ class Bodies:
         self._bytes = 0
 
     async def whole(self, receive: Receive) -> bytes | Response:
-        """Return the body of a request, or a refusal where it is more than there is room for.
+        """Return the body of a request, or an error response where it is too large.
 
         Raises:
-            ClientGoneError: It went away in between.
+            ClientGoneError: The client disconnected.
         """
         read = bytearray()
         try:
@@ -224,7 +224,7 @@ def make_application(threads: int, *, is_proven: bool = True) -> Application:
     for name, value in told.items():
         setattr(settings, name, value)
     django.setup(set_prefix=False)
-    # The doors, and what they share, are there before the first pod asks.
+    # Load the webhooks and their shared state before the first request.
     import_module(settings.ROOT_URLCONF)
     answers = import_module("quotas.webhook.answers")
     answers.guard()

@@ -1,7 +1,7 @@
-"""A connection of the admission server: uvicorn's protocol, telling whose certificate was shown.
+"""A connection of the admission server: uvicorn's protocol, with the client certificate's name.
 
-It reads HTTP in C, and bounds neither how long a request takes to come nor how much comes before
-its body: both are bounded here.
+uvicorn parses HTTP in C, and limits neither the time to receive a request nor the size of its head:
+both are limited here.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ Application = Callable[[Scope, Any, Any], Awaitable[None]]
 CLIENT_NAME = "gpu_ledger.client_name"
 """Where a request's scope has the common name of the client's certificate."""
 PROBE_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
-"""What tells nothing of a cluster's own: probes, and every signed certificate, may look."""
+"""Paths without data of a cluster: open to probes and every signed certificate."""
 SILENCE_SECONDS = 10
 """A request that has not come whole by then ends its connection, and so does an answer that is not
 read: no API server waits longer."""
@@ -48,7 +48,7 @@ class NamingProtocol(HttpToolsProtocol):
         self.stall: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # As uvicorn has it.
-        """Begin a connection whose handshake has been made, if there is room for one more."""
+        """Begin a connection after its handshake, if the connection limit allows it."""
         self.worker.nr_conns += 1
         self.worker.connections.add(self)
         super().connection_made(transport)
@@ -61,7 +61,7 @@ class NamingProtocol(HttpToolsProtocol):
         """End."""
         self._end_silence()
         self._end_stall()
-        # uvicorn's own timer would keep a connection that broke, and all it read, until it rings.
+        # uvicorn's own timer would keep a broken connection and its buffers until it fires.
         self._unset_keepalive_if_required()
         self.worker.nr_conns -= 1
         self.worker.connections.discard(self)
@@ -78,7 +78,7 @@ class NamingProtocol(HttpToolsProtocol):
         self._end_stall()
 
     def data_received(self, data: bytes) -> None:
-        """Read on; who takes too long for a request, or for its head, is let go."""
+        """Read on; close a connection that takes too long for a request or its head."""
         self.is_reading = True
         self.head_bytes += len(data)
         super().data_received(data)
@@ -94,11 +94,11 @@ class NamingProtocol(HttpToolsProtocol):
         cast("Scope", self.scope)[CLIENT_NAME] = self.client_name
 
     def on_headers_complete(self) -> None:
-        """Begin to answer; whoever is told to end says with it that the connection is over."""
+        """Begin to answer; a stopping worker adds `Connection: close`."""
         self.head_bytes = 0
         super().on_headers_complete()
         self.was_asked = True
-        # Nobody speaks anything but HTTP here, and what follows an upgrade is no request.
+        # Only HTTP is served here; bytes after an upgrade are not a request.
         if not self.worker.alive or self.parser.should_upgrade():
             self.cycle.keep_alive = False
 
@@ -116,19 +116,19 @@ class NamingProtocol(HttpToolsProtocol):
 
     @property
     def is_asked(self) -> bool:
-        """Whether somebody waits for an answer, or reads one."""
+        """Whether a client waits for an answer or reads one."""
         return self.was_asked and not self.cycle.response_complete
 
     def end_with_answer(self) -> None:
-        """Say with the answer that somebody waits for that the connection is over."""
+        """Add `Connection: close` to the pending answer."""
         if self.is_asked:
             self.cycle.keep_alive = False
 
     def close_if_idle(self, *, new_for_seconds: int) -> None:
-        """End a connection on which nobody waits for an answer; the others end with theirs.
+        """End a connection without a pending answer; others end after theirs.
 
         Args:
-            new_for_seconds: One as new as this may still ask its first question.
+            new_for_seconds: A connection younger than this may still send its first request.
         """
         if self.is_asked and not self.flow.write_paused:
             return
@@ -138,7 +138,7 @@ class NamingProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Say nothing: to be asked for other protocols is no fault of whoever runs this."""
+        """Log nothing: a request for another protocol is no fault of the operator."""
 
     def _begin_silence(self) -> None:
         self.silence = self._abort_later()
@@ -158,11 +158,11 @@ class NamingProtocol(HttpToolsProtocol):
 
 
 def protocol_config(application: Application, *, keep_alive_seconds: int) -> Config:
-    """Return what uvicorn's protocol is told: it serves HTTP alone, and tells of no request.
+    """Return the configuration of uvicorn's protocol: HTTP only, without an access log.
 
     Args:
         application: Answers.
-        keep_alive_seconds: How long a connection is kept on which nobody asks.
+        keep_alive_seconds: How long an idle connection is kept.
     """
     config = Config(
         application,

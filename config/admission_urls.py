@@ -1,4 +1,4 @@
-"""Where the admission doors hang; nothing else is served beside them."""
+"""URLs of the admission webhooks; nothing else is served with them."""
 
 from django.urls import path
 

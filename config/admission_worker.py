@@ -1,7 +1,7 @@
-"""The worker of the admission server: gunicorn's for ASGI, with connections of our own.
+"""The worker of the admission server: gunicorn's ASGI worker with its own connections.
 
-gunicorn looks after the processes. The connections that API servers keep open would hold up a
-worker that is told to end, and one worker would take all that come at the same time.
+gunicorn manages the processes. Without this class, connections that API servers keep open would
+delay a stopping worker, and one worker would accept all simultaneous connections.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ from config.admission_protocol import (
 logger = structlog.get_logger(__name__)
 
 LEAVE_SECONDS = 1
-"""So long a worker that is told to end answers that the connection is over; then it ends it."""
+"""How long a stopping worker answers with `Connection: close` before it closes connections."""
 LOOK_SECONDS = 0.1
-"""How often it looks for connections on which nobody waits then."""
+"""How often a stopping worker checks for idle connections."""
 PROBE_PORT = "ADMISSION_PROBE_PORT"
 """The variable that names the port of probes, where there is one: they show no certificate."""
 REST_SECONDS = 0.002
@@ -68,11 +68,11 @@ class Taking:
         self._taking = loop.create_task(self._take())
 
     def close(self) -> None:
-        """Take no more, once who waits by then is taken."""
+        """Stop accepting, after the waiting connections are accepted."""
         self._taking.cancel()
 
     async def wait_closed(self) -> None:
-        """Take who waits, for they would be reset, and return once nobody shakes hands.
+        """Accept waiting connections, which would be reset else; return after the handshakes.
 
         Other processes go on with the same socket; it is closed in this one.
         """
@@ -110,12 +110,11 @@ class Taking:
                 self._factory, taken, ssl=self._tls, ssl_handshake_timeout=patience
             )
         except ssl.SSLError as error:
-            # Whoever shows no certificate, or a strange one, is not let in; that they came is told.
+            # Reject clients without a valid certificate and log the attempt.
             logger.warning("admission.tls_handshake_failed", reason=str(error))
             taken.close()
         except (OSError, ValueError) as error:
-            # They went away again, as probes do that only look whether somebody listens; or their
-            # certificate has a name that is no text.
+            # The client disconnected, as TCP probes do; or the name in its certificate is not text.
             logger.debug("admission.tls_handshake_failed", reason=type(error).__name__)
             taken.close()
 
@@ -132,10 +131,10 @@ class TakingLoop(uvloop.Loop):
 
 
 class AdmissionWorker(gasgi.ASGIWorker):  # type: ignore[misc] # As above.
-    """gunicorn's worker for ASGI with connections that tell names.
+    """gunicorn's ASGI worker with connections that know the certificate's name.
 
-    A gunicorn that would not take the protocol from here would tell no name, and whoever shows
-    none asks for no cluster where names are required.
+    If gunicorn did not use this protocol, no name would be known, and requests would be denied
+    where names are required.
     """
 
     def init_process(self) -> None:
@@ -145,7 +144,7 @@ class AdmissionWorker(gasgi.ASGIWorker):  # type: ignore[misc] # As above.
         super().init_process()
 
     def load_wsgi(self) -> None:
-        """Load the application, and what each connection is told."""
+        """Load the application and the connection's configuration."""
         super().load_wsgi()
         self.answer_with(self.asgi)
 
@@ -159,10 +158,10 @@ class AdmissionWorker(gasgi.ASGIWorker):  # type: ignore[misc] # As above.
         asyncio.set_event_loop(self.loop)
 
     def handle_exit_signal(self) -> None:
-        """End once everybody who waits has an answer, and has been told to connect to another.
+        """End once all pending requests are answered with `Connection: close`.
 
-        Whatever is answered from now on says that its connection is over. Who asks nothing for a
-        while, or connects only now, is let go.
+        From now on every answer has `Connection: close`. Connections that are idle for a while or
+        new are closed.
         """
         super().handle_exit_signal()
         for connection in self.connections:
@@ -171,7 +170,7 @@ class AdmissionWorker(gasgi.ASGIWorker):  # type: ignore[misc] # As above.
 
     async def _shutdown(self) -> None:
         if self.alive:
-            # Whoever looks after this process was killed: end as if it had told.
+            # The gunicorn arbiter was killed: end as on its signal.
             self.handle_exit_signal()
         for server in self.servers:
             server.close()
@@ -180,7 +179,7 @@ class AdmissionWorker(gasgi.ASGIWorker):  # type: ignore[misc] # As above.
         await super()._shutdown()
 
     def notify(self) -> None:
-        """Tell gunicorn once a second that this process lives, and what time answers tell."""
+        """Once a second, update gunicorn's heartbeat and the Date header."""
         super().notify()
         date = formatdate(time.time(), usegmt=True).encode()
         self.protocol_state.default_headers = [(b"date", date)]

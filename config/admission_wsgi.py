@@ -1,4 +1,4 @@
-"""Django with the admission doors alone: what differs in its settings, and a handler for them."""
+"""Django with the admission webhooks only: changed settings, and a handler."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -14,10 +14,10 @@ CONNECT_SECONDS = 2
 
 
 def only_admission(databases: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that differ here: own URLs, no middleware, and connections that stay.
+    """Return the changed settings: own URLs, no middleware, and persistent connections.
 
-    A connection is not asked whether it lives before every question: that would be a round trip
-    each. One that died is replaced, and the question asked again.
+    Connections have no health check before each query, which would cost a round trip. A dead one is
+    replaced, and the query repeated.
 
     Args:
         databases: Django's setting, as every other process has it.
@@ -41,10 +41,10 @@ def only_admission(databases: dict[str, Any]) -> dict[str, Any]:
 
 
 class PlainHandler(BaseHandler):
-    """Django's handler without what happens around requests elsewhere.
+    """Django's handler without the request signals.
 
-    Its signals close connections that are old or dead and caches that nobody opened, and cost as
-    much as a quarter of a decision. Connections are kept here, and looked after by the guard.
+    The signals close old or dead connections and unused caches, and take up to a quarter of the
+    time of a decision. Here connections persist, and the guard checks them.
     """
 
     def __init__(self) -> None:
@@ -53,10 +53,10 @@ class PlainHandler(BaseHandler):
         self.load_middleware()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer one request; no door streams its answer.
+        """Answer one request; no view streams.
 
         Raises:
-            TypeError: One does.
+            TypeError: A view streams its response.
         """
         response = self.get_response(WSGIRequest(environ))
         if not isinstance(response, HttpResponse):

@@ -1,4 +1,4 @@
-"""The REST doors of every app under /api/v1/, with their description."""
+"""REST API of every app under /api/v1/, with its OpenAPI schema."""
 
 import hashlib
 from functools import cache

@@ -50,7 +50,7 @@ class TolerantTransport(redis.Transport):
             drop(error)
 
     def _acknowledge(self, message: Any) -> None:  # noqa: ANN401 - As above.
-        """Give back the place of a message among those that are being worked on, if it has one."""
+        """Release a message's slot in the worker's prefetch count, if it has one."""
         with suppress(KeyError, TypeError):
             tag = message["properties"]["delivery_tag"]
             for channel in self.channels:
@@ -62,10 +62,10 @@ class TolerantConsumer(Consumer):  # type: ignore[misc] # Celery has no types.
     """Consumes wake-ups; what names no task of ours, or is none, is dropped."""
 
     def create_task_handler(self, *given: Any, **named: Any) -> Callable[[Any], object]:  # noqa: ANN401
-        """Return Celery's handler behind a check of what it passes on to the pool unread.
+        """Return Celery's handler with a check of the fields that it passes to the pool unchecked.
 
-        A time limit that is no number would be noticed only when the pool's place is taken, and
-        that would never be free again.
+        An invalid time limit would be noticed only after the pool's slot is taken, and the slot
+        would never be free again.
         """
         handle = super().create_task_handler(*given, **named)
 

@@ -106,7 +106,7 @@ def read_settings(sender: Celery, **_: object) -> None:
 
 @task_failure.connect
 def count_failure(sender: Task, exception: BaseException, **_: object) -> None:
-    """Count a task that failed as a whole, as sweeps count their turns; Celery has logged it."""
+    """Count a task that failed as a whole, as sweeps count failed items; Celery has logged it."""
     from django.utils import timezone  # noqa: PLC0415 - Models are ready once tasks run.
 
     from tenants.services.turns import count_crash  # noqa: PLC0415 - As above.

@@ -1,7 +1,8 @@
 """The environment: every variable the service reads, with its type, default and meaning.
 
-A wrong value stops the process at start with the name of the variable; all wrong values are told
-at once. `X_FILE` variables, as container secrets use them, are read by `read_secret_files`.
+A wrong value stops the process at start with the name of the variable; all wrong values are
+reported in one error. `X_FILE` variables, as container secrets use them, are read by
+`read_secret_files`.
 """
 
 import json
@@ -53,7 +54,7 @@ class EnvironmentInvalidError(Exception):
 
 
 class Environment(BaseSettings):
-    """What the process was told from outside. Names of fields are names of variables."""
+    """Values from the environment. Field names are variable names."""
 
     model_config = SettingsConfigDict(case_sensitive=False, extra="ignore", frozen=True)
 
@@ -82,7 +83,7 @@ class Environment(BaseSettings):
     CLUSTER_WATCH_OPTIONS: Annotated[dict[str, Any], NoDecode] = Field(default_factory=dict)
     """JSON: what the watch is made with, such as `{"stall_seconds": 120}`."""
     WATCH_HEARTBEAT_SECONDS: int = Field(default=10, ge=1, le=10)
-    """How often a healthy watch tells so; three are missed before it counts as blind."""
+    """Heartbeat interval of a watch; after three missed ones it counts as blind."""
     WATCH_LEASE_SECONDS: int = Field(default=30, ge=10, le=300)
     """How long another process waits for the one that leads a watch."""
     WATCH_RELIST_SECONDS: int = Field(default=600, ge=60, le=86_400)
@@ -110,17 +111,17 @@ class Environment(BaseSettings):
     """By cluster, common names of the certificates its API servers may show, as JSON or as
     `cluster=name|name,...`; of a cluster that is not named, its slug alone."""
     COST_ESTIMATOR: Literal["billing", "none"] = "billing"
-    """Who tells what a quota request would cost."""
+    """Source of a quota request's estimated cost."""
     NOTIFICATIONS: Literal["send", "simulated"] = "send"
     NOTIFICATIONS_KEPT_DAYS: int = Field(default=90, ge=90, le=3_650)
-    """No less than the most days a grant's end may be told before: it would be told twice."""
+    """At least the longest reminder time before a grant's end: else it would be notified twice."""
     EMAIL_URL: str = Field(default="", pattern=MAIL_URL)
     """The mail server; without one no mail is sent."""
     EMAIL_FROM: str = "gpu-ledger@localhost"
     WEBHOOK_ALLOWED_NETWORKS: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = ()
     """Private ranges in which webhooks may be."""
     WEBHOOK_CLEAR_TEXT_HOSTS: Annotated[tuple[str, ...], NoDecode] = ()
-    """Hosts whose webhooks may be told over http."""
+    """Hosts whose webhooks may be called over http."""
     WEBHOOK_CA_FILE: str = ""
     """Certificates to trust for webhooks, beside the system's."""
     CLUSTER_SECRETS_DIR: Path = Path("/run/clusters")
@@ -130,7 +131,7 @@ class Environment(BaseSettings):
     HOLE_SECONDS_MAX: int = Field(default=180, ge=0, le=600)
     """The longest hole in the observations of an hour with which it is sealed unattended."""
     GAP_POLICY: Literal["wait", "accept", "waive", "last_known", "hold"] = "wait"
-    """What becomes of an hour that nobody saw well enough; "wait" leaves it to a person."""
+    """What to do with an hour with too few observations; "wait" leaves it to a person."""
     WASTE_THRESHOLDS: Annotated[dict[str, Any], NoDecode] = Field(default_factory=dict)
     """JSON: thresholds of waste to replace, such as `{"idle_hours": 2}`."""
     RECHECK_SECONDS: Annotated[tuple[int, ...], NoDecode] = (3_600, 21_600, 86_400)
@@ -138,7 +139,7 @@ class Environment(BaseSettings):
     RECHECK_RETENTION_SECONDS: int = Field(default=31_536_000, ge=86_400, le=315_360_000)
     """Age from which an hour is not looked at again: how long Prometheus keeps its samples."""
     POST_LATE_USAGE: bool = True
-    """Whether usage that is told late is posted by itself; else a person decides on it."""
+    """Whether late usage is posted automatically; otherwise a person decides."""
     FOUR_EYES: bool = True
     """Whether another person must finalize a drafted invoice and approve a usage correction."""
     ISSUER_NAME: str = "GPU Platform"
@@ -256,7 +257,7 @@ def _clients(part: str) -> tuple[str, tuple[str, ...]]:
 
 
 def read_secret_files() -> None:
-    """Fill `X` from the file named by `X_FILE` for every secret, as container secrets are given.
+    """Fill `X` from the file named by `X_FILE` for every secret, as container secrets are mounted.
 
     Raises:
         EnvironmentInvalidError: Named files cannot be read; the text names each.

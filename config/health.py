@@ -1,8 +1,8 @@
-"""Health: is this process alive, and could the service do its work right now.
+"""Health: whether this process is alive, and whether the service is ready.
 
-`/healthz` asks nobody else. `/readyz` asks the database what must hold before one request is let
-in; the broker's state is told, but a silent broker only makes things later. So are workers whose
-clocks are off: they refuse their own work, and requests are served meanwhile.
+`/healthz` uses no other system. `/readyz` checks in the database what must hold before requests are
+served. The broker's state is reported only: an unavailable broker just delays work. So are workers
+with wrong clocks: they refuse their own work, and requests are served meanwhile.
 """
 
 from collections.abc import Callable, Mapping
@@ -229,7 +229,8 @@ def role_problem() -> Problem:
     """Return why the connection is not the runtime role's, "" when it is."""
     is_member, is_superuser, owned = _row(
         "SELECT pg_has_role(current_user, %(role)s, 'MEMBER'), rolsuper,"
-        # A watch that writes has temporary tables until it commits; they are nobody's ledger.
+        # A watch that writes has temporary tables until it commits; they are not part of the
+        # schema.
         " (SELECT count(*) FROM pg_tables WHERE tableowner = current_user"
         r"   AND schemaname NOT LIKE 'pg\_temp\_%%')"
         " FROM pg_roles WHERE rolname = current_user",

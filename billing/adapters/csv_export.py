@@ -39,7 +39,7 @@ def render_csv(document: Mapping[str, Any]) -> bytes:
 
 
 def _record(own: Mapping[str, str], line: Mapping[str, Any]) -> list[str]:
-    # Documents made before lines told their month have lines of their own month only.
+    # Documents from before lines had a month contain only lines of their own month.
     values = {"service_month": own["period"], **line}
     return (
         [_text(own[column]) for column in _TEXT_OF_INVOICE]

@@ -192,7 +192,7 @@ class InvoiceAdmin(LedgerAdmin):
         done: str,
         then: str = "",
     ) -> HttpResponse:
-        """Call a service, tell what came of it, and go back to the page."""
+        """Call a service, show the result, and return to the page."""
         invoice = self._invoice(request, invoice_id, WRITE_INVOICE)
         page = reverse(PAGE, args=[invoice_id])
         try:

@@ -1,4 +1,4 @@
-"""Admin pages of price books, prices and who is billed by which; all through the service."""
+"""Admin pages of price books, prices and assignments; all writes go through the services."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -76,7 +76,7 @@ class PriceAdmin(ServiceAdmin):
 
 @admin.register(PriceBookAssignment)
 class PriceBookAssignmentAdmin(ServiceAdmin):
-    """Who is billed by which book."""
+    """Assignments of organizations to price books."""
 
     form = FromHourForm
     view_capability = "billing:price:read"

@@ -1,4 +1,4 @@
-"""/api/v1/price-books/, prices/ and price-book-assignments/: what a unit-hour costs, for whom."""
+"""Endpoints /api/v1/price-books/, prices/ and price-book-assignments/."""
 
 from uuid import UUID
 

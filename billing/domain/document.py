@@ -42,11 +42,11 @@ class Party:
 
 @dataclass(frozen=True)
 class InvoiceTerms:
-    """What a site has settled about its invoices; read from settings by the doors.
+    """A site's settings for invoices; entry points read them from the settings.
 
     Attributes:
-        series: Begins every number.
-        is_four_eyes: Whether who drafted an invoice may not finalize it.
+        series: Prefix of every number.
+        is_four_eyes: Whether the drafter of an invoice may not finalize it.
     """
 
     issuer: Party = field(default_factory=lambda: Party(name="GPU Platform"))

@@ -122,7 +122,7 @@ class DraftStaleError(ConflictError):
 
 
 class FourEyesError(ForbiddenError):
-    """Who drafted an invoice may not finalize it."""
+    """The drafter of an invoice may not finalize it."""
 
     code = "invoice_needs_four_eyes"
     remedy = "Ask another person with the role to finalize it."

@@ -63,7 +63,7 @@ class Money:
 
     @classmethod
     def of_minor_units(cls, units: int, currency: str) -> Self:
-        """Return an amount given in cents, yen or mils."""
+        """Return an amount from its minor units: cents, yen or mils."""
         return cls(decimal_of(units, digits=minor_digits(currency)), currency)
 
     @classmethod
@@ -145,13 +145,12 @@ def price_of(unit_seconds: int, *, unit_price: Decimal, currency: str) -> Money:
 def price_of_more(
     unit_seconds: int, *, billed_unit_seconds: int, unit_price: Decimal, currency: str
 ) -> Money:
-    """Return what further unit-seconds cost when others were billed before: R(p*new) - R(p*old).
+    """Return the cost of unit-seconds on top of those billed before: R(p*new) - R(p*old).
 
-    So the parts of a quantity cost what it costs at once, however it was cut and in whatever order
-    the parts came.
+    So the sum of the parts equals the cost of the whole, whatever the parts and their order.
 
     Args:
-        unit_seconds: The further ones; negative ones are given back.
+        unit_seconds: The additional ones; negative for a credit.
         billed_unit_seconds: Those billed before at the same price.
         unit_price: Per unit-hour.
         currency: Of the price.

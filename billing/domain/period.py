@@ -1,8 +1,9 @@
 """Billing periods: a calendar month of a time zone, cut into whole UTC hours.
 
-Usage is told in UTC hours, so a month begins at the UTC hour in which its local midnight lies; in
-zones off the hour (India, Nepal) that is up to 45 minutes early. Months follow each other without
-gap or overlap. A period is computed once and stored; a later change of tzdata never moves it.
+Usage is recorded in UTC hours, so a month begins at the UTC hour in which its local midnight lies;
+in zones off the hour (India, Nepal) that is up to 45 minutes early. Months follow each other
+without gap or overlap. A period is computed once and stored; a later change of tzdata never moves
+it.
 """
 
 import re

@@ -182,7 +182,7 @@ class ClosedHours:
 
 
 def closed_hours(cluster_id: UUID, *, hours: Sequence[datetime]) -> list[ClosedHours]:
-    """Return which hours of a cluster lie in closed periods of those who had namespaces there."""
+    """Return a cluster's hours in closed periods of organizations that had namespaces there."""
     with connection.cursor() as cursor:
         cursor.execute(_CLOSED, {"cluster": cluster_id, "hours": list(hours)})
         return [ClosedHours(*row) for row in cursor.fetchall()]

@@ -21,11 +21,11 @@ from billing.models import AccrualException, Charge
 
 @dataclass(frozen=True)
 class CostFact:
-    """What some use costs.
+    """Cost of some use.
 
     Attributes:
         organization: Its slug; so is `project`.
-        size: "" where sizes are added up; so are the other fields a fact does not tell apart.
+        size: "" where sizes are summed; likewise every other field that is not grouped by.
         day: UTC day of the use.
     """
 
@@ -136,7 +136,7 @@ _PRODUCT = DecimalField(max_digits=60, decimal_places=10)
 
 
 def _facts(charges: QuerySet[Charge], **told_apart: Any) -> tuple[CostFact, ...]:  # noqa: ANN401 - Expressions.
-    """Return one fact per organization, currency and what is told apart, in that order."""
+    """Return one fact per organization, currency and grouping fields, in that order."""
     rows: Any = (
         charges.values(
             "organization_id", "organization__slug", "organization__name", "currency", **told_apart

@@ -1,8 +1,9 @@
-"""Row locks of billing, each in one place and always in one order.
+"""Row locks of billing, always in one order.
 
 The order of the whole product is period -> organization -> project -> user -> window; a price book
 comes after the organization, an invoice after that, and the number series last of all. Accrual
-takes shared locks, so that many windows accrue at once but none beside a closing or a new price.
+takes shared locks, so that many windows accrue in parallel, but none during a closing or a new
+price.
 """
 
 from collections.abc import Iterable
@@ -63,7 +64,7 @@ def share_for_accrual(organization_ids: Iterable[UUID]) -> None:
 _SHARE_PERIODS = f"""
 SELECT id FROM {BillingPeriod._meta.db_table}
  WHERE organization_id = ANY(%s) AND state = 'open' ORDER BY id FOR SHARE
-"""  # noqa: S608, SLF001 - Table names of our own models; _meta is Django's documented door.
+"""  # noqa: S608, SLF001 - Table names of own models; _meta is a documented Django API.
 _SHARE_ORGANIZATIONS = f"""
 SELECT id FROM {Organization._meta.db_table}
  WHERE id = ANY(%s) ORDER BY id FOR SHARE

@@ -7,10 +7,10 @@ from django.db import connection
 
 
 def pending_window_ids(*, limit: int) -> list[int]:
-    """Return sealed windows that are not charged in full, new ones first, then longest unlooked-at.
+    """Return sealed windows not charged in full: new ones first, then least recently tried.
 
-    A window that waits for a price is looked at again in every round, last of all, so that it
-    never keeps new windows waiting.
+    A window that waits for a price is retried in every run, after all others, so that it never
+    delays new windows.
     """
     with connection.cursor() as cursor:
         cursor.execute(_PENDING, {"limit": limit})

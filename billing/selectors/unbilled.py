@@ -9,8 +9,8 @@ from billing.models import BillingPeriod
 def unbilled_sums(period: BillingPeriod) -> tuple[ChargeSum, ...]:
     """Return unbilled unit-seconds of a period by project, month of use, size, group and price.
 
-    Charges of hours before the period are told apart by the month they are of. Each sum comes with
-    what final invoices have billed of the same. One statement, however many there are.
+    Charges of hours before the period are grouped by their month. Each sum has the unit-seconds
+    that final invoices billed for the same key. One statement.
     """
     given = {"period": period.pk, "organization": period.organization_id}
     with connection.cursor() as cursor:

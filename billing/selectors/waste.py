@@ -1,8 +1,7 @@
-"""Waste in money: what a finding has cost so far, and what it saves in a month to heed it.
+"""Waste in money: the cost of a finding so far, and the monthly saving from following it.
 
-Prices are those in force now, of the size and group that is held and of those that would serve. A
-finding without a price for either has no money, nor has one of which nobody can say what would
-serve; they come last.
+Prices are those in force now, of the allocated size and group and of the recommended ones. A
+finding without one of the prices, or without a recommendation, has no amounts and is sorted last.
 """
 
 from dataclasses import dataclass
@@ -41,7 +40,7 @@ _LAST: Final = Decimal(-(10**30))
 
 @dataclass(frozen=True)
 class WasteMoney:
-    """What one finding costs; None without prices, and where nobody can say."""
+    """Cost of one finding; None without prices or recommendation."""
 
     lost: Money | None
     monthly: Money | None
@@ -49,10 +48,10 @@ class WasteMoney:
 
 @dataclass(frozen=True)
 class SavingTotal:
-    """What findings cost together; None where none of them has a price and is known.
+    """Total cost of findings; None where no finding has amounts.
 
     Attributes:
-        unknown: Of how many nobody can say what heeding them saves; they are in no sum.
+        unknown: Number of findings without a known saving; they are in no sum.
     """
 
     findings: int
@@ -140,7 +139,7 @@ def _rounded(product: Decimal | None, currency: str | None) -> Money | None:
 
 
 def _known(product: Any) -> Any:  # noqa: ANN401 - Any arithmetic.
-    """Return a product of money, and nothing where nobody can say what would serve."""
+    """Return a product of money; None without a recommendation."""
     return Case(
         When(SAVING_UNKNOWN, then=Value(None)),
         default=ExpressionWrapper(product, output_field=_MONEY),

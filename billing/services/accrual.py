@@ -47,7 +47,7 @@ def accrue_windows(*, window_ids: list[int], actor: Actor, at: datetime) -> Accr
 
     Args:
         window_ids: At most WINDOWS_PER_CALL_MAX windows.
-        actor: Who lets it happen.
+        actor: The account that accrues.
         at: When.
 
     Raises:

@@ -21,7 +21,7 @@ from tenants.services.changing import require_version
 
 LOCK_TIMEOUT_MS = 15_000
 """How long one finalization waits for another of the same period: linking 150,000 charges takes
-seconds, and who waited then finds the invoice final and changes nothing."""
+seconds, and the second call then finds the invoice final and changes nothing."""
 
 
 def finalize_invoice(
@@ -38,16 +38,16 @@ def finalize_invoice(
 
     Args:
         invoice_id: A draft, or an invoice that is final already.
-        actor: Who finalizes.
+        actor: The account that finalizes.
         at: When; printed as the date of the invoice.
-        terms: Whether four eyes are asked for.
+        terms: Whether the four-eyes rule applies.
         expected_version: The version of the draft the caller looked at; None for any.
 
     Raises:
         StaleVersionError: It was drafted again since.
-        FourEyesError: The actor drafted it, and the site asks for four eyes.
+        FourEyesError: The actor drafted it, and the four-eyes rule applies.
         PeriodNotReadyError: Something came up since the draft; every reason is under `problems`.
-        InvoiceNegativeError: Its total is below nothing.
+        InvoiceNegativeError: Its total is below zero.
         DraftStaleError: The period's charges are no longer those of the draft.
         Invoice.DoesNotExist: There is none.
     """

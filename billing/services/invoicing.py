@@ -40,7 +40,7 @@ def draft_invoice(
 
     Args:
         period_id: The period; it must be over, sealed, accrued and free of exceptions.
-        actor: Who drafts; may not finalize where four eyes are asked for.
+        actor: The account that drafts; may not finalize under the four-eyes rule.
         at: When.
         terms: Issuer and number series of the site.
 
@@ -87,7 +87,7 @@ def discard_draft(
 
     Args:
         invoice_id: The draft.
-        actor: Who discards.
+        actor: The account that discards.
         at: When.
         expected_version: The version the caller saw; None when it does not matter.
 

@@ -33,7 +33,7 @@ def accrue_corrections(*, correction_ids: list[UUID], actor: Actor, at: datetime
 
     Args:
         correction_ids: At most WINDOWS_PER_CALL_MAX corrections.
-        actor: Who lets it happen.
+        actor: The account that accrues.
         at: When.
 
     Raises:

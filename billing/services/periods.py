@@ -26,9 +26,9 @@ def open_period(
     """Return the period of a month, opened if it was not there.
 
     Args:
-        organization: Whose month.
+        organization: The organization.
         label: The month, such as "2026-10".
-        actor: Who opens it.
+        actor: The account that opens it.
         at: When.
 
     Raises:
@@ -50,7 +50,7 @@ def ensure_periods(
 
     Args:
         hours: Organization to its first and last hour of usage.
-        actor: Who opens them.
+        actor: The account that opens them.
         at: Now, which always gets an open period to post late usage to.
     """
     zones = _zones(hours)

@@ -1,4 +1,4 @@
-"""Price books, prices and who is billed by which; nothing with a price is edited or deleted."""
+"""Price books, prices and assignments; nothing with a price is edited or deleted."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -39,7 +39,7 @@ def create_price_book(
     """Return a new, empty price book.
 
     Raises:
-        InvalidInputError: A field cannot be used; every problem is told.
+        InvalidInputError: A field cannot be used; every problem is reported.
         CurrencyUnknownError: The currency is not in ISO 4217.
         PriceBookExistsError: The slug is taken.
     """
@@ -84,7 +84,7 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
         size: small, medium or large.
         unit_price: Per unit-hour, in the book's currency.
         valid_from: A whole UTC hour; it may be past where nothing is charged yet.
-        actor: Who sets it.
+        actor: The account that sets it.
         at: When it is set.
         price_group: A device share such as "H100/1g.10gb", or "*" for any; with "/burst" behind it
             for what preemptible pods hold, which the others never price.

@@ -1,7 +1,7 @@
-"""The statements of accrual: usage added up, joined to its prices, and what lacks one told.
+"""SQL of accrual: sum usage, join prices, and report usage without a price.
 
-They are the same for metered usage and for corrections of it, and the same few whatever the number
-of pods, prices and projects. `billing.domain.rating` says the same in plain Python.
+The same statements serve metered usage and corrections, and their number does not depend on pods,
+prices and projects. `billing.domain.rating` is the equivalent in Python.
 """
 
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ usage AS MATERIALIZED (
 
 
 def charge(accrued: Accrued) -> str:
-    """Return the statement that charges it and tells how many charges and unit-seconds were new."""
+    """Return the statement that charges it and counts the new charges and unit-seconds."""
     return f"""
 WITH {usage_of(accrued)},
 hours AS MATERIALIZED (SELECT DISTINCT organization_id, window_start FROM usage),
@@ -101,7 +101,7 @@ SELECT count(*), coalesce(sum(unit_seconds), 0)::bigint FROM made
 
 
 def _missing(accrued: Accrued) -> str:
-    """Return what is used and not charged; the ledger itself tells it, not what wrote it."""
+    """Return the usage that is not charged, computed from the stored rows."""
     return f"""
 WITH {usage_of(accrued)},
 used AS (

@@ -1,4 +1,4 @@
-"""What the dashboard's template is given: cluster health, what waits for a person, and the rest."""
+"""Context of the dashboard's template: cluster health, open reviews, and the rest."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -125,7 +125,7 @@ def _waiting(what: str, about: str, count: int, *, link: str) -> list[dict[str, 
 
 
 def _held_words(total: ExceptionTotal) -> str:
-    """Return whether a kind holds anything; how much by size is told on the page it leads to."""
+    """Return whether a kind has any units; the linked page shows them by size."""
     if not total.held_unit_seconds:
         return "nothing held"
     if total.kind == ExceptionKind.UNKNOWN_DEVICE.value:
@@ -139,7 +139,7 @@ NEEDED = ("billing:charge:read", "metering:usage:read")
 
 
 def dashboard_context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """Add the dashboard to the index page's context; nothing for those who may not see it."""
+    """Add the dashboard to the index page's context; nothing for users without permission."""
     context["title"] = "Dashboard"
     actor = actor_of_request(request)
     if all(actor.may(capability) for capability in NEEDED):

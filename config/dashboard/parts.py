@@ -29,7 +29,7 @@ PALETTE: Final = (
     "#9333ea",
     "#dc2626",
 )
-"""Told apart by colour-blind readers in this order; it repeats after eight."""
+"""In this order distinguishable for colour-blind readers; repeats after eight."""
 BAR_OPTIONS: Final = {
     "maintainAspectRatio": False,
     "animation": False,

@@ -1,1 +1,1 @@
-"""Doors of the wiring on the command line."""
+"""Management commands of the whole service."""

@@ -145,7 +145,7 @@ def settings_from(env: Environment) -> dict[str, Any]:
 
 
 def _entry_settings(env: Environment) -> dict[str, Any]:
-    """Return what decides who gets in, and where scrapes are answered."""
+    """Return the authentication settings, and the settings of the metrics endpoint."""
     return {
         "METRICS_PORT": env.METRICS_PORT,
         "TRUSTED_PROXIES": list(env.TRUSTED_PROXIES),

@@ -14,7 +14,7 @@ ENV = CheckoutEnvironment.read(
         "REDIS_URL": "redis://127.0.0.1:6379/0",
         "ALLOWED_HOSTS": "127.0.0.1,localhost",
         "LOG_FORMAT": "console",
-        # A running demo of the same checkout tells where its servers are.
+        # A running demo of the same checkout provides the addresses of its servers.
         **read_handover(BASE_DIR / "var"),
     }
 )

@@ -10,9 +10,9 @@ _MAIL_BACKENDS = "django.core.mail.backends"
 
 
 def notification_settings(env: Environment) -> dict[str, Any]:
-    """Return Django's mail settings, and who sends each kind of notification.
+    """Return Django's mail settings, and the sender of each kind of notification.
 
-    Without a mail server nobody sends mails: deliveries by mail are skipped, and say so.
+    Without a mail server, deliveries by mail are skipped and marked so.
     """
     return {
         **_mail_settings(env.EMAIL_URL),

@@ -1,4 +1,4 @@
-"""How the admin looks and what its sidebar offers, for people who look rather than read."""
+"""Look and sidebar of the admin."""
 
 from collections.abc import Callable
 from functools import cache

@@ -19,7 +19,7 @@ def reservations_visible_to(actor: Actor) -> QuerySet[Reservation]:
 def refusals_visible_to(actor: Actor) -> QuerySet[AdmissionRefusal]:
     """Return the refusals of the projects that an actor may read reservations of.
 
-    Those in namespaces that no project has are for who reads the whole platform.
+    Refusals in namespaces of no project need a role that reads the whole platform.
     """
     rows = AdmissionRefusal.objects.select_related("cluster", "project")
     if is_platform_wide(actor, READ_RESERVATION):

@@ -46,7 +46,7 @@ def policies_visible_to(
 ) -> QuerySet[IsolationPolicy]:
     """Return the isolation policies over which an actor holds a capability.
 
-    Whoever may read a project's may read those of its organization, which bind it as well.
+    A reader of a project's policies also reads those of its organization: they bind it too.
     """
     rows = IsolationPolicy.objects.select_related("organization", "project")
     if is_platform_wide(actor, capability):

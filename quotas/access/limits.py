@@ -1,4 +1,4 @@
-"""Limits, grants and suspensions, and whom they may name: fetched with permission."""
+"""Permission-checked queries for limits, grants, suspensions and the objects they name."""
 
 from uuid import UUID
 
@@ -25,8 +25,9 @@ from tenants.models.organization import LifecycleState
 def limits_visible_to(actor: Actor, capability: str = READ_LIMIT) -> QuerySet[QuotaLimit]:
     """Return the limits over which an actor holds a capability.
 
-    An organization's own limit takes a role over the organization, and to write it one over the
-    platform: nobody raises their own ceiling. The limits inside a project take a role over that.
+    Reading an organization's own limit needs a role over the organization; writing it needs a
+    platform role, so that a tenant cannot raise its own ceiling. Limits inside a project need a
+    role over the project.
     """
     rows = QuotaLimit.objects.select_related("organization", "project", "user", "cluster")
     if is_platform_wide(actor, capability):
@@ -140,9 +141,9 @@ def access_suspension(actor: Actor, suspension_id: UUID, capability: str) -> Quo
 
 
 def access_cluster_of(actor: Actor, organization: Organization, slug: str) -> Cluster:
-    """Return an open cluster by its slug: one that an organization has namespaces on.
+    """Return an open cluster on which the organization has namespaces, by its slug.
 
-    Who runs the platform sees every cluster; others only those they are on already.
+    An actor with a platform role may name every open cluster.
 
     Raises:
         NotFoundError: It does not exist for this actor.
@@ -163,10 +164,10 @@ def access_cluster_of(actor: Actor, organization: Organization, slug: str) -> Cl
 def access_person(organization: Organization, username: str) -> User:
     """Return a person who has a role in an organization or one of its projects.
 
-    Others do not exist here: a limit must not tell who has an account on the platform.
+    Other users are not found: a limit must not reveal the accounts of the platform.
 
     Raises:
-        NotFoundError: Nobody of that name has a role there.
+        NotFoundError: No user of that name has a role there.
     """
     projects = Project.objects.filter(organization=organization)
     person = (

@@ -38,7 +38,7 @@ def access_request(actor: Actor, request_id: UUID, capability: str) -> QuotaRequ
 
 
 def is_cost_visible(actor: Actor, *, organization_id: UUID, project_id: UUID) -> bool:
-    """Whether an actor is told what quota of a project costs: a total tells a unit's price."""
+    """Whether an actor may read a project's quota costs: a total reveals the unit price."""
     return actor.may(READ_PRICE, organization_id=organization_id, project_id=project_id)
 
 
@@ -63,7 +63,7 @@ def access_request_to_decide(actor: Actor, request_id: UUID) -> QuotaRequest:
 def request_policies_visible_to(actor: Actor) -> QuerySet[RequestPolicy]:
     """Return the policies of the organizations whose requests an actor reads, and that for all.
 
-    Whoever reads no request sees none: not even the platform's.
+    An actor who can read no request gets no policy, not even the platform's.
     """
     rows = RequestPolicy.objects.select_related("organization")
     projects = projects_visible_to(actor, READ_REQUEST)
@@ -77,7 +77,7 @@ def request_policies_visible_to(actor: Actor) -> QuerySet[RequestPolicy]:
 
 
 def _requests() -> QuerySet[QuotaRequest]:
-    """Return requests with everything that is told of them; the same statements for any number."""
+    """Return requests with all related rows, in a fixed number of statements."""
     return QuotaRequest.objects.select_related(
         "organization", "project", "user", "cluster", "requested_by", "decided_by"
     ).prefetch_related("steps__decided_by", "comments__author")

@@ -1,4 +1,4 @@
-"""IO of quotas: they know no model. Doors choose by settings, such as QUOTA_ENFORCER."""
+"""IO of quotas, without models. Entry points choose by settings, such as QUOTA_ENFORCER."""
 
 import json
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ def workload_evictor(setting: Mapping[str, Any]) -> WorkloadEvictor:
 
 
 def cost_estimator(setting: Mapping[str, Any]) -> CostEstimator:
-    """Return who a setting names as knowing prices; `quota_enforcer` says how it is written."""
+    """Return the cost estimator that a setting names, in the format of `quota_enforcer`."""
     estimator: CostEstimator = _made(
         setting["BACKEND"], json.dumps(setting.get("OPTIONS", {}), sort_keys=True)
     )

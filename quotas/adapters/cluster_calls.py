@@ -1,7 +1,7 @@
 """Calls of a cluster's API: plain JSON over the official client's connections and credentials.
 
-Custom resources and core ones are asked alike, and what comes back is what the server said: a
-refusal with its Status, or `SourceUnavailableError` when nobody answered.
+Custom and core resources use the same calls. An error response carries its Status; without a
+response, `SourceUnavailableError` is raised.
 """
 
 import json
@@ -53,7 +53,7 @@ class ClusterRefusalError(Exception):
 
     @property
     def managers(self) -> tuple[str, ...]:
-        """Return who owns what was to be changed; nobody for a mere change in between."""
+        """Return the field managers of a conflict; empty when only the resource version changed."""
         causes = (self.document.get("details") or {}).get("causes") or []
         found = {
             name
@@ -144,7 +144,7 @@ class ClusterCalls:
 
 
 def unavailable(error: ClusterRefusalError, what: str) -> SourceUnavailableError:
-    """Return what a refusal means for whoever wanted something, such as "The quota of llm"."""
+    """Return the error for a refused call on an object, such as "The quota of llm"."""
     status = error.status
     fallback = "server_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "refused"
     sentence = error.document.get("message") or "no reason given"
@@ -168,9 +168,9 @@ def conflict_of(error: ClusterRefusalError, what: str) -> QuotaConflictError:
 
 
 def other_managers(obj: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return who beside us has written what an object wishes, in alphabetical order.
+    """Return the other field managers of an object's spec, in alphabetical order.
 
-    Who writes only the status, as controllers do, is nobody here.
+    Managers that write only the status, as controllers do, are left out.
     """
     entries = (obj.get("metadata") or {}).get("managedFields") or []
     found = {

@@ -1,4 +1,4 @@
-"""Nobody who knows prices, for installations that only meter."""
+"""A cost estimator without prices, for installations that only meter."""
 
 from datetime import datetime
 from uuid import UUID

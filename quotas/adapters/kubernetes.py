@@ -29,7 +29,7 @@ from tenants.domain.errors import SourceUnavailableError
 
 BURST_CLASSES: Final = ("gpu-ledger-burst",)
 APPLY_TRIES: Final = 3
-"""How often to read and apply again when somebody wrote in between."""
+"""How often to read and apply again after a write conflict."""
 READ_TRIES: Final = 15
 READ_EVERY_SECONDS: Final = 0.2
 """Together 3 s: the quota controller of a real cluster took up to 1.3 s to fill a status."""
@@ -52,10 +52,10 @@ class KubernetesQuotaEnforcer:
         self._calls = ClusterCalls()
 
     def apply(self, endpoint: EnforcementEndpoint, desired: DesiredQuota) -> LiveQuota:
-        """Make a namespace's quotas say what is desired; see `QuotaEnforcer.apply`.
+        """Apply the desired quotas of a namespace; see `QuotaEnforcer.apply`.
 
-        What holds nominal and preemptible pods apart is read back before the wall of all pods is
-        raised, so that nominal pods never take what is meant for burst.
+        The scoped quotas of nominal and preemptible pods are read back before the quota of all pods
+        is raised, so that nominal pods never take burst units.
         """
         for _ in range(APPLY_TRIES):
             current = self._list(endpoint, desired.namespace)
@@ -101,7 +101,7 @@ class KubernetesQuotaEnforcer:
         """Read until the status has caught up, or the tries are used up.
 
         Raises:
-            StaleGenerationError: Somebody has applied a newer generation since.
+            StaleGenerationError: A newer generation was applied since.
         """
         for tries_left in reversed(range(self._read_tries)):
             found = self._list(endpoint, desired.namespace)

@@ -102,13 +102,13 @@ def _sentence(error: ApiException) -> str:
 TIMEOUT_SECONDS: Final = (5, 10)
 """To connect, and to read."""
 PATCH_TRIES: Final = 3
-"""How often a Job is read and patched again when somebody wrote in between."""
+"""How often a Job is read and patched again after a write conflict."""
 MERGE_PATCH: Final = "application/merge-patch+json"
 EVICTION: Final = "pods/eviction"
 PODS_PER_PAGE: Final = 500
 """As many as kubectl asks for at once."""
 PAGES_MAX: Final = 200
-"""A Job has at most 100,000 completions that are told one by one."""
+"""An Indexed Job has at most 100,000 completions."""
 _ENDED: Final = frozenset({"Complete", "Failed"})
 Answer = TypeVar("Answer")
 
@@ -306,7 +306,7 @@ class KubernetesWorkloadEvictor:
     def _call(
         self, endpoint: EnforcementEndpoint, ask: Callable[[client.ApiClient], Answer]
     ) -> Answer:
-        """Ask, and turn everything that is no answer into SourceUnavailableError."""
+        """Send a request; raise SourceUnavailableError when no response arrives."""
         try:
             return ask(self._client(endpoint))
         except ApiException as error:

@@ -103,7 +103,7 @@ class KueueQuotaEnforcer:
 
 
 def _refused(error: ClusterRefusalError, namespace: str) -> SourceUnavailableError:
-    """Return what a refusal means; a group nobody serves is a cluster without Kueue."""
+    """Return the error for a refused call; an unknown API group is a cluster without Kueue."""
     if error.status == HTTPStatus.NOT_FOUND and not error.document.get("details"):
         return SourceUnavailableError(
             f"The cluster does not serve {API_VERSION}: Kueue is not installed.",

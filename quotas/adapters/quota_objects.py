@@ -1,9 +1,9 @@
-"""Quota objects: the ResourceQuotas of one namespace as they are sent, and as they are read.
+"""Write and read the ResourceQuota objects of one namespace.
 
-Up to three of them are ours. `gpu-ledger` holds all pods together. Where preemptible pods may hold
-units beyond the nominal ones, `gpu-ledger-nominal` holds all others to the nominal units, and
-`gpu-ledger-burst` the preemptible ones to theirs. Kubernetes tells them apart by priority class;
-a pod without one counts as nominal.
+Up to three of them are ours. `gpu-ledger` caps the total of all pods. Where preemptible pods may
+use units beyond the nominal ones, `gpu-ledger-nominal` caps all other pods at the nominal units,
+and `gpu-ledger-burst` caps the preemptible pods. Kubernetes distinguishes them by priority class; a
+pod without one counts as nominal.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ OURS: Final = (OBJECT_NAME, NOMINAL_NAME, BURST_NAME)
 MANAGED_BY: Final = {"app.kubernetes.io/managed-by": "gpu-ledger"}
 GENERATION: Final = "gpu-ledger.io/generation"
 GENERATION_MAX: Final = 10**15
-"""So often nothing is ever written; what names more was written by somebody else."""
+"""More writes than ever happen; a larger number was written by another client."""
 _GENERATION_DIGITS_MAX: Final = 18
 
 
@@ -87,7 +87,7 @@ def body_of(
 
 @dataclass(frozen=True)
 class NamespaceQuotas:
-    """Every ResourceQuota of one namespace, as the cluster told it; by name."""
+    """Every ResourceQuota of one namespace, as the cluster returned it; by name."""
 
     namespace: str
     objects: Mapping[str, JSON]
@@ -107,7 +107,7 @@ class NamespaceQuotas:
 
         Raises:
             StaleGenerationError: The cluster has one.
-            QuotaConflictError: It has one that nobody here ever wrote.
+            QuotaConflictError: The cluster has a generation that this service never wrote.
         """
         refuse_newer(self.generation, desired, managers=self._managers())
 
@@ -199,7 +199,7 @@ def refuse_newer(generation: int, desired: DesiredQuota, *, managers: tuple[str,
 def generation_in(annotations: Mapping[str, str]) -> int:
     """Return the generation that annotations name; 0 when they do not.
 
-    Of a number too long to be one only that is told: it is above GENERATION_MAX.
+    A number with too many digits is returned as a value above GENERATION_MAX.
     """
     text = annotations.get(GENERATION, "")
     if not text.isascii() or not text.isdigit():

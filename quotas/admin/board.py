@@ -1,4 +1,4 @@
-"""The admin page "Quota board": who holds what, who is over, who waits and who keeps."""
+"""The admin page "Quota board": use, overage, waiting workloads and hoarded quota."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ from tenants.admin.base import actor_of_request
 
 TEMPLATE: Final = "admin/quotas/quotalimit/board.html"
 ORGANIZATIONS_MAX: Final = 40
-"""More at once is a page nobody scrolls; the filter shows any of them alone."""
+"""More would make the page too long; the filter shows any one alone."""
 REFUSALS_MAX: Final = 5
 
 
 @dataclass(frozen=True)
 class BoardRow:
-    """One line in words. `level` is 0 for an organization, 1 for a project, 2 for a user."""
+    """One line as text. `level` is 0 for an organization, 1 for a project, 2 for a user."""
 
     level: int
     holder: str
@@ -95,7 +95,7 @@ NEAR_PERCENT: Final = 90
 
 
 def grant_words(grant: GrantTerm) -> str:
-    """Return a grant in words; a loan says which side it is."""
+    """Return a grant as text; for a loan with its side."""
     kind = {True: "borrowed ", False: "lent "}[grant.units > 0] if grant.reason == "loan" else ""
     until = "until ended" if grant.end_at is None else f"until {day_words(grant.end_at)}"
     return f"{grant.units:+d} {kind}{until}"

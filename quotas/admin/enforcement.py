@@ -122,7 +122,7 @@ class EnforcementTargetAdmin(LedgerAdmin):
 
     @display(description="drift was written by")
     def managers_text(self, target: EnforcementTarget) -> str:
-        """Return who had written the objects when drift was found."""
+        """Return the field managers of the objects when drift was found."""
         if target.drift_managers:
             return ", ".join(target.drift_managers)
         return "-" if target.drifted_at is None else "nobody: an object was gone"
@@ -133,14 +133,14 @@ class EnforcementTargetAdmin(LedgerAdmin):
         label={"drifted": "danger", "others": "warning", "none": "success"},
     )
     def drift_label(self, target: EnforcementTarget) -> str:
-        """Return whether somebody changed it, or keeps another quota beside it."""
+        """Return whether another client changed it, or keeps another quota beside it."""
         if target.drifted_at is not None:
             return "drifted"
         return "others" if target.foreign_quotas else "none"
 
     @admin.action(description="Apply again now", permissions=["write"])
     def apply_targets(self, request: HttpRequest, rows: QuerySet[EnforcementTarget]) -> None:
-        """Tell the clusters again what the chosen namespaces should say."""
+        """Apply the desired quotas of the chosen namespaces again."""
         chosen = [row.pk for row in rows]
         applied = apply_again(
             target_ids=chosen,

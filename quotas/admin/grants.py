@@ -73,7 +73,7 @@ class QuotaGrantAdmin(ServiceAdmin):
     actions = ("end_grants",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[QuotaGrant]:
-        """Return the grants with all that tells their limit."""
+        """Return the grants with the rows that describe their limit."""
         rows: QuerySet[QuotaGrant] = super().get_queryset(request)
         return rows.select_related(
             "organization",
@@ -160,7 +160,7 @@ class QuotaGrantAdmin(ServiceAdmin):
 
 
 class SuspensionForm(ServiceForm):
-    """Whom to suspend, and why."""
+    """The tenant to suspend, and the reason."""
 
     class Meta:
         help_texts = {
@@ -171,7 +171,7 @@ class SuspensionForm(ServiceForm):
 
 @admin.register(QuotaSuspension)
 class QuotaSuspensionAdmin(ServiceAdmin):
-    """Who may start nothing new."""
+    """Tenants that may start no new workloads."""
 
     form = SuspensionForm
     view_capability = "quotas:suspension:read"
@@ -205,12 +205,12 @@ class QuotaSuspensionAdmin(ServiceAdmin):
     actions = ("resume",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[QuotaSuspension]:
-        """Return the suspensions with who asked for them."""
+        """Return the suspensions with their actors."""
         rows: QuerySet[QuotaSuspension] = super().get_queryset(request)
         return with_who_asked(rows)
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:  # noqa: ARG002 - Django's signature.
-        """Return the form's fields, or what is told of a suspension."""
+        """Return the form's fields, or those shown of a suspension."""
         return list(self.add_fields if obj is None else self.told_fields)
 
     @display(description="project", ordering="project__slug")
@@ -229,7 +229,7 @@ class QuotaSuspensionAdmin(ServiceAdmin):
 
     @display(description="asked by", ordering="source")
     def source_text(self, suspension: Any) -> str:  # noqa: ANN401 - Annotated.
-        """Return which rule asked for it, or who."""
+        """Return the rule or actor that set it."""
         who = suspension.asked_by or "not recorded"
         return f"{suspension.source} rule ({who})" if suspension.source else who
 

@@ -24,7 +24,7 @@ from tenants.domain.actors import Actor
 
 @admin.register(IsolationPolicy)
 class IsolationPolicyAdmin(ServiceAdmin):
-    """Which ways of sharing a GPU may serve whom."""
+    """Device modes that may serve a tenant."""
 
     view_capability = "quotas:isolation:read"
     write_capability = "quotas:isolation:write"
@@ -58,7 +58,7 @@ class IsolationPolicyAdmin(ServiceAdmin):
 
     @display(description="kind of work", ordering="work_kind")
     def kind_text(self, policy: IsolationPolicy) -> str:
-        """Return the kind of work in words."""
+        """Return the kind of work as text."""
         return policy.get_work_kind_display() or "Any"
 
     @display(description="may be served by")

@@ -145,7 +145,7 @@ class QuotaLimitAdmin(ServiceAdmin):
 
     @display(description="limit", ordering="limit_units")
     def terms_text(self, limit: QuotaLimit) -> str:
-        """Return what the limit says, in words."""
+        """Return the limit as text."""
         return format_limit(
             limit.limit_units,
             size=limit.size,
@@ -169,7 +169,7 @@ class QuotaLimitAdmin(ServiceAdmin):
 
     @display(description="promised below", ordering="overcommit_percent")
     def overcommit_text(self, limit: QuotaLimit) -> str:
-        """Return how much may be promised; "" where a user's limit has nobody below."""
+        """Return how much may be promised; "" for a user's limit, which has no level below."""
         return "" if limit.user_id is not None else f"{limit.overcommit_percent} %"
 
     @display(description="unit-hours a month", ordering="monthly_unit_hours")

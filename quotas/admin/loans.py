@@ -80,7 +80,7 @@ class QuotaLoanAdmin(LedgerAdmin):
 
     @admin.action(description="Decline", permissions=["write"])
     def decline_loans(self, request: HttpRequest, rows: QuerySet[QuotaLoan]) -> None:
-        """Turn the chosen loans down."""
+        """Decline the chosen loans."""
         self.for_each(
             request,
             rows,

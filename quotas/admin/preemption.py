@@ -1,4 +1,4 @@
-"""Admin pages of preemption plans: who would go and why, executed by a second click."""
+"""Admin pages of preemption plans: the victims with reasons; a second click executes a plan."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -38,7 +38,7 @@ PLAN_COLORS = {
 
 @admin.register(PreemptionPlan)
 class PreemptionPlanAdmin(ServiceAdmin):
-    """Who would go so that what is held fits again."""
+    """Workloads to preempt so that usage fits the limits again."""
 
     view_capability = "quotas:preemption:read"
     write_capability = "quotas:preemption:write"
@@ -79,7 +79,7 @@ class PreemptionPlanAdmin(ServiceAdmin):
         "not_before",
         "end_at",
     )
-    """What is over, who goes and how far it came stand above them, in words."""
+    """Overages, victims and progress are shown above them as text."""
 
     def get_fields(
         self,

@@ -1,4 +1,4 @@
-"""Admin pages of request policies: who decides which requests, in words and in a form."""
+"""Admin pages of request policies: the deciders of requests, as text and as a form."""
 
 import json
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ UNITS_EXAMPLE: Final = '{"small": 4, "medium": 2}'
 
 
 class DocumentField(forms.JSONField):
-    """A JSON document whose rows stand on lines of their own, and that is told where it is none."""
+    """A JSON field with one row per line, and an error that names invalid JSON."""
 
     def __init__(self, *, example: str, rows: int, **options: Any) -> None:  # noqa: ANN401 - Django's.
         """Remember what a right one looks like."""
@@ -59,7 +59,7 @@ class DocumentField(forms.JSONField):
 
 
 class PolicyForm(ServiceForm):
-    """Who decides, when it goes up, and what is approved without a person."""
+    """Deciders, escalation, and automatic approval."""
 
     steps = DocumentField(
         example=STEPS_EXAMPLE,
@@ -118,7 +118,7 @@ class PolicyForm(ServiceForm):
 
 @admin.register(RequestPolicy)
 class RequestPolicyAdmin(ServiceAdmin):
-    """Who decides which requests."""
+    """Request policies."""
 
     form = PolicyForm
     view_capability = "quotas:request:read"
@@ -146,10 +146,10 @@ class RequestPolicyAdmin(ServiceAdmin):
         "expiry_text",
         "reminder_text",
     )
-    """What those read who may not change it."""
+    """Fields for users who may only read it."""
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
-        """Return the form's fields, or a policy in words."""
+        """Return the form's fields, or a policy as text."""
         if obj is None:
             return list(self.add_fields)
         may_change = self.has_change_permission(request, obj)
@@ -158,17 +158,17 @@ class RequestPolicyAdmin(ServiceAdmin):
     def get_readonly_fields(
         self, request: HttpRequest, obj: Model | None = None
     ) -> tuple[str, ...]:
-        """Return what is only told."""
+        """Return the read-only fields."""
         return (*super().get_readonly_fields(request, obj), *self.told_fields[1:])
 
     @display(description="who decides, in turn")
     def steps_text(self, policy: RequestPolicy) -> str:
-        """Return the steps in words."""
+        """Return the steps as text."""
         return steps_words(policy.steps, currency=policy.currency)
 
     @display(description="approved without a person")
     def band_text(self, policy: RequestPolicy) -> str:
-        """Return the band in words."""
+        """Return the band of automatic approval as text."""
         return band_words(policy.automatic_units, policy.automatic_cost, currency=policy.currency)
 
     @display(description="escalates", ordering="escalate_after_hours")
@@ -183,7 +183,7 @@ class RequestPolicyAdmin(ServiceAdmin):
 
     @display(description="reminds")
     def reminder_text(self, policy: RequestPolicy) -> str:
-        """Return when a holder is told to renew."""
+        """Return when a holder is reminded to renew."""
         return f"{days_words(policy.remind_days)} before units end"
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> RequestPolicy:

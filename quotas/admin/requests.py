@@ -40,7 +40,7 @@ UNCOMPARED: Final = "not comparable"
 
 @dataclass(frozen=True)
 class CostRow:
-    """One line of the cost table in words; `units` and `price` are "" where they say nothing."""
+    """One line of the cost table as text; `units` and `price` are "" where they do not apply."""
 
     what: str
     units: str
@@ -52,7 +52,7 @@ class CostRow:
 
 @dataclass(frozen=True)
 class HistoryRow:
-    """One deed in words."""
+    """One event as text."""
 
     at: datetime
     who: str
@@ -117,7 +117,7 @@ def _cost_today(request: QuotaRequest, *, at: datetime) -> CostToday:
 
 
 def _cost_rows(request: QuotaRequest, today: CostToday | None) -> Iterator[CostRow]:
-    """Give today's prices of an open request, and what was told when it was asked."""
+    """Return today's prices of an open request, and the estimate made with it."""
     size = request.get_size_display()
     if today is not None:
         yield from _rows_today(size, today)
@@ -282,12 +282,12 @@ class QuotaRequestAdmin(LedgerAdmin):
         request: HttpRequest,  # noqa: ARG002 - Django's signature.
         obj: QuotaRequest | None = None,  # noqa: ARG002 - As above.
     ) -> list[Any]:
-        """Return none: the page tells every column in its place, in words."""
+        """Return none: the page shows every field as text."""
         return []
 
     @admin.action(description="Approve", permissions=["write"])
     def approve_requests(self, request: HttpRequest, rows: QuerySet[QuotaRequest]) -> None:
-        """Approve the step whose turn it is of the chosen requests."""
+        """Approve the open step of the chosen requests."""
         self.for_each(
             request,
             rows,
@@ -297,7 +297,7 @@ class QuotaRequestAdmin(LedgerAdmin):
 
     @admin.action(description="Reject", permissions=["write"])
     def reject_requests(self, request: HttpRequest, rows: QuerySet[QuotaRequest]) -> None:
-        """Turn the chosen requests down."""
+        """Reject the chosen requests."""
         self.for_each(
             request,
             rows,

@@ -1,4 +1,4 @@
-"""/api/v1/reservations/ and /api/v1/admission-refusals/: who was let in, and who was not."""
+"""/api/v1/reservations/ and /api/v1/admission-refusals/: admitted and denied pods."""
 
 from typing import Any
 

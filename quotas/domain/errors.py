@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class QuotaInputError(InvalidInputError):
-    """Sizes, units or words that can never be a limit or a request."""
+    """Sizes, units or texts that are not valid in a limit or a request."""
 
     code = "quota_input_invalid"
     remedy = "Correct the fields named under problems."
@@ -27,7 +27,7 @@ class QuotaHierarchyBrokenError(ConflictError):
     """A limit that does not fit under the ones above it, or over the ones below it.
 
     Attributes:
-        violations: What does not hold, with the limits it is about; told under problems.
+        violations: The broken rules with their limits; returned under `problems`.
     """
 
     code = "quota_hierarchy_broken"
@@ -139,7 +139,7 @@ class QuotaRequestDecidedTwiceError(ForbiddenError):
 
 
 class OwnQuotaRequestError(ForbiddenError):
-    """Nobody decides their own request."""
+    """A user must not decide their own request."""
 
     code = "own_quota_request"
     remedy = "Ask another administrator to decide, or cancel the request."
@@ -174,7 +174,7 @@ class PreemptionInputError(InvalidInputError):
 
 
 class PreemptionNotNeededError(ConflictError):
-    """Nothing is held that is not allowed, so nobody has to go."""
+    """No limit is exceeded, so nothing is preempted."""
 
     code = "preemption_not_needed"
     remedy = "Lower the limit first, or say how much burst must yield."

@@ -14,7 +14,7 @@ from quotas.domain.limits.input import LIMIT_UNITS_MAX
 from tenants.domain.errors import FieldProblem
 
 OFFERS_MAX: Final = 50
-"""More at once nobody looks through; the next hour finds the rest."""
+"""A person cannot review more at once; the next hourly run finds the rest."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Purse:
 
     Attributes:
         limit_units: In force, loans and grants included.
-        taken_units: Held and let in now.
-        peak_units: What it used at most in the time looked at, but for its busiest hours.
+        taken_units: Held and admitted now.
+        peak_units: Its highest use in the observed period, without its busiest hours.
         promised_units: What the limits of its users need it to be.
         ceiling_units: What the organization's limit allows it to be; None when nothing does.
-        may_lend: Whether anything may be lent: nobody passes on what is borrowed, a limit just
-            changed says nothing yet, and whoever waits does not lend.
+        may_lend: Whether it may lend: False for a project that borrows or waits for units, and for
+            a limit that was changed recently.
         borrowed_units: Of the limit, what it has by loans in force.
     """
 
@@ -107,7 +107,7 @@ def may_borrow_units(purse: Purse, *, band: LoanBand) -> int:
 def match_offers(
     purses: Iterable[Purse], waits: Iterable[Wait], *, band: LoanBand
 ) -> tuple[Offer, ...]:
-    """Return who could lend whom how many, the largest need first, from whoever spares most.
+    """Return loans that would help, for the largest need first, from the lender with most to spare.
 
     A project that waits lends nothing. What one lender cannot give, the next may; what a project
     borrows from all of them, loans in force included, never exceeds the band.
@@ -148,7 +148,7 @@ def _offers_to(borrower_id: UUID, need: int, spares: dict[UUID, int]) -> list[Of
 
 
 DAYS_MAX: Final = 92
-"""A quarter: what is lent for longer belongs to somebody else, and is a limit."""
+"""A quarter: a longer transfer should be a change of limits."""
 
 
 class LoanMove(StrEnum):
@@ -188,7 +188,7 @@ def next_loan_state(state: str, move: LoanMove) -> str:
 def band_problems(
     *, max_units: object, max_days: object, keep_free_percent: object
 ) -> tuple[FieldProblem, ...]:
-    """Return what is wrong with the band of a policy; every problem is told."""
+    """Return every problem of the band of a policy."""
     return (
         *_range_problems(max_units, "max_units", 1, LIMIT_UNITS_MAX),
         *_range_problems(max_days, "max_days", 1, DAYS_MAX),

@@ -1,4 +1,4 @@
-"""Quota requests, and the policies that say who decides them."""
+"""Quota requests, and the policies that name their deciders."""
 
 from django.conf import settings
 from django.db import models

@@ -1,4 +1,4 @@
-"""What quotas need from outside: somebody who makes a namespace's GPU quota true in a cluster."""
+"""Protocol of quota enforcers: they apply a namespace's GPU quota in a cluster."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,15 +21,15 @@ class EnforcementEndpoint:
 
 @dataclass(frozen=True)
 class DesiredQuota:
-    """What a namespace's quota should say.
+    """Desired quota of a namespace.
 
     Attributes:
-        hard: ResourceQuota key, such as "requests.nvidia.com/gpu", to whole nominal units. Every
-            GPU resource the cluster offers stands here: a key left out would be unlimited.
+        hard: ResourceQuota key, such as "requests.nvidia.com/gpu", to whole nominal units. It has
+            every GPU resource of the cluster: a missing key would be unlimited.
         generation: Rises with every change; an enforcer never replaces a newer one.
-        burst_hard: Key to units that preemptible pods may hold beyond, and only they; empty where
-            burst was never granted.
-        cohort: With whom unused units are shared where the target can do that; "" for nobody.
+        burst_hard: Key to the additional units for preemptible pods only; empty where burst was
+            never granted.
+        cohort: Group that shares unused units, where the target supports that; "" for none.
         is_held: Whether nothing new may start at all, as for a suspended tenant.
     """
 
@@ -43,17 +43,16 @@ class DesiredQuota:
 
 @dataclass(frozen=True)
 class LiveQuota:
-    """What the cluster says: `hard` and `used` from the object's status, GPU keys only.
+    """The cluster's state: `hard` and `used` from the object's status, GPU keys only.
 
     Attributes:
-        hard: What pods that are not preemptible are held to.
+        hard: Cap of pods that are not preemptible.
         used: What the objects count, all pods together.
         generation: The newest generation stamped on our objects; 0 when none is there.
-        burst_hard: What preemptible pods are held to; empty without an object for them.
+        burst_hard: Cap of preemptible pods; empty without an object for them.
         burst_used: What that object counts.
-        total_hard: What all pods together are held to; empty without objects by kind of pod, where
-            `hard` says it.
-        managers: Others who have written the objects' wishes, in alphabetical order.
+        total_hard: Cap of all pods; empty without objects by kind of pod, where `hard` is that cap.
+        managers: Other field managers of the objects' spec, in alphabetical order.
         foreign: Other quotas of GPU resources in the namespace, by name: they are not ours, and
             may be tighter.
     """
@@ -77,7 +76,7 @@ class QuotaConflictError(Exception):
     """
 
     def __init__(self, message: str, *, managers: tuple[str, ...]) -> None:
-        """Keep the sentence and who is in the way."""
+        """Keep the message and the conflicting managers."""
         super().__init__(message)
         self.managers = managers
 
@@ -96,7 +95,7 @@ class StaleGenerationError(Exception):
 
 
 class QuotaEnforcer(Protocol):
-    """Somebody who writes quotas. Implementations: Kubernetes, Kueue, simulated.
+    """Writes quotas to clusters. Implementations: Kubernetes, Kueue, simulated.
 
     Safe to share between threads.
     """

@@ -1,4 +1,4 @@
-"""What quotas need to know about money, told by whoever prices: never computed here.
+"""Protocol of cost estimators: quotas get prices from them and compute none.
 
 Quotas import nothing of billing; settings choose an implementation (`COST_ESTIMATOR`).
 """
@@ -35,7 +35,7 @@ class CostEstimate:
 
 
 class CostEstimator(Protocol):
-    """Somebody who knows prices. Implementations: billing's price books; one that knows none."""
+    """Source of prices. Implementations: billing's price books; one without prices."""
 
     def estimate(  # noqa: PLR0913 - What a price depends on; all are keyword only.
         self,
@@ -51,8 +51,8 @@ class CostEstimator(Protocol):
         """Return what `units` of a size would cost a project in a month.
 
         Args:
-            organization_id: Who would pay.
-            project_id: Whose use is looked at.
+            organization_id: The organization that would pay.
+            project_id: The project whose use counts.
             size: Which size.
             model_group: Such as "H100"; "" for whatever the organization has prices for.
             units: How many, 0 or more.

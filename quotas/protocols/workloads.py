@@ -1,7 +1,6 @@
-"""What preemption needs from a cluster: somebody who suspends Jobs and evicts pods, gently.
+"""Protocol of workload evictors: they suspend Jobs and evict pods gracefully.
 
-Every step may be taken again: what has been done is not done twice, and what is not meant any more
-(another uid) is left alone.
+Every step is idempotent, and leaves objects with another uid alone.
 """
 
 from dataclasses import dataclass
@@ -75,7 +74,7 @@ class JobOfPod:
 
 
 class WorkloadEvictor(Protocol):
-    """Somebody who ends workloads. Implementations: Kubernetes, simulated."""
+    """Ends workloads. Implementations: Kubernetes, simulated."""
 
     def suspend_job(
         self, endpoint: EnforcementEndpoint, job: WorkloadReference, *, is_dry_run: bool

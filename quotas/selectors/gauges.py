@@ -84,9 +84,9 @@ def reservations_by_state() -> dict[tuple[str, str], int]:
 
 
 def live_bypasses() -> dict[str, int]:
-    """Return how many pods hold units that nobody let in, by slug of a cluster that admits.
+    """Return how many pods hold units without admission, by slug of a cluster that admits.
 
-    Those nobody knows the size of are among them, though they count against no limit.
+    Pods of unknown size are included, though they count against no limit.
     """
     admitting = Cluster.objects.exclude(admission_mode=AdmissionMode.OFF).order_by("slug")
     found = Counter(dict.fromkeys(admitting.values_list("slug", flat=True), 0))

@@ -41,7 +41,7 @@ class LendingTerms:
 
 @dataclass(frozen=True)
 class MarketFacts:
-    """The projects' limits of one market, who waits, and which limit is whose."""
+    """The projects' limits of one market, the waiting projects, and the limits' holders."""
 
     purses: Mapping[UUID, Purse]
     waits: tuple[Wait, ...]
@@ -64,7 +64,7 @@ def band_of(policy: LoanPolicy) -> LoanBand:
 
 
 def lending_organization_ids(*, at: datetime) -> list[UUID]:
-    """Return the organizations in which somebody waits or a loan is proposed; three statements."""
+    """Return the organizations with a waiting project or a proposed loan; three statements."""
     asked = QuotaRequest.objects.filter(state=RequestState.SUBMITTED)
     proposed = QuotaLoan.objects.filter(state=LoanState.PROPOSED)
     found: set[UUID] = set(organizations_waiting(at=at))
@@ -86,10 +86,10 @@ def market_facts(
 
     Args:
         organization_id: Whose projects.
-        terms: What settings say.
+        terms: From the settings.
         at: Now, UTC.
-        counts_requests: Whether who has only asked for more waits too; False where no person looks:
-            anybody can ask, while a refused pod is a need that was seen.
+        counts_requests: Whether an open quota request counts as waiting too; False for automatic
+            loans: any lead can make a request, while a denied pod is an observed need.
     """
     limits = limits_in_force(at=at, organization_ids=[organization_id])
     tally = Tally(
@@ -143,7 +143,7 @@ def _market(limit: LimitInForce) -> Market:
 
 
 def _project(limit: LimitInForce) -> UUID:
-    assert limit.project_id is not None  # noqa: S101 - Of scope project; tells the type.
+    assert limit.project_id is not None  # noqa: S101 - Of scope project; narrows the type.
     return limit.project_id
 
 
@@ -192,7 +192,7 @@ def _purse(
         peak_units=peak,
         promised_units=_promised(limit, users),
         ceiling_units=min(above, default=None),
-        # Nobody passes on what is borrowed.
+        # Borrowed units are not lent on.
         may_lend=may_lend and not borrowed,
         borrowed_units=borrowed,
     )

@@ -11,10 +11,9 @@ from tenants.selectors.locks import lock_in_order, lock_rows
 
 
 def lock_limit_path(*, organization_id: UUID, project_id: UUID | None, user_id: int | None) -> None:
-    """Lock whom a limit binds, and those above, until the transaction ends.
+    """Lock the holder of a limit and those above, until the transaction ends.
 
-    The organization comes first, so everything that changes one organization's limits waits in
-    one line.
+    The organization is locked first, so all changes of one organization's limits are serialized.
     """
     lock_limit_paths(
         organization_id=organization_id,
@@ -26,7 +25,7 @@ def lock_limit_path(*, organization_id: UUID, project_id: UUID | None, user_id: 
 def lock_limit_paths(
     *, organization_id: UUID, project_ids: Collection[UUID], user_ids: Collection[int]
 ) -> None:
-    """Lock whom several limits of one organization bind, in the same order."""
+    """Lock the holders of several limits of one organization, in the same order."""
     lock_in_order(
         Organization.objects.filter(pk=organization_id),
         Project.objects.filter(pk__in=project_ids),

@@ -1,4 +1,4 @@
-"""Facts of preemption: what is over, who could go, and which plans are due.
+"""Facts of preemption: overages, candidates, and due plans.
 
 Every function is a fixed number of statements, however many limits, pods and plans there are.
 """
@@ -39,10 +39,10 @@ _LIVE: Final = (ReservationState.RESERVED, ReservationState.HELD)
 
 @dataclass(frozen=True)
 class Picture:
-    """One organization at a time.
+    """State of one organization at one time.
 
     Attributes:
-        overages: Every wall that is exceeded, ending pods counted.
+        overages: Every cap that is exceeded, ending pods counted.
         candidates: Every pod that holds units or waits for them.
     """
 
@@ -132,7 +132,7 @@ def _allowance(limit: LimitInForce, names: Mapping[UUID, str]) -> Allowance:
 
 
 def _holder(limit: LimitInForce, names: Mapping[UUID, str]) -> str:
-    """Return whose limit it is, in words."""
+    """Return the holder of the limit as text."""
     if limit.project_id is None:
         return f"organization {names[limit.organization_id]}"
     project = f"project {names[limit.project_id]}"
@@ -212,9 +212,9 @@ def _merged(before: Candidate, other: Candidate) -> Candidate:
 
 
 def _makers(uids: Iterable[str]) -> Mapping[tuple[UUID, str], str]:
-    """Return the controllers of pods as admission saw them, also of what was handed over since.
+    """Return the controllers of pods from admission, also of reservations handed over since.
 
-    A pod that uses only device claims has no allocation that could tell its controller.
+    A pod that uses only device claims has no allocation with its controller.
     """
     rows = Reservation.objects.filter(pod_uid__in=list(uids)).exclude(controller="").order_by("pk")
     return {

@@ -45,10 +45,10 @@ _KEY: Final = Concat(
 
 @dataclass(frozen=True)
 class PolicyInForce:
-    """The policy of an organization: its own, the platform's, or what holds without any.
+    """The policy of an organization: its own, the platform's, or the default.
 
     Attributes:
-        policy_id: None when nobody wrote one.
+        policy_id: None for the default.
         escalate_after: None for never.
     """
 
@@ -77,7 +77,7 @@ def expired_request_ids(*, at: datetime, limit: int) -> list[UUID]:
 
 
 def silent_request_ids(*, at: datetime, limit: int) -> list[UUID]:
-    """Return the requests whose open step nobody answered in time, longest silent first."""
+    """Return the requests whose open step was not decided in time, oldest first."""
     rows = RequestStep.objects.filter(
         outcome=StepOutcome.OPEN, escalates_at__lte=at, request__state=RequestState.SUBMITTED
     )
@@ -87,8 +87,8 @@ def silent_request_ids(*, at: datetime, limit: int) -> list[UUID]:
 def ending_grants(*, at: datetime, limit: int) -> list[tuple[QuotaGrant, QuotaRequest]]:
     """Return grants of requests that end within their policy's days, with the request, by end.
 
-    Left out is what was told before, what somebody asked to renew, and all but the last grant of a
-    request. Three statements.
+    Left out are grants notified before, grants with a renewal request, and all but the last grant
+    of a request. Three statements.
     """
     renewed = QuotaRequest.objects.filter(
         renews__isnull=False, state__in=[RequestState.SUBMITTED, RequestState.APPROVED]
@@ -196,15 +196,15 @@ def key_asked(request: QuotaRequest) -> LimitKey:
 
 @dataclass(frozen=True)
 class Standing:
-    """What a person who decides looks at first.
+    """Summary for a person who decides.
 
     Attributes:
         limit_units: In force now; None when unset or unlimited.
         is_set: Whether there is a limit at all.
-        set_units: What the limit itself says, without grants; None when unset or unlimited.
+        set_units: The limit itself, without grants; None when unset or unlimited.
         burst_units: Burst units of the limit; None when unset.
         taken_units: Held by pods or reserved for them.
-        left_units: What could still be started if it were approved; None where nothing is set yet.
+        left_units: Free units after an approval; None where nothing is set yet.
     """
 
     is_set: bool

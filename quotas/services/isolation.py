@@ -35,23 +35,23 @@ def set_isolation_policy(  # noqa: PLR0913 - A record's columns; all are keyword
     actor: Actor,
     at: datetime,
 ) -> IsolationPolicy:
-    """Say what may serve an organization or project, for a kind of work or any.
+    """Set which device modes may serve an organization or project, for a kind of work or any.
 
     Args:
         organization: Whose it is.
         project: None for all its projects.
         work_kind: "training", "development", "inference", or "" for any.
-        modes: What may serve it; none lets no GPU pod in.
+        modes: Allowed modes; with none, no GPU pod is admitted.
         allow_shared_with_other_tenants: Whether its pods may share a device with pods of other
             organizations.
         default_kind: What pods without the label are for; "" leaves it to what is wider.
-        actor: Who sets it.
+        actor: The account that sets it.
         at: When, UTC.
 
     Raises:
         QuotaScopeError: The project is another organization's.
         ForbiddenError: The actor may not write it.
-        InvalidInputError: Fields are wrong; every problem is told.
+        InvalidInputError: Fields are wrong; every problem is reported.
         IsolationPolicyExistsError: There is one for that already.
     """
     if project is not None and project.organization_id != organization.pk:
@@ -93,7 +93,7 @@ def change_isolation_policy(
         policy_id: Which one.
         changes: New values by field, of `EDITABLE`.
         expected_version: The version the caller saw; None when it does not matter.
-        actor: Who changes it.
+        actor: The account that changes it.
         at: When, UTC.
 
     Raises:
@@ -101,7 +101,7 @@ def change_isolation_policy(
         NotFoundError: There is no such policy.
         ForbiddenError: The actor may not write it.
         StaleVersionError: It was changed in the meantime.
-        InvalidInputError: Fields are wrong; every problem is told.
+        InvalidInputError: Fields are wrong; every problem is reported.
     """
     if not set(changes) <= set(EDITABLE):
         raise ValueError("A field is not editable.")

@@ -33,11 +33,11 @@ ROUNDS_MAX: Final = 4
 def tick(at: datetime, actor: Actor = ACTOR) -> int:
     """Plan, apply everything due, and check what was not read for a while; return how many.
 
-    One target that crashes does not keep the others from their turn.
+    A target that crashes does not stop the others.
 
     Args:
         at: When, UTC.
-        actor: Who ticks.
+        actor: The account that ticks.
     """
     refresh_targets(at=at, actor=actor)
     due = due_target_ids(at=at, limit=TARGETS_PER_TICK)
@@ -59,9 +59,9 @@ def refresh_targets(*, at: datetime, actor: Actor) -> int:
 def tick_enforcement() -> Iterator[int]:
     """Plan, apply what is due, and read again what was not read for a while, batch by batch.
 
-    After each batch that is applied one is read again: a slice that a silent cluster ends after its
-    first batch still finds drift in the others. A share that waits until another was observed
-    lowered is raised in the next round.
+    After each applied batch one batch is read again, so that a slice that an unresponsive cluster
+    ends early still finds drift elsewhere. A share that waits until another was read back lowered
+    is raised in the next run.
     """
     enforcer = quota_enforcer(settings.QUOTA_ENFORCER)
     unread = _batches(unread_target_ids(at=database_now(), limit=TARGETS_PER_TICK))

@@ -20,11 +20,11 @@ LOANS_CRASHED: Final = "quotas.loans.crashed"
 
 
 def share_fairly(at: datetime, actor: Actor = ACTOR) -> int:
-    """Close loans whose time is over and propose those that would help; return how many changed.
+    """Close expired loans and propose those that would help; return how many changed.
 
     Args:
         at: When, UTC.
-        actor: Who ticks.
+        actor: The account that ticks.
     """
     terms = LendingTerms(
         burst_classes=settings.BURST_PRIORITY_CLASSES,

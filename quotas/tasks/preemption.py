@@ -1,4 +1,4 @@
-"""Ticks of preemption: due steps are taken, and plans made for who is over too long."""
+"""Ticks of preemption: take due steps, and plan for organizations over their limits too long."""
 
 import time
 from collections.abc import Callable
@@ -29,14 +29,14 @@ PREEMPTION_CRASHED: Final = "quotas.preemption.crashed"
 def preempt(
     at: datetime, actor: Actor = ACTOR, *, clock_ns: Callable[[], int] = time.monotonic_ns
 ) -> int:
-    """Take every due step, and plan for who is over too long; return how many. See ADR 0023.
+    """Take every due step, and plan for overages that last too long; return how many. See ADR 0023.
 
-    One tenant that crashes, or whose cluster is away, does not keep the others from their turn.
+    A tenant that crashes, or whose cluster is unavailable, does not stop the others.
 
     Args:
         at: When, UTC.
-        actor: Who ticks.
-        clock_ns: Nanoseconds that only grow: a tick begins no turn after a while.
+        actor: The account that ticks.
+        clock_ns: Monotonic clock in nanoseconds: a tick has a deadline for new turns.
     """
 
     def propose(organization_id: UUID) -> int:
@@ -72,5 +72,5 @@ def preempt(
 
 @shared_task(base=WakeUp, name="quotas.tick_preemption")
 def tick_preemption() -> None:
-    """Take the next step of every running plan, and see who is over."""
+    """Take the next step of every running plan, and check for overages."""
     preempt(database_now())

@@ -12,11 +12,11 @@ from tenants.services.wakeups import WakeUp
 
 
 def look_after_requests(at: datetime, actor: Actor = ACTOR) -> int:
-    """Expire, escalate and remind of what is due by time; return how many. Twice does it once.
+    """Expire, escalate and remind of due requests; return how many. Idempotent.
 
     Args:
         at: When, UTC.
-        actor: Who ticks.
+        actor: The account that ticks.
     """
     return (
         request_clock.expire_requests(actor=actor, at=at)

@@ -1,4 +1,4 @@
-"""Who ticks."""
+"""The actor of the tasks."""
 
 from typing import Final
 

@@ -1,1 +1,1 @@
-"""The door of the clusters: API servers ask here before a pod is made."""
+"""Admission webhooks: API servers call them before a pod is created."""

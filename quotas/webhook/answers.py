@@ -1,8 +1,9 @@
-"""Answers: a review comes in, a review goes out; what is no review gets a 4xx.
+"""Answer AdmissionReviews; a body that is not a review gets a 4xx.
 
-A question is answered with HTTP 200 whatever the decision is, and also while the ledger is away,
-where the cluster's own policy decides. Only a cluster nobody knows, and one whose policy this
-process has never read, are left to the webhook's failurePolicy. Any server can stand in front.
+A review is answered with HTTP 200 whatever the decision is, and also while the database is
+unavailable: then the cluster's own policy decides. Only an unknown cluster, and one whose policy
+this process has never read, are left to the webhook's failurePolicy. Independent of the HTTP
+server.
 """
 
 import time
@@ -40,7 +41,7 @@ ADMIT, STAMP, WARN = "admit", "stamp", "warn"
 
 
 class Decide(Protocol):
-    """What decides behind one door."""
+    """The decision function of one webhook."""
 
     def __call__(
         self, review: Review, facts: AdmissionFacts, *, terms: Terms, at: datetime
@@ -58,14 +59,14 @@ class Answer:
 
 
 def answer(door: str, slug: str, body: bytes, *, begin: int | None = None) -> Answer:
-    """Return what is answered at a door; it may wait for the ledger.
+    """Return the response of a webhook; may wait for the database.
 
     Args:
         door: ADMIT, STAMP or WARN.
-        slug: Of the cluster that asks.
+        slug: Of the calling cluster.
         body: Its review.
-        begin: When the question came, in the nanoseconds of `time.monotonic_ns`; None for now. It
-            is told to be undecided where its time is over before it is asked.
+        begin: When the review arrived, in nanoseconds of `time.monotonic_ns`; None for now. A
+            review whose time is over is answered as undecided.
     """
     begin = time.monotonic_ns() if begin is None else begin
     try:
@@ -130,7 +131,7 @@ def _undecided(slug: str, error: Error) -> Decision | Answer:
     """Return what is answered where the ledger did not decide.
 
     Args:
-        slug: Of the cluster that asks.
+        slug: Of the calling cluster.
         error: Why not.
     """
     logger.warning("admission.decision_failed", cluster=slug, reason=type(error).__name__)
@@ -138,7 +139,7 @@ def _undecided(slug: str, error: Error) -> Decision | Answer:
     if facts is None:
         return json_answer({"error": "The ledger is away."}, HTTPStatus.SERVICE_UNAVAILABLE)
     if is_about_question(error):
-        # Whoever can ask so that the ledger refuses the question is let in by no policy.
+        # A request that makes the database reject the query is admitted by no policy.
         return refused("unanswerable", denials.UNANSWERABLE).under(facts)
     is_let_in = lets_in_unasked(facts)
     message = denials.undecided(is_allowed=is_let_in)

@@ -46,11 +46,11 @@ class Terms:
 
 @dataclass(frozen=True)
 class Decision:
-    """What is answered.
+    """The response to a review.
 
     Attributes:
         reason: One word for metrics and the cluster's audit log.
-        message: Why not, for the client.
+        message: Reason of a denial, for the client.
         patch: JSON patch operations of a mutating answer.
     """
 
@@ -109,10 +109,10 @@ CLAIM = ("resource.k8s.io", "ResourceClaim")
 
 
 def ask_of(review: Review, obj: JSON, facts: AdmissionFacts) -> PodAsk:
-    """Return what a pod or a claim asks for.
+    """Return the request of a pod or a claim.
 
     Raises:
-        PodInvalidError: No API server makes such an object, or it asks for what nobody can count.
+        PodInvalidError: No API server creates such an object, or its requests cannot be counted.
     """
     ask = pod_ask(obj if review.kind == "Pod" else {**obj, "spec": {}}, offered=facts.offered)
     if review.kind == "Pod":

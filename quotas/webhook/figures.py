@@ -1,4 +1,4 @@
-"""Figures of the door, counted in each process and added up where processes share a folder."""
+"""Metrics of the webhooks, counted per process and summed where processes share a directory."""
 
 from functools import lru_cache
 
@@ -30,10 +30,10 @@ def count_answer(cluster: str, door: str, reason: str, *, nanoseconds: int) -> N
     """Count an answer, and how long it took.
 
     Args:
-        cluster: Slug of a cluster that is known.
-        door: Which was asked.
-        reason: Why it was answered so; a word of our own.
-        nanoseconds: From the question to the answer.
+        cluster: Slug of a known cluster.
+        door: The called webhook.
+        reason: Reason of the answer, from a fixed set.
+        nanoseconds: From the request to the answer.
     """
     _answers(cluster, door, reason).inc()
     _seconds(door).observe(nanoseconds / NANOSECONDS)

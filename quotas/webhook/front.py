@@ -1,9 +1,9 @@
-"""The front: pods are asked about on the event loop, and whatever may wait goes to a thread.
+"""Front of the webhooks: decide pods on the event loop, and everything that may block in a thread.
 
-Most pods plainly fit. Their review is read, weighed by facts at hand and let in together with
-others that ask at the same time, without a thread (docs/adr/0027). Everything else is answered in
-a thread, from the beginning, as it would be without this: whoever is refused or warned, who needs
-facts that have to be read, and everybody while the ledger is away.
+Most pods fit. Their review is parsed, checked with cached facts and admitted in a batch with other
+requests, without a thread (docs/adr/0027). Everything else is decided again in a thread from the
+start: denials, warnings, reviews without cached facts, and all reviews while the database is
+unavailable.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ ALLOWED = Verdict(VerdictCode.ALLOWED)
 
 
 class Front:
-    """Answers the doors of one process.
+    """Answers the webhooks of one process.
 
     Args:
-        together: Asks for several at once.
-        threads: Where questions that may wait are answered.
-        terms: What the settings say.
+        together: Decides requests in batches.
+        threads: Pool for reviews that may block.
+        terms: From the settings.
     """
 
     def __init__(self, together: Together, threads: Executor, terms: Terms) -> None:
@@ -45,11 +45,11 @@ class Front:
         self._terms = terms
 
     async def answer(self, door: str, slug: str, body: bytes) -> Answer:
-        """Return what is answered at a door.
+        """Return the response of a webhook.
 
         Args:
             door: ADMIT, STAMP or WARN.
-            slug: Of the cluster that asks.
+            slug: Of the calling cluster.
             body: Its review.
         """
         begin = time.monotonic_ns()
@@ -92,7 +92,7 @@ def make_front(threads: Executor, clock: Callable[[], int]) -> Front:
     """Return the front of this process, as the settings have it.
 
     Args:
-        threads: Where questions that may wait are answered.
+        threads: Pool for reviews that may block.
         clock: Returns nanoseconds that only grow.
     """
     deadline_nanoseconds = settings.ADMISSION_DEADLINE_SECONDS * NANOSECONDS

@@ -1,8 +1,8 @@
-"""The guard: no question waits for the ledger longer than its API server waits for us.
+"""Guard: no query waits longer than the API server waits for the answer.
 
-Timeouts of the server do not fire when the server stands still. So a thread beside the others cuts
-the connection of whoever is over the deadline, and after a connection failed nobody tries again
-for a moment, so that a ledger that is away costs one question its patience and not every one.
+PostgreSQL's own timeouts do not fire when the server hangs. So a separate thread closes connections
+that are over the deadline, and after a failed connection no new one is tried for a short time, so
+that an unavailable database delays one request and not all.
 """
 
 import os
@@ -22,13 +22,13 @@ logger = structlog.get_logger(__name__)
 
 Answer = TypeVar("Answer")
 PAUSE_NANOSECONDS = 1_000_000_000
-"""How long nobody tries after a connection failed."""
+"""How long no connection is tried after one failed."""
 LOOK_SECONDS = 0.05
 """How often the deadlines are looked at: by so much an answer may be later."""
 BUSY_STATES = frozenset({"55P03", "57014", "40P01", "40001"})
-"""The ledger is there and somebody else was faster: lock, statement, deadlock, serialization."""
+"""The database is available, but busy: lock, statement, deadlock, serialization."""
 AWAY_CLASSES = ("08", "57P")
-"""Beginnings of the states that tell of a lost connection, or of a server that stops or starts."""
+"""SQLSTATE prefixes of a lost connection, or of a server that stops or starts."""
 
 
 class LedgerAwayError(OperationalError):
@@ -142,7 +142,7 @@ class Watchdog:
 
 
 def cut_socket(connection: PGconn) -> None:
-    """Shut a connection's socket: whoever waits on it learns at once that it is gone."""
+    """Shut a connection's socket, so that the thread waiting on it fails at once."""
     if connection.status != ConnStatus.OK:
         return
     # Where there is no descriptor left this raises, and is tried again.
@@ -177,15 +177,15 @@ class Guard:
         self._watchdog = Watchdog(clock)
 
     def ask(self, question: Callable[[], Answer], *, begin: int | None = None) -> Answer:
-        """Return what a question finds; it may be asked twice, so it counts nothing twice.
+        """Return the result of a query; it may run twice, so it must be idempotent.
 
         Args:
-            question: Asks the ledger, on the connection of this thread.
-            begin: Since when somebody waits for it, as the clock tells; None for now.
+            question: Queries the database, on the connection of this thread.
+            begin: When the request arrived, by the clock; None for now.
 
         Raises:
-            django.db.Error: The ledger is away or could not answer in time, or somebody has waited
-                for too long before it was asked.
+            django.db.Error: The database is unavailable or too slow, or the request waited too long
+                before the query.
         """
         now = self._clock()
         begin = now if begin is None else begin
@@ -225,7 +225,7 @@ class Guard:
         return answer
 
     def _note(self, error: Error) -> None:
-        """Let nobody try for a moment where the ledger is away; any other answer is one."""
+        """Pause new tries if the database is unavailable; any other error is an answer."""
         if is_away(error):
             self._breaker.failed()
         else:
@@ -238,7 +238,7 @@ def is_busy(error: Error) -> bool:
 
 
 def is_away(error: Error) -> bool:
-    """Whether nobody answered: only this is a reason to ask nothing for a moment."""
+    """Whether the database did not answer: only then new tries pause."""
     state = _state_of(error)
     if not state:
         # What was refused before it was sent has no state either, and says nothing of the ledger.

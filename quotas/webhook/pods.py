@@ -243,10 +243,10 @@ class _Creation:
 
 
 def identity_for(review: Review, facts: AdmissionFacts) -> Identity:
-    """Return who asks, in our own terms.
+    """Return the requester as this service knows them.
 
     Raises:
-        PodInvalidError: What they ask about is no object of an API server.
+        PodInvalidError: The object is not one of an API server.
     """
     return identity_of(
         review.requester,
@@ -292,9 +292,9 @@ def demands_for(
 def isolation_problem(
     ask: PodAsk, demands: tuple[Demand, ...], namespace: str, facts: AdmissionFacts
 ) -> IsolationProblem | None:
-    """Return why a pod may not be served the way it asks, None when it may.
+    """Return why a pod may not use the requested device mode; None when it may.
 
-    A namespace nobody has is under no policy: whether its pods are let in is the ledger's to say.
+    A namespace without a project has no policy: the admission statement decides on its pods.
     """
     tenant = facts.tenants.get(namespace)
     if tenant is None:

@@ -21,16 +21,16 @@ from quotas.webhook.guard import LOOK_SECONDS, Breaker, LedgerAwayError, cut_soc
 logger = structlog.get_logger(__name__)
 
 SHARE_OF_DEADLINE = 8
-"""By so much of a question's time it may wait for its turn, and by as much its turn may take: what
-is left is what the ledger gives one that asks by itself."""
+"""A request may wait for its batch for 1/8 of its deadline, and the batch may take as long;
+the rest is for a query of its own."""
 
 
 class Together:
-    """Asks for several at once, on one connection of one event loop.
+    """Decides requests in batches, on one connection of one event loop.
 
     Args:
-        nanoseconds: How long somebody waits for a turn, and how long a turn takes at most.
-        clock: Returns nanoseconds that only grow.
+        nanoseconds: Longest wait for a batch, and longest time of a batch.
+        clock: Monotonic clock, nanoseconds.
     """
 
     def __init__(self, nanoseconds: int, clock: Callable[[], int]) -> None:
@@ -52,7 +52,7 @@ class Together:
         return await self._turns.ask(question)
 
     async def rest(self) -> None:
-        """Wait for what is under way: a turn, and a connection that is being made."""
+        """Wait for a running batch, and for a connection that is being opened."""
         await self._turns.rest()
         if self._connecting is not None:
             await asyncio.wait([self._connecting])
@@ -106,8 +106,8 @@ class Together:
 
     async def _once(self, questions: Sequence[str], end: int) -> Collection[int]:
         connection = self._connection or await self._connected(end)
-        # The loop cuts the connection where a turn takes too long: also a server that stands still
-        # is then heard of at once, and gives the statement up by itself.
+        # The loop closes the connection when a batch takes too long, so that a server that hangs is
+        # noticed at once; the server then cancels the statement itself.
         cut = _Cut(connection, self._left_seconds(end))
         try:
             with connections[DEFAULT_DB_ALIAS].wrap_database_errors:
@@ -124,10 +124,10 @@ class Together:
             cut.cancel()
 
     async def _connected(self, end: int) -> psycopg.AsyncConnection:
-        """Return a connection; one that takes longer than a turn is there for a later one.
+        """Return a connection; one that takes longer than a batch serves a later batch.
 
         Raises:
-            django.db.Error: It takes longer, or the ledger refuses.
+            django.db.Error: It takes longer, or the database refuses.
         """
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._connect())
@@ -171,10 +171,10 @@ class _Cut:
 
 
 def own_parameters() -> dict[str, Any]:
-    """Return what Django connects with, as psycopg takes it without Django's own ways.
+    """Return Django's connection parameters for psycopg.
 
-    Values are put into statements on our side, and nothing is prepared: a pooler keeps no prepared
-    statement for whoever prepared it.
+    Values are bound on the client side, without prepared statements: a connection pooler does not
+    keep them per client.
     """
     known: dict[str, Any] = connections[DEFAULT_DB_ALIAS].get_connection_params()
     own = {"context", "cursor_factory"}

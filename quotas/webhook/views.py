@@ -1,7 +1,7 @@
-"""The views: the doors and the readiness of the admission server, as Django serves them.
+"""Views of the admission server: webhooks and readiness, as Django serves them.
 
-No middleware runs here. The server itself goes to the doors another way, see
-`quotas.webhook.front`; it comes here with what is no question.
+No middleware runs here. The ASGI server sends reviews to `quotas.webhook.front` instead; all other
+requests reach these views.
 """
 
 from http import HTTPStatus
@@ -77,6 +77,6 @@ def _body(request: HttpRequest) -> bytes:
 
 
 def _response(answer: Answer) -> HttpResponse:
-    # No middleware tells the length here, and without it an answer goes out in chunks.
+    # No middleware sets Content-Length here; without it the response is chunked.
     headers = {"Content-Length": str(len(answer.body))}
     return HttpResponse(answer.body, status=answer.status, content_type=JSON_TYPE, headers=headers)

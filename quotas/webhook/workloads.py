@@ -1,7 +1,7 @@
-"""Workloads and their owners: whose a pod is, and an early warning for what makes pods.
+"""Workloads and their owners: the owner of pods, and an early check of objects that create pods.
 
-A refused pod of a Job is seen by nobody who only looks at the terminal. So what could never start
-is refused with the Job, and what does not fit now is told as a warning.
+A user at the terminal does not see a denied pod of a Job. So a Job that could never start is denied
+itself, and one that does not fit now gets a warning.
 """
 
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ def decide_workload(
         return allowed("nothing_to_decide")
     try:
         if identity_for(review, facts).is_trusted:
-            # It carries on what was looked at when somebody asked for it.
+            # It acts on an object that was checked when a user requested it.
             return allowed("carried_on")
         return _decided(review, review.obj, facts, terms=terms, at=at).under(facts)
     except PodInvalidError as error:
@@ -183,7 +183,7 @@ def decide_stamp(
     review: Review,
     facts: AdmissionFacts,
     *,
-    terms: Terms,  # noqa: ARG001 - Every door is called alike.
+    terms: Terms,  # noqa: ARG001 - Every webhook has the same signature.
     at: datetime,  # noqa: ARG001 - As above.
 ) -> Decision:
     """Answer with the patch that makes an object say its owner; nothing is refused but nonsense.
@@ -209,7 +209,7 @@ def decide_stamp(
 def _patch(review: Review, obj: JSON, facts: AdmissionFacts) -> list[dict[str, object]]:
     identity = identity_for(review, facts)
     if (review.group, review.kind) == POD:
-        # A pod's owner never changes; whoever tries is told so where changes are validated.
+        # A pod's owner is immutable; the validating webhook denies a change.
         return _pod_patch(obj, identity, facts) if review.operation == CREATE else []
     olds = templates_of(review.group, review.kind, review.old) if review.old else ()
     return [

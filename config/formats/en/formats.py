@@ -1,4 +1,4 @@
-"""Dates of English pages: year first, 24 hours, so that columns line up and nobody guesses."""
+"""Dates of English pages: year first, 24 hours, so that columns align and dates are unambiguous."""
 
 DATE_FORMAT = "Y-m-d"
 TIME_FORMAT = "H:i"

@@ -17,7 +17,7 @@ from config.management.commands.serve import (
 )
 
 KEEP_ALIVE_SECONDS = 100
-"""API servers keep connections for 90 s; who ends one at the same time loses a question."""
+"""API servers keep connections for 90 s; closing one at the same time loses a request."""
 GRACEFUL_SECONDS = 12
 """A process that ends says so for a second, and the longest question takes nine."""
 
@@ -28,7 +28,7 @@ class Command(BaseCommand):
     help = "Serve the admission webhooks with gunicorn, over TLS with client certificates."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Take where to listen, with what to prove oneself, and whom to believe."""
+        """Add the arguments: address, server certificate and client CA."""
         parser.add_argument("--bind", default="127.0.0.1:8443", help="address:port")
         parser.add_argument("--certificate", default="", help="PEM, with its chain")
         parser.add_argument("--key", default="", help="PEM")

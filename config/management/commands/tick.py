@@ -28,7 +28,7 @@ from tenants.services.clock import require_clock
 from tenants.services.turns import run_isolated
 
 ROUNDS_MAX: Final = 100
-"""Each round does all that is due, so a few are enough; after these something is due for ever."""
+"""Each round does everything due, so a few are enough; after these, some step never finishes."""
 ACTOR: Final = system_actor("manage.tick")
 
 TICKS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
@@ -48,8 +48,8 @@ TICKS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("forgotten by tenants", tenants.tasks.forget),
     ("verification", config.verification.tick),
 )
-"""In the order in which work flows; each returns how many things it did, told apart or in all, or
-None while another process is at it."""
+"""In the order of the data flow; each returns its counts, by kind or in total, or None while
+another process runs it."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Account:
     elsewhere: set[str] = field(default_factory=set)
 
     def enter(self, app: str, done: Mapping[str, int] | None) -> None:
-        """Add one turn of a step: None where it failed, nothing where another is at it."""
+        """Add the result of one step: None where it failed, empty where another process runs it."""
         self.elsewhere.discard(app)
         if done is None:
             self.failed.add(app)
@@ -94,7 +94,7 @@ class Command(BaseCommand):
         parser.add_argument("--once", action="store_true", help="Make one round only.")
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature.
-        """Run the rounds and print a line per app.
+        """Run the rounds and print one line per app.
 
         Raises:
             CommandError: Some steps failed, and everything else is done; or the clock of this
@@ -118,7 +118,7 @@ class Command(BaseCommand):
 def _make_round(account: Account) -> bool:
     """Do one round, add what it did to the totals, and return whether it did anything.
 
-    A step that has failed is not tried again: the next `tick` does.
+    A failed step is not retried before the next `tick`.
     """
     has_worked = False
     for app, tick in TICKS:

@@ -1,4 +1,4 @@
-"""/api/v1/preemption-plans/: who would go, shown before anything is done."""
+"""/api/v1/preemption-plans/: dry run of the workloads to preempt, and its execution."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""/api/v1/request-policies/: who decides which requests, and what is approved without a person."""
+"""/api/v1/request-policies/: deciders of requests, and automatic approval."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""/api/v1/quota-requests/: a tenant lead asks, those whom the policy names decide."""
+"""/api/v1/quota-requests/: requests of tenant leads, and decisions by the policy's levels."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Demands: which sizes a pod's requests count to, and the most that one pod could be given.
+"""Demands: which sizes a pod's requests count to, and the largest device one pod could get.
 
 Of the sizes a resource has on the nodes the pod may land on, the largest counts, and of their
 models all. Where no such node is known, as before the first one is scaled up, the name alone
@@ -37,7 +37,7 @@ def size_by_name(
 def likely_sizes(
     resource: str, *, rules: Iterable[Rule], seen: Iterable[GPUSize]
 ) -> frozenset[GPUSize]:
-    """Return every size a name may count to, given what was seen of it; more than one is a doubt.
+    """Return every size a name may count to; more than one means the size is ambiguous.
 
     Args:
         resource: As Kubernetes spells it.
@@ -66,7 +66,7 @@ def _is_unconditional(rule: Rule) -> bool:
 
 
 NETWORK_WORDS: Final = ("rdma", "nic", "net", "dranet", "sriov", "infiniband", "roce")
-"""Device classes with one of these as a word of their name are no GPUs."""
+"""A device class with one of these in its name is not a GPU."""
 MIG_WORD: Final = "mig"
 
 
@@ -140,7 +140,7 @@ def _size_by_name(
 ) -> GPUSize | None:
     """Return the largest a name can be; a device class can be anything that it was seen to be.
 
-    A class of GPUs nobody has seen a device of counts as the largest there is.
+    A class of GPUs without an observed device counts as the largest size.
     """
     if not resource.startswith(CLAIM_PREFIX):
         return size_by_name(resource, rules=rules, seen=seen)
@@ -188,7 +188,7 @@ class CeilingLimit:
 
 @dataclass(frozen=True)
 class Asker:
-    """Who a pod would be of, and where."""
+    """Owner and namespace of a pod."""
 
     project_id: UUID
     cluster_id: UUID

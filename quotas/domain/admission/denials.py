@@ -29,10 +29,10 @@ OTHERWISE: Final[Mapping[VerdictCode, str]] = {
 
 @dataclass(frozen=True)
 class Place:
-    """Where a pod asks.
+    """Namespace of a pod that requests GPUs.
 
     Attributes:
-        organization: Slug; "" for a namespace nobody has.
+        organization: Slug; "" for a namespace without an organization.
         project: As above.
         public_url: Where this service is reached, without a slash at the end.
     """
@@ -147,7 +147,7 @@ def hidden_beside(ways: Sequence[str]) -> str:
 
 
 def forged_owner(told: str, person: str) -> str:
-    """Return the refusal of an owner that whoever asks may not name."""
+    """Return the denial of an owner that the requester may not name."""
     who = f"{person} may not create pods of {told}" if person else f"nobody vouches for {told}"
     return f"The annotation gpu-ledger.io/owner is forged: {who}. Leave it out; it is set for you."
 
@@ -182,7 +182,7 @@ def label_changed(label: str) -> str:
 
 
 def undecided(*, is_allowed: bool) -> str:
-    """Return what is told while the ledger cannot be asked."""
+    """Return the message for a database that does not answer."""
     if is_allowed:
         return f"{NOT_IN_TIME}; the cluster's policy lets the pod in, and it will be counted."
     return f"{NOT_IN_TIME}, and the cluster's policy refuses the pod: try again in a minute."
@@ -210,15 +210,15 @@ WITHOUT_FIGURES: Final[Mapping[str, str]] = {
     VerdictCode.NOTHING_GRANTED.value: "grants none of this size",
     VerdictCode.ALLOWANCE_USED.value: "has used its unit-hours of this month",
 }
-"""What refusals by a limit say without their numbers; all others tell none."""
+"""Messages of denials by a limit without the figures; other messages have none."""
 SCOPES: Final = frozenset({"organization", "project", "user"})
 
 
 def visible_refusal(message: str, *, code: str, hidden_scopes: Collection[str]) -> str:
-    """Return what a refusal says to somebody who may not read the limits of some scopes.
+    """Return a denial message for a reader who may not read the limits of some scopes.
 
     Args:
-        message: As it was written down: of a limit, "<scope> <holder>: " and the numbers.
+        message: As stored; for a limit, "<scope> <holder>: " and the numbers.
         code: The verdict's.
         hidden_scopes: Scopes of limits whose figures the reader may not read.
     """

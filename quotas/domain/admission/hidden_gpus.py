@@ -1,10 +1,10 @@
-"""Hidden GPUs: ways into a device that no resource request tells.
+"""Hidden GPUs: ways to use a device without a resource request.
 
 NVIDIA's container toolkit gives every GPU of a node to a container whose environment says
 `NVIDIA_VISIBLE_DEVICES=all`; a mounted device file, a privileged container under the toolkit's
-runtime class and an annotation for the Container Device Interface do the same. Nobody would count,
-and nobody would be billed. Each container is judged by what it requests itself: a request of one
-does not open the node to another.
+runtime class and an annotation for the Container Device Interface do the same. Such use would be
+neither counted nor billed. Each container is checked against its own requests: a request of one
+container does not cover another.
 
 What an image says of itself and what `envFrom` brings is not in the pod: the toolkit has
 `accept-nvidia-visible-devices-envvar-when-unprivileged=false` against it.

@@ -8,12 +8,12 @@ from uuid import UUID
 
 @dataclass(frozen=True)
 class Bypass:
-    """Bound pods of one size in one namespace that nobody had let in.
+    """Bound pods of one size in one namespace that were never admitted.
 
     Attributes:
         cluster: Slug.
-        size: "" while nobody knows it: such pods are told, and counted nowhere.
-        units: Of all these pods together.
+        size: "" while unknown: such pods are reported, but not counted.
+        units: Sum over all these pods.
     """
 
     cluster: str
@@ -32,8 +32,9 @@ class Sweep:
         changed: Seen, bound, moved or counted again.
         found: Made for open allocations that had none.
         bypasses: Those found in clusters that admit, by cluster, namespace and size.
-        turns_left: Turns whose organizations somebody else had locked; the next sweep has them.
-        turns_crashed: Turns that were taken back by a mistake; the next sweep tries them again.
+        turns_left: Batches skipped because another session locked their organizations; the next
+            sweep retries them.
+        turns_crashed: Batches rolled back by an error; the next sweep retries them.
     """
 
     released: int = 0
@@ -59,7 +60,7 @@ class Repair:
 
 
 def sweep_of(answer: Mapping[str, Any]) -> Sweep:
-    """Return what the ledger's answer to a turn says; an empty answer is an idle one."""
+    """Return the result of one batch; an empty row means nothing changed."""
     bypasses = tuple(Bypass(**told) for told in answer.get("bypasses", ()))
     return Sweep(
         released=answer.get("released", 0),
@@ -70,7 +71,7 @@ def sweep_of(answer: Mapping[str, Any]) -> Sweep:
 
 
 def together(turns: Iterable[Sweep]) -> Sweep:
-    """Return what the turns of one sweep have done together."""
+    """Return the sum over the batches of one sweep."""
     done = tuple(turns)
     bypasses: dict[tuple[str, str, str], Bypass] = {}
     for told in (bypass for turn in done for bypass in turn.bypasses):

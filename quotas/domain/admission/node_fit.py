@@ -1,8 +1,7 @@
-"""Node fit: which nodes a pod may land on, as far as their labels are known here.
+"""Node fit: which nodes a pod may be scheduled on, by their known labels.
 
-Only the labels of GPUs are kept of a node. A condition on another label is not known to hold nor
-to fail, and then the node counts as one the pod may land on: a pod is never taken for smaller than
-it may turn out.
+Only the GPU labels of a node are stored. A condition on another label is unknown, and then the node
+counts as possible, so that a pod is never counted as smaller than it may be.
 Source: kubernetes/component-helpers, scheduling/corev1/nodeaffinity.
 """
 
@@ -61,7 +60,7 @@ class Requirement:
                 return value is not None and self._compares(value)
 
     def _compares(self, value: str) -> bool:
-        """Whether a number is beyond the only one given; what cannot be compared may hold."""
+        """Whether a number satisfies Gt or Lt; a value that cannot be compared may match."""
         try:
             (bound,) = map(int, self.values)
             number = int(value)

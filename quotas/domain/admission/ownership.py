@@ -1,8 +1,8 @@
-"""Ownership: whose a pod is, by who asked for it and what it says of itself.
+"""Ownership: which user owns a pod, by its requester and its labels.
 
-The API server knows who creates a Job, and nobody else does: its pods are created by a controller.
-So the owner is written where a controller copies it from, into the template, at the moment the
-person is known. What a person writes there of somebody else is overwritten, or refused.
+Only the API server knows which user creates a Job: its pods are created by a controller. So the
+owner is written into the pod template, from which the controller copies it, when the user's request
+is admitted. Another user's name there is overwritten or refused.
 """
 
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ Operation = dict[str, object]
 
 @dataclass(frozen=True)
 class Identity:
-    """Who asks, in our own terms.
+    """The requester as this service knows them.
 
     Attributes:
-        person: Our user name; "" when a machine or nobody we know asks.
-        is_trusted: Whether it only carries on what somebody else asked for, as controllers do.
+        person: User name in this service; "" for a machine or an unknown user.
+        is_trusted: Whether it acts on requests of others, as controllers do.
     """
 
     person: str
@@ -43,14 +43,15 @@ def identity_of(
     trusted: frozenset[str] = frozenset(),
     made_by: tuple[str, str] | None = None,
 ) -> Identity:
-    """Return who asks.
+    """Return the requester.
 
     Args:
         requester: As the API server authenticated them.
-        prefix: What that server puts before a person's name; without it nobody is a person.
-        trusted: User names of operators that carry on what others asked for.
-        made_by: API group and kind of the object that controls what is asked about, None without
-            one. What kube-system carries on was looked at only where that kind is stamped.
+        prefix: Prefix of that server for users' names; a name without it is not a user's.
+        trusted: User names of operators that act on requests of others.
+        made_by: API group and kind of the owner reference with controller=true; None without one.
+            Objects that kube-system creates were checked before only where that kind gets an owner
+            label.
     """
     name = requester.username
     if name in trusted:
@@ -79,12 +80,12 @@ def controlling_kind(obj: JSON) -> tuple[str, str] | None:
 
 
 def is_forged(ask: PodAsk, identity: Identity) -> bool:
-    """Whether a new pod names an owner that whoever asks may not name."""
+    """Whether a new pod names an owner that the requester may not name."""
     return bool(ask.owner) and not identity.is_trusted and ask.owner != identity.person
 
 
 def owner_of(ask: PodAsk, identity: Identity) -> str:
-    """Return whose a new pod is; "" when nobody is known. Ask `is_forged` before."""
+    """Return the owner of a new pod; "" when unknown. Call `is_forged` first."""
     return ask.owner or identity.person
 
 
@@ -97,14 +98,14 @@ def owner_label(obj: JSON) -> str:
 
 
 def labelled_owner(obj: JSON, label: str) -> str:
-    """Return whom the label of a cluster names, as the watch of its pods reads it.
+    """Return the user named by a pod's owner label, as the watch reads it.
 
     Args:
         obj: A pod.
         label: As Kubernetes or as Prometheus spells it; "" for none.
 
     Raises:
-        PodInvalidError: It is no pod.
+        PodInvalidError: The object is not a pod.
     """
     metadata = mapping(obj.get("metadata"), "metadata")
     labels = texts(metadata.get("labels"), "metadata.labels")
@@ -115,11 +116,11 @@ def labelled_owner(obj: JSON, label: str) -> str:
 
 
 def new_owner(template: JSON, old: JSON | None, identity: Identity) -> str:
-    """Return whose the pods of a template shall be; "" for the namespace's default owner.
+    """Return the owner for the pods of a template; "" for the namespace's default owner.
 
-    Whoever last changed what runs owns it; a change beside the template, such as of the number of
-    pods, leaves the owner as it was. A machine that is not trusted names nobody, and so cannot
-    take an owner away either.
+    The user who last changed the template owns it; a change outside the template, such as of the
+    number of replicas, keeps the owner. A machine that is not trusted can neither set nor remove an
+    owner.
     """
     if identity.is_trusted:
         return owner_label(template)

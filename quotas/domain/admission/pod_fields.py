@@ -68,7 +68,7 @@ def texts(value: object, name: str) -> dict[str, str]:
 
 
 UNITS_MAX: Final = 1_000_000
-"""More no pod has, of one resource or of all; beyond it somebody plays with numbers."""
+"""No real pod requests more, of one resource or in total."""
 _CHARACTERS_MAX: Final = 32
 _EXPONENT_MAX: Final = 18
 _SHAPE: Final = re.compile(

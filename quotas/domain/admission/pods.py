@@ -161,7 +161,7 @@ def _containers(spec: JSON) -> Iterator[tuple[str, int | None, JSON]]:
     for order, container in enumerate(objects(spec.get("initContainers"), "spec.initContainers")):
         yield SIDECAR if container.get("restartPolicy") == "Always" else INIT, order, container
     for name in ("containers", "ephemeralContainers"):
-        # Ephemeral containers may ask for nothing; whoever lets one ask counts like any other.
+        # Ephemeral containers may not request resources; if one does, it counts like any other.
         for container in objects(spec.get(name), f"spec.{name}"):
             yield REGULAR, None, container
 

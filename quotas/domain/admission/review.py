@@ -1,7 +1,7 @@
-"""AdmissionReviews of pods and claims: what an API server asks a webhook, read with suspicion.
+"""Parse and validate the AdmissionReviews of pods and claims that an API server sends.
 
-What is no review at all is refused here, and the door answers it with a 4xx. What is a review of
-something odd is read as far as it is understood, and denied by whoever finds it odd.
+A body that is not an AdmissionReview is refused here, and the view answers with a 4xx. A review of
+an unexpected object is parsed as far as possible; the check that finds the problem denies it.
 Source: kubernetes/api, admission/v1/types.go.
 """
 
@@ -27,7 +27,7 @@ KIND: Final = "AdmissionReview"
 CREATE: Final = "CREATE"
 UPDATE: Final = "UPDATE"
 REVIEW_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Two objects of the 1.5 MiB that etcd takes, in JSON, and room to spare."""
+"""Two objects of at most 1.5 MiB, etcd's limit, as JSON, with a margin."""
 _TEXT_MAX: Final = 253
 _GROUPS_MAX: Final = 1_000
 
@@ -38,10 +38,10 @@ class NoReviewError(Exception):
 
 @dataclass(frozen=True)
 class Requester:
-    """Who asks, as the API server authenticated them.
+    """The requester, as the API server authenticated them.
 
     Attributes:
-        groups: Their groups; empty when none were told.
+        groups: Their groups; empty when the review has none.
     """
 
     username: str

@@ -1,4 +1,4 @@
-"""Admission's values: what a pod asks for, and what is answered, with every number told."""
+"""Values of admission: what a pod requests, and the verdict with its numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,13 +34,13 @@ class Demand:
 
 @dataclass(frozen=True)
 class PodQuestion:
-    """One pod that asks to be let in.
+    """One pod that requests admission.
 
     Attributes:
-        pod_uid: `metadata.uid` as the API server gave it: the key of everything that follows.
-        owner: Our user name of the person it belongs to; "" when nobody is known.
+        pod_uid: `metadata.uid` from the API server; the key of its reservation.
+        owner: Our user name of the person it belongs to; "" when unknown.
         is_burst: Whether its PriorityClass is one of the preemptible ones.
-        is_dry_run: Then nothing is written.
+        is_dry_run: Whether to write nothing.
     """
 
     cluster_id: UUID
@@ -62,7 +62,7 @@ class VerdictCode(StrEnum):
     ALLOWED_BEFORE = "allowed_before"
     """The same pod uid was let in before; nothing was counted again."""
     ALLOWED_UNGOVERNED = "allowed_ungoverned"
-    """Neither project nor organization has any limit: nobody has decided anything yet."""
+    """Neither project nor organization has any limit."""
     LIMIT_REACHED = "limit_reached"
     NOTHING_GRANTED = "nothing_granted"
     """Its tenant is governed, and no limit above grants this size."""
@@ -108,12 +108,12 @@ class Blocker:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is answered to a pod.
+    """The verdict on a pod.
 
     Attributes:
         blocker: Set for LIMIT_REACHED, NOTHING_GRANTED and ALLOWANCE_USED.
-        reason: For SUSPENDED, why, in the words of whoever suspended.
-        nearly_full: Limits that are at 90 % or more with this pod: told as warnings.
+        reason: For SUSPENDED, the text entered at the suspension.
+        nearly_full: Limits that are at 90 % or more with this pod: returned as warnings.
     """
 
     code: VerdictCode

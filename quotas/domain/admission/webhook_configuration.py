@@ -24,15 +24,15 @@ DRA_VERSIONS: Final = ("v1", "v1beta1", "v1beta2")
 
 @dataclass(frozen=True)
 class Registration:
-    """How one cluster shall ask.
+    """Webhook settings of one cluster.
 
     Attributes:
         cluster: Slug.
         authority_pem: Certificates that sign the server's own, PEM.
-        service: "namespace/name" of a Service in the cluster; "" where `url` is given.
+        service: "namespace/name" of a Service in the cluster; "" where `url` is set.
         url: Where else the server is, https without a slash at the end; "" for a Service.
         failure_policy: "Fail" or "Ignore".
-        own_namespaces: Where nobody is asked about: the service's own.
+        own_namespaces: Excluded namespaces: the service's own.
         offered: GPU resource names beside NVIDIA's.
         has_conditions: Whether the server knows matchConditions (1.28 and later).
     """
@@ -76,8 +76,9 @@ def _mutating(registration: Registration) -> Iterator[JSON]:
         f"/stamp/{registration.cluster}",
         [_rule("", ["v1"], ["pods"], ["CREATE"])],
         conditions=_pod_conditions(registration),
-        # What another webhook changes of a pod with GPUs is seen too. One that gets its first GPU
-        # from a later webhook is only seen at the door, and belongs to the default owner.
+        # Changes by other webhooks to a pod with GPUs are seen too. A pod that gets its first GPU
+        # from a later webhook is seen only by the validating webhook, and belongs to the default
+        # owner.
         reinvocationPolicy="IfNeeded",
     )
     yield _webhook(
@@ -108,7 +109,7 @@ def _validating(registration: Registration) -> Iterator[JSON]:
         "workloads",
         f"/warn/{registration.cluster}",
         list(_workload_rules()),
-        # A warning that cannot be given stops nobody; the pods are asked about in any case.
+        # A failure of this warning blocks no request; the pods are reviewed in any case.
         failurePolicy="Ignore",
     )
 

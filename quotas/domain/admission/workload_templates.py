@@ -99,7 +99,7 @@ class Template:
     Attributes:
         path: Where it is, from the object's root, as JSON patch needs it.
         pod: The template itself.
-        replicas: How many pods of it run at once; 1 where nobody says.
+        replicas: How many pods of it run at once; 1 when not set.
     """
 
     path: tuple[str, ...]
@@ -128,7 +128,7 @@ def templates_of(group: str, kind: str, obj: JSON) -> tuple[Template, ...]:
 
 
 def _walk(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Yield every place a path leads to, and what is there; nothing where it leads nowhere."""
+    """Yield every location that a path matches, and its value."""
     if not path:
         yield (), value
         return
@@ -152,7 +152,7 @@ def _count(
     path: tuple[str, ...],
     replicas: tuple[str, ...],
 ) -> int:
-    """Return the replicas told beside a template: what stands for EACH is the same in both."""
+    """Return the replicas beside a template; each EACH is replaced alike in both paths."""
     given = iter(place[index] for index, step in enumerate(path) if step == EACH)
     told = counts.get(tuple(next(given, "") if step == EACH else step for step in replicas), 1)
     return told if isinstance(told, int) and not isinstance(told, bool) and told >= 0 else 1

@@ -1,7 +1,7 @@
-"""Walls: what the quotas of a project's namespaces leave, as the cluster itself counts it.
+"""Caps: what the ResourceQuotas of a project's namespaces leave, by the cluster's own count.
 
-A cluster counts every pod that exists, also one that waits for a node. Where nobody asks us before
-a pod is made, only running pods are known; the wall, as it was last read, then knows better.
+A cluster counts every pod that exists, also one that waits for a node. Without the admission
+webhook this service knows running pods only; the last read quota status is then more exact.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,7 +52,7 @@ class ClusterConstraints:
     Attributes:
         full: Nothing more fits.
         constrained: Less fits than the limit leaves.
-        stale: Some quota there was read too long ago to tell.
+        stale: Some quota there was read too long ago to be used.
     """
 
     full: tuple[str, ...] = ()
@@ -115,10 +115,10 @@ def waiting_units(walls: Sequence[Wall], *, running_units: int) -> int | None:
 
 
 def believed(wall: Wall, *, read_at: datetime, is_old: bool) -> Wall:
-    """Return a wall as it bounds: one that was read too long ago bounds nothing, and says so.
+    """Return a cap that limits nothing, marked stale, if it was read too long ago.
 
     Args:
-        wall: As it was read.
+        wall: The cap as it was read.
         read_at: When, UTC.
         is_old: Whether that is too long ago.
     """
@@ -128,10 +128,10 @@ def believed(wall: Wall, *, read_at: datetime, is_old: bool) -> Wall:
 
 
 def unread_words(walls: Sequence[Wall], *, cluster: str) -> str:
-    """Return that quotas are not considered, for they were not read lately; "" for none.
+    """Return the message that stale quotas are not considered; "" when none is stale.
 
     Args:
-        walls: Of the namespaces of one project in the cluster.
+        walls: Caps of the project's namespaces in the cluster.
         cluster: Its slug.
     """
     old = {wall.namespace: wall.unread_since for wall in walls if wall.unread_since is not None}
@@ -146,10 +146,10 @@ def unread_words(walls: Sequence[Wall], *, cluster: str) -> str:
 def cluster_constraints(
     places: Mapping[str, Sequence[Wall]], *, is_limited: bool, free_units: int | None
 ) -> ClusterConstraints:
-    """Return where quotas in clusters let in less than a limit does.
+    """Return the clusters whose quotas admit less than a limit does.
 
     Args:
-        places: The walls of a project, by cluster.
+        places: The caps of a project, by cluster.
         is_limited: Whether there is a limit to compare with; an unlimited one is one.
         free_units: What it leaves; None when unlimited.
     """

@@ -19,14 +19,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Part:
-    """One place's part of a limit.
+    """One namespace's part of a limit.
 
     Attributes:
-        used_units: What pods hold there now.
-        wanted_units: What the place was last told it may hold.
-        ceiling_units: The most the place may be saying until it is read again: a smaller number
-            that has not been seen to arrive does not count yet.
-        cap_units: What a narrower limit leaves to it at most; None when there is none.
+        used_units: What pods use there now.
+        wanted_units: The part last planned for the namespace.
+        ceiling_units: The largest value the namespace's quota may still have in the cluster: a
+            smaller value counts only once it was read back.
+        cap_units: The most a narrower limit leaves to it; None without one.
     """
 
     used_units: int
@@ -36,17 +36,17 @@ class Part:
 
 
 def divide_limit(limit_units: int, parts: Mapping[Place, Part]) -> dict[Place, int]:
-    """Return what each place should be told next, by place.
+    """Return the next part of each namespace.
 
-    A division that adds up and leaves nobody full while another has spare is kept as it is, so
-    that quotas do not follow every pod. No part is raised before the parts that are lowered for
-    it have been seen to arrive: the ceilings never add up to more than the limit because of it.
+    A division is kept while it adds up and no namespace is full while another has spare units, so
+    that quotas do not change with every pod. A part is raised only after the parts lowered for it
+    were read back, so a raise never lifts the sum of the ceilings above the limit.
     """
     return raise_after_lowering(limit_units, parts, settle_shares(limit_units, parts))
 
 
 def settle_shares(limit_units: int, parts: Mapping[Place, Part]) -> dict[Place, int]:
-    """Return what each place should be told in the end, by place, whatever it says now."""
+    """Return the final part of each namespace, whatever its quota is now."""
     used = {place: part.used_units for place, part in parts.items()}
     caps = {place: part.cap_units for place, part in parts.items()}
     shares = share_units(limit_units, used, caps)
@@ -62,14 +62,14 @@ def share_units(
 ) -> dict[Place, int]:
     """Return shares that add up to the limit, or to as much of it as the caps let through.
 
-    While the limit covers what is used, each share does too, and the spare goes by use plus one,
-    so that idle places take part too. Otherwise the whole limit goes by use. What is used beyond
-    a cap counts against the limit, and is not given to another place.
+    While the limit covers what is used, each share does too, and the spare goes by use plus one, so
+    that idle namespaces get a share too. Otherwise the whole limit is divided by use. Use beyond a
+    cap counts against the limit, and goes to no other namespace.
 
     Args:
         limit_units: Zero or more.
-        used: Units held, by place.
-        caps: The most a place may be told; a place that is left out, or None, has no cap.
+        used: Units in use, by namespace.
+        caps: The largest part of a namespace; one that is missing or None has no cap.
     """
     tops = {place: units for place, units in (caps or {}).items() if units is not None}
     spare_units = limit_units - sum(used.values())
@@ -77,7 +77,7 @@ def share_units(
         return _capped(split_largest_remainder(limit_units, used), tops)
     shares = dict(used)
     hungry = {place for place in used if _has_room(place, shares, tops)}
-    # Each round fills a place to its cap or gives everything away.
+    # Each iteration fills a namespace to its cap or distributes everything.
     while spare_units and hungry:
         extra = split_largest_remainder(spare_units, {p: used[p] + 1 for p in sorted(hungry)})
         for place, units in extra.items():
@@ -91,12 +91,12 @@ def share_units(
 def split_largest_remainder(total_units: int, weights: Mapping[Place, int]) -> dict[Place, int]:
     """Return whole parts of a total in proportion to weights; they add up to the total.
 
-    What is left after rounding down goes to the largest remainders, the first place by name where
-    they are equal.
+    What is left after rounding down goes to the largest remainders, in order of name where they are
+    equal.
 
     Args:
         total_units: Zero or more.
-        weights: Zero or more each; at least one is positive unless there is no place.
+        weights: Zero or more each; at least one is positive unless there is no namespace.
     """
     if not weights:
         return {}
@@ -111,7 +111,7 @@ def split_largest_remainder(total_units: int, weights: Mapping[Place, int]) -> d
 def raise_after_lowering(
     limit_units: int, parts: Mapping[Place, Part], wanted: Mapping[Place, int]
 ) -> dict[Place, int]:
-    """Return the wanted parts, raised only as far as the ceilings of all places leave room."""
+    """Return the wanted parts, raised only as far as the sum of all ceilings allows."""
     room_units = max(0, limit_units - sum(part.ceiling_units for part in parts.values()))
     told = {}
     for place in sorted(parts):
@@ -151,6 +151,6 @@ def _is_above_cap(part: Part) -> bool:
 
 
 def _is_full(part: Part) -> bool:
-    """Whether pods fill a place that could be told more."""
+    """Whether pods fill a namespace whose part could be raised."""
     is_capped = part.cap_units is not None and part.wanted_units >= part.cap_units
     return part.used_units >= part.wanted_units and not is_capped

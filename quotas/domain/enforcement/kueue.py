@@ -1,4 +1,4 @@
-"""A namespace's quota in the words of Kueue: a ClusterQueue of its own in its tenant's cohort.
+"""A namespace's quota in Kueue: its own ClusterQueue in its tenant's cohort.
 
 Nominal units are the queue's nominal quota, burst units what it may borrow from the cohort, and a
 suspended tenant's queue is held. What is not covered by a queue is not admitted by Kueue, so every

@@ -1,13 +1,12 @@
-"""Planning: from limits and live use to what every namespace's ResourceQuota should say.
+"""Planning: compute every namespace's ResourceQuota from limits and live use.
 
 A project's limit is divided over its namespaces. What an organization's limit leaves beside the
-limits of its projects is one more pool, divided over the namespaces of the projects that have
-none. Limits of one cluster or one GPU model are divided before the wider ones and cap them. A size
-that is granted nowhere above a namespace is zero there; what nobody bounds is left open by a number
-nobody reaches. Namespaces of which neither project nor organization has any limit are left alone:
-nobody has decided anything about them yet.
+limits of its projects is one more pool, divided over the namespaces of the projects that have none.
+Limits of one cluster or one GPU model are divided before the wider ones and cap them. A size that
+is granted nowhere above a namespace is zero there; where no limit applies, the quota is a number
+too large to reach. Namespaces whose project and organization have no limit are not managed.
 
-Nominal units and burst units are two walls that are planned apart and in the same way.
+Nominal units and burst units are two caps, planned separately and in the same way.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,12 +21,12 @@ from quotas.domain.enforcement.resource_quota import OPEN_UNITS, hard_of, is_cou
 
 @dataclass(frozen=True)
 class WallFacts:
-    """What is known of one wall of one place.
+    """State of one cap of one namespace.
 
     Attributes:
-        used: Units held now, by size and GPU model group.
-        desired: ResourceQuota keys as last planned; None when the place was never planned.
-        ceiling: The most each key may be saying in the cluster.
+        used: Units in use now, by size and GPU model group.
+        desired: ResourceQuota keys as last planned; None when the namespace was never planned.
+        ceiling: The largest value each key may have in the cluster.
     """
 
     used: Mapping[tuple[GPUSize, str], int] = field(default_factory=dict)
@@ -37,13 +36,13 @@ class WallFacts:
 
 @dataclass(frozen=True)
 class PlaceFacts:
-    """What is known of one place before planning.
+    """State of one namespace before planning.
 
     Attributes:
-        project_id: None when no binding is in force: then nothing may be held there.
+        project_id: None when no binding is in force: then its quota is zero.
         offered: GPU resource names of the cluster.
         sizes: Resource name to the size it counts to there; None when no rule knows it.
-        models: Resource name to the one GPU model group it can be there; left out in doubt.
+        models: Resource name to the one GPU model group it can be there; left out when ambiguous.
         is_suspended: Whether its project or organization may start nothing new.
     """
 
@@ -60,7 +59,7 @@ class PlaceFacts:
 
 @dataclass(frozen=True)
 class PlannedQuota:
-    """What one place should say.
+    """Desired quota of one namespace.
 
     Attributes:
         hard: ResourceQuota key to nominal units.
@@ -75,7 +74,7 @@ class PlannedQuota:
 def plan_quotas(
     facts: Iterable[PlaceFacts], limits: Iterable[GrantedLimit]
 ) -> dict[Place, PlannedQuota]:
-    """Return what every place that is governed should say, by place."""
+    """Return the desired quota of every managed namespace."""
     known = sorted(facts, key=lambda fact: fact.place)
     granted = tuple(limits)
     nominal = _units(known, granted, lambda fact: fact.nominal, lambda one: one.nominal_units)
@@ -106,7 +105,7 @@ def _units(
     wall_of: Callable[[PlaceFacts], WallFacts],
     units_of: Callable[[GrantedLimit], int | None],
 ) -> dict[Cell, int | None]:
-    """Return what one wall leaves to each cell; None for open, no entry for nothing granted."""
+    """Return what one cap leaves to each cell; None for unbounded, no entry for nothing granted."""
     walls = [
         _wall(fact, wall_of(fact)) for fact in facts if fact.project_id and fact.organization_id
     ]
@@ -148,7 +147,7 @@ def _most(units: Mapping[str, int], keys: Iterable[str]) -> int:
 def _by_resource(
     fact: PlaceFacts, units: Mapping[Cell, int | None], *, is_governed: bool
 ) -> dict[str, int]:
-    """Return what a place may hold of every offered resource, by name."""
+    """Return a namespace's quota for every offered resource, by name."""
     is_free = fact.project_id is not None and not is_governed and not fact.is_suspended
     return {name: OPEN_UNITS if is_free else _told(fact, name, units) for name in set(fact.offered)}
 

@@ -1,8 +1,8 @@
-"""Pools: which limits bind which part of a namespace, and what they leave to it together.
+"""Pools: which limits bind which part of a namespace, and what all of them leave to it.
 
-A cell is what one namespace may hold of one size, of one GPU model where its cluster can tell. Each
-limit with a number is a pool that is divided over the cells it binds. A cell may be bound by
-several; it is told the least of what they leave to it.
+A cell is one namespace's share of one size, and of one GPU model where its cluster distinguishes
+models. Each limit with a number is a pool that is divided over the cells it binds. A cell may be
+bound by several pools; it gets the least of what they leave to it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,7 +50,7 @@ class GrantedLimit:
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One size at one place, of one model; "" while the model is in doubt."""
+    """One size in one namespace, of one model; "" while the model is ambiguous."""
 
     place: Place
     size: GPUSize
@@ -59,7 +59,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Wall:
-    """One place's cells, with what is held, was told and may be said."""
+    """One namespace's cells, with their used, wanted and ceiling units."""
 
     place: Place
     project_id: UUID
@@ -70,7 +70,7 @@ class Wall:
     is_suspended: bool = False
 
     def part(self, selector: Selector, cells: Iterable[Cell], caps: Mapping[Cell, int]) -> Part:
-        """Return this place's part of a pool."""
+        """Return this namespace's part of a pool."""
         mine = list(cells)
         return Part(
             used_units=sum(
@@ -84,7 +84,7 @@ class Wall:
         )
 
     def _cap(self, cells: Iterable[Cell], caps: Mapping[Cell, int]) -> int | None:
-        """Return what narrower limits leave to the cells together; a suspended place gets none."""
+        """Return what narrower limits leave to all the cells; none in a suspended namespace."""
         if self.is_suspended:
             return 0
         found = [caps.get(cell) for cell in cells]
@@ -102,7 +102,7 @@ Selectors = Mapping[UUID, Sequence[Selector]]
 
 @dataclass
 class Pool:
-    """One limit's units, and the cells it binds by place."""
+    """One limit's units, and the cells it binds by namespace."""
 
     selector: Selector
     organization_id: UUID
@@ -111,10 +111,10 @@ class Pool:
 
 
 def units_by_cell(walls: Iterable[Wall], limits: Limits) -> dict[Cell, int | None]:
-    """Return what each cell should be told next; None for open, no entry for nothing granted.
+    """Return each cell's next units; None for unbounded, no entry for nothing granted.
 
-    No cell is raised before the cells that are lowered for it have been seen to arrive, in any of
-    the pools that bind it, nor in its organization as a whole.
+    A cell is raised only after the cells lowered for it were read back, in all pools that bind it
+    and in its whole organization.
     """
     by_place = {wall.place: wall for wall in walls}
     selectors = _selectors_of(limits)
@@ -145,7 +145,7 @@ def _selectors_of(limits: Limits) -> Selectors:
 def _pools_of(
     walls: Iterable[Wall], limits: Limits, selectors: Selectors
 ) -> tuple[dict[LimitKey, Pool], list[Cell]]:
-    """Return the pools with their members, and the cells somebody decided to leave open."""
+    """Return the pools with their members, and the cells set to unlimited."""
     rests = _rests(limits)
     pools: dict[LimitKey, Pool] = {}
     opened: list[Cell] = []
@@ -172,7 +172,7 @@ def _bound(
 
 
 def _binding(cell: Cell, selectors: Iterable[Selector]) -> list[Selector]:
-    """Return what binds a cell. A model in doubt is bound by no limit of a model."""
+    """Return the limits that bind a cell. No limit of a model binds an ambiguous model."""
     return [
         selector
         for selector in selectors
@@ -183,9 +183,9 @@ def _binding(cell: Cell, selectors: Iterable[Selector]) -> list[Selector]:
 
 
 def _decider(wall: Wall, selector: Selector, limits: Limits) -> LimitKey | None:
-    """Return whose limit decides: the project's unless it is unset or unlimited; None for nobody's.
+    """Return the holder whose limit applies: the project unless unset or unlimited; None for none.
 
-    A project's unlimited limit binds nobody, and leaves it to the organization's.
+    A project's unlimited limit leaves the decision to the organization's.
     """
     own: LimitKey = (wall.organization_id, wall.project_id, selector)
     above: LimitKey = (wall.organization_id, None, selector)
@@ -198,10 +198,10 @@ def _decider(wall: Wall, selector: Selector, limits: Limits) -> LimitKey | None:
 def _doubtful(
     walls: Iterable[Wall], limits: Limits, selectors: Selectors, *, known: set[Cell]
 ) -> dict[Cell, int | None]:
-    """Return what cells of a doubtful model get where only limits of models are set.
+    """Return what cells of an ambiguous model get where only limits of models are set.
 
-    It may be any of them, so they are told the sum: which model a pod lands on is for admission to
-    tell apart. It is not divided over places.
+    It may be any of them, so they get the sum: admission checks which model a pod uses. The sum is
+    not divided over namespaces.
     """
     found: dict[Cell, int | None] = {}
     for wall in walls:
@@ -264,7 +264,7 @@ def _guards(pools: Iterable[Pool]) -> list[Pool]:
 def _hold_back(
     pool: Pool, walls: Mapping[Place, Wall], *, wanted: Mapping[Cell, int], told: dict[Cell, int]
 ) -> None:
-    """Lower what is told to what a pool lets be said now."""
+    """Lower the cells' units to what a pool allows now."""
     parts = _parts(pool, walls, {})
     most = {place: max(wanted[cell] for cell in cells) for place, cells in pool.cells.items()}
     for place, units in raise_after_lowering(pool.units, parts, most).items():

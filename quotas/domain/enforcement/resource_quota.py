@@ -1,9 +1,9 @@
-"""The ResourceQuota of a namespace: whole units of sizes, told in the resources of a cluster.
+"""The ResourceQuota of a namespace: whole units of sizes, as resources of a cluster.
 
-A native quota is a wall for each resource name by itself; Kubernetes cannot add names up. Where a
-cluster offers several resources of one size (two MIG profiles that are both Medium), each gets the
-units of the size, so a namespace may hold the size's limit at most once per resource name. The
-exact sum over names, namespaces and users is for admission to hold, which sees each pod.
+A ResourceQuota caps each resource name separately; Kubernetes cannot add names up. Where a cluster
+offers several resources of one size (two MIG profiles that are both Medium), each gets the units of
+the size, so a namespace may hold the size's limit at most once per resource name. Admission, which
+sees each pod, enforces the exact sum over names, namespaces and users.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,23 +15,20 @@ from metering.domain.catalogue.units import GPUSize
 KEY_PREFIX: Final = "requests."
 """Extended resources are counted under `requests.` only; a bare name or `limits.` never counts.
 
-Source: Kubernetes, pkg/quota/v1/evaluator/core/pods.go.
-"""
+Source: Kubernetes, pkg/quota/v1/evaluator/core/pods.go."""
 CLAIM_PREFIX: Final = "claim/"
 """How an offered DRA device class is written, as metering writes it."""
 CLAIM_SUFFIX: Final = ".deviceclass.resource.k8s.io/devices"
 """Counts the devices that claims of a class ask for.
 
-Source: Kubernetes, pkg/quota/v1/evaluator/core/resource_claims.go and KEP-4381.
-"""
+Source: Kubernetes, pkg/quota/v1/evaluator/core/resource_claims.go and KEP-4381."""
 IMPLICIT_PREFIX: Final = "requests.deviceclass.resource.kubernetes.io/"
 """Counts what pods ask of a class as of an extended resource, without a claim of their own.
 
-Source: Kubernetes, KEP-5004 and staging/src/k8s.io/api/core/v1/types.go.
-"""
+Source: Kubernetes, KEP-5004 and staging/src/k8s.io/api/core/v1/types.go."""
 OPEN_UNITS: Final = 1_000_000
-"""What an unlimited key says. A key left out would be unlimited too, and look like a forgotten one;
-a number nobody reaches is read back, compared and shown like every other."""
+"""Value of an unlimited key. A missing key would be unlimited too, but look like an error; a number
+too large to reach is read back, compared and shown like every other."""
 
 
 def keys_of(resource: str) -> tuple[str, ...]:
@@ -47,7 +44,7 @@ def keys_of(resource: str) -> tuple[str, ...]:
 
 
 def is_counted_by_pod(key: str) -> bool:
-    """Whether pods count under a key, so that a priority class can tell them apart.
+    """Whether pods count under a key, so that it can be scoped by priority class.
 
     Claims have no priority: a quota scoped by priority class never counts them.
     """
@@ -85,12 +82,12 @@ def scoped_of(hard: Mapping[str, int]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class KeyComparison:
-    """One key of a namespace's quota: what it should say, what it says, and what is used.
+    """One key of a namespace's quota: desired, applied and used units.
 
     Attributes:
-        desired_units: None for a key somebody else added.
+        desired_units: None for a key that another client added.
         applied_units: What was last read back equal; None before that.
-        live_units: None when the cluster does not say.
+        live_units: None when the cluster does not report it.
     """
 
     key: str
@@ -101,7 +98,7 @@ class KeyComparison:
 
     @property
     def is_true(self) -> bool:
-        """Whether the cluster says what it should; a key of somebody else's always does."""
+        """Whether the cluster has the desired value; always true for another client's key."""
         return self.desired_units is None or self.desired_units == self.live_units
 
     @property
@@ -145,8 +142,8 @@ def _told(units: int) -> str:
 
 
 def has_arrived(desired: Mapping[str, int], live: Mapping[str, int]) -> bool:
-    """Whether the cluster says what is desired, for every desired key.
+    """Whether the cluster has the desired value for every desired key.
 
-    A key somebody added beside ours can only make the wall tighter, and is not ours to take away.
+    Keys that another client added can only make the quota stricter, and stay.
     """
     return all(live.get(key) == units for key, units in desired.items())

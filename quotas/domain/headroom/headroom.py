@@ -39,7 +39,7 @@ class Headroom:
 
     @property
     def taken_units(self) -> int:
-        """What is held and let in: what nobody else may have."""
+        """Units held or admitted: not available to others."""
         return self.used_units + self.reserved_units
 
     @property
@@ -84,7 +84,7 @@ HISTORY_DAYS: Final = 28
 HISTORY_DAYS_MIN: Final = 14
 """Two of each weekday; with less, the week's own swing looks like a trend."""
 HORIZON_DAYS: Final = 90
-"""A quarter: further ahead, nobody plans by a line through four weeks."""
+"""A quarter: a trend of four weeks says nothing beyond it."""
 
 
 class ExhaustionOutcome(StrEnum):

@@ -17,11 +17,11 @@ from quotas.domain.enforcement.caps import Wall, room_of, waiting_units
 
 @dataclass(frozen=True)
 class LimitCourse:
-    """One limit that binds: what it leaves now, and how it changes by itself.
+    """One limit that binds: what it leaves now, and its scheduled changes.
 
     Attributes:
-        room_units: What is in force less what counts against it; negative when it is exceeded.
-            None binds nobody, whatever changes.
+        room_units: Units in force minus units that count against it; negative when exceeded. None
+            is unlimited, whatever changes.
         changes: When, and by how many units, the limit itself rises or falls, oldest first.
     """
 
@@ -31,10 +31,10 @@ class LimitCourse:
 
 @dataclass(frozen=True)
 class ExpectedEnd:
-    """A running pod that will give units back.
+    """A running pod that will release units.
 
     Attributes:
-        limits: Which limits count it, as places in the sequence of limits.
+        limits: Indexes of the limits that count it, in the sequence of limits.
     """
 
     at: datetime
@@ -50,14 +50,14 @@ def first_fit(
     at: datetime,
     until: datetime,
 ) -> datetime | None:
-    """Return the first time from `at` to `until` at which every limit leaves room; None if none.
+    """Return the first time from `at` to `until` at which the units fit every limit; None if none.
 
     Args:
         limits: Those that bind the pod.
-        ends: When other pods are expected to end; those without an estimate stay away.
-        units: What is asked.
+        ends: When other pods are expected to end; those without an estimate are left out.
+        units: Requested units.
         at: Now; what has changed up to then is in `room_units` already.
-        until: How far the estimate looks.
+        until: End of the estimate.
     """
     rooms = [limit.room_units for limit in limits]
     if _fits(rooms, units):
@@ -119,17 +119,17 @@ def remaining_seconds(*, age_seconds: int, lives: Sequence[int], percent: int) -
 
 
 class StartCode(StrEnum):
-    """What is answered; what starts with "fits" may start."""
+    """Result of a start check; codes that begin with "fits" may start."""
 
     FITS = "fits"
     FITS_UNGOVERNED = "fits_ungoverned"
-    """Nobody has decided anything for this tenant yet."""
+    """No limit is set for this tenant yet."""
     SUSPENDED = "suspended"
     NOTHING_GRANTED = "nothing_granted"
     LIMIT_REACHED = "limit_reached"
     ALLOWANCE_USED = "allowance_used"
     CLUSTER_QUOTA_FULL = "cluster_quota_full"
-    """Every limit has room, but no quota of the project's namespaces in the cluster has."""
+    """It fits every limit, but no quota of the project's namespaces in the cluster."""
 
 
 @dataclass(frozen=True)
@@ -168,13 +168,13 @@ class LimitHeadroom:
         return None if self.room_units is None else max(0, self.room_units)
 
     def blocks(self, units: int) -> bool:
-        """Whether it has no room for so many."""
+        """Whether that many units do not fit."""
         return self.is_allowance_used or (self.free_units is not None and self.free_units < units)
 
 
 @dataclass(frozen=True)
 class FullWalls:
-    """Quotas in a cluster that have no room left for what is asked.
+    """Quotas in a cluster in which the requested units do not fit.
 
     Attributes:
         cluster: Its slug.
@@ -188,12 +188,12 @@ class FullWalls:
 
 @dataclass(frozen=True)
 class StartVerdict:
-    """What is answered.
+    """The verdict on a start.
 
     Attributes:
         free_units: The most that fit; None when nothing bounds them.
-        blocker: The first limit without room, in admission's order.
-        full: The quotas without room, whether or not a limit says no too.
+        blocker: The first limit that is full, in admission's order.
+        full: The quotas that are full, whether or not a limit is full too.
     """
 
     code: StartCode
@@ -238,14 +238,14 @@ def judge_start(
 def bound_by_walls(
     verdict: StartVerdict, walls: Sequence[Wall], *, units: int, cluster: str, running_units: int
 ) -> StartVerdict:
-    """Return a verdict that promises no more than the quotas in the cluster leave.
+    """Return the verdict, lowered to what the quotas in the cluster leave.
 
     Args:
-        verdict: What the limits say.
-        walls: Of every namespace the project has there; none leaves the verdict as it is.
-        units: What is asked for.
+        verdict: The verdict by the limits.
+        walls: Caps of the project's namespaces there; none leaves the verdict as it is.
+        units: Requested units.
         cluster: Its slug.
-        running_units: What the project's pods there hold now of the size.
+        running_units: Units of the size that the project's pods use there now.
     """
     room = room_of(walls)
     if room is None or not (verdict.fits or verdict.code in WAITS):
@@ -273,7 +273,7 @@ def visible_free_units(
     caller's to read.
 
     Args:
-        verdict: What is answered.
+        verdict: The verdict on a start.
         limits: Those that bind the pod.
         hidden_scopes: Scopes whose figures the caller may not read.
     """
@@ -326,7 +326,7 @@ def _blocked_words(
 def _full_words(full: FullWalls, hidden_scopes: Collection[str]) -> str:
     """Return which quotas are full, and by what.
 
-    What a namespace is given may be the organization's limit, so it is told to those alone who may
+    A namespace's quota may equal the organization's limit, so it is shown only to callers who may
     read every limit.
     """
     told = "; ".join(

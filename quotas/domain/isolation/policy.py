@@ -1,8 +1,8 @@
 """Isolation policies: what a tenant allows for a kind of work, and which policy binds a pod.
 
-A project's policy goes before its organization's, and one for the kind of work before one for any.
-Without a policy the default of the kind holds: training is never shared, development may take
-turns on a device, inference has at least its own part of one.
+A project's policy takes precedence over its organization's, and one for the kind of work over one
+for any kind. Without a policy the default of the kind holds: training is never shared, development
+may use time-slicing, inference has at least its own part of one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ class ServingMode(StrEnum):
         WHOLE: A whole GPU of any node.
         MIG: A MIG instance: hardware of its own, several on one GPU.
         MPS: A device several pods use at once, each with its part of memory and threads.
-        TIME_SLICING: A device several pods take turns on, with nothing between them.
+        TIME_SLICING: A device shared in time by several pods, without isolation.
     """
 
     DEDICATED = "dedicated"
@@ -38,7 +38,7 @@ class ServingMode(StrEnum):
 
 
 MEETING_MODES: Final = frozenset({ServingMode.MPS, ServingMode.TIME_SLICING})
-"""Where pods meet on one device without a wall of hardware between them."""
+"""Modes in which pods share a device without hardware isolation."""
 
 DEFAULT_KIND: Final = WorkKind.DEVELOPMENT
 DEFAULT_MODES: Final[Mapping[WorkKind, frozenset[ServingMode]]] = {
@@ -71,7 +71,7 @@ class Policy:
 
     @property
     def holder(self) -> str:
-        """Whose policy it is and for what, in words."""
+        """Holder and kind of work of the policy, as text."""
         whose = (
             f"organization {self.organization}"
             if self.project is None
@@ -82,10 +82,10 @@ class Policy:
 
 @dataclass(frozen=True)
 class Terms:
-    """What binds one pod.
+    """The rules that bind one pod.
 
     Attributes:
-        policy: Where they come from, in words.
+        policy: Their source, as text.
     """
 
     work_kind: WorkKind

@@ -102,15 +102,15 @@ class IsolationCode(StrEnum):
 
 @dataclass(frozen=True)
 class IsolationProblem:
-    """Why a pod is refused, and what would be let in.
+    """Why a pod is denied, and which resources would be admitted.
 
     Attributes:
-        resource: What it asks for; "" when the label alone is wrong.
+        resource: The requested resource; "" when the label alone is wrong.
         mode: How that may be served, which is not allowed; "" as above.
         work_kind: What the pod is for; of a wrong label its text.
-        policy: What forbids it, in words.
+        policy: The policy that forbids it, as text.
         allowed_modes: What the policy allows, sorted.
-        alternatives: What this cluster offers that would be let in; may be empty.
+        alternatives: Resources of this cluster that would be admitted; may be empty.
     """
 
     code: IsolationCode
@@ -196,7 +196,8 @@ class _Judge:
         ways = [offer for offer in offers if offer.resource == demand.resource]
         ways = ways or _ways_told(demand, organization=self.organization)
         reach = [offer for offer in ways if offer.is_within(nodes)]
-        # Taints keep a pod off nodes of others; whoever can go elsewhere is not judged by them.
+        # Taints keep a pod off other tenants' nodes; a pod that fits other nodes is not checked
+        # against them.
         faults = [self.fault_of(offer) for offer in self._open(reach) or reach]
         worst = min((fault for fault in faults if fault is not None), default=None)
         return None if worst is None else self._problem(worst, demand, offers=offers)
@@ -262,7 +263,7 @@ class _Judge:
 
 
 def _ways_told(demand: Demand, *, organization: str) -> list[Offer]:
-    """Return offers made of what a demand tells of itself, for what no node offers by name."""
+    """Return offers built from the demand itself, for a resource that no node offers by name."""
     return [
         Offer(demand.resource, SharingMode.WHOLE, dedicated_to=organization)
         if mode == ServingMode.DEDICATED

@@ -1,10 +1,10 @@
-"""The limit tree: how limits of an organization, its projects and users fit, and who reads which.
+"""The limit tree: rules between limits of an organization, its projects and users, and read access.
 
 For each selector the limits of a level add up to no more than the limit above them, times how much
 of that may be promised; and no limit is above one that covers it at a level above, nor unlimited
-under one that is not. A limit that is not set binds nobody; one that is unlimited binds nobody
-either, but somebody has decided so. Grants move limits in time, so everything is held at each
-instant at which a sum changes. Suspensions change no limit.
+under one that is not. A limit that is not set does not bind; an unlimited one does not bind either,
+but was set explicitly. Grants change limits over time, so the rules are checked at each instant at
+which a sum changes. Suspensions change no limit.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,14 +26,15 @@ from tenants.domain.errors import FieldProblem
 
 @dataclass(frozen=True)
 class Violation:
-    """One rule that does not hold.
+    """One broken rule.
 
     Attributes:
-        code: Which rule.
+        code: The broken rule.
         key: The limit that is above what it may be; of a sum, the limit that is exceeded.
         above: The limit it does not fit under; None when it breaks a rule by itself.
         over_units: How many too many when it is worst; None when there is no number to it.
-        message: One sentence with who, how many too many, where, and since when if not at once.
+        message: One sentence with the holder, the excess, the selector, and the time if it is later
+            than now.
     """
 
     code: str
@@ -224,7 +225,7 @@ def holder_label(key: LimitKey) -> str:
 
 
 def ceiling_label(key: LimitKey, above: LimitKey) -> str:
-    """Return the limit above in words; its selector is told where it is another."""
+    """Return the limit above as text; with its selector where that differs."""
     what = "limit" if above.selector == key.selector else f"limit of {above.selector}"
     return f"the {above.scope}'s {what}"
 
@@ -238,10 +239,10 @@ def _since(instant: datetime, from_at: datetime) -> str:
 
 @dataclass(frozen=True)
 class LimitVisibility:
-    """Whose limits somebody may read in one organization.
+    """The limits that an actor may read in one organization.
 
     Attributes:
-        reads_organization: The organization's own, and with it those of all of its projects.
+        reads_organization: Whether the organization's own, and those of all its projects.
         project: Slug of the project whose limits they may read, its users' included; "" for none.
     """
 
@@ -254,12 +255,12 @@ class LimitVisibility:
 
 
 def seen(violation: Violation, sight: LimitVisibility) -> Violation:
-    """Return a violation as somebody may read it.
+    """Return a violation without the figures that a reader may not see.
 
-    A level above is named without its numbers, and without the time at which they change. Whether
-    the limit itself or what others hold of it is in the way is not told apart: else asking for one
-    number after the other would tell both. Another project is not even named: it does not exist
-    for who sees only their own.
+    A level above is named without its numbers, and without the time at which they change. The
+    message does not say whether the limit itself or the use of others is the cause: else a reader
+    could find out both by trying one number after the other. Another project is not named either: a
+    reader of one project must not learn of it.
     """
     keys = [violation.key, *([] if violation.above is None else [violation.above])]
     if all(sight.reads(key) for key in keys):
@@ -273,10 +274,10 @@ def seen(violation: Violation, sight: LimitVisibility) -> Violation:
 
 
 def seen_once(violations: Iterable[Violation], sight: LimitVisibility) -> tuple[Violation, ...]:
-    """Return violations as somebody may read them, in their order, and what is alike once.
+    """Return violations without the figures hidden from a reader, in order, no duplicates.
 
-    Where a limit does not fit under one whose figures are told, nothing more is told of it: what
-    is above that would be a second answer to the same question.
+    Where a limit does not fit under one whose figures are shown, its violations of higher limits
+    are left out: they would reveal those limits.
     """
     every = tuple(violations)
     answered = {one.key for one in every if one.above is not None and seen(one, sight) == one}

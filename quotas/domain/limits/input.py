@@ -102,7 +102,7 @@ def _length_problems(text: str, *, field: str, length_max: int) -> tuple[FieldPr
 
 
 def refuse_problems(problems: Iterable[FieldProblem]) -> None:
-    """Refuse the input when there are problems, telling all of them.
+    """Raise one error with all problems, if there are any.
 
     Raises:
         QuotaInputError: There is at least one.

@@ -33,7 +33,7 @@ class LimitSelector:
         )
 
     def __str__(self) -> str:
-        """Return it in words, such as "large H100 on hopper"."""
+        """Return it as text, such as "large H100 on hopper"."""
         group = f" {self.model_group}" if self.model_group else ""
         place = f" on {self.cluster}" if self.cluster else ""
         return f"{self.size.value}{group}{place}"

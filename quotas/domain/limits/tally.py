@@ -9,12 +9,12 @@ from metering.domain.catalogue.units import GPUSize
 
 @dataclass(frozen=True)
 class UnitsNow:
-    """Units of one kind that pods of one owner hold, or were let in for.
+    """Units of one kind that pods of one owner hold, or were admitted for.
 
     Attributes:
-        username: "" when nobody is known to own them.
+        username: "" when the owner is unknown.
         model_groups: Every group they count against; empty counts against each of them.
-        is_held: Bound to a node; False is let in and not bound yet.
+        is_held: Whether bound to a node; False is admitted and not bound yet.
     """
 
     organization_id: UUID
@@ -103,7 +103,7 @@ class Tally:
         )
 
     def holders(self) -> set[TallyKey]:
-        """Return whoever holds anything, over all models and clusters."""
+        """Return every user with any use, over all models and clusters."""
         return {key for key in self._taken if not key.model_group and key.cluster_id is None}
 
 

@@ -1,8 +1,9 @@
-"""Preemption: which workloads go so that what is held fits again, and why each of them.
+"""Preemption: choose the workloads to end so that usage fits the limits again, with reasons.
 
-Gangs go whole or not at all. Preemptible ones go first, then those that hold more than their own
-project or user may, then the others; among those the lowest priority, and the newest, which loses
-the least work. Nobody goes without need: leaving any victim out would leave an overage.
+A gang is preempted as a whole or not at all. Preemptible gangs are first, then those above the
+limit of their own project or user, then the others; within each class the lowest priority, then the
+newest, which loses the least work. The choice is minimal: without any one victim an overage would
+remain.
 
 Source: reference of metering, "Lowering and preemption"; ADR 0023.
 """
@@ -21,7 +22,7 @@ SYSTEM_PRIORITY_MIN: Final = 2_000_000_000
 
 
 class Tier(IntEnum):
-    """Who goes first."""
+    """Order of preemption."""
 
     BURST = 0
     BORROWED = 1
@@ -37,12 +38,12 @@ _TIERS = {
 
 @dataclass(frozen=True)
 class Victim:
-    """A gang that goes.
+    """A gang to preempt.
 
     Attributes:
         pods: All of its pods that are not ending anyway, by name.
         units_freed: For each overage of the plan, in that order.
-        why: In words.
+        why: The reason, as text.
     """
 
     pods: tuple[Candidate, ...]
@@ -62,7 +63,7 @@ class Remainder:
 
 @dataclass(frozen=True)
 class Choice:
-    """Who goes, in the order of going, and what stays over in spite of it."""
+    """The victims in order of preemption, and the overages that remain."""
 
     victims: tuple[Victim, ...]
     remainders: tuple[Remainder, ...]
@@ -78,17 +79,17 @@ class _Gang:
 
     @property
     def rank(self) -> tuple[int, int, int, GangKey]:
-        """Return who goes first: the smaller."""
+        """Return the sort key: the smaller is preempted first."""
         priority = max(pod.priority for pod in self.pods)
         began_at = min(pod.began_at for pod in self.pods)
         return self.tier, priority, -_microseconds(began_at), self.key
 
 
 def choose_victims(overages: Sequence[Overage], candidates: Iterable[Candidate]) -> Choice:
-    """Return the fewest steps down the order of going that end every overage, if that can be.
+    """Return the shortest run of the order of preemption that ends every overage, if possible.
 
     Args:
-        overages: Told over everything held, ending pods included.
+        overages: Computed over all holdings, ending pods included.
         candidates: Every pod of the organization that holds units or waits beside its gang.
     """
     pods = tuple(candidates)
@@ -164,7 +165,7 @@ def _greedy(gangs: Sequence[_Gang], need: Sequence[int]) -> list[_Gang]:
 
 
 def _without_needless(chosen: list[_Gang], need: Sequence[int]) -> list[_Gang]:
-    """Leave out whom the others make needless, beginning with who would go last."""
+    """Remove victims that are not needed, beginning with the last in order."""
     kept = list(chosen)
     for gang in reversed(chosen):
         others = [one for one in kept if one is not gang]

@@ -32,11 +32,11 @@ class Candidate:
         controller: "Kind/name"; "" without one.
         priority: The value of its PriorityClass; 0 when none is known.
         holdings: What it holds; empty while it is not bound to a node.
-        is_ending: Its deletion has been asked for: what it holds is as good as free.
-        protection: Why it may not go now; "" when it may.
-        project: Whose it is.
-        username: Whom it counts for.
-        claims: Names of the device claims it uses: whoever shares one goes with it.
+        is_ending: Whether its deletion was requested: its units count as free.
+        protection: Why it may not be preempted now; "" when it may.
+        project: Its project.
+        username: The user it counts for.
+        claims: Names of the device claims it uses: pods that share one are preempted with it.
     """
 
     cluster: str

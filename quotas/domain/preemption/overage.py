@@ -1,7 +1,7 @@
-"""Overage: by how much what is held exceeds what is allowed, limit by limit.
+"""Overage: by how much usage exceeds each limit.
 
-Nominal and burst units are two walls beside each other: a preemptible pod counts against burst
-units only. "Yield" is the third kind: burst units that must go though their limit allows them.
+Nominal and burst units are separate caps: a preemptible pod counts against burst units only.
+"Yield" is the third kind: burst units to be released although their limit allows them.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from metering.domain.catalogue.units import GPUSize
 
 
 class OverageKind(StrEnum):
-    """Which wall is broken."""
+    """The cap that is exceeded."""
 
     NOMINAL = "nominal"
     BURST = "burst"
@@ -44,11 +44,11 @@ class Selector:
 
 @dataclass(frozen=True)
 class Allowance:
-    """What one limit allows.
+    """Units that one limit allows.
 
     Attributes:
         limit_id: Of the limit, as text.
-        holder: In words, such as "project llm".
+        holder: As text, such as "project llm".
         nominal_units: None is unlimited.
     """
 
@@ -78,11 +78,11 @@ class Holding:
 
 @dataclass(frozen=True)
 class Overage:
-    """One wall that is exceeded.
+    """One cap that is exceeded.
 
     Attributes:
         limit_id: "" when burst must yield and no limit is exceeded.
-        units: More than nothing.
+        units: Above zero.
     """
 
     kind: OverageKind
@@ -93,7 +93,7 @@ class Overage:
 
     @property
     def sentence(self) -> str:
-        """Return it in words."""
+        """Return it as text."""
         name = _SENTENCES[self.kind]
         return name.format(units=self.units, size=self.selector.size, holder=self.holder)
 
@@ -108,7 +108,7 @@ _SENTENCES = {
 def overages_of(
     allowances: Iterable[Allowance], holdings: Iterable[Holding]
 ) -> tuple[Overage, ...]:
-    """Return every wall that is exceeded, in the order of the allowances, nominal first.
+    """Return every cap that is exceeded, in the order of the allowances, nominal first.
 
     Args:
         allowances: Every limit in force of one organization.
@@ -140,7 +140,7 @@ def _overages_of_one(allowance: Allowance, held: tuple[Holding, ...]) -> Iterabl
 
 
 def counts(kind: OverageKind, selector: Selector, holding: Holding) -> bool:
-    """Whether a holding stands behind a wall: freeing it makes that wall's overage smaller."""
+    """Whether a holding counts against a cap: releasing it lowers that overage."""
     return (
         holding.is_burst is (kind is not OverageKind.NOMINAL)
         and holding.size is selector.size

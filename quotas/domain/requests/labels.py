@@ -19,17 +19,17 @@ DEEDS: Final = {
     "remind": "reminded of its end",
     "comment": "commented",
 }
-"""What was done to a request, by the last word of its audit action."""
+"""Events of a request, by the last part of the audit action."""
 _GENERAL_PRICES: Final = {"*": "general price", "*/burst": "general burst price"}
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """How much somebody may hold at some time.
+    """Units that a holder may use at one time.
 
     Attributes:
         units: None when no number is set, or when it is unlimited.
-        burst_units: None where burst units are not spoken of.
+        burst_units: None where burst units are not part of the request.
     """
 
     units: int | None
@@ -37,7 +37,7 @@ class Allowed:
     is_unlimited: bool = False
 
     def __str__(self) -> str:
-        """Return it in words, such as "5 and 1 burst"."""
+        """Return it as text, such as "5 and 1 burst"."""
         if self.units is None and not self.is_unlimited:
             return "not set"
         units = "unlimited" if self.is_unlimited else str(self.units)
@@ -46,14 +46,14 @@ class Allowed:
 
 @dataclass(frozen=True)
 class WishWords:
-    """What is needed to say what somebody asks.
+    """The figures of a request that its text needs.
 
     Attributes:
-        holder: Whom it is for, such as "LLM" or "carol in LLM".
+        holder: The project or user it is for, such as "LLM" or "carol in LLM".
         what: Such as "large", "large of H100" or "large of H100 on hopper".
-        units: The wanted total.
-        units_before: What holds without it; None when unset or unlimited.
-        burst_units: The wanted total of burst units; None leaves them as they are.
+        units: The requested total.
+        units_before: The limit without it; None when unset or unlimited.
+        burst_units: The requested total of burst units; None leaves them as they are.
         is_unlimited_before: Whether `units_before` is None because the limit is unlimited.
     """
 
@@ -74,7 +74,7 @@ class WishWords:
 
     @property
     def sentence(self) -> str:
-        """Who may hold how much in all, how much it is without, and when; told when it is asked."""
+        """Text of a new request: holder, total, total without it, and times."""
         if self.is_unlimited_before:
             before = "now unlimited"
         elif self.units_before is None:
@@ -85,7 +85,7 @@ class WishWords:
 
     @property
     def sentence_approved(self) -> str:
-        """The same, told when it is approved: what was without it is over."""
+        """Text of an approved request; the total before it is in the past tense."""
         if self.is_unlimited_before:
             before = "unlimited until then"
         elif self.units_before is None:
@@ -110,11 +110,11 @@ class WishWords:
         return f"Once approved, {self.holder} is allowed {self.total} in all, {self.span}; {held}."
 
     def was_approved(self, *, before: Allowed, now: Allowed, decided_at: datetime) -> str:
-        """Return what an approval led to: what held until then, and what holds now.
+        """Return the text of an approval's effect: the units before and the units now.
 
         Args:
-            before: What held when it was approved.
-            now: What holds now, whoever has changed it since.
+            before: Units in force when it was approved.
+            now: Units in force now, later changes included.
             decided_at: UTC.
         """
         span = replace(self, begin_at=self.begin_at or decided_at).span
@@ -132,7 +132,7 @@ class WishWords:
 
 
 def told(moment: datetime) -> str:
-    """Return a time in words, in UTC."""
+    """Return a time as text, in UTC."""
     return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
 
 
@@ -142,7 +142,7 @@ def money_words(amount: Decimal | str | None, currency: str, *, is_change: bool 
     Args:
         amount: Exact, of as many digits as its currency has.
         currency: ISO 4217.
-        is_change: Whether its sign is told too, such as "+5,840.00 EUR".
+        is_change: Whether to add the sign, such as "+5,840.00 EUR".
     """
     if amount is None:
         return "unknown"
@@ -152,7 +152,7 @@ def money_words(amount: Decimal | str | None, currency: str, *, is_change: bool 
 
 
 def price_words(price_group: str) -> str:
-    """Return whose price was taken, in words; the price for any group has no name of its own."""
+    """Return the model group whose price was used, as text; the price for any group has no name."""
     return " and ".join(_GENERAL_PRICES.get(part, part) for part in price_group.split(" and "))
 
 
@@ -165,7 +165,7 @@ NOBODY_ELSE: Final = "nothing: a person always decides"
 
 
 def steps_words(steps: Sequence[Mapping[str, Any]], *, currency: str) -> str:
-    """Return who decides, in turn, such as "finance from 10,000 EUR a month, then platform"."""
+    """Return the deciders in order, such as "finance from 10,000 EUR a month, then platform"."""
     return ", then ".join(_step(step, currency) for step in steps)
 
 

@@ -96,7 +96,7 @@ def raised_reach(before: Collection[HeldLimit], after: Collection[HeldLimit], sp
         span: Which instants count.
 
     Returns:
-        Nothing where the change lets nobody hold more.
+        Nothing where the change allows no holder more.
     """
     kept, changed = _counted(before), _counted(after)
     burst = sum(one.burst_units for one in changed)

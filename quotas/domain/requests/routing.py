@@ -1,8 +1,8 @@
-"""Routing of requests: who decides one, in which order, and which state may follow which.
+"""Routing of requests: the levels that decide, their order, and the allowed state transitions.
 
-A policy names steps; a step takes part from a number of wanted units of the size, or from a
-monthly cost. The wanted total counts, never the difference: many small requests one after another
-go the way of one large one. What nobody can price counts as costing more than any threshold.
+A policy names steps; a step takes part from a number of wanted units of the size, or from a monthly
+cost. The wanted total counts, never the difference: many small requests in a row need the same
+approvals as one large one. A request without a price counts as above every cost threshold.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from quotas.domain.errors import QuotaRequestDecidedError
 
 
 class RequestLevel(StrEnum):
-    """Who decides a step."""
+    """Level that decides a step."""
 
     PROJECT_LEAD = "project_lead"
     ORGANIZATION_ADMIN = "organization_admin"
@@ -29,7 +29,7 @@ LADDER: Final = (
     RequestLevel.ORGANIZATION_ADMIN,
     RequestLevel.PLATFORM,
 )
-"""From the nearest to the highest. Finance stands beside it: nobody decides money in its place."""
+"""From the nearest to the highest. Finance is separate: no other level decides for it."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Cost:
     """A monthly cost at full use.
 
     Attributes:
-        amount: None when nobody knows a price.
-        currency: ISO 4217; "" when nobody knows a price.
+        amount: None when no price is known.
+        currency: ISO 4217; "" when no price is known.
     """
 
     amount: Decimal | None = None
@@ -62,13 +62,13 @@ class StepRule:
 
 @dataclass(frozen=True)
 class RoutingRules:
-    """How the requests of an organization find who decides them.
+    """The rules by which an organization's requests are routed.
 
     Attributes:
         steps: In their order.
         currency: Of every amount here.
-        automatic_units: The largest wanted total by size that the policy itself approves; a size
-            that is missing is never approved so.
+        automatic_units: The largest wanted total by size that the policy itself approves; a missing
+            size is never approved automatically.
         automatic_cost: The largest monthly cost that it approves; None where cost does not matter.
     """
 
@@ -80,12 +80,12 @@ class RoutingRules:
 
 @dataclass(frozen=True)
 class RequestedQuota:
-    """What routing looks at.
+    """Input of routing.
 
     Attributes:
         units: Nominal and burst units wanted in all, or what the project then holds of the size.
         asked_by: The highest level the asking person holds; None for none.
-        is_lowering: Whether it takes something away from somebody, which is for people to decide.
+        is_lowering: Whether it lowers any limit, which needs a person's decision.
     """
 
     size: GPUSize
@@ -96,10 +96,10 @@ class RequestedQuota:
 
 
 def route_of(rules: RoutingRules, requested_quota: RequestedQuota) -> tuple[RequestLevel, ...]:
-    """Return the levels that decide a requested quota, in their order, at least one and none twice.
+    """Return the levels that decide a requested quota, in order, at least one and none twice.
 
-    Levels that the asking person holds or outranks are left out, for they would only nod; but the
-    last one stays, so that somebody else always decides.
+    Levels that the requester holds or outranks are left out: they add no check. The last level
+    stays, so that another person always decides.
     """
     levels = _once(rule.level for rule in rules.steps if _takes_part(rule, rules, requested_quota))
     if not levels:
@@ -123,7 +123,7 @@ def is_automatic(rules: RoutingRules, requested_quota: RequestedQuota) -> bool:
 
 
 def raised(level: RequestLevel) -> RequestLevel | None:
-    """Return the level that takes over from one that does not answer; None when nobody is above."""
+    """Return the level that takes over from one that does not answer; None above the highest."""
     if level not in LADDER or level is LADDER[-1]:
         return None
     return LADDER[LADDER.index(level) + 1]

@@ -30,7 +30,7 @@ class Command(BaseCommand):
     help = "Print the ValidatingWebhookConfiguration and MutatingWebhookConfiguration of a cluster."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Take the cluster, where it reaches us, and whom it is to believe."""
+        """Add the arguments: cluster, address of this service, and its CA."""
         parser.add_argument("--cluster", required=True, help="slug")
         where = parser.add_mutually_exclusive_group(required=True)
         where.add_argument("--service", default="", help="namespace/name of a Service there")

@@ -57,20 +57,20 @@ def isolation_policies() -> tuple[Policy, ...]:
 
 KEPT_NANOSECONDS: Final = 2_000_000_000
 OLD_NANOSECONDS_MAX: Final = 10_000_000_000
-"""Facts older than this are given to nobody while newer ones can be read."""
+"""Facts older than this are not used while newer ones can be loaded."""
 WAIT_SECONDS: Final = 1.5
-"""How long one who needs new facts waits for another who reads them."""
+"""How long a thread that needs new facts waits for the loading thread."""
 CLUSTERS_MAX: Final = 1_000
 
 
 @dataclass(frozen=True)
 class Tenant:
-    """Whose a namespace is.
+    """Tenant of a namespace.
 
     Attributes:
         organization: Slug.
         project: Slug.
-        default_owner: User name that owns what nobody else does; "" for none.
+        default_owner: User name that owns pods without another owner; "" for none.
     """
 
     organization_id: UUID
@@ -212,14 +212,14 @@ def _tenants(cluster_id: UUID, *, at: datetime) -> dict[str, Tenant]:
 
 
 class FactsCache:
-    """Facts by cluster, read anew once they are older than two seconds; safe for threads.
+    """Facts by cluster, reloaded once they are older than two seconds; thread-safe.
 
-    Old facts are kept for those who cannot read new ones: what a cluster wants of us while the
-    ledger is away stands in them.
+    Old facts stay for callers that cannot load new ones: they hold the cluster's policy for the
+    time in which the database is unavailable.
 
     Args:
         read: Returns the facts of a cluster at a time, None for an unknown one.
-        clock: Returns nanoseconds that only grow.
+        clock: Monotonic clock, nanoseconds.
     """
 
     def __init__(
@@ -236,11 +236,11 @@ class FactsCache:
     def facts(self, slug: str, *, at: datetime) -> AdmissionFacts | None:
         """Return facts at most two seconds old; None for an unknown cluster.
 
-        One thread reads at a time. Others meanwhile take what is there, if it is not older than
-        ten seconds, as after a pause; else they wait for what is read.
+        One thread loads at a time. Meanwhile other threads use facts that are at most ten seconds
+        old, as after a pause; otherwise they wait for the load.
 
         Raises:
-            OperationalError: Whoever reads does not come back.
+            OperationalError: The loading thread does not return in time.
         """
         kept = self._younger(slug, KEPT_NANOSECONDS)
         if kept is not None:
@@ -258,7 +258,7 @@ class FactsCache:
     def at_hand(self, slug: str) -> AdmissionFacts | None:
         """Return facts that `facts` would return without reading or waiting; None if it would not.
 
-        Who finds none asks `facts` in a thread that may wait.
+        On None, call `facts` in a thread that may block.
         """
         is_read = self._reading.locked()
         return self._younger(slug, OLD_NANOSECONDS_MAX if is_read else KEPT_NANOSECONDS)

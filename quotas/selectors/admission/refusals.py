@@ -1,7 +1,7 @@
-"""Refusals: what admission turned away lately, by project and size, and who still waits.
+"""Refusals: recently denied workloads by project and size, and whether they still wait.
 
-There is one definition of waiting, for the board and for loans: refused for want of room within
-the last two hours, and not let in since.
+One definition of waiting serves the board and loans: denied for lack of free units within the last
+two hours, and not admitted since.
 """
 
 from collections.abc import Collection
@@ -29,21 +29,22 @@ from quotas.models import AdmissionRefusal, Reservation, ReservationState
 
 LOOKBACK: Final = timedelta(days=1)
 STILL_WAITING: Final = timedelta(hours=2)
-"""Controllers try again within minutes; who did not for so long has given up."""
+"""Controllers retry within minutes; without a retry for this long, the workload has given up."""
 WAITS_FOR: Final = (
     VerdictCode.LIMIT_REACHED.value,
     VerdictCode.NOTHING_GRANTED.value,
     VerdictCode.ALLOWANCE_USED.value,
 )
-"""Refusals for lack of room. Whoever is suspended, closed or wrong does not wait for any."""
+"""Denials for lack of free units. Suspended, closed or invalid workloads do not wait for units."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """One workload that was refused and has tried within the last day.
+    """One workload that was denied within the last day.
 
     Attributes:
-        is_waiting: Whether it lacked room within the last two hours and was not let in since.
+        is_waiting: Whether it was denied for lack of free units within the last two hours, and not
+            admitted since.
     """
 
     organization_id: UUID
@@ -59,14 +60,14 @@ class Refused:
 
     @property
     def is_for_room(self) -> bool:
-        """Whether more room would have let it in."""
+        """Whether more free units would have admitted it."""
         return self.code == VerdictCode.LIMIT_REACHED.value
 
 
 def refused_lately(*, at: datetime, organization_ids: Collection[UUID]) -> tuple[Refused, ...]:
-    """Return whom admission refused in the last day, newest first; one statement.
+    """Return workloads denied in the last day, newest first; one statement.
 
-    A workload stands here once for each reason, however often it tried.
+    A workload is listed once per reason, however often it was retried.
     """
     rows = (
         AdmissionRefusal.objects.annotate(is_waiting=_waits(at=at))
@@ -95,7 +96,7 @@ def refused_lately(*, at: datetime, organization_ids: Collection[UUID]) -> tuple
 
 
 def organizations_waiting(*, at: datetime) -> frozenset[UUID]:
-    """Return the organizations in which some workload waits for room; one statement."""
+    """Return the organizations in which some workload waits for units; one statement."""
     # The bound of time stands by itself too, where the index can serve it.
     rows = AdmissionRefusal.objects.annotate(is_waiting=_waits(at=at)).filter(
         organization__isnull=False,
@@ -107,7 +108,7 @@ def organizations_waiting(*, at: datetime) -> frozenset[UUID]:
 
 
 def _waits(*, at: datetime) -> Expression:
-    """Return whether the workload of a refusal waits for room."""
+    """Return whether the workload of a refusal waits for units."""
     is_recent = Q(code__in=WAITS_FOR, last_at__gt=at - STILL_WAITING)
     waits = is_recent & ~Q(Exists(_live_since())) & ~Q(Exists(_released_since()))
     return ExpressionWrapper(waits, output_field=BooleanField())

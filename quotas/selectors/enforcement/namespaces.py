@@ -140,7 +140,7 @@ def _used(burst_classes: Iterable[str]) -> tuple[Used, Used]:
 
 
 def _suspended(at: datetime) -> frozenset[UUID]:
-    """Return whoever may start nothing: the project, or the whole organization."""
+    """Return the suspended tenant: the project, or the whole organization."""
     rows = QuotaSuspension.objects.filter(begin_at__lte=at, end_at=None)
     whole = rows.filter(project=None).values_list("organization_id", flat=True)
     parts = rows.values_list("project_id", flat=True)
@@ -163,7 +163,7 @@ def _sizes_of(
 
 
 BELIEVED_FOR: Final = DRIFT_CHECK_EVERY * 5 // 2
-"""25 minutes: one reading may fail. After that pods have come and gone that nobody has seen."""
+"""25 minutes: one reading may fail. After that, pods may have changed without a reading."""
 Sizes = Mapping[str, frozenset[GPUSize]]
 
 
@@ -193,7 +193,7 @@ class PlaceWall:
         if is_burst:
             hard, used = self.live.get("burst_hard", {}), burst
         else:
-            # What is used is told of all pods together.
+            # `used` is the total of all pods.
             used = {key: units - burst.get(key, 0) for key, units in used.items()}
         wall = wall_of(self.namespace, size, sizes=self.sizes, hard=hard, used=used)
         if self.read_at is None:
@@ -206,11 +206,11 @@ Walls = Mapping[tuple[UUID, UUID], tuple[PlaceWall, ...]]
 
 
 def walls_of_projects(project_ids: Collection[UUID], *, at: datetime) -> Walls:
-    """Return the walls of projects in clusters whose admission is off.
+    """Return the caps of projects in clusters whose admission is off.
 
     Args:
-        project_ids: Whose namespaces.
-        at: When, UTC: decides whose a namespace is, and how old a reading is.
+        project_ids: Projects of the namespaces.
+        at: When, UTC: decides the binding of a namespace, and the age of a reading.
     """
     rows = _rows(project_ids, at=at)
     if not any(live for *_, live, _ in rows):

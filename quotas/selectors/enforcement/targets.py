@@ -45,14 +45,14 @@ def clusters_enforced() -> dict[UUID, Cluster]:
 
 
 def bindings_in_force(*, at: datetime, organization_id: UUID | None = None) -> dict[Key, Bound]:
-    """Return whose each namespace is at a time, by cluster id and namespace.
+    """Return the tenant of each namespace at a time, by cluster id and namespace.
 
-    A namespace of a closed project or organization is nobody's.
+    A namespace of a closed project or organization has no tenant.
 
     Args:
         at: When, UTC.
-        organization_id: Only its namespaces, and those that were planned for it before, whosever
-            they are now; None for all.
+        organization_id: Only its namespaces, and those planned for it before, whatever their tenant
+            is now; None for all.
     """
     rows = NamespaceBinding.objects.filter(
         valid__contains=at,
@@ -76,9 +76,9 @@ def bindings_in_force(*, at: datetime, organization_id: UUID | None = None) -> d
 def granted_limits(
     *, at: datetime, clusters: Mapping[UUID, Cluster], organization_id: UUID | None = None
 ) -> tuple[GrantedLimit, ...]:
-    """Return the limits that namespaces can be held to at a time; users have none there.
+    """Return the limits that apply to namespaces at a time; users' limits do not.
 
-    Suspensions are told by `Ground`, since they hold for tenants without a limit too.
+    Suspensions are in `Ground`, since they apply to tenants without a limit too.
     """
     wanted = None if organization_id is None else [organization_id]
     return tuple(
@@ -144,7 +144,7 @@ UNSETTLED: Final = ~Q(state=EnforcementState.APPLIED) | Q(
 def unread_target_ids(*, at: datetime, limit: int) -> list[int]:
     """Return applied targets that have not been read for a while, longest unread first.
 
-    One that could not be read waits as long again, so that it keeps no other from its turn.
+    After a failed read a target waits for the same interval, so that it does not delay others.
     """
     rows = EnforcementTarget.objects.filter(
         ~UNSETTLED,

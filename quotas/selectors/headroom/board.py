@@ -1,4 +1,4 @@
-"""The quota board: who holds what, against which limits, as a tree down to the users.
+"""The quota board: use against limits, as a tree down to the users.
 
 Numbers come from `units_now`: reservations where a cluster admits, open allocations elsewhere.
 """
@@ -86,10 +86,10 @@ def quota_board(
     Args:
         organizations: Which ones.
         projects: Those that may be shown.
-        at: When, UTC: decides whose a namespace is, and what is in force.
+        at: When, UTC: decides which bindings and limits are in force.
         burst_classes: Priority classes of preemptible pods.
         thresholds: From when quota is hoarded.
-        has_forecast: Whether lines tell when they are exhausted.
+        has_forecast: Whether lines have a forecast of exhaustion.
     """
     ids = [organization.pk for organization in organizations]
     shown = list(projects.filter(organization_id__in=ids).order_by("slug"))
@@ -167,12 +167,12 @@ def _is_wide(key: TallyKey) -> bool:
 
 @dataclass(frozen=True)
 class BoardSummary:
-    """What a person should look at first.
+    """Totals that need attention first.
 
     Attributes:
         over_limits: Limits of which more is taken than is in force.
-        waiting_workloads: Refused for want of room within two hours, and not let in since.
-        hoarded_units: What projects keep from others and never use, of all sizes.
+        waiting_workloads: Denied for lack of free units within two hours, and not admitted since.
+        hoarded_units: Units that projects reserve but do not use, of all sizes.
         suspended_projects: Projects that may start nothing.
     """
 

@@ -1,4 +1,4 @@
-"""Lines of the quota board: everything that is told about one limit, or about use without one."""
+"""Lines of the quota board: the figures of one limit, or of use without a limit."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -36,9 +36,9 @@ class BoardLine:
         cluster: Slug; "" for every cluster.
         set_units: The limit without its grants; None where no number binds.
         grants: Those in force now, first to end first.
-        hoarded_units: What it keeps from others and never uses.
-        refused: Workloads that wait for room, each once.
-        exhaustion: When its trend reaches it; None where there is no forecast.
+        hoarded_units: Units it reserves but does not use.
+        refused: Workloads that wait for units, each once.
+        exhaustion: Forecast time at which use reaches it; None without a forecast.
         cluster_constraints: Clusters without admission whose own quotas leave the project less.
     """
 
@@ -150,15 +150,15 @@ def board_facts(
     thresholds: WasteThresholds,
     has_forecast: bool,
 ) -> BoardFacts:
-    """Return what the board of some organizations is made of; a constant number of statements.
+    """Return the data of the board of some organizations; a constant number of statements.
 
     Args:
-        organization_ids: Whose.
+        organization_ids: The organizations.
         project_ids: Those shown, whose quotas in clusters are looked at.
         at: When, UTC.
         burst_classes: Priority classes of preemptible pods.
         thresholds: From when quota is hoarded.
-        has_forecast: Whether lines tell when they are exhausted.
+        has_forecast: Whether lines have a forecast of exhaustion.
     """
     limits = limits_in_force(at=at, organization_ids=organization_ids)
     uses = units_now(at=at, organization_ids=organization_ids, burst_classes=burst_classes)

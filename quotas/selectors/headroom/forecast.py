@@ -67,7 +67,7 @@ def expected_exhaustions(limits: Iterable[LimitInForce], *, at: datetime) -> dic
     first_uses = _first_uses(peaks)
     found = {}
     for limit in asked:
-        assert limit.project_id is not None  # noqa: S101 - A project's limit; tells the type.
+        assert limit.project_id is not None  # noqa: S101 - A project's limit; narrows the type.
         assert limit.nominal_units is not None  # noqa: S101 - As above.
         days = _days(first_uses.get(limit.project_id), today)
         by_day = peaks.get((limit.project_id, limit.size), {})

@@ -36,12 +36,12 @@ SCOPE_ORDER: Final = (LimitScope.ORGANIZATION, LimitScope.PROJECT, LimitScope.US
 
 @dataclass(frozen=True)
 class StartQuestion:
-    """What somebody would start.
+    """A workload to start.
 
     Attributes:
-        username: "" asks no user's limit.
-        model_group: "" may land on every model, so the limits of each must have room.
-        cluster: Slug; "" may go to whichever of the project's clusters has room.
+        username: "" checks no user's limit.
+        model_group: "" may use every model, so it must fit the limits of each.
+        cluster: Slug; "" is any of the project's clusters in which it fits.
     """
 
     project: Project
@@ -87,7 +87,7 @@ class _Place:
 
     @property
     def unread(self) -> tuple[Wall, ...]:
-        """The walls that could say no if they were read."""
+        """The quotas that could refuse it if they were read."""
         if not (self.verdict.fits or self.verdict.code in WAITS):
             return ()
         return tuple(wall for wall in self.walls if wall.unread_since is not None)
@@ -111,11 +111,11 @@ def answer_start(
     at: datetime,
     burst_classes: Collection[str],
 ) -> StartAnswer:
-    """Return whether it may start now; where several clusters would do, the one with most room.
+    """Return whether it may start now; of several clusters, the one with most free units.
 
     Args:
-        question: What would start.
-        clusters: What `clusters_of_project` told.
+        question: The workload.
+        clusters: The result of `clusters_of_project`.
         at: Now, UTC.
         burst_classes: Priority classes of preemptible pods.
     """
@@ -258,7 +258,7 @@ def _room(
 
 
 def _room_of(place: _Place) -> tuple[bool, bool, bool, int, bool]:
-    """Rank a place: where it fits, and surely, then by what is free, then where no wall stands."""
+    """Rank a cluster: first where it surely fits, then by free units, then without a cap."""
     fits, free = place.verdict.fits, place.verdict.free_units
     return (fits, fits and not place.unread, free is None, free or 0, place.verdict.full is None)
 
@@ -271,9 +271,9 @@ def _when(
     *,
     at: datetime,
 ) -> StartTime | None:
-    """Return the estimate; None where a quota in the cluster stands in the way.
+    """Return the estimate; None where a quota in the cluster blocks it.
 
-    Nobody knows when that has room: it is given back by pods that wait, too.
+    Its free units cannot be predicted: waiting pods count against it too.
     """
     places = [place for place in places if place.verdict.full is None]
     if best.verdict.full is not None or any(p.verdict.code not in WAITS for p in places):

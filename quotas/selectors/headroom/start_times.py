@@ -1,4 +1,4 @@
-"""Start times: when there will be room, by grants that are known and pods that usually end."""
+"""Start times: forecasts of free units from known grants and usual pod lifetimes."""
 
 from bisect import insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -28,14 +28,14 @@ Bound = Sequence[tuple[LimitInForce, LimitHeadroom]]
 
 @dataclass(frozen=True)
 class StartTime:
-    """When it would fit, if nobody else asks before.
+    """When it would fit, if no other workload starts before.
 
     Attributes:
-        median_at: As likely earlier as later; None when nothing known makes room.
-        sure_at: Nine times in ten no later; None when that is beyond 30 days.
+        median_at: Median; None when no known event frees enough units.
+        sure_at: 90th percentile; None when that is beyond 30 days.
         basis: "known_changes" when only grants and the month's end decide, "usual_lifetimes" when
             the expected ends of running pods do.
-        pods_without_estimate: Running pods whose like has ended too rarely to say anything.
+        pods_without_estimate: Running pods of a kind that ended too rarely for an estimate.
     """
 
     median_at: datetime | None
@@ -53,12 +53,12 @@ def start_time(
     at: datetime,
     next_month: datetime,
 ) -> StartTime | None:
-    """Return the earliest estimate over all places; None when there is none; two statements.
+    """Return the earliest estimate over all clusters; None when there is none; two statements.
 
     Args:
-        places: One per cluster that would do.
-        pods: Those that count where the asked pod would: nominal or burst.
-        units: What is asked.
+        places: One per possible cluster.
+        pods: Pods of the same kind of units: nominal or burst.
+        units: Requested units.
         is_burst: Grants change nominal limits only.
         at: Now, UTC.
         next_month: When allowances begin anew.

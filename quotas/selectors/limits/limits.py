@@ -111,7 +111,7 @@ SUSPEND: Final = "quotas:suspension:suspend"
 
 
 def with_who_asked(suspensions: QuerySet[QuotaSuspension]) -> QuerySet[QuotaSuspension]:
-    """Return suspensions with `asked_by`: who was told to the trail; None if nobody was."""
+    """Return suspensions with `asked_by`: the user in the audit trail; None without one."""
     entries = AuditEntry.objects.filter(
         object_kind="quota_suspension",
         object_id=Cast(OuterRef("pk"), CharField()),

@@ -1,9 +1,9 @@
-"""Units now: what pods hold and were let in for, each pod counted once.
+"""Units now: units that pods hold or were admitted for, each pod counted once.
 
-Where a cluster's admission is on (warn or enforce), its reservations tell: they cover every pod it
-let in and, as "found", every open allocation it did not. Where it is off, the open allocations
-tell. A cluster is asked in one way only, so that nothing is counted twice; in the minute after
-admission is switched on, what the first sweep has not found yet is missing here.
+Where a cluster's admission is on (warn or enforce), its reservations count: they cover every
+admitted pod and, as "found", every other open allocation. Where it is off, the open allocations
+count. Each cluster has one source only, so that nothing is counted twice; in the minute after
+admission is switched on, allocations that the first sweep has not found yet are missing.
 """
 
 from collections.abc import Collection

@@ -1,9 +1,9 @@
 """Admission: pods that are asked about close together are decided in one statement.
 
-A turn begins once nobody else comes: when the event loop has come round a few times, which takes
-microseconds, and found no other question. Who comes while a turn is under way waits for its end;
-then all who wait, and who was answered and comes again, are asked for. So the busier a process is,
-the more one statement carries, and its cost is shared by them (docs/adr/0027).
+A batch starts when the event loop has run a few iterations, which takes microseconds, without a new
+request. Requests that arrive during a batch wait for its end; the next batch takes all of them, and
+those that follow right after the answers. So a busier process has larger batches, and each request
+costs less (docs/adr/0027).
 """
 
 import asyncio
@@ -139,21 +139,21 @@ def question_json(question: PodQuestion, *, at: datetime, ttl_seconds: int, unbo
 
 
 TOGETHER_MAX: Final = 16
-"""So many ask in one statement: nobody waits longer for a larger one."""
+"""Requests in one statement: a larger one would make all of them wait longer."""
 CALM_ROUNDS: Final = 4
-"""So often the event loop comes round without another question before a turn begins."""
+"""Iterations of the event loop without a new request before a batch starts."""
 GATHERING: Final = timedelta(microseconds=800)
-"""A turn waits no longer for others, however many keep coming."""
+"""A batch waits no longer for more requests, however many keep arriving."""
 
 
 class Turns:
-    """Questions of one event loop, asked together.
+    """Batches of the requests of one event loop.
 
     Args:
-        ask: Asks several questions at once and returns the numbers, from 1, of those that were
-            let in. It is never called again before it has returned.
-        patience: Who waits longer asks by itself.
-        gathering: How long a turn waits for others at most.
+        ask: Decides several requests in one call and returns the numbers, from 1, of those that
+            were admitted. Its calls never overlap.
+        patience: A request that waits longer is decided alone.
+        gathering: The longest time a batch waits for more requests.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class Turns:
         patience: timedelta,
         gathering: timedelta = GATHERING,
     ) -> None:
-        """Nobody asks."""
+        """Start with no request."""
         self._ask = ask
         self._patience = _Patience(patience)
         self._gathering_seconds = gathering.total_seconds()
@@ -172,7 +172,7 @@ class Turns:
         self._is_gathering = False
 
     async def rest(self) -> None:
-        """Wait for the turn that is under way, if there is one."""
+        """Wait for the running batch, if there is one."""
         if self._asking is not None:
             await asyncio.wait([self._asking])
 
@@ -193,7 +193,7 @@ class Turns:
             self._waiting.pop(turn, None)
 
     def _begin(self) -> None:
-        """Gather a turn, where there is somebody to ask for and nobody is asked for yet."""
+        """Start to gather a batch, if requests wait and no batch is running."""
         if self._asking is not None or self._is_gathering or not self._waiting:
             return
         self._is_gathering = True
@@ -201,7 +201,7 @@ class Turns:
         self._gather(0, CALM_ROUNDS, end)
 
     def _gather(self, count: int, rounds: int, end: Any) -> None:  # noqa: ANN401 - A time of the loop.
-        """Begin the turn where nobody else came in so many rounds; or look again."""
+        """Start the batch if no request arrived in enough iterations; else check again later."""
         loop = asyncio.get_running_loop()
         waiting = len(self._waiting)
         rounds = rounds - 1 if waiting == count else CALM_ROUNDS
@@ -235,14 +235,14 @@ class Turns:
 
 
 class _Patience:
-    """Lets each ask by itself who has waited for so long; one timer looks after all.
+    """Let each request that waited too long be decided alone; one timer serves all.
 
-    A pod that is let in meanwhile counts once all the same.
+    A pod that the batch admits meanwhile still counts once.
     """
 
     def __init__(self, patience: timedelta) -> None:
         self._seconds = patience.total_seconds()
-        # Who has waited longest stands first.
+        # The request that waited longest is first.
         self._begun: dict[asyncio.Future[bool], Any] = {}
         self._timer: asyncio.TimerHandle | None = None
 

@@ -1,9 +1,9 @@
-"""Live use: reservations follow the pods that the watch reported, and counters follow them.
+"""Live use: reservations follow the pods that the watch reported, and counters the reservations.
 
-A reserved pod that was seen no longer expires; a bound one holds what it really got; one that is
-gone gives its units back; a bound one that nobody let in is found. Namespaces that moved and owners
-that changed are followed. A sweep takes a few statements a turn, and as many turns as what changed
-needs, whoever it belongs to.
+The reservation of an observed pod does not expire; that of a bound pod gets the devices it really
+has; that of a deleted pod is released; a bound pod that was not admitted gets one. Moved namespaces
+and changed owners are updated. A sweep takes a few statements per batch, and as many batches as the
+changes need.
 """
 
 import json
@@ -27,23 +27,22 @@ CRASHED: Final = "quotas.live_use.crashed"
 NAMESPACES_TOLD: Final = 50
 """So many namespaces with bypasses an audit entry names; the rest are in the ledger."""
 KEYS_PER_TURN: Final = 50
-"""So few that a pod that asks beside hardly notices a turn (docs/adr/0020)."""
+"""Small enough that a batch hardly delays concurrent admission (docs/adr/0020)."""
 
 log = structlog.get_logger(__name__)
 
 
 def sweep_live_use(*, burst_classes: Sequence[str], actor: Actor, at: datetime) -> Sweep:
-    """Bring every reservation and counter to what the allocation ledger says now.
+    """Reconcile every reservation and counter with the allocation ledger.
 
-    One look, which locks nothing, makes short turns; each is a transaction of its own and keeps
-    only its own organizations from admitting meanwhile. A turn whose organizations somebody else
-    has locked too long is left to the next sweep, and so is one that crashes: that is counted, and
-    the others are taken. Pods that went around admission are told in the audit trail with the turn
-    that finds them, so that nothing is lost between two turns.
+    One query without locks divides the changes into short batches; each is its own transaction and
+    blocks admission only in its own organizations. A batch that waits too long for a lock or that
+    crashes is counted and left to the next sweep; the others go on. Pods that bypassed admission
+    are written to the audit trail in the transaction of the batch that finds them.
 
     Args:
         burst_classes: PriorityClasses whose pods count as burst.
-        actor: Who sweeps.
+        actor: The account that sweeps.
         at: When, UTC: decides whose a namespace is, and what has expired.
     """
     given = at, list(burst_classes)
@@ -63,13 +62,13 @@ def sweep_live_use(*, burst_classes: Sequence[str], actor: Actor, at: datetime) 
 
 
 def _begin_of(keys: str) -> str:
-    """Return whose reservation comes first in a turn: the id of an organization, or ""."""
+    """Return the first organization of a batch: its id, or ""."""
     first = json.loads(keys)[0]
     return first["organization_id"] or first["organization_before"] or ""
 
 
 def _turn(at: datetime, burst_classes: list[str], keys: str, *, actor: Actor) -> Sweep:
-    """Sweep some keys, and tell what went around admission with them."""
+    """Sweep some keys, and audit the pods that bypassed admission."""
     try:
         with transaction.atomic():
             statement = "SELECT quotas_sweep(%s, %s, %s::jsonb)"
@@ -84,7 +83,7 @@ def _turn(at: datetime, burst_classes: list[str], keys: str, *, actor: Actor) ->
 
 
 def _tell(bypasses: Sequence[Bypass], *, actor: Actor, at: datetime) -> None:
-    """Leave one audit entry of what one turn found; units of nobody knows which size are no sum."""
+    """Write one audit entry for one batch; units of unknown size are left out of the sum."""
     if not bypasses:
         return
     facts: dict[str, Any] = {
@@ -108,13 +107,13 @@ def _tell(bypasses: Sequence[Bypass], *, actor: Actor, at: datetime) -> None:
 
 @transaction.atomic
 def repair_counters(*, actor: Actor, at: datetime) -> tuple[Repair, ...]:
-    """Compare every counter with its reservations, and set right what is off, by organization.
+    """Compare every counter with its reservations, and repair differences by organization.
 
-    The comparison reads one snapshot and keeps nobody waiting; only an organization that is off is
-    locked. One audit entry tells a repair.
+    The comparison reads one snapshot without locks; only an organization with a difference is
+    locked. A repair leaves one audit entry.
 
     Args:
-        actor: Who repairs.
+        actor: The account that repairs.
         at: When, UTC.
 
     Raises:
@@ -147,11 +146,11 @@ def _answer(statement: str, *given: datetime | list[str] | str) -> Any:  # noqa:
 def refresh_allowances(*, actor: Actor, at: datetime) -> int:
     """Set what this UTC month has used on every limit with an allowance; return how many.
 
-    Three statements, or one when nobody has an allowance. It is a reading of the usage ledger, not
-    a decision, and leaves no audit entry.
+    Three statements, or one without allowances. It is a reading of the usage ledger, not a
+    decision, and leaves no audit entry.
 
     Args:
-        actor: Who refreshes.
+        actor: The account that refreshes.
         at: When, UTC: decides which month it is.
     """
     del actor

@@ -41,19 +41,19 @@ class Forgotten:
 def forget_reservations(
     *, kept: timedelta, has_time: Callable[[], bool] = lambda: True, actor: Actor, at: datetime
 ) -> int:
-    """Forget reservations that were released long ago, oldest first; return how many.
+    """Purge reservations that were released long ago, oldest first; return how many.
 
-    What counts is never touched, nor what is about a pod that lives: one that handed its units to a
-    device claim, or whose namespace has no project for now.
+    Reservations that count are kept, and so are those of a running pod: one that handed its units
+    to a device claim, or whose namespace has no project for now.
 
     Args:
         kept: How long they are kept after their release.
         has_time: Asked before each batch, whether another may begin.
-        actor: Who cleans up; a system actor.
+        actor: The account that cleans up; a system actor.
         at: When, UTC.
 
     Raises:
-        ValueError: Somebody else than the service itself asks.
+        ValueError: The actor is not the system actor.
     """
     return forget_and_tell(
         partial(_answer, "SELECT quotas_forget_reservations(%s, %s)"),
@@ -68,18 +68,18 @@ def forget_reservations(
 def fold_refusals(
     *, kept: timedelta, has_time: Callable[[], bool] = lambda: True, actor: Actor, at: datetime
 ) -> int:
-    """Add up refusals nobody has tried again since, by cluster, reason and size; return how many.
+    """Aggregate refusals without a later try by cluster, reason and size; return how many.
 
-    How many pods were refused since the beginning stays what it is.
+    The total number of refused pods does not change.
 
     Args:
         kept: How long they are kept one by one after their last try.
         has_time: Asked before each batch, whether another may begin.
-        actor: Who cleans up; a system actor.
+        actor: The account that cleans up; a system actor.
         at: When, UTC.
 
     Raises:
-        ValueError: Somebody else than the service itself asks.
+        ValueError: The actor is not the system actor.
     """
     return forget_and_tell(
         partial(_answer, "SELECT quotas_fold_refusals(%s, %s)"),

@@ -1,9 +1,9 @@
-"""Making limits true in the clusters: level-triggered, fenced by generations, never forced.
+"""Apply quotas to the clusters: level-triggered, fenced by generations, never forced.
 
-`apply_targets` tells clusters and calls a target applied only when its cluster says so;
-`check_targets` reads again what was applied. Both may run at any time, any number of times, in any
-order. Clusters are asked side by side, outside any transaction; what they answered is written by
-the caller's own connection.
+`apply_targets` writes to clusters and marks a target applied only when its cluster confirms it;
+`check_targets` reads applied quotas again. Both may run at any time, any number of times, in any
+order. Clusters are called in parallel, outside any transaction; the caller's own connection writes
+the results.
 """
 
 from collections.abc import Callable, Iterable
@@ -44,15 +44,15 @@ log = structlog.get_logger(__name__)
 def apply_targets(
     *, target_ids: Iterable[int], enforcer: QuotaEnforcer, actor: Actor, at: datetime
 ) -> int:
-    """Tell clusters what namespaces should say; return how many are applied now.
+    """Apply the desired quotas of namespaces; return how many are applied now.
 
-    What a cluster answered is written only while the target still wants what was sent; otherwise
-    it is due again. One that crashes is told in the log and keeps none of the others waiting.
+    A cluster's answer is written only while the target still wants what was sent; otherwise it is
+    due again. A target that crashes is logged and does not stop the others.
 
     Args:
         target_ids: Which targets; those not due, or that another worker has, are left alone.
-        enforcer: Who speaks with the clusters.
-        actor: Who applies; usually the service itself.
+        enforcer: Client of the clusters.
+        actor: The account that applies; usually the service itself.
         at: When, UTC.
     """
     claims = [claim for pk in target_ids if (claim := _claim(pk, at=at)) is not None]
@@ -72,7 +72,7 @@ def apply_targets(
 def apply_target(
     *, target_id: int, enforcer: QuotaEnforcer, actor: Actor, at: datetime
 ) -> EnforcementState:
-    """Tell a cluster what one namespace should say, and return how far that came.
+    """Apply the desired quota of one namespace, and return the outcome.
 
     Raises:
         EnforcementTarget.DoesNotExist: There is no such target.
@@ -106,7 +106,7 @@ def _settled(answer: Answer[Claim], *, actor: Actor, at: datetime) -> Enforcemen
         return settle_overtaken(claim, error, actor=actor, at=at)
     if isinstance(error, SourceUnavailableError):
         return settle_failure(claim, f"{error.reason}: {error}", at=at)
-    assert error is not None  # noqa: S101 - Who has no answer has an error.
+    assert error is not None  # noqa: S101 - Without an answer there is an error.
     report_crash(error, event=CRASHED, key=claim.target_id, at=at)
     return EnforcementState.PENDING
 
@@ -185,14 +185,14 @@ def _note_unread(
         write(not_before=at + DRIFT_CHECK_EVERY)
         report_crash(error, event=CRASHED, key=answer.asked.pk, at=at)
         return
-    # `checked_at` stays what it is: readings have an age, and walls are believed by it.
+    # `checked_at` stays: the age of a reading decides whether its caps are used.
     write(not_before=at + DRIFT_CHECK_EVERY, last_error=shorten_error(f"{error.reason}: {error}"))
     log.warning("quotas.enforcement.read_failed", target=answer.asked.pk, reason=error.reason)
 
 
 @transaction.atomic
 def _claim(target_id: int, *, at: datetime) -> Claim | None:
-    """Take a due target for a while; None when it is not due, or somebody else has it."""
+    """Lease a due target; None when it is not due, or another worker has it."""
     taken = EnforcementTarget.objects.filter(UNSETTLED, pk=target_id, not_before__lte=at).update(
         not_before=at + CLAIM_FOR, attempt=F("attempt") + 1
     )
@@ -212,12 +212,12 @@ def _claim(target_id: int, *, at: datetime) -> Claim | None:
 def apply_again(
     *, target_ids: Iterable[int], enforcer: QuotaEnforcer, actor: Actor, at: datetime
 ) -> int:
-    """Tell clusters again what namespaces should say, applied or not; return how many say so.
+    """Apply desired quotas again, applied or not; return how many are applied.
 
     Args:
         target_ids: Which targets.
-        enforcer: Who speaks with the clusters.
-        actor: Who asks for it.
+        enforcer: Client of the clusters.
+        actor: The account that asks for it.
         at: When, UTC.
     """
     wanted = _make_due(target_ids, actor=actor, at=at)
@@ -247,7 +247,7 @@ def read_again(
 
 @transaction.atomic
 def _make_due(target_ids: Iterable[int], *, actor: Actor, at: datetime) -> list[int]:
-    """Make targets due now, whatever they were, and write down who asked for it."""
+    """Make targets due now in any state, and audit the actor."""
     rows = EnforcementTarget.objects.select_related(*WITH_TENANT).filter(pk__in=list(target_ids))
     found = list(rows.order_by("pk"))
     wanted = [row.pk for row in found]

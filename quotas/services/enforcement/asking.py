@@ -1,6 +1,6 @@
-"""Asking clusters: many namespaces side by side, each answer beside its question.
+"""Parallel calls to clusters for many namespaces, each with its result.
 
-Nobody touches the database in another thread; what was answered is for the caller to write.
+The threads do not use the database; the caller writes the results.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,13 +40,13 @@ def ask_all(
     actor: Actor,
     at: datetime,
 ) -> Iterator[Answer[Asked]]:
-    """Yield what the clusters answer, as it comes; what is refused at use is audited.
+    """Yield the clusters' results as they arrive; a credential refused at use is audited.
 
     Args:
-        questions: What is asked about.
-        ask: Asks a cluster; in a thread, which reads and writes no row.
+        questions: The items to call about.
+        ask: Calls a cluster; in a thread, without database access.
         slug_of: Returns the cluster of a question.
-        actor: Who asks.
+        actor: The account that asks.
         at: When, UTC.
     """
     for answer in _answers(questions, ask):
@@ -74,7 +74,7 @@ def _answer(question: Asked, ask: Callable[[Asked], LiveQuota]) -> Answer[Asked]
     except SoftTimeLimitExceeded:
         # The task's time is over, which is no answer of a cluster: the task fails.
         raise
-    except Exception as error:  # noqa: BLE001 - A sweep's item edge: it is told, not swallowed.
+    except Exception as error:  # noqa: BLE001 - One item of a sweep: logged, not swallowed.
         return Answer(question, error=error)
 
 

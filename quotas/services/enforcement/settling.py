@@ -26,7 +26,8 @@ from tenants.services.audit import record
 
 FIRST_DELAY_SECONDS: Final = 5
 DELAY_SECONDS_MAX: Final = 300
-"""A quota is level-triggered and never given up; five minutes is how stale it may stay at most."""
+"""A quota is level-triggered and retried without end; five minutes is how stale it may stay at
+most."""
 
 
 def delay_after(attempt: int) -> timedelta:
@@ -116,7 +117,7 @@ def settle_applied(
 def settle_conflict(
     claim: Claim, error: QuotaConflictError, *, actor: Actor, at: datetime
 ) -> EnforcementState:
-    """Tell a person who is in the way; try again later, in case they step aside."""
+    """Report the conflicting manager for review; try again later."""
     told = shorten_error(str(error))
     known = EnforcementTarget.objects.filter(
         pk=claim.target_id, state=EnforcementState.CONFLICT, last_error=told
@@ -137,10 +138,10 @@ def settle_conflict(
 def settle_overtaken(
     claim: Claim, error: StaleGenerationError, *, actor: Actor, at: datetime
 ) -> EnforcementState:
-    """Leave a newer quota alone, unless nobody here wants a newer one.
+    """Keep a newer quota, unless this service has no newer generation.
 
-    Then the cluster remembers more than the ledger, as after a restored backup, and the ledger
-    counts on from there.
+    Then the cluster has a newer generation than the database, as after a restored backup, and the
+    database continues from it.
     """
     is_current = _settle(
         claim,

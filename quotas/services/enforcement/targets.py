@@ -1,6 +1,6 @@
-"""Planning targets: what every namespace should say now, derived anew and written as wishes.
+"""Plan targets: compute the desired quota of every namespace and store it.
 
-Nothing is sent from here: a target whose wish changed becomes due.
+Nothing is sent from here: a target whose desired quota changed becomes due.
 """
 
 from collections.abc import Iterable
@@ -43,7 +43,7 @@ PLANNED_FIELDS: Final = (
 
 @dataclass(frozen=True)
 class _Wish:
-    """What one namespace should say, and what it was told before."""
+    """Desired quota of one namespace, and the one stored before."""
 
     key: Key
     fact: PlaceFacts
@@ -71,15 +71,15 @@ def refresh_targets(
     burst_classes: Iterable[str] = (),
     organization_id: UUID | None = None,
 ) -> int:
-    """Derive what every governed namespace should say now; return how many say something new.
+    """Plan the quota of every managed namespace; return how many changed.
 
     Args:
-        at: When, UTC: decides whose a namespace is, and which limits, grants and suspensions hold.
-        actor: Who plans; usually the service itself.
+        at: When, UTC: decides which bindings, limits, grants and suspensions are in force.
+        actor: The account that plans; usually the service itself.
         burst_classes: Names of the priority classes of preemptible pods.
         organization_id: Only this organization; None for all.
 
-    A plan that is under way is waited for: it may have read the limits before they changed.
+    Waits for a running plan: it may have read the limits before they changed.
 
     Raises:
         django.db.OperationalError: Another plan took longer than `lock_timeout`.

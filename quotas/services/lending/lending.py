@@ -1,4 +1,4 @@
-"""Lending: proposing what would help whoever waits, and keeping what was agreed about it."""
+"""Lending: propose loans for projects that wait, and store the lending policy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,12 +32,12 @@ log = structlog.get_logger(__name__)
 
 WRITE: Final = "quotas:limit:write"
 DECLINED_FOR: Final = timedelta(days=7)
-"""Nobody is asked again within a week of having said no."""
+"""A declined loan is not proposed again within a week."""
 
 
 @dataclass(frozen=True)
 class LendingDone:
-    """What one round did for an organization."""
+    """Result of one run for an organization."""
 
     proposed: int
     approved: int
@@ -50,13 +50,13 @@ def refresh_loans(
 ) -> LendingDone:
     """Propose what would help now, and withdraw proposals that no longer would.
 
-    Doing it twice is once: what is proposed already is left alone. Where the policy says
-    automatic, each new proposal is approved in the same transaction.
+    Idempotent: existing proposals stay. Where the policy says automatic, each new proposal is
+    approved in the same transaction.
 
     Args:
         organization_id: Whose projects.
-        terms: What settings say.
-        actor: Who does it; it must be able to write the organization's projects' limits.
+        terms: From the settings.
+        actor: An account that may write the limits of the organization's projects.
         at: Now, UTC.
     """
     lock_limit_paths(organization_id=organization_id, project_ids=[], user_ids=[])
@@ -90,13 +90,13 @@ def set_loan_policy(  # noqa: PLR0913 - A record's columns; all are keyword only
     actor: Actor,
     at: datetime,
 ) -> LoanPolicy:
-    """Agree on what happens when one project waits for what another holds idle.
+    """Set what happens when one project waits for units that another holds idle.
 
     Loans in force stay as they are. Setting what already holds is nothing.
 
     Raises:
         ForbiddenError: The actor may not write the limits of the organization's projects.
-        QuotaInputError: The mode or a number can never be agreed on; every problem is told.
+        QuotaInputError: The mode or a number is not valid; every problem is reported.
     """
     refuse_problems(
         (

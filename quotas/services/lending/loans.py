@@ -28,7 +28,7 @@ WORDS: Final = {
     LoanState.ENDED: "has back",
     LoanState.RECALLED: "has recalled",
 }
-"""What is told; that a proposal lapsed is news to nobody."""
+"""Events that are notified; a lapsed proposal is not."""
 
 
 def record_loan(loan: QuotaLoan, verb: str, *, actor: Actor, at: datetime) -> None:
@@ -53,7 +53,7 @@ def record_loan(loan: QuotaLoan, verb: str, *, actor: Actor, at: datetime) -> No
 
 
 def notify_loan(loan: QuotaLoan, *, at: datetime) -> None:
-    """Tell administrators of the organization and leads of both projects, each once, of a loan."""
+    """Notify administrators of the organization and leads of both projects of a loan, each once."""
     words = WORDS.get(LoanState(loan.state))
     if words is None:
         return
@@ -79,15 +79,15 @@ WRITE = "quotas:limit:write"
 def approve_loan(
     *, loan_id: UUID, note: str = "", terms: LendingTerms, actor: Actor, at: datetime
 ) -> QuotaLoan:
-    """Put a proposed loan into force: minus at the lender, plus at the borrower, in one step.
+    """Put a proposed loan into force: lower the lender and raise the borrower in one step.
 
     Approving again changes nothing. It lasts as long as the organization's policy says from now.
 
     Args:
         loan_id: Which loan.
         note: Why; it may be empty.
-        terms: What settings say about idleness.
-        actor: Who approves: whoever may write the organization's projects' limits.
+        terms: The settings for idleness.
+        actor: An account that may write the limits of the organization's projects.
         at: When, UTC.
 
     Raises:
@@ -97,7 +97,7 @@ def approve_loan(
         QuotaLoanDecidedError: It was declined, has lapsed or is over.
         QuotaLoanOutdatedError: The lender no longer holds so much idle, the borrower would borrow
             more than was agreed, or a limit is gone.
-        QuotaHierarchyBrokenError: The tree of limits would not hold; all is told.
+        QuotaHierarchyBrokenError: The tree of limits would not hold; every violation is reported.
     """
     loan = _locked(loan_id, note=note, actor=actor)
     if not _moves(loan, LoanMove.APPROVE):
@@ -126,7 +126,7 @@ def approve_loan(
 
 @transaction.atomic
 def decline_loan(*, loan_id: UUID, note: str = "", actor: Actor, at: datetime) -> QuotaLoan:
-    """Turn a proposed loan down; for a week the same is not proposed again.
+    """Decline a proposed loan; the same loan is not proposed again for a week.
 
     Raises:
         NotFoundError: There is no such loan.
@@ -149,7 +149,8 @@ def recall_loan(*, loan_id: UUID, note: str = "", actor: Actor, at: datetime) ->
         ForbiddenError: The actor may not write these limits.
         QuotaInputError: The note cannot be kept.
         QuotaLoanDecidedError: It is not in force.
-        QuotaHierarchyBrokenError: The tree of limits would not hold without it; all is told.
+        QuotaHierarchyBrokenError: The tree would break its rules without the loan; all violations
+            are reported.
     """
     loan = _locked(loan_id, note=note, actor=actor)
     if not _moves(loan, LoanMove.RECALL):
@@ -166,11 +167,11 @@ def recall_loan(*, loan_id: UUID, note: str = "", actor: Actor, at: datetime) ->
 
 @transaction.atomic
 def lapse_loan(*, loan_id: UUID, actor: Actor, at: datetime) -> QuotaLoan:
-    """Withdraw a proposal that would no longer help. Nobody has to be asked, nothing changes.
+    """Withdraw a proposal that would no longer help; no limit changes.
 
     Raises:
         NotFoundError: There is no such loan.
-        QuotaLoanDecidedError: Somebody has decided it.
+        QuotaLoanDecidedError: It was decided.
     """
     loan = _locked(loan_id, note="", actor=actor)
     if not _moves(loan, LoanMove.LAPSE):

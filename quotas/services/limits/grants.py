@@ -75,7 +75,7 @@ def grant_units(  # noqa: PLR0913 - A record's columns; all are keyword only.
     actor: Actor,
     at: datetime,
 ) -> QuotaGrant:
-    """Grant units on top of a limit by hand.
+    """Grant units on top of a limit.
 
     Args:
         limit_id: On top of which limit.
@@ -83,16 +83,17 @@ def grant_units(  # noqa: PLR0913 - A record's columns; all are keyword only.
         begin_at: UTC; None is now.
         end_at: UTC; None is until it is ended.
         note: What it is for.
-        actor: Who grants: whoever may write the limit.
+        actor: An account that may write the limit.
         at: When, UTC.
 
     Raises:
         NotFoundError: There is no such limit.
         ForbiddenError: The actor may not write it.
-        QuotaInputError: Units, times or note cannot be used; every problem is told.
+        QuotaInputError: Units, times or note cannot be used; every problem is reported.
         ProjectClosedError: The project is closed.
         QuotaLimitUnlimitedError: The limit is unlimited.
-        QuotaHierarchyBrokenError: The tree would not hold at some instant; all is told.
+        QuotaHierarchyBrokenError: The tree would break its rules at some instant; every
+            violation is reported.
     """
     require_write(holder=holder_of_limit(limit_id), actor=actor)
     draft = GrantDraft(limit_id, units, begin_at, end_at, note=note)
@@ -104,15 +105,15 @@ def grant_units(  # noqa: PLR0913 - A record's columns; all are keyword only.
 def grant_together(
     *, drafts: Sequence[GrantDraft], blame: str = "units", actor: Actor, at: datetime
 ) -> tuple[QuotaGrant, ...]:
-    """Make several grants of one organization or none, for a caller who has settled that it may.
+    """Make several grants of one organization or none; the caller has checked permission.
 
-    The tree is held to its rules once, with all of them: a loan is minus at one limit and plus at
-    another, and neither stands alone.
+    The tree is checked once, with all of them: a loan lowers one limit and raises another, and
+    neither is valid alone.
 
     Args:
         drafts: At least one; all of limits of one organization.
         blame: The input field to name when the tree would not hold.
-        actor: Who grants.
+        actor: The account that grants.
         at: When, UTC.
 
     Returns:
@@ -120,10 +121,11 @@ def grant_together(
 
     Raises:
         NotFoundError: A limit is not there.
-        QuotaInputError: Units, times or note cannot be used; every problem is told.
+        QuotaInputError: Units, times or note cannot be used; every problem is reported.
         ProjectClosedError: A project is closed.
         QuotaLimitUnlimitedError: A limit is unlimited.
-        QuotaHierarchyBrokenError: The tree would not hold at some instant; all is told.
+        QuotaHierarchyBrokenError: The tree would break its rules at some instant; every
+            violation is reported.
     """
     refuse_problems(problem for draft in drafts for problem in _problems(draft, at=at))
     limits = lock_limits([draft.limit_id for draft in drafts])
@@ -217,7 +219,7 @@ def end_grant(
         grant_id: Which one; no half of a loan.
         end_at: UTC; None is now.
         expected_version: The version the caller saw; None when it does not matter.
-        actor: Who ends it: whoever may write the limit.
+        actor: An account that may write the limit.
         at: When, UTC.
 
     Raises:
@@ -227,7 +229,7 @@ def end_grant(
         QuotaInputError: The end is past.
         StaleVersionError: It was changed in the meantime.
         QuotaGrantOverError: It has ended, or ends before.
-        QuotaHierarchyBrokenError: The tree would not hold without it; all is told.
+        QuotaHierarchyBrokenError: The tree would not hold without it; every violation is reported.
     """
     grant = QuotaGrant.objects.filter(pk=grant_id).first()
     if grant is None:
@@ -253,25 +255,26 @@ def end_together(
     actor: Actor,
     at: datetime,
 ) -> tuple[QuotaGrant, ...]:
-    """End several grants of one organization at one time, for a caller who has settled that it may.
+    """End several grants of one organization at one time; the caller has checked permission.
 
     Args:
         grant_ids: Whose limits belong to one organization, such as both halves of a loan.
         end_at: UTC; None is now.
         expected_version: The version the caller saw of each; None when it does not matter.
         blame: The input field to name when the tree would not hold.
-        actor: Who ends them.
+        actor: The account that ends them.
         at: When, UTC.
 
     Returns:
-        The grants as they are then, in the order given.
+        The changed grants, in the order of the ids.
 
     Raises:
         NotFoundError: A grant is not there.
         QuotaInputError: The end is past.
         StaleVersionError: One was changed in the meantime.
         QuotaGrantOverError: One has ended, or ends before.
-        QuotaHierarchyBrokenError: The tree would not hold without them; all is told.
+        QuotaHierarchyBrokenError: The tree would break its rules without them; every violation is
+            reported.
     """
     until = at if end_at is None else end_at
     if until < at:

@@ -53,16 +53,16 @@ def refuse_violations(
     blame: str,
     at: datetime,
 ) -> None:
-    """Refuse a change after which the tree would not hold, now or later.
+    """Raise if the tree would break its rules after a change, now or later.
 
     Args:
         before: The tree as it is.
-        changed: The limits that would be other, or new.
+        changed: The changed or new limits.
         blame: The input field to name.
         at: Now, UTC.
 
     Raises:
-        QuotaHierarchyBrokenError: Every violation is told.
+        QuotaHierarchyBrokenError: Every violation is reported.
     """
     after = {**before, **{limit.key: limit for limit in changed}}
     found = added_violations(
@@ -110,17 +110,17 @@ def set_limit(  # noqa: PLR0913 - A record's columns; all are keyword only.
         monthly_unit_hours: What may be used in a UTC month; None for any number.
         expected_version: The version the caller saw, `NOT_SET` to make a new one; None when it
             does not matter.
-        actor: Who sets it. An organization's own limit is the platform's to set.
+        actor: The account that sets it. An organization's own limit is the platform's to set.
         at: When, UTC.
 
     Raises:
         QuotaScopeError: The scope does not fit what is named.
-        QuotaInputError: Something can never be a limit; every problem is told.
+        QuotaInputError: Something can never be a limit; every problem is reported.
         ForbiddenError: The actor may not write this limit.
         ProjectClosedError: The project is closed.
         QuotaLimitExistsError: It was to be new, and is not.
         StaleVersionError: The limit was changed in the meantime.
-        QuotaHierarchyBrokenError: The tree would not hold; every violation is told.
+        QuotaHierarchyBrokenError: The tree would not hold; every violation is reported.
     """
     holder = holder_of(scope=scope, organization=organization, project=project, user=user)
     terms = LimitTerms(limit_units, burst_units, overcommit_percent, monthly_unit_hours)
@@ -184,10 +184,10 @@ def write_limit(  # noqa: PLR0913 - A record's columns; all are keyword only.
     actor: Actor,
     at: datetime,
 ) -> QuotaLimit:
-    """Set a limit inside a transaction, for a caller who has settled that the actor may.
+    """Set a limit inside a transaction; the caller has checked permission.
 
     Args:
-        holder: Whom it binds.
+        holder: The holder it binds.
         size: Of which size.
         model_group: Of which GPU model; "" for every one.
         cluster: On which cluster; None for every one.
@@ -195,13 +195,13 @@ def write_limit(  # noqa: PLR0913 - A record's columns; all are keyword only.
         burst_units: What preemptible pods may hold beyond; kept when not said.
         blame: The input field to name when the tree would not hold.
         expected_version: The version the caller saw; None when it does not matter.
-        actor: Who sets it.
+        actor: The account that sets it.
         at: When, UTC.
 
     Raises:
         ProjectClosedError: The project is closed.
         StaleVersionError: The limit was changed in the meantime.
-        QuotaHierarchyBrokenError: The tree would not hold; every violation is told.
+        QuotaHierarchyBrokenError: The tree would not hold; every violation is reported.
     """
     return _write(
         LimitPlace(holder, size, model_group, cluster),
@@ -291,7 +291,7 @@ def told_units(limit: QuotaLimit) -> int | str:
     return "unlimited" if limit.limit_units is None else limit.limit_units
 
 
-def _record(  # noqa: PLR0913 - What the entry tells; all but the first three are keyword only.
+def _record(  # noqa: PLR0913 - The fields of the entry; all but the first three are keyword only.
     verb: str,
     place: LimitPlace,
     limit: QuotaLimit,

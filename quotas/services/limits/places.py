@@ -1,4 +1,4 @@
-"""Rows of limits: whom one binds, found and locked in one order, and the counter beside it."""
+"""Rows of limits: find the holder, lock rows in one order, and open the counter."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ WRITE: Final = "quotas:limit:write"
 
 @dataclass(frozen=True)
 class Holder:
-    """Whom a limit binds: an organization, a project of it, or a user inside a project."""
+    """Holder of a limit: an organization, a project of it, or a user inside a project."""
 
     organization: Organization
     project: Project | None = None
@@ -47,7 +47,7 @@ class Holder:
 def holder_of(
     *, scope: str, organization: Organization, project: Project | None, user: User | None
 ) -> Holder:
-    """Return whom a limit would bind.
+    """Return the holder of a new limit.
 
     Raises:
         QuotaScopeError: The scope does not fit what is named, or the project is another's.
@@ -63,11 +63,12 @@ def holder_of(
 
 
 def require_write(*, holder: Holder, actor: Actor) -> None:
-    """Refuse an actor who may not write a holder's limits.
+    """Raise if an actor may not write a holder's limits.
 
     Raises:
-        ForbiddenError: Nobody raises their own ceiling: an organization's limit takes a role of
-            the platform, everything below it a role over the organization.
+        ForbiddenError: The actor lacks the role. An organization's limit needs a platform role, so
+            that a tenant cannot raise its own ceiling; every limit below needs a role over the
+            organization.
     """
     if holder.project is None:
         require_capability(actor, WRITE)
@@ -82,7 +83,7 @@ def require_write(*, holder: Holder, actor: Actor) -> None:
 
 @dataclass(frozen=True)
 class LimitPlace:
-    """Which row a limit is: whom it binds, and of what."""
+    """Key of a limit: its holder and selector."""
 
     holder: Holder
     size: GPUSize
@@ -108,7 +109,7 @@ def place_of(limit: QuotaLimit) -> LimitPlace:
 
 
 def lock_holder(holder: Holder) -> None:
-    """Lock whom a limit binds and those above, until the transaction ends."""
+    """Lock the holder of a limit and those above, until the transaction ends."""
     lock_limit_path(
         organization_id=holder.organization.pk,
         project_id=holder.project_id,
@@ -138,7 +139,7 @@ def find_limit(place: LimitPlace) -> QuotaLimit | None:
 
 
 def holder_of_limit(limit_id: UUID) -> Holder:
-    """Return whom a limit binds.
+    """Return the holder of a limit.
 
     Raises:
         NotFoundError: There is no such limit.
@@ -148,7 +149,7 @@ def holder_of_limit(limit_id: UUID) -> Holder:
 
 
 def lock_limits(limit_ids: Collection[UUID]) -> dict[UUID, QuotaLimit]:
-    """Lock whom several limits of one organization bind, and return them as they are then.
+    """Lock the holders of several limits of one organization, and return the limits as locked.
 
     Raises:
         NotFoundError: One is not there.
@@ -177,7 +178,8 @@ def _limits(limit_ids: Collection[UUID]) -> list[QuotaLimit]:
 def open_counter(*, limit: QuotaLimit, at: datetime) -> QuotaCounter:
     """Open the counter of a limit with what counts against it now; an open one stays as it is.
 
-    Called in the transaction that makes the limit. It leaves no audit entry: the limit's tells it.
+    Called in the transaction that makes the limit. It leaves no audit entry: the limit's own entry
+    covers it.
 
     Args:
         limit: A saved limit.
@@ -195,10 +197,10 @@ def open_counter(*, limit: QuotaLimit, at: datetime) -> QuotaCounter:
 
 
 def lock_counters(*, organization_id: UUID) -> None:
-    """Keep admission out of an organization until the transaction ends.
+    """Block admission in an organization until the transaction ends.
 
-    Taken before what is in force changes, so that whoever is let in afterwards saw the change; and
-    before a limit is deleted, whose counter goes with it.
+    Taken before a change takes effect, so that later admissions see it; and before a limit is
+    deleted, whose counter is deleted with it.
 
     Raises:
         RuntimeError: Called outside a transaction, where the lock would end at once.

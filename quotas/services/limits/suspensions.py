@@ -34,15 +34,15 @@ def suspend_tenant(
     actor: Actor,
     at: datetime,
 ) -> QuotaSuspension:
-    """Let a tenant start nothing from now on. Suspending again changes nothing.
+    """Deny all new workloads of a tenant from now on. Suspending again changes nothing.
 
     Args:
         organization: Whose; all of it when no project is named.
         project: Only this one.
-        reason: Told to whoever is refused.
+        reason: Shown in denials.
         source: What asks for it, such as "budget" or "arrears"; "" for a person. Each source has
             its own suspension, and the tenant starts again when all are resumed.
-        actor: Who suspends: the platform or finance, never the tenant.
+        actor: The account that suspends: the platform or finance, never the tenant.
         at: When, UTC.
 
     Raises:
@@ -100,7 +100,7 @@ def resume_suspension(
     Args:
         suspension_id: Which one.
         expected_version: The version the caller saw; None when it does not matter.
-        actor: Who resumes: the platform or finance, never the tenant.
+        actor: The account that resumes: the platform or finance, never the tenant.
         at: When, UTC.
 
     Raises:

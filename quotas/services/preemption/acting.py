@@ -1,4 +1,4 @@
-"""One turn of a preemption plan: what is claimed, what a cluster said, and writing it down."""
+"""One turn of a preemption plan: leased steps, the cluster's answers, and their storage."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -68,9 +68,9 @@ def settle_turn(
     actor: Actor,
     at: datetime,
 ) -> None:
-    """Write down what the cluster said about every step that is still the one that was claimed.
+    """Store the cluster's answer for every step that is still leased by this turn.
 
-    Also of a plan that was stopped meanwhile: what has begun in a cluster is told.
+    Also for a plan that was stopped meanwhile: changes that began in a cluster are recorded.
     """
     counts: dict[str, int] = {}
     for step in turn.steps:
@@ -140,7 +140,7 @@ def record_turn(
     actor: Actor,
     at: datetime,
 ) -> None:
-    """Leave the audit entry of a turn: of its claim, or of what came of it."""
+    """Write the audit entry of a turn: of its lease, or of its result."""
     first = turn.steps[0]
     record(
         actor=actor,

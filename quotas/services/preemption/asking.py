@@ -1,8 +1,8 @@
-"""Asking a cluster to end what a turn has claimed: Jobs are suspended, other pods are evicted.
+"""End the leased steps in a cluster: Jobs are suspended, other pods are evicted.
 
-A Job is suspended only where a planned pod names it, by its uid, as its controller: a Job made anew
-under the same name is somebody else's work by now. Its uid is kept with the steps before it is
-suspended, so that whoever looks after a worker that died knows which Job was meant.
+A Job is suspended only where a planned pod names it, by its uid, as its controller: a new Job under
+the same name is other work. Its uid is stored with the steps before it is suspended, so that
+another worker knows the Job if this worker dies.
 """
 
 import time
@@ -28,7 +28,7 @@ from tenants.models import Cluster
 from tenants.services.audit import audited_use
 
 TURN_SECONDS_MAX: Final = 60
-"""Nothing new is asked after this; what is left of a gang has its turn a little later."""
+"""No new call after this; the rest of a gang follows in the next turn."""
 SLOWEST_SECONDS: Final = 90
 """The longest one question lasts: a Job that is read and patched three times, 15 s each."""
 ABOUT_THE_POD: Final = frozenset({"refused", "server_error"})
@@ -55,18 +55,18 @@ def act_on(
     at: datetime,
     clock_ns: Callable[[], int] = time.monotonic_ns,
 ) -> dict[int, StepAnswer]:
-    """Ask the cluster for every claimed step, outside any transaction; by the step's key.
+    """Call the cluster for every leased step, outside any transaction; results by the step's key.
 
     The Jobs of the gang are suspended where they can be; every other pod is evicted by its uid. A
-    cluster that does not answer is not asked again in this turn: one that is away would keep every
-    other plan from its turn.
+    cluster that does not answer is not called again in this turn: an unreachable one would delay
+    every other plan.
 
     Args:
-        turn: What is claimed.
-        evictor: Who speaks with the cluster.
-        actor: Who acts; what is refused at use is audited.
+        turn: The leased steps.
+        evictor: Client of the clusters.
+        actor: The account that acts; a credential refused at use is audited.
         at: When, UTC.
-        clock_ns: Nanoseconds that only grow.
+        clock_ns: Monotonic clock, nanoseconds.
     """
     answers: dict[int, StepAnswer] = {}
     until_ns = clock_ns() + TURN_SECONDS_MAX * SECOND_NS
@@ -156,8 +156,8 @@ def _suspend(
     """
     if not steps:
         return {}
-    # Which Job was meant must be known if we die now. Nobody else has the plan while the fence is
-    # ours.
+    # If this worker dies now, the Job must be known. While the fence matches, no other worker has
+    # the plan.
     PreemptionAction.objects.filter(
         pk__in=[step.pk for step in steps],
         state=StepState.CLAIMED.value,

@@ -1,4 +1,4 @@
-"""Planning preemption: who would go, stored and shown; nothing is done in any cluster."""
+"""Preemption plans: choose and store the victims; nothing changes in any cluster."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -58,19 +58,19 @@ def plan_preemption(
     actor: Actor,
     at: datetime,
 ) -> PreemptionPlan:
-    """Store who would go so that an organization fits its limits, or yields burst; a dry run.
+    """Store the victims by which an organization fits its limits, or yields burst; a dry run.
 
-    An older plan that nobody has executed gives way to this one.
+    Replaces an older plan that was not executed.
 
     Args:
         organization: Whose workloads.
-        yields: Burst that must go beside what is over a limit; none for nothing beside it.
-        actor: Who plans.
+        yields: Burst units to release besides those over a limit; may be empty.
+        actor: The account that plans.
         at: When, UTC.
 
     Raises:
         ForbiddenError: The actor may not plan for the organization.
-        PreemptionInputError: A number of units that cannot be; every problem is told.
+        PreemptionInputError: A number of units that cannot be; every problem is reported.
         PreemptionNotNeededError: Nothing is over, and nothing must yield.
         PreemptionRunningError: A plan of the organization is running.
     """

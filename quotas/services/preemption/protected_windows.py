@@ -42,13 +42,13 @@ def open_window(  # noqa: PLR0913 - A window has this many columns; all are keyw
         project: None for the whole organization.
         valid_from: From when, UTC.
         valid_until: Up to when, UTC; at most 31 days later.
-        reason: Told in plans that had to spare them.
-        actor: Who promises.
+        reason: Shown in plans that spare them.
+        actor: The account that promises.
         at: When, UTC.
 
     Raises:
         ForbiddenError: The actor may not protect.
-        PreemptionInputError: Times or words that cannot be; every problem is told.
+        PreemptionInputError: Times or texts that are not valid; every problem is reported.
     """
     require_capability(actor, WRITE, organization_id=organization.pk)
     problems = _problems(
@@ -81,7 +81,7 @@ def close_window(
     Args:
         window_id: Which one.
         expected_version: The version the caller saw; None when it does not matter.
-        actor: Who ends it.
+        actor: The account that ends it.
         at: When, UTC.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Resuming what preemption suspended, by a person's click, where there is room again."""
+"""Resume Jobs that preemption suspended, on request, where they fit again."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -40,14 +40,14 @@ class Resumption:
 def resume_jobs(
     *, plan_id: UUID, evictor: WorkloadEvictor, actor: Actor, at: datetime
 ) -> tuple[Resumption, ...]:
-    """Resume the Jobs a plan has suspended, in the order in which they went, as far as they fit.
+    """Resume the Jobs a plan has suspended, in the order of preemption, as far as they fit.
 
-    The clusters are asked outside any transaction; each Job's pods then pass admission as any do.
+    The clusters are called outside any transaction; each Job's pods then pass admission as any do.
 
     Args:
         plan_id: Which plan.
-        evictor: Who speaks with the clusters.
-        actor: Who resumes.
+        evictor: Client of the clusters.
+        actor: The account that resumes.
         at: When, UTC.
 
     Raises:
@@ -99,7 +99,7 @@ def _holdings(step: PreemptionAction) -> Iterable[Holding]:
 
 
 def _fits(picture: Picture, more: Iterable[Holding]) -> bool:
-    """Whether more can be held without any wall being exceeded further."""
+    """Whether more units fit without raising any overage."""
     before = {(one.kind, one.limit_id): one.units for one in picture.overages}
     after = overages_of(picture.allowances, (*picture.holdings, *more))
     return all(one.units <= before.get((one.kind, one.limit_id), 0) for one in after)
@@ -136,7 +136,7 @@ def _write(
     actor: Actor,
     at: datetime,
 ) -> None:
-    """Note that nothing is left to resume of a Job; once, whoever else clicked."""
+    """Note that nothing is left to resume of a Job; once, also with concurrent requests."""
     written = PreemptionAction.objects.filter(
         pk__in=[step.pk for step in steps], resumed_at=None
     ).update(resumed_at=at)

@@ -42,24 +42,24 @@ def execute_plan(
     actor: Actor,
     at: datetime,
 ) -> PreemptionPlan:
-    """Let a plan run: tell whom it is about, and begin after a grace. Again changes nothing.
+    """Start a plan: notify the users it affects, and begin after a grace. Idempotent.
 
-    No cluster is asked: the steps follow one by one, each after another look.
+    No cluster is called: the steps follow one by one, each after a new check.
 
     Args:
         plan_id: Which plan.
         grace: Between the notice and the first step.
         burst_classes: PriorityClasses of preemptible pods, as enforcement plans with.
-        actor: Who executes.
+        actor: The account that executes.
         at: When, UTC.
 
     Raises:
         NotFoundError: There is no such plan.
         ForbiddenError: The actor may not preempt.
-        PreemptionPlanEndedError: It has ended, or is too old to be true.
+        PreemptionPlanEndedError: It has ended, or is too old.
         PreemptionRunningError: Another plan of the organization is running.
-        QuotaNotAppliedError: The lowered quota is not in every cluster yet: what goes would only
-            come back.
+        QuotaNotAppliedError: The lowered quota is not in every cluster yet: preempted pods would
+            only come back.
     """
     plan = _locked(plan_id)
     require_capability(actor, WRITE, organization_id=plan.organization_id)
@@ -111,7 +111,7 @@ def stop_plan(*, plan_id: UUID, actor: Actor, at: datetime) -> PreemptionPlan:
 
 @transaction.atomic
 def expire_plans(*, at: datetime, actor: Actor) -> int:
-    """End plans that nobody has executed in time; return how many."""
+    """End plans that were not executed in time; return how many."""
     rows = lock_rows(
         PreemptionPlan.objects.filter(state=PlanState.PLANNED.value, expires_at__lte=at)
     )
@@ -163,7 +163,7 @@ def _place(target: EnforcementTarget) -> str:
 
 
 def _announce(plan: PreemptionPlan, *, at: datetime) -> None:
-    """Tell everybody which of their own pods will go, and administrators all of them."""
+    """Notify each user of their own pods in the plan, and administrators of all."""
     steps = list(PreemptionAction.objects.filter(plan=plan))
     by_username: dict[str, list[PreemptionAction]] = {}
     for step in steps:

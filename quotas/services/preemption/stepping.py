@@ -1,9 +1,8 @@
-"""The steps of a running preemption plan: one workload a turn, each after another look.
+"""The steps of a running preemption plan: one workload per turn, each after a new check.
 
-A turn is claimed by a conditional update, the cluster is asked outside any transaction, and what it
-said is written only where the step is still the one that was claimed. A worker that dies anywhere
-leaves a claim that lapses; the step is taken again, and does nothing the second time, since the
-pod's uid goes with it.
+A turn is leased by a conditional update, the cluster is called outside any transaction, and its
+answer is written only while the lease is valid. The lease of a worker that dies expires; the step
+is repeated, and does nothing the second time, since the call names the pod's uid.
 """
 
 import time
@@ -39,9 +38,11 @@ from tenants.domain.actors import Actor
 CYCLE: Final = timedelta(seconds=60)
 """Between two ticks; each takes at most one step of a tenant, seen in the ledger by the next."""
 NEXT_TURN_AFTER: Final = CYCLE - timedelta(seconds=15)
-"""Less than a cycle, or a tick a millisecond early would find no turn due and cost a cycle more."""
+"""Less than a cycle: otherwise a tick one millisecond early would find no turn due and lose a
+cycle."""
 CLAIM_FOR: Final = timedelta(seconds=240)
-"""How long one worker has a plan to itself: longer than a tick begins turns and a turn lasts."""
+"""How long a worker leases a plan: longer than the time in which a tick starts turns, plus one
+turn."""
 
 log = structlog.get_logger(__name__)
 
@@ -77,14 +78,14 @@ def step_plan(
     at: datetime,
     clock_ns: Callable[[], int] = time.monotonic_ns,
 ) -> PlanState:
-    """Take a running plan's next step, if one is due and still needed; return its state after.
+    """Take a running plan's next step, if one is due and still needed; return the new state.
 
     Args:
         plan_id: Which plan. One that is not due, or that another worker has, is left alone.
-        evictor: Who speaks with the clusters.
-        actor: Who acts; usually the service itself.
+        evictor: Client of the clusters.
+        actor: The account that acts; usually the service itself.
         at: When, UTC.
-        clock_ns: Nanoseconds that only grow: a turn has a deadline.
+        clock_ns: Monotonic clock in nanoseconds, for the turn's deadline.
 
     Raises:
         PreemptionPlan.DoesNotExist: There is no such plan.
@@ -174,10 +175,10 @@ def _yield_left(
 
 
 def _dead_suspension(look: _Look, *, is_settled: bool) -> list[PreemptionAction]:
-    """Return the steps of a Job whose worker died before it told whether the Job is suspended.
+    """Return the steps of a Job whose worker died before it stored whether the Job is suspended.
 
-    Only where the step is not simply taken again: its pods are gone, or nothing is over. Whether it
-    was suspended has to be known, or nobody could resume it.
+    Only where the step is not repeated: its pods are gone, or nothing is over. A suspended Job must
+    be recorded, or it could not be resumed.
     """
     claimed = [
         step
@@ -251,7 +252,7 @@ def _claim(
     at: datetime,
     otherwise: str = "",
 ) -> Turn:
-    """Claim the steps of a gang; told in the audit trail before any cluster is asked."""
+    """Lease the steps of a gang; audited before any cluster is called."""
     for step in steps:
         step.state = StepState.CLAIMED.value
         step.attempt += 1

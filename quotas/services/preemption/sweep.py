@@ -1,4 +1,4 @@
-"""What the service does by itself: it sees who is over, and for whom a plan is due."""
+"""Sweep for organizations over their limits, and plan preemption when due."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -34,13 +34,13 @@ log = structlog.get_logger(__name__)
 def note_overage(
     *, over_for: timedelta, actor: Actor, at: datetime
 ) -> tuple[tuple[UUID, PreemptionMode], ...]:
-    """Note who holds more than they may, and since when; return for whom a plan is due.
+    """Store which organizations exceed their limits and since when; return those due for a plan.
 
     A fixed number of statements, however many organizations there are.
 
     Args:
-        over_for: How long somebody is over before anything is done.
-        actor: Who looks; usually the service itself.
+        over_for: How long an organization is over before a plan is due.
+        actor: The account that looks; usually the service itself.
         at: When, UTC.
 
     Returns:
@@ -61,7 +61,7 @@ def note_overage(
 
 @transaction.atomic
 def propose(*, organization_id: UUID, actor: Actor, at: datetime) -> PreemptionPlan:
-    """Plan for an organization, and tell its administrators: both, or nothing.
+    """Plan for an organization and notify its administrators, in one transaction.
 
     Raises:
         PreemptionNotNeededError: It fits by now.
@@ -119,7 +119,7 @@ def _tell_proposal(plan: PreemptionPlan, *, at: datetime) -> None:
 
 
 def _over_since(plan: PreemptionPlan) -> str:
-    """Return what tells one time over the limits from the next: it is told once, not every hour."""
+    """Return the key of one period over the limits: it is notified once, not every hour."""
     since = (
         PreemptionPolicy.objects.filter(organization_id=plan.organization_id)
         .values_list("over_since", flat=True)
@@ -157,14 +157,14 @@ def set_policy(
     actor: Actor,
     at: datetime,
 ) -> PreemptionPolicy:
-    """Say what the service does by itself when an organization stays over its limits.
+    """Set what the service does automatically when an organization stays over its limits.
 
     Args:
         organization: Which one.
-        mode: What it does; the mode it has changes nothing. Said for the first time, also the mode
-            that holds without a policy is kept, and told in the audit trail.
+        mode: What it does; the current mode changes nothing. The first call stores and audits also
+            the mode that is the default.
         expected_version: The version the caller saw; None when it does not matter.
-        actor: Who says so.
+        actor: The account that says so.
         at: When, UTC.
 
     Raises:

@@ -34,11 +34,11 @@ POLICY: Final = system_actor("quotas.request_policy")
 
 @dataclass(frozen=True)
 class RequestDraft:
-    """A request that is to be made.
+    """A new request.
 
     Attributes:
-        user: Whom in the project it is for; None for the whole project.
-        requested_units: The wanted total, never the difference.
+        user: The user in the project it is for; None for the whole project.
+        requested_units: The requested total, never the difference.
     """
 
     project: Project
@@ -63,24 +63,24 @@ def make_request(
     actor: Actor,
     at: datetime,
 ) -> QuotaRequest:
-    """Ask. Nothing is granted by asking, unless it is within the band the policy approves itself.
+    """Make a request. Nothing is granted, unless the policy approves it automatically.
 
     Args:
-        draft: What is asked.
-        estimator: Who knows prices; None when nobody does.
-        actor: Who asks.
+        draft: The request.
+        estimator: Source of prices; None without one.
+        actor: The account that asks.
         at: When, UTC.
 
     Raises:
-        QuotaInputError: Something can never be asked; every problem is told.
+        QuotaInputError: A field is not valid; every problem is reported.
         ForbiddenError: The actor may not ask for this project.
-        PersonRequiredError: The actor is no person.
+        PersonRequiredError: The actor is not a person.
         ProjectClosedError: The project is closed.
         ClusterClosedError: The cluster is closed.
-        QuotaRequestWithoutLimitError: Units for a time are asked where no number is set.
+        QuotaRequestWithoutLimitError: Units for a time are requested where no number is set.
         QuotaRequestNothingMoreError: They are not more than what is in force then.
-        QuotaRequestDecidedError: The request this one stands for is decided.
-        NotFoundError: It is none of the project.
+        QuotaRequestDecidedError: The request this one replaces is decided.
+        NotFoundError: The replaced request is not of the project.
     """
     request, found = prepare_request(draft, actor=actor, at=at)
     policy = policy_of(request.organization_id)
@@ -112,15 +112,15 @@ def renew_request(  # noqa: PLR0913 - What is said anew; all are keyword only.
     actor: Actor,
     at: datetime,
 ) -> QuotaRequest:
-    """Ask that what was approved for a time goes on when it ends.
+    """Request an extension of what was approved for a time.
 
     Args:
         request: What was approved.
         end_at: The new end; None is without end.
         justification: Why.
         requested_units: The wanted total from then on; None is as before.
-        estimator: Who knows prices; None when nobody does.
-        actor: Who asks.
+        estimator: Source of prices; None without one.
+        actor: The account that asks.
         at: When, UTC.
 
     Raises:
@@ -219,9 +219,9 @@ def _supersede(old: QuotaRequest, new: QuotaRequest, *, actor: Actor, at: dateti
 
 
 def _approve_by_policy(request: QuotaRequest, *, at: datetime) -> bool:
-    """Approve a request within the policy's band; False leaves it to people.
+    """Approve a request that the policy approves automatically; False leaves it to people.
 
-    What would break the tree of limits is left to people, who may make room for it.
+    A request that would break the tree of limits is left to people, who may change other limits.
     """
     try:
         with transaction.atomic():
@@ -246,10 +246,10 @@ def make_requests(
     actor: Actor,
     at: datetime,
 ) -> tuple[QuotaRequest, ...]:
-    """Ask for several things at once: all are made, or none.
+    """Make several requests in one transaction: all or none.
 
     Raises:
-        QuotaBulkRefusedError: At least one cannot be made; every problem is told with its place.
+        QuotaBulkRefusedError: At least one is not valid; every problem is reported with its index.
     """
     made: list[QuotaRequest] = []
     problems: list[FieldProblem] = []

@@ -27,7 +27,7 @@ PER_TICK: Final = 500
 
 
 def expire_requests(*, actor: Actor, at: datetime) -> int:
-    """Expire the requests that nobody decided in time; return how many."""
+    """Expire the requests that were not decided in time; return how many."""
     due = expired_request_ids(at=at, limit=PER_TICK)
     return for_each_isolated(
         due, lambda one: expire_request(request_id=one, actor=actor, at=at), event=CRASHED, at=at
@@ -35,7 +35,7 @@ def expire_requests(*, actor: Actor, at: datetime) -> int:
 
 
 def escalate_requests(*, actor: Actor, at: datetime) -> int:
-    """Give the turn to the next level where nobody answered in time; return how many moved."""
+    """Escalate steps that were not decided in time to the next level; return how many."""
     due = silent_request_ids(at=at, limit=PER_TICK)
     return for_each_isolated(
         due, lambda one: escalate_request(request_id=one, actor=actor, at=at), event=CRASHED, at=at
@@ -44,7 +44,7 @@ def escalate_requests(*, actor: Actor, at: datetime) -> int:
 
 @transaction.atomic
 def expire_request(*, request_id: UUID, actor: Actor, at: datetime) -> bool:
-    """Expire a request that nobody decided in time; False when there is nothing to do."""
+    """Expire a request that was not decided in time; False when there is nothing to do."""
     request = lock_request(request_id)
     if request is None or request.state != RequestState.SUBMITTED:
         return False
@@ -56,7 +56,7 @@ def expire_request(*, request_id: UUID, actor: Actor, at: datetime) -> bool:
 
 @transaction.atomic
 def escalate_request(*, request_id: UUID, actor: Actor, at: datetime) -> bool:
-    """Give the turn to the next level above; False when there is nothing to do."""
+    """Escalate the open step to the next level; False when there is nothing to do."""
     request = lock_request(request_id)
     if request is None or request.state != RequestState.SUBMITTED:
         return False
@@ -73,10 +73,10 @@ def escalate_request(*, request_id: UUID, actor: Actor, at: datetime) -> bool:
 
 
 def remind_of_ends(*, actor: Actor, at: datetime) -> int:
-    """Tell who asked that a grant ends within the policy's days, once; return how many were told.
+    """Notify requesters once of grants that end within the policy's days; return how many.
 
     Args:
-        actor: Who tells.
+        actor: The account that notifies.
         at: When, UTC.
     """
     due = {grant.pk: (grant, request) for grant, request in ending_grants(at=at, limit=PER_TICK)}

@@ -1,4 +1,4 @@
-"""What people say about a request; everybody who sees the request reads it."""
+"""Comments on a request; readable by every reader of the request."""
 
 from datetime import datetime
 from uuid import UUID
@@ -19,13 +19,13 @@ from tenants.domain.errors import NotFoundError
 
 @transaction.atomic
 def comment_request(*, request_id: UUID, text: str, actor: Actor, at: datetime) -> RequestComment:
-    """Say something about a request: whoever may ask for the project or decide may.
+    """Add a comment to a request; open to actors who may request for the project or decide.
 
     Raises:
         NotFoundError: There is no such request.
         QuotaInputError: The text is empty or cannot be kept.
-        ForbiddenError: The actor may neither ask nor decide.
-        PersonRequiredError: The actor is no person.
+        ForbiddenError: The actor may neither request nor decide.
+        PersonRequiredError: The actor is not a person.
     """
     refuse_problems(text_problems(text, field="text", length_max=NOTE_LENGTH_MAX))
     request = lock_request(request_id)

@@ -1,6 +1,6 @@
-"""What an open request costs in a month at today's prices, beside what holds without it.
+"""Monthly cost of an open request at today's prices, compared with the limit without it.
 
-What was told when it was asked stays on the request; prices may have changed since.
+The estimate made with the request stays on it; prices may have changed since.
 """
 
 from dataclasses import dataclass
@@ -40,11 +40,11 @@ class CostToday:
 
 
 def cost_today(request: QuotaRequest, *, estimator: CostEstimator, at: datetime) -> CostToday:
-    """Return what a request costs in a month at today's prices, and how much more that is.
+    """Return a request's monthly cost at today's prices, and the difference.
 
     Args:
-        request: Which one; what it found when it was asked is what holds without it.
-        estimator: Who knows prices.
+        request: The request; the limit stored with it is the baseline.
+        estimator: Source of prices.
         at: Today, UTC.
     """
     lots = _lots(

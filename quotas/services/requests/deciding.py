@@ -1,4 +1,4 @@
-"""Deciding quota requests: step by step, by people who did not ask, exactly once."""
+"""Decide quota requests: step by step, exactly once, by people other than the requester."""
 
 from datetime import datetime
 from uuid import UUID
@@ -47,22 +47,22 @@ def submit_request(  # noqa: PLR0913 - A record's columns; all are keyword only.
     actor: Actor,
     at: datetime,
 ) -> QuotaRequest:
-    """Ask that a project, or a user in it, may hold so many units of a size in all.
+    """Request a total number of units of a size for a project or a user in it.
 
     Args:
         project: Whose.
         size: "small", "medium" or "large".
-        requested_units: The wanted total, never the difference.
+        requested_units: The requested total, never the difference.
         justification: What for.
-        user: Whom in the project it is for; None for the whole project.
+        user: The user in the project it is for; None for the whole project.
         model_group: Such as "H100"; "" for every model.
         cluster: None for every cluster.
-        burst_units: The wanted total of burst units; None leaves them as they are.
+        burst_units: The requested total of burst units; None leaves them as they are.
         begin_at: UTC; None is from the approval on.
         end_at: UTC; None is without end.
-        supersedes: An undecided request that this one stands for; it is withdrawn.
-        estimator: Who knows prices; None when nobody does.
-        actor: Who asks.
+        supersedes: An undecided request that this one replaces; it is withdrawn.
+        estimator: Source of prices; None without one.
+        actor: The account that asks.
         at: When, UTC.
 
     Raises:
@@ -88,20 +88,20 @@ def submit_request(  # noqa: PLR0913 - A record's columns; all are keyword only.
 def approve_request(
     *, request_id: UUID, note: str = "", actor: Actor, at: datetime
 ) -> QuotaRequest:
-    """Approve the step whose turn it is; after the last one the request becomes true at once.
+    """Approve the open step; the last approval puts the request into force.
 
     Approving what is approved changes nothing and returns the request as it was decided.
 
     Raises:
         NotFoundError: There is no such request.
         QuotaInputError: The note cannot be kept.
-        ForbiddenError: It is not the actor's turn to decide.
+        ForbiddenError: The actor may not decide the open step.
         OwnQuotaRequestError: The actor made the request, or it is for them.
         QuotaRequestDecidedTwiceError: The actor decided an earlier step.
         QuotaRequestDecidedError: It was rejected, withdrawn, or has expired.
         QuotaRequestOutdatedError: The limit has changed since it was asked.
-        QuotaHierarchyBrokenError: The tree of limits would not hold; every violation is told, with
-            the numbers of limits the actor may read.
+        QuotaHierarchyBrokenError: The tree of limits would break its rules; every violation is
+            reported, with the numbers of limits the actor may read.
     """
     request = _locked_for_decision(request_id, note=note, actor=actor)
     if not moves(request, RequestMove.APPROVE):
@@ -127,12 +127,12 @@ def approve_request(
 
 @transaction.atomic
 def reject_request(*, request_id: UUID, note: str = "", actor: Actor, at: datetime) -> QuotaRequest:
-    """Turn a request down, whatever the step; the limit stays. Rejecting again changes nothing.
+    """Reject a request at any step; the limit stays. Rejecting again changes nothing.
 
     Raises:
         NotFoundError: There is no such request.
         QuotaInputError: The note cannot be kept.
-        ForbiddenError: It is not the actor's turn to decide.
+        ForbiddenError: The actor may not decide the open step.
         OwnQuotaRequestError: The actor made the request, or it is for them.
         QuotaRequestDecidedTwiceError: The actor decided an earlier step.
         QuotaRequestDecidedError: It was approved, withdrawn, or has expired.
@@ -150,13 +150,13 @@ def reject_request(*, request_id: UUID, note: str = "", actor: Actor, at: dateti
 
 @transaction.atomic
 def cancel_request(*, request_id: UUID, note: str = "", actor: Actor, at: datetime) -> QuotaRequest:
-    """Withdraw a request that nobody has decided. Cancelling again changes nothing.
+    """Withdraw an undecided request. Cancelling again changes nothing.
 
     Raises:
         NotFoundError: There is no such request.
         QuotaInputError: The note cannot be kept.
-        ForbiddenError: The actor may not ask for this project.
-        PersonRequiredError: The actor is no person.
+        ForbiddenError: The actor may not request for this project.
+        PersonRequiredError: The actor is not a person.
         QuotaRequestDecidedError: It was approved or rejected, or has expired.
     """
     refuse_problems(note_problems(note))
@@ -181,7 +181,7 @@ def _locked(request_id: UUID) -> QuotaRequest:
 
 
 def _locked_for_decision(request_id: UUID, *, note: str, actor: Actor) -> QuotaRequest:
-    """Return a locked request whose turn it is the actor's to decide: not their own."""
+    """Lock and return a request that the actor may decide now; never their own."""
     refuse_problems(note_problems(note))
     request = _locked(request_id)
     _refuse_own(request, actor=actor)
@@ -191,7 +191,7 @@ def _locked_for_decision(request_id: UUID, *, note: str, actor: Actor) -> QuotaR
 
 
 def _refuse_own(request: QuotaRequest, *, actor: Actor) -> None:
-    """Refuse whom the request is about before asking for their role: no role would help."""
+    """Refuse the requester and the user it is for before the role check: no role would help."""
     if actor.kind is not ActorKind.PERSON:
         return
     if request.requested_by_id == int(actor.id):

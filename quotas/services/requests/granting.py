@@ -1,8 +1,8 @@
-"""What an approval does: the limit becomes what was asked, or grants come on top of it.
+"""Effect of an approval: the limit is set to the requested total, or grants are added to it.
 
-A wanted total is reached, and not passed: for a time, units are granted only where they are
-missing. Grants that are in force stay on top of a limit that is raised, so such a request is known
-by what it comes to at most (`peak_units`): that is routed, told, and compared when it is approved.
+A requested total is reached, and not exceeded: for a time, units are granted only where they are
+missing. Grants that are in force stay on top of a limit that is raised, so `peak_units`, the
+highest total of the request, is what is routed, shown, and compared at the approval.
 """
 
 from collections.abc import Iterator
@@ -70,7 +70,7 @@ def before(request: QuotaRequest, *, at: datetime) -> Before:
     """Return what holds where a request asks, and what it would come to; two statements.
 
     Raises:
-        QuotaRequestWithoutLimitError: Units for a time are asked where no number is set.
+        QuotaRequestWithoutLimitError: Units for a time are requested where no number is set.
         QuotaRequestNothingMoreError: They are not more than what is in force then.
     """
     around = limits_around(request, at=at)
@@ -99,11 +99,11 @@ def note_before(request: QuotaRequest, found: Before) -> None:
 
 
 def refuse_outdated(request: QuotaRequest, *, at: datetime) -> None:
-    """Refuse to approve a request whose number meant something else when it was asked.
+    """Raise if the basis of a request has changed since it was made.
 
     Raises:
         QuotaRequestOutdatedError: The limit has changed, or the time asked for is over.
-        QuotaRequestWithoutLimitError: Units for a time are asked where no number is set any more.
+        QuotaRequestWithoutLimitError: Units for a time are requested where no number is set now.
         QuotaRequestNothingMoreError: As many are in force by now.
     """
     if request.end_at is not None and request.end_at <= at:
@@ -124,13 +124,13 @@ def refuse_outdated(request: QuotaRequest, *, at: datetime) -> None:
 
 
 def grant_request(request: QuotaRequest, *, actor: Actor, at: datetime) -> None:
-    """Make a request true, so that the tree of limits holds at every instant.
+    """Put a request into force, if the tree of limits keeps its rules at every instant.
 
     Raises:
         ProjectClosedError: The project is closed.
-        QuotaRequestWithoutLimitError: Units for a time are asked where no number is set.
+        QuotaRequestWithoutLimitError: Units for a time are requested where no number is set.
         QuotaRequestNothingMoreError: They are not more than what is in force then.
-        QuotaHierarchyBrokenError: The tree would not hold; every violation is told.
+        QuotaHierarchyBrokenError: The tree would not hold; every violation is reported.
     """
     if is_dated(request):
         grant_together(
@@ -255,7 +255,7 @@ def _refuse_other_units(request: QuotaRequest, held: HeldLimit | None, *, at: da
 
 
 def _refuse_other_burst(request: QuotaRequest, held: HeldLimit | None) -> None:
-    """Refuse to overwrite burst units that somebody else has changed; kept ones do not matter."""
+    """Refuse to overwrite burst units that were changed since the request."""
     burst_now = None if held is None else held.burst_units
     if request.burst_units is not None and burst_now != request.burst_before:
         now, then = _told(burst_now), _told(request.burst_before)

@@ -1,4 +1,4 @@
-"""News of requests: who is told what of them, in the transaction of what happened."""
+"""Notifications about requests, written in the transaction of the event."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -26,7 +26,7 @@ DECIDERS: Final[Mapping[RequestLevel, Role]] = {
 
 
 def words_of(request: QuotaRequest) -> WishWords:
-    """Return what a request asks, in words."""
+    """Return a request as text."""
     project = request.project.name
     group = f" of {request.model_group}" if request.model_group else ""
     place = "" if request.cluster is None else f" on {request.cluster.slug}"
@@ -43,7 +43,7 @@ def words_of(request: QuotaRequest) -> WishWords:
 
 
 def tell_turn(request: QuotaRequest, step: RequestStep, *, at: datetime) -> None:
-    """Tell those who decide a step that it is their turn."""
+    """Notify those who may decide a step that it is open."""
     words = words_of(request)
     lines = [
         f"{request.requested_by.username} asks that {words.sentence}",
@@ -68,7 +68,7 @@ def tell_turn(request: QuotaRequest, step: RequestStep, *, at: datetime) -> None
 
 
 def tell_decided(request: QuotaRequest, *, at: datetime) -> None:
-    """Tell who asked what became of the request."""
+    """Notify the requester of the outcome."""
     words = words_of(request)
     state = str(request.state)
     by = _decider(request)
@@ -84,7 +84,7 @@ def tell_decided(request: QuotaRequest, *, at: datetime) -> None:
 
 
 def tell_comment(request: QuotaRequest, *, author: str, text: str, at: datetime) -> None:
-    """Tell who asked, and those whose turn it is, what somebody said."""
+    """Notify the requester, and those who may decide the open step, of a comment."""
     words = words_of(request)
     open_step = request.steps.filter(outcome="open").first()
     _tell(
@@ -98,7 +98,7 @@ def tell_comment(request: QuotaRequest, *, author: str, text: str, at: datetime)
 
 
 def tell_ending(grant: QuotaGrant, request: QuotaRequest, *, at: datetime) -> bool:
-    """Tell who asked that a grant ends soon, once for each end; whether it was told now."""
+    """Notify the requester that a grant ends soon, once per end; return whether it was sent now."""
     words = words_of(request)
     end = told(grant.valid.upper)
     lines = [

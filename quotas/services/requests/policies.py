@@ -1,4 +1,4 @@
-"""Writing request policies: a matter of the platform, since they bind who decides."""
+"""Write request policies; needs a platform role, since policies name the deciders."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -38,13 +38,13 @@ def make_policy(
 
     Args:
         organization: None for all others.
-        fields: Of `DEFAULTS`; what is not said is as there.
-        actor: Who makes it: a role of the platform.
+        fields: Of `DEFAULTS`; a missing field gets its default.
+        actor: The account that makes it: a role of the platform.
         at: When, UTC.
 
     Raises:
         ForbiddenError: The actor holds no such role.
-        QuotaInputError: Something can never be a policy; every problem is told.
+        QuotaInputError: A field is not valid; every problem is reported.
         RequestPolicyExistsError: There is one.
     """
     require_capability(actor, WRITE)
@@ -66,12 +66,12 @@ def change_policy(
     actor: Actor,
     at: datetime,
 ) -> RequestPolicy:
-    """Change a policy; requests that are under way keep the steps they were given.
+    """Change a policy; open requests keep their steps.
 
     Raises:
         ForbiddenError: The actor holds no role of the platform that allows it.
         StaleVersionError: It was changed in the meantime.
-        QuotaInputError: Something can never be a policy; every problem is told.
+        QuotaInputError: A field is not valid; every problem is reported.
     """
     require_capability(actor, WRITE)
     (row,) = lock_rows(RequestPolicy.objects.filter(pk=policy.pk))

@@ -1,4 +1,4 @@
-"""What a request would mean, without making it."""
+"""Preview of requests: their effect, without making them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,14 +28,14 @@ READ: Final = "quotas:request:read"
 
 @dataclass(frozen=True)
 class Preview:
-    """What a request would mean, without making it.
+    """Effect of a request, without making it.
 
     Attributes:
         units_before: What holds without it; None when unset or unlimited.
         burst_before: Burst units of the limit; None when unset.
         is_unlimited_before: Whether `units_before` is None because the limit is unlimited.
         peak_units: The most it would come to at any instant of its time, other grants included.
-        levels: Who would decide it, in their order; none where the policy approves it itself.
+        levels: Levels that would decide it, in order; none where the policy approves it.
         problems: Why it could not be granted as things stand, with the numbers of limits the actor
             may read; none when it could.
     """
@@ -57,9 +57,9 @@ def preview_request(
     actor: Actor,
     at: datetime,
 ) -> Preview:
-    """Return what a request would mean: its cost, who would decide, and what stands against it.
+    """Return the effect of a request: its cost, the deciding levels, and the problems.
 
-    Whether it would hold is tried for real and rolled back: there is no second set of rules.
+    The check makes the change and rolls it back, so that there is only one set of rules.
 
     Raises:
         DomainError: As `make_request`.
@@ -87,11 +87,11 @@ def preview_request(
 def problems_in_the_way(
     *, request: QuotaRequest, actor: Actor, at: datetime
 ) -> tuple[FieldProblem, ...]:
-    """Return what stands against an undecided request now; nothing is written.
+    """Return the problems of an undecided request now; nothing is written.
 
     Args:
         request: Which one.
-        actor: Who looks.
+        actor: The account that looks.
         at: When, UTC.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Steps of requests: who may decide the open one, and what follows when it is decided."""
+"""Steps of requests: permission to decide the open one, and the transitions."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ def make_steps(
     escalate_after: timedelta | None,
     at: datetime,
 ) -> None:
-    """Write down who decides a request, open the first step, and tell whose turn it is."""
+    """Store the deciding levels of a request, open the first step, and notify its deciders."""
     steps = [
         RequestStep(request=request, position=position, level=level.value)
         for position, level in enumerate(levels)
@@ -34,14 +34,14 @@ def make_steps(
 
 
 def open_step(request: QuotaRequest) -> RequestStep | None:
-    """Return the step whose turn it is; None when there is none."""
+    """Return the open step; None when there is none."""
     return RequestStep.objects.filter(request=request, outcome=StepOutcome.OPEN).first()
 
 
 def open_next(
     request: QuotaRequest, *, escalate_after: timedelta | None, at: datetime
 ) -> RequestStep | None:
-    """Open the first step that waits, and tell whose turn it is; None when all have decided."""
+    """Open the next step, and notify its deciders; None when all are decided."""
     step = (
         RequestStep.objects.filter(request=request, outcome=StepOutcome.WAITING)
         .order_by("position")
@@ -57,12 +57,13 @@ def open_next(
 
 
 def require_turn(request: QuotaRequest, step: RequestStep | None, *, actor: Actor) -> None:
-    """Refuse an actor who does not stand where a step is decided, or higher.
+    """Raise if an actor has neither the level of a step nor a higher one.
 
     Args:
-        request: Whose scope counts.
-        step: None for a request whose steps are over: the organization's administrators count.
-        actor: Who decides.
+        request: Its scope counts.
+        step: None for a request without open steps: then the organization's administrators may
+            decide.
+        actor: The account that decides.
 
     Raises:
         ForbiddenError: The actor does not.
@@ -77,7 +78,7 @@ def stands_at(level: RequestLevel, *, actor: Actor, request: QuotaRequest) -> bo
 
 
 def may_decide(request: QuotaRequest, *, actor: Actor) -> bool:
-    """Whether it is an actor's turn: nobody decides their own, what is for them, or twice."""
+    """Whether an actor may decide now: not their own request, not one for them, and not twice."""
     if request.state != RequestState.SUBMITTED or actor.kind is not ActorKind.PERSON:
         return False
     person_id = int(actor.id)
@@ -98,7 +99,7 @@ def highest_level(*, actor: Actor, request: QuotaRequest) -> RequestLevel | None
 
 
 def refuse_twice(request: QuotaRequest, *, person_id: int) -> None:
-    """Refuse a person who decided an earlier step of the request.
+    """Raise if a person decided an earlier step of the request.
 
     Raises:
         QuotaRequestDecidedTwiceError: They did.
@@ -117,7 +118,7 @@ def sign_step(
 
 
 def close_steps(request: QuotaRequest) -> None:
-    """Close the steps whose turn will not come."""
+    """Close the steps that will not be opened."""
     RequestStep.objects.filter(request=request, outcome__in=UNDECIDED).update(
         outcome=StepOutcome.CLOSED
     )
@@ -126,10 +127,10 @@ def close_steps(request: QuotaRequest) -> None:
 def raise_step(
     request: QuotaRequest, step: RequestStep, *, escalate_after: timedelta, at: datetime
 ) -> bool:
-    """Give the turn to the next level above; False when nobody is above.
+    """Escalate to the next level; False at the highest.
 
-    Where the next step stands at that level already, its turn comes at once. Otherwise the step
-    itself moves up. A step of finance is never passed over.
+    If the next step has that level already, it is opened. Otherwise the step itself moves up. A
+    step of finance is never skipped.
     """
     above = raised(RequestLevel(step.level))
     if above is None:

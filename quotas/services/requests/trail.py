@@ -23,7 +23,7 @@ def moves(request: QuotaRequest, move: RequestMove) -> bool:
 def finish(
     request: QuotaRequest, move: RequestMove, *, note: str, actor: Actor, at: datetime
 ) -> QuotaRequest:
-    """End a request: nothing about it is open afterwards, and who asked is told."""
+    """End a request: close its open steps and notify the requester."""
     request.state = RequestState(next_state(request.state, move))
     request.decided_by_id = int(actor.id) if actor.kind is ActorKind.PERSON else None
     request.decided_at = at

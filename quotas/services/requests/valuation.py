@@ -24,7 +24,7 @@ class CostLot:
 
 
 def cost_facts(cost: CostEstimate) -> dict[str, Any]:
-    """Return an estimate as JSON: amounts as text, None where nobody knows."""
+    """Return an estimate as JSON: amounts as text, None where unknown."""
     document = asdict(cost)
     for name in ("at_full_use", "at_last_use"):
         amount = document[name]
