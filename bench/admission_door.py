@@ -1,4 +1,4 @@
-"""The door of admission's bench: servers as they are deployed, pods as an API server shows them."""
+"""Servers of the admission bench as they are deployed, and pods as an API server sends them."""
 
 import json
 import os
@@ -39,7 +39,7 @@ class Stage:
     postmaster: int
 
     def sweep(self, *, older_than_seconds: float = 0) -> None:
-        """Let pods go that nobody has seen so long, and sweep live use, as the tick does."""
+        """Expire pods that were not observed for long and sweep live usage, as the tick does."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(
                 "UPDATE quotas_reservation SET expires_at = clock_timestamp()"
@@ -169,7 +169,7 @@ def _wait(port: int) -> None:
 
 
 def body(place: admission_stage.Place, number: int) -> bytes:
-    """Return a review of a pod nobody has asked for before, with all a cluster adds to it."""
+    """Return an AdmissionReview of a new pod, with all fields that a cluster adds."""
     name = f"train-{number}"
     request = {
         "uid": str(uuid.uuid4()),
@@ -271,7 +271,7 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def _fields(pid: int) -> list[int]:
-    """Return a process's numbers, its parent second, as /proc tells them after its name."""
+    """Return the fields of /proc/<pid>/stat after the name; the second is the parent's pid."""
     told = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     return [
         int(word) if word.lstrip("-").isdigit() else 0 for word in told.rpartition(")")[2].split()
@@ -279,5 +279,5 @@ def _fields(pid: int) -> list[int]:
 
 
 def load_average() -> str:
-    """Return the load of the last minute: who else works on this machine is in every figure."""
+    """Return the load of the last minute: other processes on this machine affect every figure."""
     return f"{os.getloadavg()[0]:.1f}"

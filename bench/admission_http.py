@@ -93,7 +93,7 @@ class _Bench:
         yield measurement(f"rate_p99_{QUICK_MILLISECONDS}ms", best, "pods/s")
 
     def ratio(self) -> Iterator[Figure]:
-        """Yield answers a second against those of the bare views, asked in turns."""
+        """Yield responses a second divided by those of the bare views, measured alternately."""
         rounds = [
             (
                 self._ours(self.stage.places, ROUND_QUESTIONS, rate=None),
@@ -148,7 +148,7 @@ class _Bench:
     def _measured(
         self, server: door.Server, asked: list[bytes], *, rate: float | None, name: str
     ) -> Told:
-        """Ask, and tell what each part took of the machine."""
+        """Send requests and report the CPU time of each process."""
         reason = reason_of if server is self.ours else bare_reason
         before = server.cpu_seconds(), self.stage.postgres_cpu_seconds()
         told = play(server.port, asked, rate=rate, reason=reason)

@@ -1,9 +1,9 @@
-"""Admission's ledger: the last unit, 100,000 random steps, and pods a second beside one UPDATE.
+"""Admission ledger: the last unit, 100,000 random steps, and pods a second against one UPDATE.
 
-Eight processes, each with a connection of its own, ask for one pod and for several together,
-delete and change limits at once, while the ledger is swept every second; then everything is added
-up anew from what each process did. Rates are told for one hot organization, where all pods meet
-one row, and for fifty; of pods that ask one by one, and eight in a statement.
+Eight processes, each with a connection of its own, admit single pods and batches, delete
+pods and change limits at the same time, while the ledger is swept every second; then all counters
+are recomputed from what each process did. Rates are reported for one hot organization, where all
+pods update one row, and for fifty; for pods admitted one by one, and eight in a statement.
 """
 
 import time
@@ -123,7 +123,7 @@ def _over_admitted(connection: psycopg.Connection[Any]) -> int:
 
 
 def _differing(connection: psycopg.Connection[Any], told: list[stage.Told], *, at: datetime) -> int:
-    """Return how many counters differ from what the workers let in, deleted and let expire."""
+    """Return how many counters differ from what the workers admitted, deleted and let expire."""
     wanted: Counter[tuple[str, str | None, str | None, str]] = Counter()
     for one in told:
         for pod in one.admitted:
@@ -151,7 +151,7 @@ def _deadlocks(connection: psycopg.Connection[Any]) -> int:
 
 
 def _rates(url: str) -> Iterator[Figure]:
-    """Tell pods a second and their slowest hundredth, beside the UPDATE of one row."""
+    """Report pods a second and the p99 latency, beside the UPDATE of one row."""
     for name, organizations in (("hot", 1), ("fifty", 50)):
         places = stage.build(organizations=organizations)
         rows = _make_room(url, places)

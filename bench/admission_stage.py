@@ -39,7 +39,7 @@ BURST_CLASSES: Final = ["gpu-ledger-burst"]
 
 @dataclass(frozen=True)
 class Place:
-    """A namespace, and whose it is."""
+    """A namespace and its owner."""
 
     cluster_id: str
     namespace: str
@@ -49,7 +49,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Admitted:
-    """A pod that was let in, or asks to be, and when in the ledger's time."""
+    """A pod that was admitted, or asks for admission, and when in the ledger's time."""
 
     uid: str
     place: Place
@@ -90,7 +90,7 @@ def build(*, organizations: int) -> list[Place]:
 
     mark = uuid.uuid4().hex[:6]
     cluster = make_cluster(f"hopper-{mark}", is_watched=True, admission_mode="enforce")
-    # The watch has eyes as long as any bench runs: what was let in may expire.
+    # The watch stays healthy as long as any bench runs: admitted pods may expire.
     ClusterWatch.objects.create(cluster=cluster, healthy_at=datetime(2100, 1, 1, tzinfo=UTC))
     with audited():
         people = [User.objects.get_or_create(username=name)[0] for name in USERS]
@@ -125,7 +125,7 @@ def build(*, organizations: int) -> list[Place]:
 
 
 def sweep(at: datetime) -> None:
-    """Sweep live use, as the tick does: in turns, on a connection that the calling thread keeps."""
+    """Sweep live usage in batches, as the tick does, on the calling thread's connection."""
     from quotas.services.admission.live_use import sweep_live_use  # noqa: PLC0415 - Django is set up by now.
     from tenants.domain.actors import system_actor  # noqa: PLC0415 - As above.
 
@@ -191,7 +191,7 @@ def ask_at_random(
 
 
 def _pod(dice: random.Random, places: list[Place], at: datetime) -> Admitted:
-    """Return a pod that may be let in."""
+    """Return a pod that may be admitted."""
     place, size, units = dice.choice(places), dice.choice(SIZES), dice.choice((1, 1, 1, 2, 4))
     return Admitted(uuid.uuid4().hex, place, dice.choice(("", *USERS)), size, units, at)
 
@@ -208,7 +208,7 @@ def _ask_together(connection: psycopg.Connection[Any], pods: list[Admitted], tol
     try:
         row = connection.execute("SELECT quotas_admit_many(%s::jsonb)", [asked]).fetchone()
     except psycopg.OperationalError:
-        # Somebody held a counter too long, or the ledger broke a circle, which it counts.
+        # A lock on a counter timed out, or PostgreSQL broke a deadlock, which is counted.
         row = None
     let_in = set() if row is None else set(row[0])
     told.together += len(let_in)

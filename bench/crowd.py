@@ -1,7 +1,7 @@
 """A crowd of GPU pods in one hour of one cluster: half on MIG slices, a quarter time-sliced.
 
-Four fifths run through the hour, a tenth ends in it and a tenth begins in it, so that facts, ends
-and first sights all have work. Lanes are not used: they draw lives of days, and this needs numbers.
+Four fifths run through the hour, a tenth ends in it and a tenth begins in it, so that
+the bench covers running, ended and new pods. Lanes are not used: their pods run for days.
 """
 
 import re

@@ -79,7 +79,7 @@ class Stay:
 
     @property
     def pod(self) -> str:
-        """Return the pod's labels as kube-state-metrics tells them."""
+        """Return the pod's labels as kube-state-metrics exports them."""
         return f'{KSM},namespace="{self.namespace}",pod="train-{self.uid}",uid="{self.uid}"'
 
     def device(self) -> str:

@@ -112,7 +112,7 @@ class Stopwatch:
 
 @contextmanager
 def measured() -> Iterator[Stopwatch]:
-    """Measure the wall-clock time of a block."""
+    """Measure the elapsed time of a block."""
     watch = Stopwatch()
     begin = time.perf_counter_ns()
     yield watch

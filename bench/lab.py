@@ -55,7 +55,7 @@ def _figures(truth: Mapping[str, int], told: Sequence[Told]) -> Iterator[Figure]
 
 
 def _unflagged(truth: Mapping[str, int], told: Told) -> list[str]:
-    """Return the pods that are billed wrongly without anybody being told."""
+    """Return the pods that are billed wrongly without a finding."""
     if told.is_hour_flagged:
         return []
     return [

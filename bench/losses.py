@@ -1,9 +1,9 @@
-"""Losing a part for a minute: is anything admitted that should not be, and is it repaired alone.
+"""Stop one component for a minute: is too much admitted, and does the system recover alone.
 
-A simulated cluster runs pods under load that always wants more than the limits allow. One after
-another Valkey, the workers, the watcher and PostgreSQL are killed and stay away for a minute; the
-last one once more with the cluster told to let pods in unasked, where only the namespaces' own
-ResourceQuotas are left. What is live in the cluster is counted 20 times a second.
+The load on a simulated cluster always requests more than the limits allow. Valkey, the workers, the
+watcher and PostgreSQL are killed one after another and stay down for a minute; PostgreSQL once more
+with `admission_on_failure` "allow", where only the namespaces' ResourceQuotas limit pods. Live pods
+in the cluster are counted 20 times a second.
 """
 
 import multiprocessing
@@ -31,7 +31,7 @@ REPAIR_SECONDS_MAX: Final = 90
 WAIT_SECONDS: Final = 90
 TTL_SECONDS: Final = 20
 """Shorter than the loss, so that what the watcher could not see would expire in it."""
-PASSWORD: Final = "bench"  # noqa: S105 - Of people who live for some minutes.
+PASSWORD: Final = "bench"  # noqa: S105 - Of test users deleted after some minutes.
 
 
 def run() -> Iterator[Figure]:
@@ -60,7 +60,7 @@ def _figures(site: "_Site", load: Connection) -> Iterator[Figure]:
         yield from _lose(site, load, name, f"losses.{name}", over_max=0)
     site.answer_while_away("allow")
     time.sleep(STEADY_SECONDS)
-    # Let in unasked, the walls of the namespaces hold: the projects' limits, not their sum's.
+    # Under "allow", ResourceQuotas still enforce each project's limit, but not the sum.
     walls = sum(PROJECT_UNITS.values()) - ORGANIZATION_UNITS
     yield from _lose(site, load, "postgres", "losses.postgres_unasked", over_max=walls)
 
@@ -108,9 +108,9 @@ class _Site:
         self._processes[name] = [self._run(name, command) for command in self.commands[name]]
 
     def kill(self, name: str) -> None:
-        """Kill a part without a word; it stays away."""
+        """Send SIGKILL to a component; it stays down."""
         if name in self._servers:
-            # As much as a power cut of its machine: nobody is told, and no work is ended.
+            # Like a power failure: no shutdown handler runs and no work is finished.
             os.kill(self._servers[name].process.pid, signal.SIGKILL)
             self._servers[name].stop()
             return
@@ -139,7 +139,7 @@ class _Site:
             return {}
 
     def answer_while_away(self, policy: str) -> None:
-        """Settle what pods are told while the ledger is away: "allow" or "deny"."""
+        """Set the answer to pods while the ledger is down: "allow" or "deny"."""
         from simulator.sandbox.plan import SANDBOX  # noqa: PLC0415 - As above.
         from tenants.domain.actors import system_actor  # noqa: PLC0415
         from tenants.models import Cluster  # noqa: PLC0415
@@ -171,7 +171,7 @@ def _site(folder: Path, api_url: str) -> Iterator[_Site]:
     from embedded.postgres import OWNER, EmbeddedPostgres  # noqa: PLC0415 - Starts servers.
     from embedded.valkey import EmbeddedValkey  # noqa: PLC0415
 
-    # On ports of their own: who comes back is found where it was.
+    # Fixed ports: a restarted server has the same address.
     postgres = EmbeddedPostgres(folder / "postgres", port=free_port())
     valkey = EmbeddedValkey(folder / "valkey", port=free_port())
     with ExitStack() as stack:
@@ -256,7 +256,7 @@ def _wait(holds: Callable[[], bool], what: str) -> None:
 
 
 def _serve(folder: Path, pipe: Connection) -> None:
-    """Be the cluster, and the people who want more of it than they may have."""
+    """Run the cluster, and the load that requests more than its limits."""
     from simulator.sandbox.api import serve_sandbox  # noqa: PLC0415 - Starts a server.
 
     with serve_sandbox(folder, port=0, at=datetime.now(UTC)) as api:

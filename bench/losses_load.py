@@ -1,4 +1,4 @@
-"""The load of `bench.losses`: people who always want more than their limits, and a count of it."""
+"""The load of `bench.losses`: requests above the limits at all times, and a count of live pods."""
 
 import random
 import threading
@@ -65,7 +65,7 @@ class Load:
         self._number = 0
 
     def obey(self, order: str) -> JSON:
-        """Begin, pause, count from here on, or tell; answer what was counted."""
+        """Begin, pause, start a count, or report; return what was counted."""
         if order == "begin":
             self._is_on.set()
         elif order == "pause":

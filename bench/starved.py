@@ -161,7 +161,7 @@ def _run_freely(_: int) -> None:
 def _starve(group: int) -> None:
     """Let a process group use a tenth of a second of a processor, and stop it for the rest.
 
-    It is given up to a second for that: beside other processes it would get far less than a tenth.
+    It has up to a second for that: beside other processes it would get far less than a tenth.
     """
     used = _processor_seconds(group)
     os.killpg(group, signal.SIGCONT)

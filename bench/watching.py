@@ -129,7 +129,7 @@ def _events(first: int, *, at: datetime) -> Iterator["WatchEvent"]:
 
 
 def lead() -> "Lease":
-    """Lead the watch of a new cluster whose namespaces are all bound."""
+    """Become leader of the watch of a new cluster with all namespaces bound."""
     from metering.services.allocations.leases import take_lease  # noqa: PLC0415 - As above.
     from tenants.domain.actors import system_actor  # noqa: PLC0415
     from tenants.services.clusters.clusters import register_cluster  # noqa: PLC0415

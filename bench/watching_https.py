@@ -127,7 +127,7 @@ def _follow(
     api: Connection,
     reading_seconds: Decimal,
 ) -> Iterator[Figure]:
-    """Ledger what the API tells while it writes, until the last pod of all is gone."""
+    """Write the watch events of the API to the ledger until the last pod is deleted."""
     from metering.models import PodAllocation  # noqa: PLC0415 - Django is set up by now.
     from metering.protocols.watch import Change, WatchedKind  # noqa: PLC0415
     from metering.services.allocations.heartbeats import beat  # noqa: PLC0415
@@ -207,7 +207,7 @@ def _key(pod: JSON) -> tuple[str, str]:
 
 
 def _pod(number: int, *, bound_at: datetime) -> JSON:
-    """Return a running pod that holds one GPU, as an API server tells it."""
+    """Return a running pod that holds one GPU, as an API server sends it."""
     moment = bound_at.strftime("%Y-%m-%dT%H:%M:%SZ")
     amounts = {"nvidia.com/gpu": "1", "cpu": "8", "memory": "64Gi"}
     return {

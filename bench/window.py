@@ -1,10 +1,10 @@
-"""One hour of ten thousand GPU pods beside a real Prometheus: our own time, memory and statements.
+"""One hour of ten thousand GPU pods with a real Prometheus: our time, memory and SQL statements.
 
 Half of the pods hold MIG slices and a quarter time-sliced GPUs, scraped every 30 s, with DCGM's
-series of every device. Our own time is all of a window but the waiting for Prometheus' socket:
-reading answers, composing, writing. It is held against the time Prometheus takes to answer the same
-queries to a reader who throws the answer away, and shown beside a plain COPY of the same rows. The
-window is metered by a process of its own, so that its peak of memory is its own too.
+series of every device. Our own time is the whole window without the waiting for Prometheus' socket:
+parsing, computing, writing. It is compared with the time Prometheus takes for the same queries when
+the client discards the response, and with a plain COPY of the same rows. A separate process meters
+the window, so that its peak memory is measured alone.
 """
 
 import multiprocessing
@@ -210,7 +210,7 @@ def _waiting() -> Iterator[list[int]]:
 
 
 def _peak_mib() -> Decimal:
-    """Return the most memory this program ever had; getrusage would tell its parent's."""
+    """Return this process's peak memory; getrusage would include its parent's."""
     (line,) = (
         line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line
     )

@@ -2,7 +2,8 @@
 
 PostgreSQL refuses to run as root. A root caller's servers run as `nobody`; where that account
 cannot reach the checkout (below a closed home, say), state and binaries live in /var/tmp instead,
-in a folder named after the checkout. `moved-to` beside the wanted place tells `make clean` where.
+in a folder named after the checkout. `make clean` reads that folder's path from the file `moved-to`
+beside the wanted folder.
 """
 
 import grp
@@ -23,7 +24,7 @@ MOVED_TO = "moved-to"
 
 @dataclass(frozen=True)
 class ServerAccount:
-    """Who servers run as. `uid` is None when they run as the caller."""
+    """The account that servers run as. `uid` is None when they run as the caller."""
 
     uid: int | None = None
     gid: int | None = None
@@ -54,7 +55,7 @@ class ServerAccount:
 
 
 def server_account() -> ServerAccount:
-    """Return `nobody` for a root caller, and the caller's own account for anybody else."""
+    """Return `nobody` for a root caller, and the caller's own account otherwise."""
     if os.geteuid() != 0:
         return ServerAccount()
     nobody = pwd.getpwnam("nobody")
@@ -65,11 +66,11 @@ def state_folder(account: ServerAccount, wanted: Path) -> Path:
     """Return a folder for a server's state that its account owns and can reach.
 
     Args:
-        account: Who the server runs as.
+        account: The account the server runs as.
         wanted: Where the state should be, below the checkout.
 
     Raises:
-        PermissionError: The fallback folder belongs to somebody else.
+        PermissionError: The fallback folder belongs to another account.
     """
     wanted.mkdir(parents=True, exist_ok=True)
     pointer = wanted / MOVED_TO
@@ -87,7 +88,7 @@ def state_folder(account: ServerAccount, wanted: Path) -> Path:
 
 
 def fallback_folder(wanted: Path) -> Path:
-    """Return where state goes that cannot stand in its wanted place; one folder per place."""
+    """Return the fallback folder for state that cannot lie in its wanted folder."""
     digest = hashlib.sha256(str(wanted).encode()).hexdigest()[:12]
     return FALLBACK_ROOT / f"gpu-ledger-{digest}"
 
@@ -96,10 +97,10 @@ def reachable_binaries(account: ServerAccount, folder: Path, *, program: str, st
     """Return `folder`, or a copy of it inside the state when the account cannot run its program.
 
     Args:
-        account: Who runs it.
+        account: The account that runs it.
         folder: The programs, with the libraries beside them.
         program: One program's path inside the folder.
-        state: A folder the account can reach; the copy stands in it.
+        state: A folder the account can reach; the copy is made there.
     """
     if account.reaches(folder / program):
         return folder

@@ -1,6 +1,6 @@
-"""Where programs come from that no wheel carries: PATH, or Debian's package unpacked without root.
+"""Programs without a wheel: from PATH, or from Debian's package unpacked without root.
 
-Where neither way works, the caller is told why in one line.
+If neither works, the error gives the reason in one line.
 """
 
 import os
@@ -70,7 +70,7 @@ def _is_complete(package: Package, folder: Path) -> bool:
 
 
 def _fetch(package: Package, kept: Path) -> Programs:
-    """Unpack Debian's package beside its place and move it there whole."""
+    """Unpack Debian's package into a temporary folder and move it into place in one step."""
     partial = kept.with_name(f"{kept.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:

@@ -12,7 +12,7 @@ NAME = "environment.json"
 
 
 def write_handover(state: Path, environment: Mapping[str, str]) -> None:
-    """Tell other commands of the checkout where the stack's servers are."""
+    """Write the addresses of the stack's servers for other commands of the checkout."""
     partial = state / f"{NAME}.partial"
     partial.unlink(missing_ok=True)
     partial.touch(mode=0o600)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def free_port() -> int:
-    """Return a TCP port on which nobody listens now."""
+    """Return a TCP port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

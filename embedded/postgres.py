@@ -76,14 +76,14 @@ def binary_folder() -> Path:
 class EmbeddedPostgres:
     """One PostgreSQL server whose state lives in one folder; start and stop it as often as wanted.
 
-    It is leashed to the thread that calls `start`: it ends when that thread does.
+    On Linux it ends when the thread that called `start` ends.
 
     Args:
         folder: Where the state should be.
         is_durable: False for tests: faster, and lost in a power failure.
         port: The port to listen on; 0 for a free one at each start.
-        log: Where it writes; beside the data unless told otherwise.
-        mark: The stack it belongs to; its own folder when it stands alone.
+        log: Its log file; beside the data by default.
+        mark: The stack it belongs to; its own folder without a stack.
     """
 
     name = "postgres"
@@ -97,7 +97,7 @@ class EmbeddedPostgres:
         log: Path | None = None,
         mark: Path | None = None,
     ) -> None:
-        """Settle account and places; nothing is started yet."""
+        """Set account and paths; nothing is started yet."""
         self.account: ServerAccount = server_account()
         self.folder = state_folder(self.account, folder.absolute())
         self.data = self.folder / "data"

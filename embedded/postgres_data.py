@@ -32,7 +32,7 @@ class PostgresData:
     def __init__(
         self, folder: Path, *, account: ServerAccount, programs: Path, is_durable: bool
     ) -> None:
-        """Settle places; nothing is made yet."""
+        """Set paths; nothing is made yet."""
         self.folder = folder
         self.data = folder / "data"
         self.account = account
@@ -66,7 +66,7 @@ class PostgresData:
         return made
 
     def _initialize(self, passwords: Passwords) -> None:
-        """Make the cluster beside its place and move it there whole, so that a cut leaves none."""
+        """Run initdb in a temporary folder and rename it; a crash leaves no partial cluster."""
         partial = self.folder / "data.partial"
         shutil.rmtree(partial, ignore_errors=True)
         secret = self.folder / "initdb-password"

@@ -1,8 +1,8 @@
-"""Programs that run as children: how each is started, leashed, told as ours, and ended.
+"""Child processes: how each is started, tied to its parent thread, recognized and ended.
 
-A child is leashed to the thread that starts it: on Linux the kernel sends it its stop signal when
-that thread ends, even by SIGKILL. Everywhere, a child and its own children carry a mark in their
-environment, so that a later start finds and ends what a killed one left behind, and nothing else.
+On Linux the kernel sends a child its stop signal when the thread that started it ends, even by
+SIGKILL (prctl PR_SET_PDEATHSIG). Everywhere, a child and its own children carry a mark in their
+environment, so that a later start finds and ends what a killed one left, and no others.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ class Program:
         state: The folder of the stack it belongs to, which is also its mark.
         environment: The whole environment; the mark is added.
         escalation: Signals sent one after another until it ends; SIGKILL always follows.
-        stop_timeout_seconds: How long each signal is given.
+        stop_timeout_seconds: How long to wait after each signal.
     """
 
     name: str

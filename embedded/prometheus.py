@@ -48,15 +48,15 @@ BLOCK_DURATION = "162h"
 class EmbeddedPrometheus:
     """One Prometheus whose state lives in one folder; start and stop it as often as wanted.
 
-    It is leashed to the thread that calls `start`: it ends when that thread does.
+    On Linux it ends when the thread that called `start` ends.
 
     Args:
         folder: Where the state should be.
         programs: The folder that holds `prometheus` and `promtool`.
-        scrape_configs: Its `scrape_configs`, as they would stand in prometheus.yml.
+        scrape_configs: Its `scrape_configs`, as in prometheus.yml.
         port: The port to listen on; 0 for a free one at each start.
-        log: Where it writes; beside the data unless told otherwise.
-        mark: The stack it belongs to; its own folder when it stands alone.
+        log: Its log file; beside the data by default.
+        mark: The stack it belongs to; its own folder without a stack.
         samples_max: How many samples one query may load; None for Prometheus' own limit.
     """
 
@@ -73,7 +73,7 @@ class EmbeddedPrometheus:
         mark: Path | None = None,
         samples_max: int | None = None,
     ) -> None:
-        """Settle account and places; nothing is started yet."""
+        """Set account and paths; nothing is started yet."""
         self.samples_max = samples_max
         self.account: ServerAccount = server_account()
         self.folder = state_folder(self.account, folder.absolute())
@@ -146,9 +146,9 @@ class EmbeddedPrometheus:
         return self._receipt(name).exists()
 
     def import_openmetrics(self, text: Path, *, name: str) -> None:
-        """Turn an OpenMetrics text into blocks of the server's data; best before it starts.
+        """Convert an OpenMetrics text into TSDB blocks; best before the server starts.
 
-        The blocks are made beside the data and moved in, so that a cut leaves none half-made. A
+        The blocks are made beside the data and moved in, so that a crash leaves none half-made. A
         name that was imported before is not imported again.
 
         Args:

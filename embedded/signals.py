@@ -18,7 +18,7 @@ ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 @contextlib.contextmanager
 def orderly_end() -> Iterator[None]:
-    """Turn SIGTERM, SIGHUP and Ctrl-C into SystemExit within; a second one cannot cut it short."""
+    """Raise SystemExit on SIGTERM, SIGHUP and Ctrl-C; a second signal changes nothing."""
     before = {number: signal.signal(number, _leave) for number in ENDING}
     try:
         yield

@@ -1,7 +1,7 @@
 """The stack of one checkout: servers, workers and web server, as the demo runs them.
 
-What `DATABASE_URL` and `REDIS_URL` name is used instead of the embedded servers. Everything the
-stack keeps lies below its state folder; deleting that forgets it.
+What `DATABASE_URL` and `REDIS_URL` name is used instead of the embedded servers. All state of
+the stack lies below its state folder; delete that folder to reset it.
 """
 
 import os
@@ -76,7 +76,7 @@ class Stack:
 
     Args:
         state: The folder for data, logs and ports, `var` of the checkout.
-        outside: The environment it is started in; the process's own unless told otherwise.
+        outside: The environment it is started in; by default the process's own.
         settings_module: Django's settings for workers and web server.
     """
 
@@ -87,7 +87,7 @@ class Stack:
         outside: Mapping[str, str] | None = None,
         settings_module: str = "config.settings.development",
     ) -> None:
-        """Settle places; nothing is started yet."""
+        """Set paths; nothing is started yet."""
         self.state = state.absolute()
         self.environment: dict[str, str] = {}
         self.supervisor = Supervisor(self.state)

@@ -68,7 +68,7 @@ class Service(Protocol):
 
 @dataclass(frozen=True)
 class PlainService:
-    """A program that needs no preparation; `answers` tells when it is ready."""
+    """A program that needs no preparation; `answers` reports whether it is ready."""
 
     program: Program
     answers: Callable[[], bool] = field(default=lambda: True)
@@ -155,7 +155,7 @@ class Supervisor:
     """
 
     def __init__(self, state: Path) -> None:
-        """Settle places; nothing is started yet."""
+        """Set paths; nothing is started yet."""
         self.state = state.absolute()
         self._lock: IO[str] | None = None
         self._children: list[_Child] = []
@@ -259,7 +259,7 @@ class Supervisor:
         request.done.set()
 
     def _write_pids(self) -> None:
-        """Keep pids.json true, for people who look and for tests that kill."""
+        """Keep pids.json current, for operators and for tests that kill processes."""
         text = json.dumps({"supervisor": os.getpid(), **self.pids()}, indent=2) + "\n"
         path = self.state / "pids.json"
         if not path.exists() or path.read_text(encoding="utf-8") != text:

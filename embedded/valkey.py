@@ -59,13 +59,13 @@ def binary_folder() -> Path:
 class EmbeddedValkey:
     """One Valkey server whose state lives in one folder; it answers on TCP and on a socket.
 
-    It is leashed to the thread that calls `start`: it ends when that thread does.
+    On Linux it ends when the thread that called `start` ends.
 
     Args:
         folder: Where the state should be.
         port: The port to listen on; 0 for a free one at each start.
-        log: Where it writes; beside the data unless told otherwise.
-        mark: The stack it belongs to; its own folder when it stands alone.
+        log: Its log file; beside the data by default.
+        mark: The stack it belongs to; its own folder without a stack.
     """
 
     name = "valkey"
@@ -73,7 +73,7 @@ class EmbeddedValkey:
     def __init__(
         self, folder: Path, *, port: int = 0, log: Path | None = None, mark: Path | None = None
     ) -> None:
-        """Settle account and places; nothing is started yet."""
+        """Set account and paths; nothing is started yet."""
         self.account: ServerAccount = server_account()
         self.folder = state_folder(self.account, folder.absolute())
         self.socket = self.folder / "valkey.sock"

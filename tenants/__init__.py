@@ -1,1 +1,1 @@
-"""Who, where, may and did: organizations, projects, people, clusters, roles, tokens, audit."""
+"""Organizations, projects, people, clusters, roles, tokens, notifications, audit trail."""

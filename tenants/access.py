@@ -93,11 +93,11 @@ def access_organization(
 ) -> Organization:
     """Return an organization over which an actor holds a capability.
 
-    `field` is the input that named it, told when it does not exist; "" for the address itself.
+    `field` is the input field to name in the error when it does not exist; "" for the URL.
 
     Raises:
         NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it without holding the capability.
+        ForbiddenError: The actor may read it but does not hold the capability.
     """
     return access_row(
         Organization.objects.all(),
@@ -114,11 +114,11 @@ def access_project(
 ) -> Project:
     """Return a project, with its organization, over which an actor holds a capability.
 
-    `field` is the input that named it, told when it does not exist; "" for the address itself.
+    `field` is the input field to name in the error when it does not exist; "" for the URL.
 
     Raises:
         NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it without holding the capability.
+        ForbiddenError: The actor may read it but does not hold the capability.
     """
     return access_row(
         Project.objects.select_related("organization"),
@@ -135,7 +135,7 @@ def access_cluster(actor: Actor, cluster_id: UUID, capability: str) -> Cluster:
 
     Raises:
         NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it without holding the capability.
+        ForbiddenError: The actor may read it but does not hold the capability.
     """
     return access_row(
         Cluster.objects.all(),
@@ -147,11 +147,11 @@ def access_cluster(actor: Actor, cluster_id: UUID, capability: str) -> Cluster:
 
 
 def access_binding(actor: Actor, binding_id: UUID, capability: str) -> NamespaceBinding:
-    """Return a namespace binding over whose project an actor holds a capability.
+    """Return a namespace binding; the actor holds a capability over its project.
 
     Raises:
         NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it without holding the capability.
+        ForbiddenError: The actor may read it but does not hold the capability.
     """
     return access_row(
         NamespaceBinding.objects.select_related("cluster", "project", "default_owner"),
@@ -163,7 +163,7 @@ def access_binding(actor: Actor, binding_id: UUID, capability: str) -> Namespace
 
 
 def access_membership(actor: Actor, membership_id: UUID) -> Membership:
-    """Return a membership that an actor sees; who may take it away is the service's rule.
+    """Return a membership that an actor may read; the service decides on revoking it.
 
     Raises:
         NotFoundError: It does not exist for this actor.
@@ -172,12 +172,12 @@ def access_membership(actor: Actor, membership_id: UUID) -> Membership:
 
 
 def access_person(actor: Actor, username: str, *, organization_id: UUID | None) -> User:
-    """Return a person whom an actor may name as holder of a role.
+    """Return a person that an actor may name as holder of a role.
 
     Platform admins name every account, others those with a role in the organization.
 
     Raises:
-        NotFoundError: There is no such name, or it is none of theirs: the answer is the same.
+        NotFoundError: The name does not exist or is not theirs to name; the error is the same.
     """
     if actor.may(GRANT_CAPABILITY):
         return user_named(username)
@@ -186,11 +186,11 @@ def access_person(actor: Actor, username: str, *, organization_id: UUID | None) 
 
 
 def access_invitation(actor: Actor, invitation_id: UUID, capability: str) -> Invitation:
-    """Return an invitation over whose scope an actor holds a capability.
+    """Return an invitation; the actor holds a capability over its scope.
 
     Raises:
         NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it without holding the capability.
+        ForbiddenError: The actor may read it but does not hold the capability.
     """
     return access_row(
         Invitation.objects.select_related("organization", "project", "invited_by"),
@@ -202,11 +202,11 @@ def access_invitation(actor: Actor, invitation_id: UUID, capability: str) -> Inv
 
 
 def access_service_account(actor: Actor, account_id: UUID, capability: str) -> ServiceAccount:
-    """Return a service account over whose organization an actor holds a capability.
+    """Return a service account; the actor holds a capability over its organization.
 
     Raises:
         NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it without holding the capability.
+        ForbiddenError: The actor may read it but does not hold the capability.
     """
     return access_row(
         ServiceAccount.objects.select_related("organization"),
@@ -249,22 +249,22 @@ def access_row(
     capability: str,
     field: str = "",
 ) -> Row:
-    """Return one row over which an actor holds a capability, telling unseen from not allowed.
+    """Return one row over which an actor holds a capability, or raise 404 or 403.
 
-    Other apps build their own `access_*` on it. One query when allowed, at most two when refused.
+    Other apps build their own `access_*` on it. One query if allowed, at most two if refused.
 
     Args:
-        rows: The table, with what is to be loaded beside the row.
+        rows: The table, with `select_related` for what the caller needs.
         row_id: Its primary key.
-        visible_to: Takes an actor and a capability, and returns the rows over which that is held;
-            without a capability those the actor may at least read.
-        actor: Who asks.
-        capability: What is to be held; named in the refusal.
-        field: The input that named it, told when it does not exist; "" for none.
+        visible_to: Takes an actor and a capability and returns the rows over which the actor
+            holds it; without a capability, the rows that the actor may read.
+        actor: The caller.
+        capability: The required capability; named in the refusal.
+        field: The input field to name in the error when it does not exist; "" for none.
 
     Raises:
         NotFoundError: It does not exist, or not for this actor.
-        ForbiddenError: The actor sees it without holding the capability.
+        ForbiddenError: The actor may read it but does not hold the capability.
     """
     allowed = visible_to(actor, capability)
     found = rows.filter(pk=row_id, pk__in=allowed.values("pk")).first()

@@ -1,4 +1,4 @@
-"""Ports of tenants: who sends what is to be told."""
+"""Ports of tenants: senders of notifications."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class OutgoingNotification:
 
 
 class NotificationSender(Protocol):
-    """Somebody who takes a notification to an address, at least once."""
+    """Sends a notification to an address, at least once."""
 
     def send(self, notification: OutgoingNotification) -> None:
         """Send it; returning means that the other side has taken it.

@@ -38,14 +38,13 @@ ACTOR: Final = system_actor("tenants.tick")
 
 
 def tick(at: datetime, actor: Actor = ACTOR, *, clock: Callable[[], float] = time.monotonic) -> int:
-    """Send what is due; return how many deliveries were claimed for that.
+    """Send due deliveries; return how many were leased.
 
-    A batch in which somebody did not answer is the tick's last: waiting for the dead must not keep
-    a worker busy.
+    After a batch with a timeout the tick ends: dead receivers must not keep a worker busy.
 
     Args:
         at: When, UTC.
-        actor: Who ticks.
+        actor: A system actor.
         clock: Seconds that only grow.
     """
     begin = clock()
@@ -79,11 +78,11 @@ def tick_password_links() -> Iterator[int]:
 
 
 def send_password_links(at: datetime, actor: Actor = LINKS) -> int:
-    """Send the links that people asked for; return how many.
+    """Send requested password links; return how many.
 
     Args:
         at: When, UTC.
-        actor: Who sends.
+        actor: A system actor.
     """
     return sum(_answer_requests(actor, lambda: at))
 
@@ -109,11 +108,11 @@ def _send_batch(*, has_time: Callable[[], bool], actor: Actor, at: datetime) -> 
 def forget(
     at: datetime, actor: Actor = ACTOR, *, clock: Callable[[], float] = time.monotonic
 ) -> retention.Forgotten:
-    """Purge notifications, answers after a week, counts of attempts; return how many of each.
+    """Purge old notifications, stored responses and attempt counts; return how many of each.
 
     Args:
         at: When, UTC.
-        actor: Who ticks.
+        actor: A system actor.
         clock: Seconds that only grow.
     """
     end = clock() + FORGETTING_SECONDS_MAX
@@ -130,7 +129,7 @@ def forget(
 
 @shared_task(base=WakeUp, name="tenants.tick_retention")
 def tick_retention() -> None:
-    """Forget what was told long ago, and sessions that have ended."""
+    """Purge old notifications, stored responses, attempt counts and ended sessions."""
     at = database_now()
     forget(at)
     delete_ended_sessions(actor=ACTOR, at=at)

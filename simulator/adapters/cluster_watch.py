@@ -1,7 +1,7 @@
-"""The watch of a simulated cluster: its scenario told as a list and as events in time order.
+"""The watch of a simulated cluster: its scenario as a list and as events in time order.
 
-It asks nobody and waits for nothing: a stream tells everything that has happened until now, by the
-scenario's own clock, and ends. With a clock that is put forward by hand a month is told in seconds.
+It uses no network and never blocks: a stream returns all events until now, by the scenario's own
+clock, and ends. With a clock that a test advances, a month is replayed in seconds.
 """
 
 import re
@@ -49,7 +49,7 @@ _PER_SECOND: Final = 100_000
 
 @dataclass(frozen=True)
 class _Moment:
-    """One pod's change: when, in which order, and what of it is told."""
+    """One pod's change: its time, its order, and its event."""
 
     version: int
     at: datetime
@@ -58,13 +58,13 @@ class _Moment:
 
 
 class SimulatedClusterWatch:
-    """A cluster's API as a simulated scenario would have it; versions are made of seconds.
+    """The API of a simulated cluster; resource versions are seconds.
 
     Args:
         seed: Of the standard scenario.
         month_start: Begin of its month, aware, or ISO 8601 text as a setting has it.
         scenario: A scenario of one's own instead; the arguments above are ignored then.
-        history_seconds: How old a version may be before it is told to be expired; 0 for any age.
+        history_seconds: How old a version may be before it is expired (410 Gone); 0 for any age.
         clock: Returns the present moment, aware UTC.
     """
 

@@ -1,4 +1,4 @@
-"""Notifications into memory, for tests and the demo: nobody outside is told."""
+"""Notifications into memory, for tests and the demo; nothing is sent."""
 
 from typing import ClassVar
 
@@ -7,7 +7,7 @@ from tenants.protocols import OutgoingNotification
 
 
 class SimulatedSender:
-    """Keeps what was sent; fails for the addresses it is told to."""
+    """Keeps what was sent; fails for the configured addresses."""
 
     sent: ClassVar[list[OutgoingNotification]] = []
     failing: ClassVar[set[str]] = set()

@@ -1,7 +1,7 @@
 """A simulated enforcer: clusters in memory that keep quotas as Kubernetes' server-side apply does.
 
-One store per process and cluster slug, so that whoever makes an enforcer sees the same clusters.
-Nothing is asked over a network, and no pod is admitted or refused.
+One store per process and cluster slug, so that all enforcers share the same clusters. It
+uses no network and does not admit or refuse pods.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,10 +24,10 @@ FIELD_MANAGER: Final = "gpu-ledger"
 
 @dataclass
 class SimulatedQuota:
-    """One namespace's ResourceQuota: its keys, who owns each, and the generation stamped on it.
+    """One namespace's ResourceQuota: its keys, their owners, and its generation.
 
     Attributes:
-        burst: What preemptible pods may hold beyond, by key; nobody else writes it.
+        burst: What preemptible pods may use beyond it, by key; only we write it.
     """
 
     hard: dict[str, int] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class SimulatedQuota:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Return who beside us owns a key, in alphabetical order."""
+        """Return the other owners of a key, in alphabetical order."""
         return tuple(sorted(set().union(*self.owners.values()) - {FIELD_MANAGER}))
 
 
@@ -76,7 +76,7 @@ class SimulatedCluster:
             self.quotas.pop(namespace, None)
 
     def add_foreign(self, namespace: str, name: str, hard: Mapping[str, int]) -> None:
-        """Let somebody else make a quota of another name."""
+        """Add a quota of another name and another manager."""
         with self.lock:
             self.foreign.setdefault(namespace, {})[name] = dict(hard)
 
@@ -93,18 +93,18 @@ class SimulatedQuotaEnforcer:
     _lock: ClassVar[RLock] = RLock()
 
     def __init__(self, *, burst_classes: Sequence[str] = ()) -> None:
-        """Take what every enforcer is made with; no pod is told apart here."""
+        """Keep the burst classes; no pod is matched with them here."""
         self.burst_classes = tuple(burst_classes)
 
     @classmethod
     def cluster(cls, slug: str) -> SimulatedCluster:
-        """Return a cluster of this process, made at first sight."""
+        """Return a cluster of this process, created on first use."""
         with cls._lock:
             return cls._clusters.setdefault(slug, SimulatedCluster())
 
     @classmethod
     def forget(cls) -> None:
-        """Forget every cluster of this process."""
+        """Delete every cluster of this process."""
         with cls._lock:
             cls._clusters.clear()
 
@@ -177,7 +177,7 @@ def _refuse_conflict(quota: SimulatedQuota, desired: DesiredQuota) -> None:
 
 
 def _apply(quota: SimulatedQuota, desired: DesiredQuota) -> None:
-    """Set every desired key, and drop those nobody else owns and nobody sends any more."""
+    """Set every desired key, and delete those that are no longer sent and have no other owner."""
     for key in [key for key in quota.hard if key not in desired.hard]:
         quota.owners[key].discard(FIELD_MANAGER)
         if not quota.owners[key]:

@@ -1,7 +1,7 @@
-"""What scrapes of kube-state-metrics let anybody see of a simulated cluster, and no more.
+"""What scrapes of kube-state-metrics show of a simulated cluster, and no more.
 
-A pod is known by its sights: the successful scrapes between its creation and its removal. Times
-that the object carries are known exactly, but only if it was seen after they were written.
+A pod is known by its samples: the successful scrapes between its creation and its removal. Times in
+the object are known exactly, but only if it was scraped after they were written.
 """
 
 from bisect import bisect_left, bisect_right
@@ -101,10 +101,10 @@ def target_name(cluster: SimulatedCluster) -> str:
 
 
 def covered_seconds(ticks: Sequence[datetime], window: Window) -> int:
-    """Return the whole seconds of the window that sights speak for.
+    """Return the whole seconds of the window that samples cover.
 
-    Two sights at most two and a half scrapes apart speak for what lies between them; a sight at
-    the edge of a hole speaks for half a scrape towards it.
+    Two samples at most two and a half scrape intervals apart cover the time between them; a
+    sample at the edge of a gap covers half a scrape interval of it.
     """
     half = window.scrape / 2
     runs: list[list[datetime]] = []

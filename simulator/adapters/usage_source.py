@@ -1,7 +1,7 @@
-"""The usage source of a simulated cluster: it sees what scrapes would have let Prometheus see.
+"""The usage source of a simulated cluster: it returns what Prometheus would have scraped.
 
-It asks nobody. The same scrapes, the same outage and the same whole seconds as in the history that
-a real Prometheus may hold of the same seed, so that both sources pass one contract suite.
+It uses no network. Scrapes, outage and whole seconds are the same as in a real Prometheus' history
+of the same seed, so that both sources pass one contract suite.
 """
 
 import hashlib
@@ -153,6 +153,6 @@ def _check_ended(
 
 
 def _evidence(slug: str, at: datetime, seen: str, samples: int) -> Evidence:
-    """Return a digest of what was seen, in the place of a query's."""
+    """Return a digest of the samples, instead of a query's."""
     digest = hashlib.sha256(seen.encode()).hexdigest()
     return Evidence(query=f"simulated:{slug}", at=at, sha256=digest, samples=samples)

@@ -74,7 +74,7 @@ class SimulatedWorkloads:
             return self.pods[namespace, name]
 
     def make_job(self, namespace: str, name: str, uid: str) -> SimulatedJob:
-        """Make a Job, also anew under a name that was used; its pods are told one by one."""
+        """Create a Job, also under a name used before; its pods are added one by one."""
         with self.lock:
             self.jobs[namespace, name] = SimulatedJob(uid)
             return self.jobs[namespace, name]
@@ -96,13 +96,13 @@ class SimulatedWorkloadEvictor:
 
     @classmethod
     def cluster(cls, slug: str) -> SimulatedWorkloads:
-        """Return a cluster of this process, made at first sight."""
+        """Return a cluster of this process, created on first use."""
         with cls._lock:
             return cls._clusters.setdefault(slug, SimulatedWorkloads())
 
     @classmethod
     def forget(cls) -> None:
-        """Forget every cluster of this process."""
+        """Delete every cluster of this process."""
         with cls._lock:
             cls._clusters.clear()
 

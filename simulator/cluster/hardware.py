@@ -29,7 +29,7 @@ TWO_MEDIUM: Final = ("3g.40gb", "3g.40gb")
 
 @dataclass(frozen=True)
 class Share:
-    """What one unit of a resource truly is on a kind of node, told by hand."""
+    """The true size and price group of one unit of a resource on a kind of node, set by hand."""
 
     resource: str
     size: str
@@ -49,7 +49,7 @@ UNMAPPED: Final = Share(UNMAPPED_RESOURCE, "", "", "")
 
 
 def whole_node(name: str, *, address: str, gpus: int = 8) -> Node:
-    """Return a node whose H100s are handed out whole."""
+    """Return a node that allocates whole H100s."""
     return mig_node(name, address=address, geometry=((),) * gpus)
 
 
@@ -77,7 +77,7 @@ def mig_node(name: str, *, address: str, geometry: tuple[tuple[str, ...], ...]) 
 
 
 def shared_node(name: str, *, address: str, strategy: str, is_renamed: bool, gpus: int = 2) -> Node:
-    """Return an A100 node whose GPUs are each shared by four pods.
+    """Return an A100 node that shares each GPU between four pods.
 
     Args:
         name: Of the node.

@@ -1,8 +1,8 @@
 """The lab's scenario: nine pods chosen so that each breaks one usual way of metering.
 
-Times are told in units from the begin, so that the same story is lived through in minutes, or told
-as an hour. A window is 200 units; scrapes are two units apart. kube-state-metrics is restarted and
-comes back as another instance; Prometheus is killed and comes back later.
+Times are in units from the begin, so that the same scenario runs live in minutes or is generated as
+an hour. A window is 200 units; scrapes are two units apart. kube-state-metrics is restarted as
+another instance; Prometheus is killed and restarted later.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ def lab_scenario(begin_at: datetime, *, unit_seconds: int = 1, is_holed: bool = 
     Args:
         begin_at: When unit 0 is.
         unit_seconds: How long a unit lasts.
-        is_holed: Whether the scenario tells of the outage itself; a live Prometheus has its own.
+        is_holed: Whether the scenario contains the outage; a live Prometheus has its own.
     """
     unit = timedelta(seconds=unit_seconds)
     node = whole_node(NODE, address="10.0.0.1")

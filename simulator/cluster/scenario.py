@@ -1,8 +1,8 @@
 """What is true in a simulated world: organizations, clusters, nodes, devices and pods.
 
 Everything is frozen, whole seconds, aware UTC, and free of a clock. Labels and resources are
-spelled raw, as the Kubernetes API has them. The `true_*` fields are set by hand by whoever wrote
-the scenario, so that an oracle needs no catalogue.
+spelled raw, as the Kubernetes API has them. The `true_*` fields are set by hand by the author
+of the scenario, so that an oracle needs no catalogue.
 """
 
 from collections.abc import Iterator, Mapping
@@ -124,7 +124,7 @@ class Container:
 
 @dataclass(frozen=True)
 class Pod:
-    """One pod's whole life, and the truth about what it is to be billed as.
+    """One pod's whole lifetime, and the truth about what it is to be billed as.
 
     Attributes:
         created_at: The object exists from here.
@@ -133,7 +133,7 @@ class Pod:
         finished_at: Its last container ended with the object still there; None when it was
             deleted while running, never ran, or runs on.
         rejected_at: The kubelet refused it: Failed without a container ever having run.
-        deletion_requested_at: deletionTimestamp was set; None unless somebody deleted it.
+        deletion_requested_at: deletionTimestamp was set; None unless it was deleted.
         deleted_at: The object is gone from here; None while it stays.
         end_phase: The phase it ends in; RUNNING when deleted while running, PENDING when it never
             left it.
@@ -295,7 +295,7 @@ class Scenario:
 
     @cached_property
     def bindings(self) -> Mapping[tuple[str, str], tuple[OrganizationPlan, ProjectPlan]]:
-        """Return who a namespace belongs to, by (cluster, namespace); unbound ones are missing."""
+        """Return each namespace's project, by (cluster, namespace); unbound ones are missing."""
         return {
             (place.cluster, place.namespace): (organization, project)
             for organization in self.organizations

@@ -1,4 +1,4 @@
-"""Who a simulated world belongs to, and what they pay: organizations to prices, as plans."""
+"""Plans of a simulated world's organizations, projects, people and prices."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -6,7 +6,7 @@ from decimal import Decimal
 
 @dataclass(frozen=True)
 class PersonPlan:
-    """Somebody with a login; role is a name out of tenants' roles."""
+    """A person with a login; `role` is one of tenants' roles."""
 
     username: str
     name: str
@@ -66,7 +66,7 @@ class PlannedPrice:
 
 @dataclass(frozen=True)
 class PlannedBook:
-    """A price book and whose it is: every organization that is billed in its currency."""
+    """A price book for every organization that is billed in its currency."""
 
     slug: str
     name: str

@@ -64,11 +64,11 @@ or raises DemoRefusedError."""
 
 @dataclass(frozen=True)
 class Asked:
-    """What became of the demo's own request.
+    """The outcome of the demo's own quota request.
 
     Attributes:
-        project: Whose.
-        state: Of the request; "refused" when it could not even be asked.
+        project: The project it is for.
+        state: Of the request; "refused" when the API did not accept it.
         note: Why it is not approved, in one line; "" when it is.
     """
 
@@ -93,11 +93,11 @@ def known_tokens(folder: Path) -> dict[str, str]:
 def token_of(folder: Path, username: str, *, at: datetime) -> str:
     """Return an API token of a demo person that is kept with the demo's files, or a new one.
 
-    It is "" where somebody has taken it from that person to act at all.
+    It is "" when that person was deactivated.
 
     Args:
         folder: Where the demo keeps its files.
-        username: Whose.
+        username: The token's holder.
         at: Now; a token that has run out by then is replaced.
     """
     known = known_tokens(folder)
@@ -125,9 +125,9 @@ def _is_valid(text: str, *, at: datetime) -> bool:
 
 
 def ask_for_quota(post: Post, tokens: Mapping[str, str], *, folder: Path) -> Asked:
-    """Ask and approve over REST, once; whatever people ask of the project themselves is theirs.
+    """Request and approve over REST, once; other requests of the project are left alone.
 
-    A refusal is told, not raised: people may have changed anything since the last start.
+    A refusal is returned, not raised: people may have changed anything since the last start.
 
     Args:
         post: Sends one request to the service.
@@ -154,15 +154,15 @@ def ask_for_quota(post: Post, tokens: Mapping[str, str], *, folder: Path) -> Ask
         request_id = _remembered(folder)
         return Asked(project, _state_of(request_id), note=f"{LEFT}: {refused.sentence}")
     state = _state_of(request_id)
-    # Somebody has decided it, or the policy wants more people to.
+    # It was decided before, or the policy requires more approvers.
     note = "" if state == RequestState.APPROVED else f"{LEFT}: it is {state}."
     return Asked(project, state, note=note)
 
 
 def _ask(post: Post, project: Project, *, tokens: Mapping[str, str], folder: Path) -> str:
-    """Return the id of the demo's own request, which is asked at the first start.
+    """Return the id of the demo's own request, made at the first start.
 
-    The service forgets what it answered to a key after a week, so the demo remembers it.
+    The service deletes idempotency keys after a week, so the demo stores the id itself.
     """
     known = _remembered(folder)
     if known:
@@ -195,7 +195,7 @@ def _state_of(request_id: str) -> str:
 
 
 def await_quota(asked: Asked) -> dict[str, Any]:
-    """Wait a while for the workers to make an approved request true in the cluster, and tell."""
+    """Wait a while for the workers to apply an approved request; report the result."""
     plan, project = QUOTA_REQUEST, asked.project
     wake(tick_enforcement.name)
     seconds = APPLIED_SECONDS_MAX if asked.state == RequestState.APPROVED else 0

@@ -17,7 +17,7 @@ class InvoiceComparison:
     """One organization's invoice and what the oracle expected.
 
     Attributes:
-        differing_lines: Keys whose amount or presence differs, sorted.
+        differing_lines: Keys with a different amount, or on one side only; sorted.
     """
 
     organization: str

@@ -16,9 +16,9 @@ log = structlog.get_logger(__name__)
 
 
 def seed_limits(limits: Iterable[PlannedLimit], *, actor: Actor, at: datetime) -> None:
-    """Set limits where none is set; one that somebody has changed stays.
+    """Set limits where none is set; changed ones stay.
 
-    One that was taken away, and that other limits leave no room for since, is left out.
+    A deleted limit for which other limits leave no capacity is skipped.
     """
     for planned in limits:
         organization = Organization.objects.get(slug=planned.organization)

@@ -73,7 +73,7 @@ class StepClock:
 
 
 def now() -> datetime:
-    """Return the present moment: the demo is a door."""
+    """Return the present moment: the demo is an entry point."""
     return datetime.now(UTC)
 
 
@@ -180,7 +180,7 @@ class _Pace:
 
 
 def accrue_month(progress: Progress) -> None:
-    """Turn all sealed usage into charges."""
+    """Create charges for all sealed usage."""
     actor = system_actor("demo.accrual")
     task = progress.add_task("Accruing", total=None)
     for _ in range(ATTEMPTS_MAX):
@@ -191,7 +191,7 @@ def accrue_month(progress: Progress) -> None:
         if exceptions:
             break
         if not windows:
-            # A worker is at the same hours; what nobody can accrue is named by the invoice.
+            # A worker accrues the same hours; the invoice lists what cannot be accrued.
             time.sleep(POLL_SECONDS)
     progress.update(task, total=1, completed=1)
 

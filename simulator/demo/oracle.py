@@ -1,8 +1,8 @@
 """The oracle: what the invoices must say, computed from the scenario itself.
 
 It shares no code with the product: it knows the scenario's pods, the plan's prices, and the rules
-that the documentation states. A source that samples cannot know everything, so the oracle tells
-two quantities apart: what was true, and what could be known from the scrapes there were. Invoices
+that the documentation states. A source that samples cannot know everything, so the oracle has
+two quantities: what was true, and what could be known from the successful scrapes. Invoices
 must equal the second; the difference between the two is listed by cause. Of a cluster whose API
 was watched all the time everything could be known.
 """
@@ -97,7 +97,7 @@ def judge(
     since: datetime | None = None,
     watched: Collection[str] = (),
 ) -> Verdict:
-    """Return what every invoice of a month must say, and what nobody could know.
+    """Return what every invoice of a month must say, and what could not be known.
 
     Args:
         scenario: The world, at least until the end of the month in every zone.
@@ -159,7 +159,7 @@ class _PriceList:
     """A planned book, asked which price was in force when."""
 
     def __init__(self, book: PlannedBook, *, year: int, month: int) -> None:
-        """Turn days of the month into moments."""
+        """Convert days of the month to times."""
         self._steps: dict[tuple[str, str], list[tuple[datetime, Decimal]]] = defaultdict(list)
         for price in book.prices:
             begin = datetime(year, month, price.from_day or 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""What the demo decides by hand: prices, limits and who works in finance and operations."""
+"""Fixed data of the demo: prices, limits, and people in finance and operations."""
 
 from dataclasses import dataclass
 from decimal import Decimal

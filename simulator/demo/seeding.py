@@ -72,7 +72,7 @@ def seed(  # noqa: PLR0913 - What a world is made of; all but the first are keyw
     books: Iterable[PlannedBook] = PRICE_BOOKS,
     watched: Collection[str] = (),
 ) -> None:
-    """Make people, organizations, clusters, bindings, prices and limits, as far as missing.
+    """Create missing people, organizations, clusters, bindings, prices and limits.
 
     Args:
         scenario: The world to be metered.
@@ -83,7 +83,7 @@ def seed(  # noqa: PLR0913 - What a world is made of; all but the first are keyw
         password: What every demo person signs in with.
         at: Now.
         books: Prices, at most one book a currency.
-        watched: Clusters whose ledger is kept from their API.
+        watched: Clusters with an allocation ledger from the Kubernetes API.
     """
     actor = system_actor("demo.seed")
     _seed_platform_people(password, actor=actor, at=at)

@@ -66,12 +66,12 @@ class Stage:
         self._simulator_ready = self.folder / "simulator.ready"
 
     def open(self) -> World:
-        """Start what answers people, tell them where, and return the world that is on.
+        """Start the servers, print their addresses, and return the running world.
 
-        The history is brought into Prometheus meanwhile, which takes the longest.
+        The history is imported into Prometheus meanwhile, which takes the longest.
 
         Raises:
-            EmbeddedServerError: Something does not start.
+            EmbeddedServerError: A server does not start.
         """
         # Commands in another terminal find the kubeconfigs there too.
         self.stack.environment |= {
@@ -82,7 +82,7 @@ class Stage:
             self.stack.start_datastores()
         world = self._place(World.read(self.folder) or World.begin(datetime.now(UTC)))
         self.stack.environment |= _usage_source(world) | _cluster_watch(world)
-        # Who tries preemption in the sandbox does not want to wait five minutes for it.
+        # Trying preemption in the sandbox should not take five minutes.
         self.stack.environment |= {"PREEMPTION_GRACE_SECONDS": "10"}
         if self._programs is not None:
             self._history = self.stack.begin_command(
@@ -247,7 +247,7 @@ def _cluster_watch(world: World) -> dict[str, str]:
 
 
 def console_on(*, is_stderr: bool) -> Console:
-    """Return the console the demo tells on; where no terminal tells its width, a wide one."""
+    """Return the console for the demo's output; a wide one when there is no terminal."""
     console = Console(stderr=is_stderr, highlight=False)
     return (
         console

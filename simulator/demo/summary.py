@@ -24,7 +24,7 @@ MAILS = "mails"
 
 @dataclass
 class Summary:
-    """Everything the demo tells at its end; `as_json` is what `--json` prints."""
+    """Everything the demo prints at its end; `as_json` is what `--json` prints."""
 
     month: str
     source: str
@@ -190,7 +190,7 @@ def invoices_of(label: str) -> list[Invoice]:
 def print_addresses(
     console: Console, *, url: str, metrics_port: int, password: str, tokens: Mapping[str, str]
 ) -> None:
-    """Print where the service answers, who signs in, and with what."""
+    """Print the addresses of the service, and the user names and passwords."""
     asker, approver = QUOTA_REQUEST.requested_by, QUOTA_REQUEST.approved_by
     console.rule("[bold]Look around")
     console.print(f"Admin      {url}/admin/")

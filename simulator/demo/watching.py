@@ -1,8 +1,8 @@
-"""The demo's watch: what a cluster's API would have told over the month, told again in seconds.
+"""The demo's watch: a month of Kubernetes watch events, replayed in seconds.
 
-One cluster of the demo has two sources and the other only Prometheus, so that both can be looked
-at. History is told to the ledger through the same services as a live watch; afterwards
-`watch_cluster` goes on from where it ended.
+One cluster of the demo has two sources and the other only Prometheus, so that both can be
+compared. History is written to the ledger by the same services as a live watch; afterwards
+`watch_cluster` continues where it ended.
 """
 
 from collections.abc import Callable
@@ -44,15 +44,15 @@ def tell_watch(
     at: datetime,
     told: Told = lambda _: None,
 ) -> None:
-    """Tell the ledger what a cluster's API told from a time on; go on where it was cut off.
+    """Write a cluster's watch events from a time on to the ledger; resume after an interruption.
 
     Args:
         scenario: The world.
         slug: A watched cluster of it.
         begin_at: When the watch began.
-        until: When the telling ends; not after now.
+        until: The end of the replay; not after now.
         at: Now.
-        told: Called with how far it has come.
+        told: Called with the time reached.
 
     Raises:
         AlreadyWatchedError: Another process leads the watch of this cluster.
@@ -77,7 +77,7 @@ def tell_watch(
 
 
 class _History:
-    """One cluster's past, told step by step by a clock that is put forward by hand."""
+    """One cluster's history, replayed step by step with a clock that the caller advances."""
 
     def __init__(self, scenario: Scenario, *, cluster: Cluster, lease: Lease, actor: Actor) -> None:
         self._clock = scenario.begin_at
@@ -88,7 +88,7 @@ class _History:
         self._actor = actor
 
     def begin(self, begin_at: datetime) -> datetime:
-        """List everything at the begin, or return how far an earlier telling came."""
+        """List everything at the begin, or return the time that an earlier replay reached."""
         healthy = ClusterWatch.objects.get(cluster=self._cluster).healthy_at
         if healthy is not None:
             return healthy
@@ -105,10 +105,10 @@ class _History:
         return begin_at
 
     def go_on_to(self, moment: datetime) -> None:
-        """Tell what happened until a moment, the watch having been healthy all the time."""
+        """Replay the events until a time, with a watch that was healthy throughout."""
         self._clock = moment
-        # A live watch tells so every few seconds; here it is told at once what those would add up
-        # to, and before the events, which are taken for prompt because of it.
+        # A live watch reports its health every few seconds. Here one report covers the whole step,
+        # written before the events, so that they count as prompt.
         newest = WatchSpan.objects.filter(cluster=self._cluster).latest("begin_at")
         WatchSpan.objects.filter(pk=newest.pk).update(until_at=moment)
         ClusterWatch.objects.filter(cluster=self._cluster).update(healthy_at=moment)
@@ -117,7 +117,7 @@ class _History:
 
     def _tell(self, kind: WatchedKind, moment: datetime) -> None:
         version = cursor_of(self._cluster.pk, kind)
-        assert version is not None  # noqa: S101 - It was listed before; tells the type.
+        assert version is not None  # noqa: S101 - It was listed before; narrows the type.
         events = self._watch.watch(
             self._target, kind, resource_version=version, timeout_seconds=LEASE_SECONDS
         )

@@ -63,7 +63,7 @@ class World:
 
     @classmethod
     def begin(cls, at: datetime) -> Self:
-        """Return a new world whose month is the last one that is over in every zone."""
+        """Return a new world for the last month that is over in every zone."""
         first = at.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         last_month = first - timedelta(days=1)
         year, month = last_month.year, last_month.month

@@ -135,13 +135,13 @@ class RequestInfo:
 
 @dataclass(frozen=True)
 class Write:
-    """One write: who writes which object, and how.
+    """One write: the caller, the object, and how it is written.
 
     Attributes:
         key: Of the object; its name is "" for one that is to be created.
-        manager: Who writes, for `managedFields`.
+        manager: The field manager, for `managedFields`.
         subresource: "" for the object itself.
-        user: Who asks, for webhooks.
+        user: The caller, for webhooks.
         warnings: Added by webhooks, and sent as headers of the response.
     """
 

@@ -1,6 +1,6 @@
 """Patches of four kinds: merge, strategic merge, JSON patch and server-side apply.
 
-Server-side apply keeps who owns which field in `managedFields`, by manager, operation and
+Server-side apply records the owners of each field in `managedFields`, by manager, operation and
 subresource. Paths are tuples of map keys down to a leaf; a list is one leaf, owned as a whole. That
 is how Kubernetes treats every field of a ResourceQuota, a Namespace and a Node's labels; its keyed
 lists, such as containers, are coarser here.
@@ -107,7 +107,7 @@ def _merge(target: object, patch: object, keys: Mapping[str, str], name: str = "
 
 
 def _operate(target: JSON, operation: JSON) -> None:
-    """Apply one operation of a JSON patch in place."""
+    """Apply one operation of a JSON patch to the object itself."""
     kind, pointer = operation["op"], operation["path"]
     if not pointer.startswith("/"):
         raise ValueError("a path begins with /")

@@ -177,7 +177,7 @@ class KubernetesAPI:
 
 
 class _HTTPServer(ThreadingHTTPServer):
-    """A server whose connections ask one responder."""
+    """A server with one responder for all connections."""
 
     daemon_threads = True
     request_queue_size = 128

@@ -1,6 +1,6 @@
 """The objects, one resource version after another, and the events about them.
 
-Objects in the store are never changed in place: a write puts a new one. A caller that reads gets
+Objects in the store are never mutated: a write stores a new one. A caller that reads gets
 the stored object itself and copies it before a change.
 """
 
@@ -142,7 +142,7 @@ class ObjectStore:
             return last
 
     def compact(self) -> None:
-        """Forget the events until now, as etcd does after a while."""
+        """Delete the events until now, as etcd compaction does."""
         with self.lock:
             self._events.clear()
             self._compacted = self._version

@@ -50,7 +50,7 @@ Compile = Callable[[str], Program]
 
 
 class CallError(Exception):
-    """A webhook that cannot be called, or whose answer is none; its failurePolicy decides."""
+    """A webhook that cannot be called or answers invalidly; its failurePolicy decides."""
 
 
 @dataclass(frozen=True)

@@ -246,7 +246,7 @@ def _merged(before: JSON, incoming: JSON, resource: Resource, subresource: str) 
 
 
 def _with_generation(resource: Resource, before: JSON, after: JSON) -> JSON:
-    """Return an object whose generation has risen with any change but of metadata or status."""
+    """Return an object; raise its generation on any change outside metadata and status."""
     names = {*before, *after} - {"metadata", "status"}
     if not resource.has_generation or all(before.get(one) == after.get(one) for one in names):
         return after
@@ -255,7 +255,7 @@ def _with_generation(resource: Resource, before: JSON, after: JSON) -> JSON:
 
 
 def _refuse_without_namespace(write: Write) -> None:
-    """Refuse a new object whose namespace does not exist, or is being deleted."""
+    """Refuse a new object in a namespace that does not exist or is being deleted."""
     namespace, name = write.key
     if write.resource.is_namespaced:
         home = write.store.read(NAMESPACES, ("", namespace))

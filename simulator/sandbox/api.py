@@ -27,13 +27,13 @@ def kubeconfig_path(folder: Path, user: str = SERVICE) -> Path:
 
 @contextmanager
 def serve_sandbox(folder: Path, *, port: int, at: datetime) -> Iterator[KubernetesAPI]:
-    """Serve the sandbox until the context ends; its objects live as long as this process.
+    """Serve the sandbox until the context ends; its objects are in this process's memory.
 
     Args:
         folder: Where its certificates, tokens and kubeconfigs go.
         port: On the loopback address.
-        at: Now. A later start has later versions, so that a watch that goes on from an old one
-            is told to list again.
+        at: Now. A later start has later versions, so that a watch that resumes from an old one
+            gets 410 Gone and lists again.
     """
     tokens = cluster_tokens(folder)
     api = KubernetesAPI(

@@ -25,10 +25,10 @@ def seed_sandbox(
     at: datetime,
     limits: Iterable[PlannedLimit] = LIMITS,
 ) -> None:
-    """Make the sandbox's organization, cluster, bindings and limits, as far as missing.
+    """Create the sandbox's missing organization, cluster, bindings and limits.
 
     Args:
-        place: Where its API answers; kept up to date, because ports change from start to start.
+        place: The address of its API; updated at each start, because ports change.
         password: What its people sign in with.
         at: Now; it is metered from the hour of its first start on.
         limits: Where none is set.

@@ -23,7 +23,7 @@ JSON = dict[str, Any]
 
 
 def register_webhooks(folder: Path, *, api_url: str, admission_url: str) -> None:
-    """Tell the sandbox's API to ask our admission listener about pods, as `kubectl apply` would.
+    """Register our admission listener for pods with the sandbox's API, as `kubectl apply` would.
 
     Args:
         folder: Where the demo keeps certificates and tokens.

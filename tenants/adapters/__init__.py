@@ -9,7 +9,7 @@ from tenants.protocols import NotificationSender
 
 
 def notification_senders(setting: Mapping[str, Mapping[str, Any]]) -> dict[str, NotificationSender]:
-    """Return who sends each kind of notification; a kind that is missing cannot be sent.
+    """Return the sender of each kind of notification; a missing kind cannot be sent.
 
     Args:
         setting: {"mail": {"BACKEND": dotted path of a callable, "OPTIONS": its arguments}, ...}.

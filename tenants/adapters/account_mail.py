@@ -1,7 +1,7 @@
-"""Mails with a link for one person: sent beside the request, kept and logged nowhere.
+"""Mails with a link for one person: sent by a thread, never stored or logged.
 
-A form that anybody may fill in must answer at once and alike whether an account exists, so the mail
-server is spoken to by a thread. What is not sent is not tried again: people ask for another link.
+A public form must answer at once, and in the same way whether an account exists or not, so a thread
+talks to the mail server. A failed mail is not sent again: people request another link.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -47,14 +47,14 @@ def one_line(name: object) -> str:
 def send_link(
     *, address: str, subject: str, text: str, link: str, unexpected: str
 ) -> "Future[None]":
-    """Send one mail with a link soon.
+    """Queue one mail with a link for the sending thread.
 
     Args:
-        address: Where to.
+        address: The recipient.
         subject: One line.
-        text: What the link is for, asked for by whom, and until when, in sentences.
-        link: The whole address; a secret.
-        unexpected: What to do where the mail was not expected; completes a sentence.
+        text: Sentences that name the purpose of the link, its requester and its expiry.
+        link: The whole URL; a secret.
+        unexpected: What to do if the mail was not expected; completes a sentence.
     """
     return _send_soon(
         address,

@@ -11,10 +11,10 @@ _LINE = re.compile(rb"([0-9A-F]{40})(?::[0-9]+)?\r?\n?")
 
 
 class BreachedPasswordValidator:
-    """Refuses passwords whose SHA-1 stands in a file of `SHA1:count` lines, sorted by SHA-1.
+    """Refuses passwords with a SHA-1 listed in a file of `SHA1:count` lines, sorted by SHA-1.
 
-    This is the format in which Have I Been Pwned is downloaded. The file is searched by bisection
-    at each use, so that it takes no memory and may be replaced at any time.
+    This is the download format of Have I Been Pwned. The file is searched by bisection
+    at each use, so it takes no memory and may be replaced at any time.
     """
 
     def __init__(self, *, path: Path | None = None) -> None:

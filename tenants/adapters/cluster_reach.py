@@ -77,7 +77,7 @@ def _reference_problem(field: str, reference: str) -> FieldProblem | None:
 
 
 def _address_problem(field: str, url: str) -> FieldProblem | None:
-    """Return the problem of a URL whose host is a forbidden address; names are resolved at use."""
+    """Return the problem of a URL with a forbidden IP address; names are resolved at use."""
     try:
         address = read_address(urlsplit(url).hostname or "")
     except ValueError:

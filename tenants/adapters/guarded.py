@@ -275,7 +275,7 @@ class GuardedPoster:
             raise
 
     def _checked_address(self, host: str, port: int, *, deadline: float) -> str:
-        """Return an address of a host, all of whose addresses may be reached."""
+        """Return an address of a host; all addresses of the host must be allowed."""
         addresses = _resolve(host, port, deadline=deadline)
         for address in addresses:
             if not self.may_reach(address):

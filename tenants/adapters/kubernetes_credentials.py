@@ -203,11 +203,11 @@ def _read_kubeconfig(name: str) -> dict[str, Any]:
 
 
 def _bind_all_files(content: dict[str, Any], *, below: Path) -> dict[str, Any]:
-    """Return a kubeconfig whose files are those that were checked.
+    """Return a kubeconfig that refers only to the checked files.
 
     Raises:
         SecretForbiddenError: As `_bind_files`.
-        ConfigException: It has not the form of one.
+        ConfigException: It is not a valid kubeconfig.
     """
     bound = deepcopy(content)
     try:

@@ -29,7 +29,7 @@ _SUBJECT: Final = re.compile(r"system:serviceaccount:([a-z0-9-]+):([a-z0-9.-]+)"
 
 @dataclass(frozen=True)
 class TokenLife:
-    """From when to when a token is good, and whose it is."""
+    """A token's validity period and its subject."""
 
     begin_at: datetime
     end_at: datetime

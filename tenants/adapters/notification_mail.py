@@ -13,7 +13,7 @@ class MailSender:
     """Sends through Django's mail backend, one mail for each address."""
 
     def __init__(self, *, sender: str, public_url: str) -> None:
-        """Keep who it is from, and where people sign in.
+        """Keep the sender and the sign-in URL.
 
         Args:
             sender: The From address.
@@ -48,7 +48,7 @@ class MailSender:
                 f"The mail server did not take it: {type(error).__name__}.", reason="mail_refused"
             ) from error
         except ValueError as error:
-            # Accounts bring addresses that nobody has looked at.
+            # Addresses of accounts are not validated.
             raise _invalid_address() from error
         if not count:
             raise _invalid_address()
@@ -63,7 +63,7 @@ def text_of(notification: OutgoingNotification, *, public_url: str) -> str:
     """Return the text of a mail; the same at every attempt.
 
     Args:
-        notification: What is told.
+        notification: The notification to send.
         public_url: Where people sign in, without a slash at its end.
     """
     moment = notification.occurred_at

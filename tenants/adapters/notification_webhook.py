@@ -26,7 +26,7 @@ class WebhookSender:
     """Posts to webhooks."""
 
     def __init__(self, *, poster: GuardedPoster, clock: Callable[[], float] = time.time) -> None:
-        """Keep who posts, and where the time of a signature comes from."""
+        """Keep the HTTP client and the clock for signatures."""
         self.poster = poster
         self.clock = clock
 

@@ -61,7 +61,7 @@ class LinkRequestForm(PasswordResetForm):
     )
 
     def save(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature.
-        """Note the request; neither what is done nor its time depends on whom the address is of."""
+        """Store the request; work and response time do not depend on the address."""
         ask_password_link(
             email=self.cleaned_data["email"],
             network=network_of(kwargs["request"]),
@@ -99,7 +99,7 @@ class LinkPasswordForm(AuditedForm):
 
 
 class OwnPasswordForm(AdminOwnPasswordChangeForm, AuditedForm):
-    """The form of who knows the password, with the limits of sign-in."""
+    """Change one's own password, with the rate limits of sign-in."""
 
     by = "own"
     request: HttpRequest
@@ -123,7 +123,7 @@ class OwnPasswordForm(AdminOwnPasswordChangeForm, AuditedForm):
 
 
 class SitePage(View):
-    """A view with what the theme's templates need, whose form may be refused by its service."""
+    """A form view with the theme's context; shows refusals of its service in the form."""
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - Django's signature.
         """Return the template's values."""
@@ -288,7 +288,7 @@ class SharedAddressForm(NewcomerForm):
 
 
 class InvitationView(LinkView):
-    """Accept an invitation; who has no account yet chooses a user name."""
+    """Accept an invitation; a person without an account chooses a user name."""
 
     title = "This invitation cannot be accepted"
 

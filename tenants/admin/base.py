@@ -45,12 +45,12 @@ else:
 
 
 class LedgerAdmin(ModelAdmin):
-    """Pages of a table that is only looked at.
+    """Read-only pages of a table.
 
     Attributes:
-        view_capability: Held over the whole platform by who may look.
-        write_capability: Held over the whole platform by who may use the buttons and forms.
-        hint: One sentence above the list: where these rows come from and how they change.
+        view_capability: Required over the whole platform to view.
+        write_capability: Required over the whole platform for buttons and forms.
+        hint: One sentence above the list: what writes these rows and how they change.
     """
 
     view_capability: ClassVar[str]
@@ -74,15 +74,15 @@ class LedgerAdmin(ModelAdmin):
         return bool(self.write_capability) and holds(request, self.write_capability)
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002 - Django's signature.
-        """Nobody adds here."""
+        """Always False."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
-        """Nobody changes here."""
+        """Always False."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
-        """Nobody deletes here, or anywhere."""
+        """Always False."""
         return False
 
     def formfield_for_dbfield(
@@ -100,16 +100,16 @@ class LedgerAdmin(ModelAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Return the list, with the hint above it."""
+        """Add `hint` to the list's context."""
         answer: HttpResponse = super().changelist_view(
             request, {"hint": self.hint, **(extra_context or {})}
         )
         return answer
 
     def page_context(self, request: HttpRequest, *, title: str) -> dict[str, Any]:
-        """Return what every template of a page below this table's list is given.
+        """Return the context of every page below this table's list.
 
-        The theme makes the way to the page of it: the app, the table and the title, each a link.
+        The theme builds the breadcrumbs from it: app, table and title.
         """
         return {
             **self.admin_site.each_context(request),
@@ -126,12 +126,12 @@ class LedgerAdmin(ModelAdmin):
         *,
         done: str,
     ) -> None:
-        """Call a service for every chosen row as the signed-in person, and tell what came of it.
+        """Call a service for every chosen row as the signed-in person; show the results.
 
         Args:
-            request: The click.
-            rows: What was chosen.
-            call: Takes a row, the actor and the time; a refusal spares the other rows.
+            request: The POST of the action.
+            rows: The chosen rows.
+            call: Takes a row, the actor and the time; a refusal does not stop the other rows.
             done: What happened to each row, such as "was closed".
         """
         actor, at = actor_of_request(request), timezone.now()
@@ -160,7 +160,7 @@ class LedgerAdmin(ModelAdmin):
 
 
 class ServiceForm(RowForm):
-    """A form whose saving is a service call; its refusals stand beside their fields."""
+    """A form that saves by a service call and shows refusals beside their fields."""
 
     perform: ClassVar[Callable[[RowForm], Model]]
 
@@ -208,7 +208,7 @@ class ServiceAdmin(LedgerAdmin):
         actor: Actor,
         at: datetime,
     ) -> Model:
-        """Call the service that changes a row; only fields that differ are given."""
+        """Call the service that changes a row; only changed fields are passed."""
         raise NotImplementedError
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -272,7 +272,7 @@ class ServiceAdmin(LedgerAdmin):
 
 
 def actor_of_request(request: HttpRequest) -> Actor:
-    """Return who is signed in, with every role held now; looked up once per request.
+    """Return the signed-in actor with its present roles; looked up once per request.
 
     Raises:
         UnauthenticatedError: The user was deactivated.

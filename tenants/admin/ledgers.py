@@ -10,7 +10,7 @@ LEAF_DIGITS_SHOWN = 12
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(LedgerAdmin):
-    """Who did what."""
+    """The audit trail."""
 
     view_capability = "tenants:audit:read"
     hint = "The database refuses to change or delete an entry; each carries a hash of its content."

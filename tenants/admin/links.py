@@ -1,7 +1,7 @@
-"""Links that people get by mail: to set a password, and to confirm another address.
+"""Links sent by mail: to set a password, and to confirm a new address.
 
-Who asks for a link never sees it. A link to set a password is Django's own: it ends with its use,
-with the next sign-in, and after `PASSWORD_RESET_TIMEOUT`.
+The requester never sees the link. A link to set a password is Django's own: it ends when it is
+used, at the next sign-in, and after `PASSWORD_RESET_TIMEOUT`.
 """
 
 from datetime import datetime
@@ -62,12 +62,12 @@ def send_address_link(change: AccountChange) -> None:
 
 
 def read_address_link(signed: str) -> tuple[UUID, str, Actor]:
-    """Return the change a link confirms, the address it was sent to, and whose that is.
+    """Return the change that a link confirms, the address it was sent to, and the person.
 
-    Whether it was used or is too old is a matter of the change.
+    Use and expiry are checked on the change.
 
     Raises:
-        LinkInvalidError: We never sent it.
+        LinkInvalidError: The signature is not valid.
     """
     try:
         change_id, email, pk, name = signing.loads(signed, salt=_ADDRESS_SALT)

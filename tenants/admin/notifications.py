@@ -88,7 +88,7 @@ def _how(delivery: NotificationDelivery) -> str:
 
 
 class MaskedAddresses(Page):
-    """A page of rows with an address, whose tokens can neither be read nor found by searching."""
+    """A page of rows with an address; tokens in it are masked and cannot be searched."""
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Return the rows with what may be searched of their addresses."""
@@ -113,7 +113,7 @@ class MaskedAddresses(Page):
 
 @admin.register(NotificationEndpoint)
 class NotificationEndpointAdmin(MaskedAddresses, ServiceAdmin):
-    """Who asks to be told."""
+    """Receivers of notifications."""
 
     view_capability = "tenants:notification:read"
     write_capability = "tenants:notification:write"
@@ -142,7 +142,7 @@ class NotificationEndpointAdmin(MaskedAddresses, ServiceAdmin):
     def get_readonly_fields(
         self, request: HttpRequest, obj: Model | None = None
     ) -> tuple[str, ...]:
-        """Return what is shown only; the address without tokens in the place of the whole."""
+        """Return the read-only fields; the masked address replaces the full one."""
         fields = super().get_readonly_fields(request, obj)
         return tuple("shown" if name == "address" else name for name in fields)
 
@@ -155,12 +155,12 @@ class NotificationEndpointAdmin(MaskedAddresses, ServiceAdmin):
     def change(
         self, row: NotificationEndpoint, changes: Mapping[str, Any], *, actor: Actor, at: datetime
     ) -> NotificationEndpoint:
-        """Change of which events an endpoint is told."""
+        """Change the events of an endpoint."""
         return change_endpoint(endpoint=row, changes=changes, actor=actor, at=at)
 
     @admin.action(description="Close", permissions=["write"])
     def close_endpoints(self, request: HttpRequest, rows: QuerySet[NotificationEndpoint]) -> None:
-        """Tell the chosen endpoints nothing more."""
+        """Close the chosen endpoints."""
         self.for_each(
             request,
             rows,
@@ -171,7 +171,7 @@ class NotificationEndpointAdmin(MaskedAddresses, ServiceAdmin):
 
 @admin.register(NotificationDelivery)
 class NotificationDeliveryAdmin(MaskedAddresses, LedgerAdmin):
-    """What was told, to whom, and whether it arrived."""
+    """Notifications sent to each receiver, with their state."""
 
     view_capability = "tenants:notification:read"
     hint = (

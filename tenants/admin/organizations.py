@@ -16,7 +16,7 @@ from tenants.services.organizations import organizations, projects
 
 @admin.register(Organization)
 class OrganizationAdmin(ServiceAdmin):
-    """Who is billed."""
+    """Organizations, the billed customers."""
 
     view_capability = "tenants:organization:read"
     write_capability = "tenants:organization:write"
@@ -61,7 +61,7 @@ class OrganizationAdmin(ServiceAdmin):
 
 @admin.register(Project)
 class ProjectAdmin(ServiceAdmin):
-    """What an organization's use is told apart by."""
+    """Projects, which divide an organization's usage."""
 
     view_capability = "tenants:project:read"
     write_capability = "tenants:project:write"

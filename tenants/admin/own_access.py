@@ -89,7 +89,7 @@ class PersonSignInForm(SignInForm):
     error_messages = AuthenticationForm.error_messages
 
     def confirm_login_allowed(self, user: AbstractBaseUser) -> None:
-        """Refuse people who were deactivated, and no others.
+        """Refuse deactivated people only.
 
         Raises:
             ValidationError: The person was deactivated.

@@ -25,7 +25,7 @@ admin.site.unregister(Group)
 
 @admin.register(User)
 class PersonAdmin(ServiceAdmin):
-    """People who sign in. What they may do is told by memberships, not by Django's permissions."""
+    """People with a login. Memberships decide what they may do, not Django's permissions."""
 
     view_capability = "tenants:membership:read"
     write_capability = "tenants:membership:write"
@@ -109,7 +109,7 @@ class GroupAdmin(LedgerAdmin):
 
 @admin.register(Membership)
 class MembershipAdmin(ServiceAdmin):
-    """Who has which role, and how far it reaches."""
+    """Roles of people and service accounts, with their scopes."""
 
     view_capability = "tenants:membership:read"
     write_capability = "tenants:membership:write"
@@ -124,7 +124,7 @@ class MembershipAdmin(ServiceAdmin):
 
     @admin.display(description="holder", ordering="user__username")
     def holder(self, membership: Membership) -> str:
-        """Return who has the role."""
+        """Return the holder of the role."""
         return str(membership.user or membership.service_account)
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> Membership:

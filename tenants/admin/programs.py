@@ -90,7 +90,7 @@ class ServiceAccountAdmin(ServiceAdmin):
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(ServiceAdmin):
-    """How programs prove who they are."""
+    """API tokens of programs."""
 
     view_capability = "tenants:token:write"
     write_capability = "tenants:token:write"
@@ -119,7 +119,7 @@ class ApiTokenAdmin(ServiceAdmin):
 
     @admin.display(description="holder")
     def holder(self, token: ApiToken) -> str:
-        """Return whom the token stands for."""
+        """Return the holder of the token."""
         return str(token.user or token.service_account)
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> ApiToken:

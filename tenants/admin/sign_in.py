@@ -53,12 +53,12 @@ class LimitedPasswordBackend(ModelBackend):
         password: str | None = None,
         **kwargs: Any,  # noqa: ANN401 - Django's signature.
     ) -> User | None:
-        """Return the user whose password this is, None when it is not.
+        """Return the user if the password is right, else None.
 
-        Without a request the caller is this process itself, and nothing is counted.
+        Without a request the caller is this process, and no attempt is counted.
 
         Raises:
-            TooManyAttemptsError: The password was not looked at.
+            TooManyAttemptsError: The limit is reached; the password was not checked.
         """
         if request is None or username is None or password is None:
             return super().authenticate(request, username=username, password=password, **kwargs)
@@ -127,10 +127,10 @@ class SignInForm(AuthenticationForm):
         return fields
 
     def confirm_login_allowed(self, user: AbstractBaseUser) -> None:
-        """Refuse people whom the page is not for, though the password is right.
+        """Refuse people without access to this page, though the password is right.
 
         Raises:
-            ValidationError: They may not enter here.
+            ValidationError: They have no access to this page.
         """
         try:
             super().confirm_login_allowed(user)
@@ -147,7 +147,7 @@ def prove_own_password(request: HttpRequest, user: User, password: str) -> bool:
     """Whether a signed-in person knows the password; a guess here counts as one at sign-in.
 
     Raises:
-        TooManyAttemptsError: The password was not looked at.
+        TooManyAttemptsError: The limit is reached; the password was not checked.
     """
     try:
         proven = authenticate(request, username=user.get_username(), password=password)
@@ -212,12 +212,12 @@ class DeviceCookie:
 
 
 def keep_device(request: HttpRequest, user: User) -> None:
-    """Let the browser of a person who has changed the password prove itself from now on, too."""
+    """Keep the browser of a person a known device after a change of password."""
     setattr(request, _SIGNED_IN, user)
 
 
 def as_limited(request: HttpRequest, answer: HttpResponse) -> HttpResponse:
-    """Answer a page with 429 and Retry-After when a password was not looked at."""
+    """Answer a page with 429 and Retry-After when the limit is reached."""
     refusal = getattr(request, _REFUSAL, None)
     if isinstance(refusal, DomainError):
         answer.status_code = refusal.status
@@ -226,7 +226,7 @@ def as_limited(request: HttpRequest, answer: HttpResponse) -> HttpResponse:
 
 
 def sign_in(request: HttpRequest) -> HttpResponse:
-    """Return the admin's sign-in page, whose status says when attempts are limited."""
+    """Return the admin's sign-in page, with status 429 when attempts are limited."""
     return as_limited(request, admin.site.login(request))
 
 

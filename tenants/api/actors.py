@@ -1,4 +1,4 @@
-"""Whose request it is: every view of every app asks here."""
+"""The actor of a request, for the views of all apps."""
 
 from dataclasses import dataclass
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""/api/v1/audit-entries/: who did what. Read only, as the table itself."""
+"""/api/v1/audit-entries/: the audit trail. Read only, as the table itself."""
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters

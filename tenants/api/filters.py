@@ -1,4 +1,4 @@
-"""Filters of lists: only what is named, and nothing that tells whether an id exists.
+"""Filters of lists: declared parameters only, and none that reveals whether an id exists.
 
 Relations are filtered by `UUIDFilter` on the id: a choice among rows would answer differently for
 an id of a foreign organization and for one that does not exist.

@@ -1,4 +1,4 @@
-"""/api/v1/notification-endpoints/ and -deliveries/: who is told what, and whether it arrived."""
+"""/api/v1/notification-endpoints/ and -deliveries/: receivers, their events, deliveries."""
 
 from typing import Final
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Keyset pages: the cursor is the last row's place in the list's whole order, key included.
+"""Keyset pagination: the cursor holds the last row's values of all ordering columns and its key.
 
 Pages are stable under inserts, never count the table, and never repeat or leave out a row, however
 many rows share the first columns of the order.
@@ -105,7 +105,7 @@ class CursorPages(CursorPagination):
         Raises:
             InvalidInputError: The cursor was not made by this list, or the size cannot be used.
         """
-        assert isinstance(queryset, QuerySet)  # noqa: S101 - Every list is one; tells the type.
+        assert isinstance(queryset, QuerySet)  # noqa: S101 - Every list is one; narrows the type.
         assert view is not None  # noqa: S101 - As above.
         self.address: str = request.build_absolute_uri()
         self.order = self.get_ordering(request, queryset, view)

@@ -1,7 +1,7 @@
-"""Bases of every serializer: what a body may say, strictly.
+"""Base classes of all serializers: strict validation of request bodies.
 
-`StrictSerializer` is for input: a field that is not known, or may not be set, is a problem and
-not silently dropped. Every problem is told at once. Output serializers are DRF's own.
+`StrictSerializer` is for input: an unknown or read-only field is a problem and is
+not silently dropped. All problems are returned at once. Output serializers are DRF's own.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Bases of every app's views: who calls, when, and how an object is answered."""
+"""Base classes of all views: the actor, the time of the request, and the response."""
 
 from datetime import datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""Actors: who does something. Every write takes one; every audit entry names one."""
+"""Actors: people, service accounts and the system. Every write and audit entry has one."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Grant:
 
 @dataclass(frozen=True)
 class Actor:
-    """Somebody or something that acts, with what it was granted when the request came in.
+    """A person, service account or system component, with its grants at the request.
 
     Attributes:
         id: The user's or service account's primary key as text; the name of a system actor.
@@ -50,7 +50,7 @@ class Actor:
         return self.kind is ActorKind.SYSTEM
 
     def grants_for(self, capability: str) -> tuple[Grant, ...]:
-        """Return the grants that carry a capability, in the order they were given."""
+        """Return the grants that carry a capability, in the order of granting."""
         if self.scopes is not None and capability not in self.scopes:
             return ()
         return tuple(g for g in self.grants if capability in CAPABILITIES[g.role])

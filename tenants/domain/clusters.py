@@ -130,8 +130,8 @@ def variable_key(name: str) -> str:
 def file_key(path: str) -> str:
     """Return one key for all spellings of a path below the directory of secrets.
 
-    Kubernetes mounts a secret's files below `..data` too, a link to a folder whose name changes
-    with each rotation.
+    Kubernetes mounts a secret's files below `..data` too, a symbolic link to a folder that is
+    renamed at each rotation.
     """
     parts = (part for part in path.split("/") if part not in {"", "."} and part[:2] != "..")
     return f"file:{'/'.join(parts)}"
@@ -280,7 +280,7 @@ def user_label_problems(label: str) -> tuple[FieldProblem, ...]:
 
 
 def url_problems(field: str, url: str, *, schemes: Sequence[str]) -> tuple[FieldProblem, ...]:
-    """Return the problem of an address under another scheme than those spoken there."""
+    """Return the problem of a URL with an unsupported scheme."""
     if not url or url.split("://", 1)[0] in schemes:
         return ()
     message = f"Use an address that begins with {' or '.join(f'{s}://' for s in schemes)}."
@@ -309,7 +309,7 @@ def admission_problems(
 ) -> tuple[FieldProblem, ...]:
     """Return what is wrong with how a cluster admits pods.
 
-    Without a watch nobody would see admitted pods end, and their units would never come free.
+    Without a watch the end of admitted pods is not observed and their units are never released.
     """
     problems = _controller_problems(trusted_controllers)
     if admission_mode == "off" or is_watched:

@@ -25,9 +25,9 @@ class DomainError(Exception):
 
     Attributes:
         code: Stable snake_case name of the refusal, unique in the product.
-        status: The HTTP status a REST door answers with.
+        status: The HTTP status of the REST response.
         message: One sentence: what was refused.
-        is_audited: Whether entry points leave an audit entry of it.
+        is_audited: Whether entry points write an audit entry for it.
         remedy: One sentence: what the caller can do.
         field: The offending input field, or "" when none is to blame.
         facts: Numbers and names that explain the refusal.

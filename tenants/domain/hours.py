@@ -24,7 +24,7 @@ def floor_hour(moment: datetime) -> datetime:
 
 
 def hours_words(begin_at: datetime, end_at: datetime | None) -> str:
-    """Return a range of hours as people read it, in UTC; without an end it lasts until told."""
+    """Return a range of hours as text, in UTC; without an end it is open-ended."""
     begin = f"{begin_at.astimezone(UTC):%Y-%m-%d %H:%M}"
     if end_at is None:
         return f"since {begin}"

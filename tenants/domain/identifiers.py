@@ -31,7 +31,7 @@ def uuid7(*, unix_ms: int, random_a: int, random_b: int) -> UUID:
 
 
 def new_id() -> UUID:
-    """Return a fresh UUIDv7; the one place where identifiers read the clock."""
+    """Return a new UUIDv7; only this function reads the clock for identifiers."""
     return uuid7(
         unix_ms=time.time_ns() // 1_000_000,
         random_a=secrets.randbits(RANDOM_BITS_A),

@@ -60,14 +60,14 @@ _VISIBLE: Final = re.compile(r"[!-~]{1,500}", re.ASCII)
 
 
 class EndpointKind(StrEnum):
-    """How something is told."""
+    """The channel of a notification."""
 
     MAIL = "mail"
     WEBHOOK = "webhook"
 
 
 def is_event(name: str) -> bool:
-    """Whether a text is the name of an event that is told."""
+    """Whether a text is the name of an event with notifications."""
     return name in EVENTS
 
 
@@ -85,10 +85,10 @@ def _matches(pattern: str, event: str) -> bool:
 
 
 def wait_after(attempts: int) -> timedelta | None:
-    """Return how long to wait after so many failed attempts; None when it is given up.
+    """Return the backoff after a number of failed attempts; None when it is given up.
 
     Args:
-        attempts: How often it was tried, 1 or more.
+        attempts: Attempts so far, 1 or more.
     """
     return None if attempts >= ATTEMPTS_MAX else WAITS[attempts - 1]
 
@@ -114,12 +114,12 @@ def pattern_problems(patterns: object, *, field: str = "events") -> tuple[FieldP
 def address_problems(
     kind: str, address: str, *, clear_text_hosts: Sequence[str]
 ) -> tuple[FieldProblem, ...]:
-    """Return what is wrong with where something is told.
+    """Return what is wrong with the address of an endpoint.
 
     Args:
         kind: "mail" or "webhook".
         address: A mail address, or a URL.
-        clear_text_hosts: Hosts that may be told over http, chosen by the operator.
+        clear_text_hosts: Hosts that may be called over http, set by the operator.
     """
     if kind == EndpointKind.MAIL:
         if _MAIL.fullmatch(address):
@@ -185,13 +185,13 @@ def tries_words(attempts: int) -> str:
 
 
 def result_words(*, state: str, attempts: int, sent_at: datetime | None, last_error: str) -> str:
-    """Return what came of the last try, or why there was none.
+    """Return the result of the last attempt as text, or why there was none.
 
     Args:
         state: pending, sent, skipped or given_up.
-        attempts: How often it was tried.
-        sent_at: When it was taken.
-        last_error: What was told of the last failure, or why it was skipped.
+        attempts: Attempts so far.
+        sent_at: When the receiver accepted it.
+        last_error: The error of the last attempt, or why it was skipped.
     """
     if sent_at is not None:
         return f"Taken at {_moment(sent_at)}."
@@ -204,11 +204,11 @@ def result_words(*, state: str, attempts: int, sent_at: datetime | None, last_er
 
 
 def next_try_words(*, state: str, next_at: datetime, at: datetime) -> str:
-    """Return when it is tried next, such as "2026-10-05 13:00 UTC".
+    """Return the time of the next attempt as text, such as "2026-10-05 13:00 UTC".
 
     Args:
         state: pending, sent, skipped or given_up.
-        next_at: When it is due; while somebody is at it, when their claim ends.
+        next_at: When it is due; while a worker has a lease, when the lease ends.
         at: Now.
     """
     if state != "pending":

@@ -4,7 +4,7 @@ from tenants.domain.errors import ConflictError, DomainError, ForbiddenError
 
 
 class UnauthenticatedError(DomainError):
-    """Who calls is not proven: no credentials, or ones that are wrong, expired or revoked."""
+    """The caller is not authenticated: credentials are missing, wrong, expired or revoked."""
 
     code = "unauthenticated"
     status = 401
@@ -53,7 +53,7 @@ class PreconditionRequiredError(DomainError):
 
 
 class StaleVersionError(DomainError):
-    """Somebody else changed it in the meantime."""
+    """Another request changed it in the meantime."""
 
     code = "stale_version"
     status = 412
@@ -112,14 +112,14 @@ class ProjectClosedError(ConflictError):
 
 
 class EndpointKnownError(ConflictError):
-    """The address is told already."""
+    """The address is already registered."""
 
     code = "notification_endpoint_known"
     remedy = "Change its events under its own address, or close it first."
 
 
 class EndpointClosedError(ConflictError):
-    """The notification endpoint is closed; it is told nothing any more."""
+    """The notification endpoint is closed; it gets no more events."""
 
     code = "notification_endpoint_closed"
     remedy = "Register its address again."
@@ -140,7 +140,7 @@ class OpenProjectsError(ConflictError):
 
 
 class OpenBindingsError(ConflictError):
-    """A project or cluster whose namespaces are still bound cannot be closed."""
+    """A project or cluster with bound namespaces cannot be closed."""
 
     code = "namespaces_still_bound"
     remedy = "End its namespace bindings first."
@@ -174,7 +174,7 @@ class DutiesConflictError(ConflictError):
 
 
 class LastPlatformAdminError(ConflictError):
-    """Without a platform admin nobody could let anybody in again."""
+    """Without a platform admin no access could be granted any more."""
 
     code = "last_platform_admin"
     remedy = "Make another person platform admin first."
@@ -202,7 +202,7 @@ class HolderInactiveError(ConflictError):
 
 
 class ClockOffError(DomainError):
-    """A process is to work whose clock is far off the database's."""
+    """The clock of this process is far from the database's."""
 
     code = "clock_off"
     remedy = "Correct the clock of its machine (NTP); the process then continues by itself."

@@ -46,5 +46,5 @@ def differences_of(name: str, compare: Callable[[], Iterable[str]]) -> list[str]
     """
     try:
         return [f"{name} {sentence}." for sentence in compare()]
-    except Exception as error:  # noqa: BLE001 - Who planted it may have written anything.
+    except Exception as error:  # noqa: BLE001 - An attacker may have written anything.
         return [f"{name} cannot be read: {type(error).__name__}."]

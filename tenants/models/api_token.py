@@ -1,4 +1,4 @@
-"""Service accounts and API tokens: how programs prove who they are."""
+"""Service accounts and API tokens: how programs authenticate."""
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField

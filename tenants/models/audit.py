@@ -1,4 +1,4 @@
-"""The audit trail: who did what, when, to what. Rows are only ever added."""
+"""The audit trail: actor, action, time and object. Append-only."""
 
 from django.db import models
 

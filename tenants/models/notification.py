@@ -1,4 +1,4 @@
-"""Notifications: what happened, who asked to be told, and how far the telling has come."""
+"""Notifications: events, endpoints that subscribe to them, and deliveries."""
 
 from django.db import models
 from django.db.models import Q

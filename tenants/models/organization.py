@@ -1,4 +1,4 @@
-"""Organizations: who is billed."""
+"""Organizations: the billed customers."""
 
 from django.core.validators import RegexValidator
 from django.db import models

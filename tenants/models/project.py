@@ -1,4 +1,4 @@
-"""Projects: what an organization's use and cost are told apart by."""
+"""Projects: they divide an organization's usage and cost."""
 
 from django.db import models
 

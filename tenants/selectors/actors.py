@@ -17,10 +17,10 @@ from tenants.models.organization import LifecycleState
 
 
 def actor_of_user(user: AbstractBaseUser) -> Actor:
-    """Return the actor that a signed-in person is, with every role held now.
+    """Return the actor of a signed-in person, with its present roles.
 
-    A Django superuser, as `createsuperuser` makes, is a platform admin: somebody must give the
-    first role.
+    A Django superuser, made by `createsuperuser`, is a platform admin: the first role must come
+    from outside.
 
     Raises:
         UnauthenticatedError: The user was deactivated.
@@ -76,7 +76,7 @@ def actor_of_token(token: ApiToken, *, at: datetime) -> Actor:
 
 
 def prove_token(text: str) -> ApiToken:
-    """Return the token whose text this is, with its holder; one query.
+    """Return the token with this text, with its holder; one query.
 
     The refusal is the same for an unknown prefix and a wrong secret.
 
@@ -93,7 +93,7 @@ def prove_token(text: str) -> ApiToken:
 
 
 def digest_of(secret: str) -> bytes:
-    """Return the digest kept of a secret; the one place where the pepper is read."""
+    """Return the stored digest of a secret; only this function reads the pepper."""
     return token_digest(secret, pepper=settings.API_TOKEN_PEPPER)
 
 

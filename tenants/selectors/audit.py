@@ -53,7 +53,7 @@ def is_noted_since(moment: datetime, *, action: str, object_kind: str, object_id
 
 
 def leaf_mismatches() -> list[int]:
-    """Return the ids of entries whose leaf is not the hash of their content, ascending.
+    """Return the ids of entries with a leaf that is not the hash of their content, ascending.
 
     The whole table is read, 2,000 rows a statement.
     """

@@ -87,5 +87,5 @@ def offset_sentence(offset_seconds: int) -> str:
 
 
 def crashes_by_event() -> dict[str, int]:
-    """Return how often each sweep's turns crashed since the beginning; one statement."""
+    """Return the total number of crashes of each sweep; one statement."""
     return dict(SweepCrash.objects.values_list("event", "count"))

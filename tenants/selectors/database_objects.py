@@ -218,7 +218,7 @@ def _differences(prefix: str, *, wanted: set[str], there: set[str]) -> list[str]
 
 
 def _name(line: str) -> str:
-    """Return what a line is about: the first words of it, without digest or definition."""
+    """Return the object's name in a line, without digest or definition."""
     kind, _, rest = line.partition(" ")
     if kind == "function":
         return f"The {kind} {rest.rpartition(' ')[0]}"

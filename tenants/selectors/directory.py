@@ -62,7 +62,7 @@ def namespace_directory(
 
 
 def clusters_with_tokens() -> list[Cluster]:
-    """Return the clusters in use whose token is in a file, the oldest first."""
+    """Return the open clusters with a token in a file, the oldest first."""
     rows = Cluster.objects.filter(credential_reference__startswith="file:")
     return list(rows.filter(state=LifecycleState.ACTIVE).order_by("created_at", "slug"))
 

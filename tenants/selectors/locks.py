@@ -42,7 +42,7 @@ def lock_rows(rows: QuerySet[Row]) -> list[Row]:
 
 
 def lock_in_order(*tables: QuerySet[Any]) -> tuple[list[Any], ...]:
-    """Lock rows of several tables; one list of rows per table, in the order given.
+    """Lock rows of several tables; one list of rows per table, in the order of the arguments.
 
     Raises:
         ValueError: The tables are not in `LOCK_ORDER`.
@@ -55,7 +55,7 @@ def lock_in_order(*tables: QuerySet[Any]) -> tuple[list[Any], ...]:
 
 
 def try_advisory_lock(*, key: int, using: str = "default") -> bool:
-    """Take a lock on a number until the transaction ends; False when somebody has it.
+    """Take a lock on a number until the transaction ends; False when another transaction has it.
 
     Args:
         key: A signed 64-bit number.
@@ -72,7 +72,7 @@ def try_advisory_lock(*, key: int, using: str = "default") -> bool:
 
 
 def wait_advisory_lock(*, key: int, using: str = "default") -> None:
-    """Take a lock on a number until the transaction ends, and wait for whoever has it.
+    """Take a lock on a number until the transaction ends, and wait until it is free.
 
     Args:
         key: A signed 64-bit number.
@@ -80,7 +80,7 @@ def wait_advisory_lock(*, key: int, using: str = "default") -> None:
 
     Raises:
         RuntimeError: Called outside a transaction.
-        django.db.OperationalError: Somebody kept it longer than `lock_timeout`.
+        django.db.OperationalError: Another transaction kept it longer than `lock_timeout`.
     """
     _require_transaction(using)
     with transaction.get_connection(using).cursor() as cursor:

@@ -27,9 +27,9 @@ def endpoints_visible_to(
 
 
 def deliveries_visible_to(actor: Actor) -> QuerySet[NotificationDelivery]:
-    """Return what went to endpoints an actor sees; what went to people, to the platform's people.
+    """Return deliveries to endpoints an actor may read; those to people for platform roles only.
 
-    An organization does not learn the mail addresses of those who run the platform.
+    An organization must not learn the mail addresses of the platform's operators.
     """
     rows = NotificationDelivery.objects.select_related("notification", "endpoint")
     if is_platform_wide(actor, READ_NOTIFICATION):
@@ -53,7 +53,7 @@ def with_searched_address(rows: QuerySet[AddressedRow]) -> QuerySet[AddressedRow
 
 
 def deliveries_given_up() -> dict[str, int]:
-    """Return how many deliveries were given up, by kind; one statement."""
+    """Return the number of deliveries that failed for good, by kind; one statement."""
     rows = NotificationDelivery.objects.filter(state=DeliveryState.GIVEN_UP)
     return {row["kind"]: row["count"] for row in rows.values("kind").annotate(count=Count("pk"))}
 

@@ -24,10 +24,10 @@ def user_named(username: str, *, field: str = "user", among: QuerySet[User] | No
     Args:
         username: As written at sign-in.
         field: The input field to blame.
-        among: Whom the caller may know of; others are answered like a name that is not there.
+        among: People visible to the caller; for others the error is the same as for no such name.
 
     Raises:
-        NotFoundError: Nobody has it.
+        NotFoundError: No visible person has it.
     """
     people = User.objects.all() if among is None else among
     user = people.filter(username=username).first()
@@ -41,20 +41,20 @@ def user_named(username: str, *, field: str = "user", among: QuerySet[User] | No
 
 
 def holders_in(organization_id: UUID) -> QuerySet[User]:
-    """Return everybody who holds a role in an organization or in one of its projects."""
+    """Return the people with a role in an organization or in one of its projects."""
     held = Q(organization=organization_id) | Q(project__organization=organization_id)
     holding = Membership.objects.filter(held, user__isnull=False)
     return User.objects.filter(pk__in=holding.values("user_id"))
 
 
 def people_of(organization_id: UUID | None, *, usernames: Iterable[str]) -> QuerySet[User]:
-    """Return those of the named people who are active and hold a role there or on the platform.
+    """Return the named people that are active and hold a role there or on the platform.
 
-    Names come from labels of pods, which anybody may write: a name that belongs to somebody of
-    another organization must tell that person nothing.
+    Names come from pod labels, which every user can write: a person of another organization must
+    not be notified.
 
     Args:
-        organization_id: Of which organization, its projects included; None for the platform alone.
+        organization_id: The organization with its projects; None for the platform only.
         usernames: As written at sign-in.
     """
     held = Q(organization__isnull=True, project__isnull=True)
@@ -70,12 +70,12 @@ def mail_addresses(
     organization_id: UUID | None,
     memberships: QuerySet[Membership],
 ) -> tuple[str, ...]:
-    """Return the mail addresses of active people, each once, in the order of the alphabet.
+    """Return the distinct mail addresses of active people, in alphabetical order.
 
     Args:
-        usernames: People by name, as far as `people_of` the organization.
-        organization_id: Whose matter it is; None for the platform's.
-        memberships: People by what they hold; service accounts have no address.
+        usernames: People by name; only those that `people_of` returns.
+        organization_id: The organization concerned; None for the platform.
+        memberships: People by membership; service accounts have no address.
     """
     named = Q(pk__in=people_of(organization_id, usernames=usernames).values("pk"))
     holding = Q(pk__in=memberships.filter(user__isnull=False).values("user_id"))
@@ -84,7 +84,7 @@ def mail_addresses(
 
 
 def people_with_address(address: str) -> list[User]:
-    """Return the active people whose mail address this is; none for an empty one."""
+    """Return the active people with this mail address; none for an empty one."""
     if not address:
         return []
     people = User.objects.filter(email__iexact=address, is_active=True).order_by("pk")
@@ -92,7 +92,7 @@ def people_with_address(address: str) -> list[User]:
 
 
 def platform_admins() -> QuerySet[User]:
-    """Return everybody active who may act as platform admin, superusers included."""
+    """Return the active platform admins, superusers included."""
     held = Membership.objects.filter(role=Role.PLATFORM_ADMIN.value, user__isnull=False)
     return User.objects.filter(
         Q(pk__in=held.values("user_id")) | Q(is_superuser=True), is_active=True
@@ -106,13 +106,13 @@ def holds_platform_role(user: User) -> bool:
 
 
 def is_guarded(user: User, *, at: datetime) -> bool:
-    """Whether one person alone must not change this one's address or name, or activate the account.
+    """Whether address, name and activation of a person need a second person to change.
 
-    So it is for everybody with a role of the platform, and while one is asked for: the address
-    that was looked at then is the one that counts.
+    True for a person with a platform role, and while one is requested: the approver reviews the
+    address at that time.
 
     Args:
-        user: Who.
+        user: The person.
         at: When, UTC.
     """
     asked = AccountChange.objects.filter(
@@ -127,12 +127,12 @@ def is_guarded(user: User, *, at: datetime) -> bool:
 def has_first_token(user: User, *, at: datetime) -> bool:
     """Whether a person with a role of the platform may issue tokens alone.
 
-    So it is once a token was issued since the last such role was given, or a second person has
-    allowed the first one. Tokens from before say nothing: they could do less.
+    True once a token was issued since the last such role was granted, or a second person has
+    approved the first token. Tokens from before do not count: they had fewer capabilities.
 
     Args:
-        user: Whose.
-        at: When, UTC; what was allowed holds until it expires.
+        user: The owner.
+        at: When, UTC; an approval counts until it expires.
     """
     allowed = AccountChange.objects.filter(
         subject=user,
@@ -211,8 +211,8 @@ def sessions_of(user: User, *, current: UUID | None, at: datetime) -> tuple[Sess
     """Return a person's sessions, the newest first.
 
     Args:
-        user: Whose.
-        current: The one that asks; None when a token does.
+        user: The owner.
+        current: The session of the request; None for a token.
         at: When, UTC.
     """
     rows = PersonSession.objects.filter(

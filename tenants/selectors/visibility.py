@@ -39,7 +39,7 @@ def organizations_visible_to(
     capability must cover the organization itself.
 
     Args:
-        actor: Who asks.
+        actor: The caller.
         capability: `<app>:<resource>:<action>`.
     """
     if is_platform_wide(actor, capability):

@@ -27,16 +27,16 @@ def record(  # noqa: PLR0913 - An entry has this many columns; all are keyword o
     """Add one audit entry.
 
     Args:
-        actor: Who does it.
+        actor: The caller.
         at: When, UTC.
         action: `<app>:<resource>:<verb>`.
         object_kind: The table's noun, such as "invoice".
         object_id: Its primary key.
-        organization_id: Whose trail it belongs to; None for platform matters.
+        organization_id: The audit trail it belongs to; None for the platform's.
         facts: JSON values that say what changed; never a secret.
 
     Raises:
-        RuntimeError: Called outside a transaction, where the entry could outlive its deed.
+        RuntimeError: Called outside a transaction: the entry could remain without its change.
     """
     _require_transaction()
     AuditEntry.objects.create(
@@ -58,7 +58,7 @@ def record_each(
     """Add one audit entry for each of many objects of the platform, in one statement.
 
     Args:
-        actor: Who does it.
+        actor: The caller.
         at: When, UTC.
         action: `<app>:<resource>:<verb>`.
         object_kind: The table's noun.
@@ -108,10 +108,10 @@ def note_refusal(
     """Audit a refusal when `is_noted`; return whether it is.
 
     Args:
-        refusal: What a service raised; its transaction is over.
+        refusal: Raised by a service, after its transaction.
         noun: Of the table that was to be written, as `noun_of` returns it.
         object_id: Of the row; "" when a new one was to be made.
-        actor: Who tried.
+        actor: The caller.
         at: When, UTC.
     """
     if not is_noted(refusal):
@@ -134,14 +134,14 @@ def note_refusal(
 
 @contextmanager
 def audited_use(*, slug: str, actor: Actor, at: datetime) -> Iterator[None]:
-    """Audit that an adapter refuses a cluster's credential or address, and raise the refusal on.
+    """Audit that an adapter refuses a cluster's credential or address, and re-raise the refusal.
 
-    Every call of a cluster's adapter is made in here, outside transactions. Where its error comes
-    as a value, from a thread, `note_refused_use` takes it.
+    Every call of a cluster's adapter is made inside this context, outside transactions. An error
+    returned as a value by a thread goes to `note_refused_use`.
 
     Args:
         slug: The cluster's.
-        actor: Who uses it; mostly the service itself.
+        actor: The caller; mostly the service itself.
         at: When, UTC.
 
     Raises:
@@ -160,7 +160,7 @@ def note_refused_use(*, slug: str, error: Exception | None, actor: Actor, at: da
     Args:
         slug: The cluster's.
         error: What its adapter raised, if that is such a refusal; nothing was sent.
-        actor: Who uses it.
+        actor: The caller.
         at: When, UTC.
     """
     if not isinstance(error, SourceUnavailableError) or error.reason not in SOURCE_REASONS:

@@ -30,10 +30,10 @@ def add_row(
     Args:
         row: What is new; already valid.
         refusals: The refusal to raise, by the name of the constraint that the row would break.
-        actor: Who does it.
+        actor: The caller.
         at: When, UTC.
-        organization_id: Whose trail it belongs to.
-        facts: What the entry tells.
+        organization_id: The organization of the audit trail.
+        facts: The facts of the entry.
 
     Raises:
         DomainError: One of `refusals`.
@@ -67,21 +67,21 @@ def change_row(  # noqa: PLR0913 - As above.
     organization_id: UUID | None,
     problems: Iterable[FieldProblem] = (),
 ) -> Row:
-    """Change a locked row, count its version up, and tell old and new in the audit trail.
+    """Change a locked row, increment its version, and write old and new values to the audit trail.
 
-    A change to what already holds is no change: nothing is written.
+    If all values are unchanged, nothing is written.
 
     Args:
         row: Locked in this transaction.
         changes: New values by field.
         verb: The last part of the audit action.
-        actor: Who does it.
+        actor: The caller.
         at: When, UTC.
-        organization_id: Whose trail it belongs to.
+        organization_id: The organization of the audit trail.
         problems: What the service found wrong with the changes.
 
     Raises:
-        InvalidInputError: The row would not be valid; every problem is told.
+        InvalidInputError: The row would not be valid; every problem is listed.
     """
     old = {name: getattr(row, name) for name in changes}
     for name, value in changes.items():
@@ -110,8 +110,8 @@ def require_version(*, row: models.Model, expected_version: int | None, actor: A
 
     Args:
         row: Locked in this transaction.
-        expected_version: What the caller saw; None when the caller does not care.
-        actor: Who asks; named in the facts.
+        expected_version: The version that the caller read; None to skip the check.
+        actor: The caller; named in the facts.
 
     Raises:
         StaleVersionError: The row has another version now.

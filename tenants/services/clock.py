@@ -1,7 +1,7 @@
-"""The clock of this process: reported when it is off, and refused when it is far off.
+"""Clock skew of this process: reported when small, refused when large.
 
-Work itself goes by the database's clock. A process whose clock is off still stamps its log, checks
-certificates and tokens, and times what it waits for, so it is no process to meter with.
+Services use the database's clock. But the process' own clock stamps the log, checks certificates
+and tokens and measures timeouts, so a process with a wrong clock must not meter.
 """
 
 from collections.abc import Callable

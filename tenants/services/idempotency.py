@@ -1,8 +1,8 @@
-"""Answering a request once: key, effect and stored answer are one transaction.
+"""Idempotent requests: key, effect and stored response are one transaction.
 
-A stored answer is given again only to the authority that got it: the same scopes, and every role
-held then is held still. What an actor may see and do follows from these two alone (Actor.may,
-selectors/visibility.py), so this covers the checks of views, `access_*` and services alike.
+A stored response is replayed only if the scopes are the same and every role held at the first
+request is still held. Permissions depend on these two only (Actor.may, selectors/visibility.py), so
+this covers the checks of views, `access_*` and services.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ KEPT_FOR: Final = timedelta(days=7)
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request was answered: plain JSON, so that it can be stored and told again."""
+    """The response to a request: plain JSON, so that it can be stored and replayed."""
 
     status: int
     body: Any
@@ -48,23 +48,23 @@ def answer_once(
     actor: Actor,
     at: datetime,
 ) -> Answer:
-    """Return the answer to a request, making it only the first time.
+    """Return the response to a request; execute it only the first time.
 
-    A refusal raised by `respond` takes everything back: nothing is stored, and the same request
-    may be sent again. The effect leaves its own audit entry; so does the first refused replay of a
-    key, and no further one.
+    A refusal raised by `respond` rolls everything back: nothing is stored, and the same request
+    may be sent again. The effect has its own audit entry; so has the first refused replay of a
+    key, but no further one.
 
     Args:
         key: The client's Idempotency-Key; it belongs to the actor.
-        fingerprint: SHA-256 of what was asked.
-        respond: Does it; its transactions become part of this one.
-        actor: Who asks.
+        fingerprint: SHA-256 of the request.
+        respond: Executes the request; its transactions become part of this one.
+        actor: The caller.
         at: When, UTC.
 
     Raises:
         IdempotencyKeyInUseError: The first request is still being answered.
-        IdempotencyKeyReusedError: The key stands for another request, or for other token scopes.
-        IdempotencyRoleLostError: A role under which it was answered is no longer held.
+        IdempotencyKeyReusedError: The key was used for another request, or with other token scopes.
+        IdempotencyRoleLostError: A role held at the first request is no longer held.
     """
     principal = f"{actor.kind.value}:{actor.id}"
     with transaction.atomic():
@@ -95,15 +95,15 @@ def answer_once(
 def forget_answers(
     *, has_time: Callable[[], bool] = lambda: True, actor: Actor, at: datetime
 ) -> int:
-    """Forget stored answers older than a week, oldest first, in batches; return how many.
+    """Delete stored responses older than a week, oldest first, in batches; return how many.
 
     Args:
-        has_time: Asked before each batch, whether another may begin.
-        actor: Who cleans up; a system actor.
+        has_time: Called before each batch; whether another may begin.
+        actor: A system actor.
         at: When, UTC.
 
     Raises:
-        ValueError: Somebody else than the service itself asks.
+        ValueError: The actor is not the service itself.
     """
     require_service(actor=actor)
     old = IdempotencyRecord.objects.filter(created_at__lt=at - KEPT_FOR).order_by("pk")

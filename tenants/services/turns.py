@@ -91,11 +91,11 @@ def report_crash(error: BaseException, *, event: str, key: object, at: datetime)
 def count_crash(error: BaseException, *, event: str, key: object, at: datetime) -> None:
     """Count a fault that is logged elsewhere; one statement.
 
-    The fault may be that the server has ended this connection: outside a transaction a new one is
-    made then. Inside, whoever began it closes it.
+    The fault may be a lost connection: outside a transaction it is replaced first. Inside, the code
+    that began the transaction closes it.
 
     Args:
-        error: The fault; its class is kept, and not what it says.
+        error: The fault; its class is stored, not its message.
         event: As it is counted.
         key: The item.
         at: When, UTC.

@@ -1,8 +1,8 @@
-"""Verifying the database, batch by batch, so that a run may go on in another process.
+"""Verification of the database in batches, so that another process can continue a run.
 
-A run reads everything that is frozen and compares it with its digests. What it found is kept, and
-logged outside the database, so that who changes entries, leaves and the kept digest of the last run
-still differs from the log.
+A run reads everything that is frozen and compares it with its digests. The result is stored and
+logged outside the database: an attacker that changes entries, leaves and the stored digest of the
+last run still differs from the log.
 """
 
 from collections.abc import Mapping

@@ -151,15 +151,15 @@ def _rows(done: Iterator[object] | None) -> Iterator[Iterable[object]]:
 
 
 def wake(kind: str, *, slot: int = 0, producer: Producer | None = None) -> bool:
-    """Queue a wake-up unless one waits for that slot; return whether it was queued.
+    """Queue a wake-up unless one is queued for that slot; return whether it was queued.
 
-    The key answers for a minute; then the queue itself is asked, so that a wake-up that waits for
-    long is not doubled. A broker that is away is logged and no error: the tables keep the work.
+    A key deduplicates for a minute; after that the queue itself is checked, so that an old wake-up
+    is not doubled. An unreachable broker is logged and no error: the tables keep the work.
 
     Args:
         kind: Name of the task.
         slot: Which worker slot; all but the first are only queued while nothing waits.
-        producer: Whose connection is used; one of the process's pool when it is None.
+        producer: The connection to use; None for one of the process's pool.
     """
     key = _key(kind, slot)
     try:
@@ -306,7 +306,7 @@ class BackgroundPublisher:
         return self._thread is not None
 
     def wait(self) -> None:
-        """Wait until every wake-up so far was published or given up."""
+        """Wait until every wake-up so far was published or dropped."""
         thread = self._thread
         if thread is not None:
             thread.join()

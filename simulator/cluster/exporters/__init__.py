@@ -1,1 +1,1 @@
-"""A simulated cluster as Prometheus sees it: its series, their texts, and who serves them."""
+"""A simulated cluster's exporters: series, their text formats, and the HTTP servers."""

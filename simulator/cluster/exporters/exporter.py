@@ -59,10 +59,10 @@ class LiveExporter:
     """An HTTP server on a free port of 127.0.0.1; use it as a context.
 
     Args:
-        scenario: What is told.
+        scenario: The scenario to export.
         clock: Returns the present moment, aware UTC.
         port: The port to listen on; 0 for a free one.
-        quotas: Returns the quotas a cluster has at present; none unless told.
+        quotas: Returns a cluster's present quotas; none by default.
     """
 
     def __init__(

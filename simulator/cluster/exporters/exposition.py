@@ -42,7 +42,7 @@ class ClusterExposition:
 
     @cached_property
     def timelines(self) -> tuple[DeviceTimeline, ...]:
-        """Return who held which device when."""
+        """Return which pod held which device when."""
         return device_timelines(self.cluster)
 
     @cached_property

@@ -96,10 +96,10 @@ def history_slices(begin_at: datetime, until: datetime) -> tuple[HistorySlice, .
 
 
 class HistoryWriter:
-    """Writes slices of one scenario's history; who held what when is worked out once.
+    """Writes slices of one scenario's history; device allocations are computed once.
 
     Args:
-        scenario: Whose history.
+        scenario: The scenario to write.
         is_sparse: Whether samples that no meter reads are left out.
     """
 

@@ -27,17 +27,17 @@ def import_history(
     is_sparse: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> SliceFigures:
-    """Bring the history of [begin_at, until) into a server that is not started yet.
+    """Import the history of [begin_at, until) into a server that is not started yet.
 
-    It may be cut at any time and called again: what was imported whole is not imported again.
+    It may be interrupted and called again: complete slices are not imported again.
 
     Args:
         server: Where to.
-        scenario: Whose history; `until` of the history is at most that of the scenario.
+        scenario: The scenario; `until` is at most its end.
         begin_at: Begin, included.
         until: End, excluded.
         is_sparse: Whether samples that no meter reads are left out.
-        on_progress: Told after every slice how many are done, of how many.
+        on_progress: Called after every slice with the number done and the total.
 
     Returns:
         What was imported now; nothing when everything had been before.

@@ -2,8 +2,8 @@
 
 kube-state-metrics is scraped with honor_labels, as its chart has it. dcgm-exporter is not, as
 its chart has it: the exporter's own namespace, pod and container win, and the workload's become
-`exported_namespace`, `exported_pod` and `exported_container`. Labels that nobody joins on are
-dropped, as busy sites do: they are a third of what Prometheus would have to store and read.
+`exported_namespace`, `exported_pod` and `exported_container`. Labels that no query
+joins on are dropped, as busy sites do: they are a third of the data in Prometheus.
 """
 
 from collections.abc import Iterable

@@ -56,7 +56,7 @@ class Command(BaseCommand):
     help = "A step of the demo; `manage.py demo` runs it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Take the step and how to tell."""
+        """Add the step and the output format."""
         parser.add_argument("step", choices=["history", "seed", "watch", "month"])
         parser.add_argument("--json", action="store_true")
         parser.add_argument("--programs", type=Path, help="where Prometheus' programs are")
@@ -115,7 +115,7 @@ def _bring_history(world: World, programs: Path) -> None:
 def _seed(world: World, *, admission_url: str) -> None:
     """Make everything people need to sign in, and write down how to try the sandbox."""
     endpoints = world.endpoints or {}
-    # First, so that its organization is given the prices of its currency with the others.
+    # First, so that its organization gets the prices of its currency with the others.
     seed_sandbox(endpoints[SANDBOX], password=world.password, at=now())
     seed(
         world.scenario(world.metered_until),

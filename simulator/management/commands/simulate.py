@@ -23,7 +23,7 @@ LOAD_SECONDS = 10
 
 
 class Command(BaseCommand):
-    """Play the demo's world until told to stop."""
+    """Run the demo's world until interrupted."""
 
     help = "Serve the demo's simulated clusters; `manage.py demo` runs it."
     requires_system_checks: list[str] = []

@@ -1,4 +1,4 @@
-"""/api/v1/memberships/ and /api/v1/me/: who has which role, and how far it reaches."""
+"""/api/v1/memberships/ and /api/v1/me/: roles and their scopes."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""/api/v1/organizations/: who is billed."""
+"""/api/v1/organizations/: the billed customers."""
 
 from typing import Any
 from uuid import UUID

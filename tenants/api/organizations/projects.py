@@ -1,4 +1,4 @@
-"""/api/v1/projects/: what an organization's use is told apart by."""
+"""/api/v1/projects/: the parts of an organization with usage of their own."""
 
 from uuid import UUID
 

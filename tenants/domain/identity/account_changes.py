@@ -1,4 +1,4 @@
-"""Changes to accounts that one person alone does not make: which they are, and who decides."""
+"""Account changes that need a second person: their kinds and the rules of approval."""
 
 from datetime import timedelta
 from enum import StrEnum
@@ -61,11 +61,11 @@ def needs_second_person(role: Role) -> bool:
 
 
 def may_ask(actor: Actor, kind: ChangeKind, *, subject: str) -> bool:
-    """Whether an actor may ask: a platform admin of others, everybody for their own account.
+    """Whether an actor may request it: platform admins for others, all for their own account.
 
     Args:
-        actor: Who asks.
-        kind: What for.
+        actor: The caller.
+        kind: The kind of change.
         subject: Id of the person it is about.
     """
     if actor.kind is not ActorKind.PERSON:
@@ -86,12 +86,12 @@ def may_ask_some(actor: Actor, kind: ChangeKind) -> bool:
 
 
 def may_approve(actor: Actor, kind: ChangeKind, *, asked_by: str, subject: str) -> bool:
-    """Whether an actor is a second person: neither who asked nor who would be raised.
+    """Whether an actor is a second person: neither the requester nor the person that gains rights.
 
     Args:
-        actor: Who would decide.
-        kind: What on.
-        asked_by: Id of the person who asked.
+        actor: The caller.
+        kind: The kind of change.
+        asked_by: Id of the requester.
         subject: Id of the person it is about.
     """
     if actor.kind is not ActorKind.PERSON or not actor.may(GRANT_CAPABILITY):
@@ -100,7 +100,7 @@ def may_approve(actor: Actor, kind: ChangeKind, *, asked_by: str, subject: str) 
 
 
 def may_decline(actor: Actor, *, asked_by: str, subject: str) -> bool:
-    """Whether an actor may end it unchanged: a platform admin, who asked, or whom it is about."""
+    """Whether an actor may decline it: a platform admin, the requester, or the subject."""
     if actor.kind is not ActorKind.PERSON:
         return False
     return actor.id in {asked_by, subject} or actor.may(GRANT_CAPABILITY)

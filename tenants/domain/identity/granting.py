@@ -28,16 +28,16 @@ def may_give(
     project_id: UUID | None,
     holder: tuple[ActorKind, str],
 ) -> bool:
-    """Whether an actor may give or take a role at a scope.
+    """Whether an actor may grant or revoke a role at a scope.
 
-    Nobody gives a role to themselves, and a platform role is given by platform admins only.
+    No actor grants a role to itself, and only platform admins grant platform roles.
 
     Args:
-        actor: Who gives.
-        role: What is given.
+        actor: The caller.
+        role: The role to grant or revoke.
         organization_id: The organization of the scope; for a project, the one it belongs to.
         project_id: The project of the scope.
-        holder: Kind and id of who receives.
+        holder: Kind and id of the holder.
     """
     if actor.is_system:
         return True
@@ -68,11 +68,11 @@ _OF: Final = {
 
 
 def who_may(capability: str, *, reach: Collection[RoleScope] = ANYWHERE) -> str:
-    """Return who holds a capability, such as "a finance admin or a platform admin".
+    """Return the roles with a capability as text, such as "a finance admin or a platform admin".
 
     Args:
         capability: `<app>:<resource>:<action>`.
-        reach: Of which scopes a role counts; for an object of the platform only its own do.
+        reach: Scopes of roles that count; for a platform object only platform roles do.
     """
     holders = [
         _told(role.value, _OF[ROLE_SCOPES[role]])
@@ -84,7 +84,7 @@ def who_may(capability: str, *, reach: Collection[RoleScope] = ANYWHERE) -> str:
 
 
 def forbidden(capability: str, *, reach: Collection[RoleScope] = ANYWHERE) -> ForbiddenError:
-    """Return the refusal of an actor without a capability, which names who has it."""
+    """Return the refusal of an actor without a capability; it names the roles that have it."""
     return ForbiddenError(
         "Your role does not allow this here.",
         remedy=f"This may be done by {who_may(capability, reach=reach)}.",

@@ -131,5 +131,5 @@ def token_digest(secret: str, *, pepper: str) -> bytes:
 
 
 def is_same_digest(one: bytes, other: bytes) -> bool:
-    """Whether two digests are equal, in a time that does not tell where they differ."""
+    """Whether two digests are equal, compared in constant time."""
     return hmac.compare_digest(one, other)

@@ -21,7 +21,7 @@ class Command(BaseCommand):
     help = "Set a person's password; sessions and API tokens of the person end."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Take who it is for."""
+        """Add the user name."""
         parser.add_argument("username")
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature.

@@ -1,7 +1,7 @@
-"""`manage.py issue_token`: a person's API token from the machine's own command line.
+"""`manage.py issue_token`: issue a person's API token on the host.
 
-The first token of a deployment is issued here; whoever may run it holds the pepper and the
-database anyway. Standard output is the token and nothing else: `TOKEN=$(manage.py issue_token me)`.
+The first token of a deployment is issued here; a user with shell access has pepper and database
+anyway. Standard output is the token and nothing else: `TOKEN=$(manage.py issue_token me)`.
 """
 
 from argparse import ArgumentParser
@@ -27,7 +27,7 @@ class Command(BaseCommand):
     help = "Print a new API token of a person; it can do what the person's roles allow."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Take who it is for, what for, how long, and what it is limited to."""
+        """Add the holder, name, lifetime and scopes."""
         parser.add_argument("username", help="who the token acts as")
         parser.add_argument("--name", default="Command line", help="what the token is for")
         parser.add_argument(

@@ -28,7 +28,7 @@ class Command(BaseCommand):
     help = "Make or activate a person, give a role or staff status, change an address or name."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Take what is to be done to whom."""
+        """Add the action and the person."""
         verbs = parser.add_subparsers(dest="verb", required=True)
         for verb, about in (
             ("add", "make a person without a password; set one with changepassword"),

@@ -88,14 +88,14 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
     actor: Actor,
     at: datetime,
 ) -> Cluster:
-    """Register a cluster; it is metered from the given hour on.
+    """Register a cluster; it is metered from `metered_from` on.
 
     Args:
         slug: Its short name, unique on the platform.
         name: What people call it.
         metered_from: The first metered hour, the start of a UTC hour.
         kubernetes_url: Where its API answers, https.
-        is_watched: Whether the allocation ledger is kept from its API.
+        is_watched: Whether its API feeds the allocation ledger.
         prometheus_url: Where its series are.
         prometheus_credential_reference: The name of a secret for it, never the secret.
         prometheus_scope_org_id: Its tenant in a shared Mimir or Thanos; "" for none.
@@ -114,11 +114,11 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
         quota_target: "resource_quota" or "kueue".
         problems: What the entry point found wrong with its files and addresses.
         secrets: What references lead to, with the pins of an operator.
-        actor: Who registers it.
+        actor: The caller.
         at: When, UTC.
 
     Raises:
-        InvalidInputError: Fields are wrong; every problem is told.
+        InvalidInputError: Fields are wrong; every problem is listed.
         SlugTakenError: Another cluster has the slug.
     """
     cluster = Cluster(
@@ -178,13 +178,13 @@ def update_cluster(  # noqa: PLR0913 - As above.
         problems: What the entry point found wrong with files and addresses they name.
         expected_version: The version the caller saw; None when it does not matter.
         secrets: What references lead to, with the pins of an operator.
-        actor: Who changes it.
+        actor: The caller.
         at: When, UTC.
 
     Raises:
         ValueError: A field is not editable.
         StaleVersionError: It was changed in the meantime.
-        InvalidInputError: The values are wrong; every problem is told.
+        InvalidInputError: The values are wrong; every problem is listed.
     """
     if not set(changes) <= set(EDITABLE):
         raise ValueError("A field is not editable.")
@@ -249,8 +249,8 @@ def note_credential(
     Args:
         cluster: Which one.
         expires_at: When the token that is in its file ends.
-        is_renewed: Whether it came just now in the place of another.
-        actor: Who renews; the service itself.
+        is_renewed: Whether it has just replaced another token.
+        actor: A system actor.
         at: When, UTC.
     """
     Cluster.objects.filter(pk=cluster.pk).update(credential_expires_at=expires_at)

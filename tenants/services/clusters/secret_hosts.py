@@ -58,7 +58,7 @@ def _problems(
 
 
 def _first_origins(keys: Sequence[str], *, origin: str, at: datetime) -> frozenset[str]:
-    """Return the origin that all keys of a secret have; new keys get the given one."""
+    """Return the common origin of all keys of a secret; new keys get the one passed."""
     if not origin:
         return frozenset()
     _pin(dict.fromkeys(keys, origin), at=at)

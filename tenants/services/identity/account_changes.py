@@ -1,6 +1,6 @@
-"""Changes to accounts that take two people: asked for, approved, declined.
+"""Account changes that need a second person: requested, approved, declined.
 
-What is refused is audited too, in a transaction of its own: who tries to decide alone is seen.
+Refusals are audited too, in their own transaction: they show attempts to decide alone.
 """
 
 from collections.abc import Iterator
@@ -61,22 +61,22 @@ def ask_change(
     actor: Actor,
     at: datetime,
 ) -> AccountChange:
-    """Ask for a change to a person's account; platform admins are sent a mail.
+    """Request a change to a person's account; platform admins get a mail.
 
     Args:
-        kind: What for.
-        subject: Whose account.
+        kind: The kind of change.
+        subject: The owner of the account.
         value: The role, the new address or the new name; "" for the other kinds.
         is_mail_set_up: Whether mails can be sent.
-        actor: Who asks.
+        actor: The caller.
         at: When, UTC.
 
     Raises:
-        InvalidInputError: The value does not fit the kind; every problem is named.
-        ChangeNotYoursError: The actor may not ask for this.
+        InvalidInputError: The value does not fit the kind; every problem is listed.
+        ChangeNotYoursError: The actor may not request this.
         SecondPersonMissingError: There are fewer than two platform admins, or there is no mail.
-        ChangeNeedlessError: The account is so already.
-        ChangeAskedError: The same is open.
+        ChangeNeedlessError: The account already has this value.
+        ChangeAskedError: The same request is open.
     """
     change = AccountChange(
         kind=kind.value,
@@ -125,16 +125,16 @@ def approve_change(*, change_id: UUID, actor: Actor, at: datetime) -> AccountCha
 
 
 def confirm_address(*, change_id: UUID, email: str, actor: Actor, at: datetime) -> AccountChange:
-    """Make a change of address that the old address' owner confirms by the link sent there.
+    """Apply a change of address that its old address confirmed by the link sent there.
 
     Args:
-        change_id: What the link is for.
+        change_id: The change that the link confirms.
         email: The address it was sent to.
-        actor: Whose address it is, by the link alone: without any role.
+        actor: The person of the link, without any role.
         at: When, UTC.
 
     Raises:
-        ChangeDecidedError: It was decided before: the link was used.
+        ChangeDecidedError: It was decided before, or the link was used.
         ChangeExpiredError: The link is too old.
         ChangeOutdatedError: The person's address is another one by now.
     """
@@ -205,7 +205,7 @@ def _add(change: AccountChange, *, actor: Actor, at: datetime) -> None:
 
 
 def _approve(change: AccountChange, *, by: str, actor: Actor, at: datetime) -> AccountChange:
-    """Decide first: of two who approve at once, the second finds it decided."""
+    """Decide before the effect: of two concurrent approvals the second finds it decided."""
     _decide(change, ChangeState.APPROVED, actor=actor, at=at)
     _require_asker(change)
     (subject,) = lock_rows(User.objects.filter(pk=change.subject_id))
@@ -227,10 +227,10 @@ def _approve(change: AccountChange, *, by: str, actor: Actor, at: datetime) -> A
 
 
 def _require_asker(change: AccountChange) -> None:
-    """Refuse a change whose asker may not ask for it any more: two people stand for it now.
+    """Refuse a change if its requester has lost the right to request it: it needs two people.
 
     Raises:
-        ChangeOutdatedError: The asker has lost the role.
+        ChangeOutdatedError: The requester has lost the role.
     """
     asker = actor_of_user(change.asked_by)
     if not may_ask(asker, ChangeKind(change.kind), subject=str(change.subject_id)):

@@ -16,13 +16,13 @@ LINKS_TASK: Final = "tenants.tick_password_links"
 def end_credentials(*, person: User, left_address: str = "", actor: Actor, at: datetime) -> None:
     """End the password, sessions, links and tokens of a locked person, inside a transaction.
 
-    What an account is good for is decided by its address and roles: who could sign in before these
-    changed keeps nothing. A link to set a password goes to the address as it is now.
+    Used when address or roles change: earlier credentials must not get the new rights. A link to
+    set a password goes to the present address.
 
     Args:
-        person: Locked, and written except for the password.
-        left_address: The address before, whose owner is sent a mail; "" when it is the same.
-        actor: Who made the change.
+        person: Locked, and saved except for the password.
+        left_address: The address before, which gets a mail; "" when it is the same.
+        actor: The caller.
         at: When, UTC.
     """
     person.set_unusable_password()

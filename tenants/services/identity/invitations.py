@@ -1,6 +1,6 @@
 """Invitations: a role offered to a mail address, accepted once by its owner.
 
-Who invites does not learn whether the address has an account: the answer is the same.
+The response does not reveal whether the address has an account.
 """
 
 import secrets
@@ -79,22 +79,22 @@ def invite(  # noqa: PLR0913 - A record's columns; all are keyword only.
     """Offer a role of an organization or project to a mail address.
 
     Args:
-        email: Whose role it would be.
+        email: The address of the future holder.
         role: Which; its reach says what scope must be named.
         organization: The scope of an organization's role.
         project: The scope of a project's role.
         is_mail_set_up: Whether the link can be sent.
-        actor: Who invites; a person who may give the role there.
+        actor: The caller; a person allowed to grant the role there.
         at: When, UTC.
 
     Raises:
-        InvalidInputError: Address and scope do not fit; every problem is named.
+        InvalidInputError: Address and scope do not fit; every problem is listed.
         MailMissingError: No link can be sent.
         RoleNotYoursToGiveError: The actor's own roles, or its token, do not cover it.
         OrganizationClosedError: The organization is closed.
         ProjectClosedError: The project is closed.
         TooManyInvitationsError: The address was invited, or the actor invited, too often.
-        InvitationOpenError: The same is open.
+        InvitationOpenError: The same invitation is open.
     """
     scope = Membership(role=role.value, organization=organization, project=project)
     if not is_mail_set_up:
@@ -303,7 +303,7 @@ def _is_told_enough(inviter: User, *, at: datetime) -> bool:
 
 
 def _with_ending(username: str) -> str:
-    """Return a name that nobody has; an empty one stays empty, and is refused."""
+    """Return a free name; an empty one stays empty, and is refused."""
     ending = f"-{secrets.token_hex(ENDING_BYTES)}"
     return username and username[: USERNAME_MAX - len(ending)] + ending
 

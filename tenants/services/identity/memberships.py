@@ -1,4 +1,4 @@
-"""Writing memberships: roles given and taken away."""
+"""Write memberships: grant and revoke roles."""
 
 from datetime import datetime
 from uuid import UUID
@@ -42,7 +42,7 @@ def grant_role(  # noqa: PLR0913 - A record's columns; all are keyword only.
     actor: Actor,
     at: datetime,
 ) -> Membership:
-    """Give a person or service account a role on the platform, an organization or a project.
+    """Grant a person or service account a role on the platform, an organization or a project.
 
     Args:
         role: Which; its reach says what scope must be named.
@@ -50,17 +50,17 @@ def grant_role(  # noqa: PLR0913 - A record's columns; all are keyword only.
         service_account: the holder.
         organization: The scope of an organization's role.
         project: The scope of a project's role.
-        actor: Who gives it; never the holder.
+        actor: The caller; never the holder.
         at: When, UTC.
 
     Raises:
-        InvalidInputError: Holder and scope do not fit the role; every problem is told.
+        InvalidInputError: Holder and scope do not fit the role; every problem is listed.
         RoleNotYoursToGiveError: The actor's own roles, or its token, do not cover it.
-        SecondPersonRequiredError: A role of the platform takes two people.
+        SecondPersonRequiredError: A platform role needs a second person.
         OrganizationClosedError: The organization is closed.
         ProjectClosedError: The project is closed.
-        HolderInactiveError: The holder may not act.
-        DutiesConflictError: The holder has a role that must stay apart from it.
+        HolderInactiveError: The holder is inactive.
+        DutiesConflictError: The holder has a conflicting role (separation of duties).
         RoleHeldError: The holder has it already.
     """
     membership = Membership(
@@ -97,8 +97,8 @@ def grant_platform_role(*, role: Role, user: User, actor: Actor, at: datetime) -
 
     Raises:
         RoleNotYoursToGiveError: The actor's own roles do not cover it.
-        HolderInactiveError: The holder may not act.
-        DutiesConflictError: The holder has a role that must stay apart from it.
+        HolderInactiveError: The holder is inactive.
+        DutiesConflictError: The holder has a conflicting role (separation of duties).
         RoleHeldError: The holder has it already.
     """
     membership = Membership(user=user, role=role.value, created_at=at)
@@ -129,11 +129,11 @@ def _write(membership: Membership, *, actor: Actor, at: datetime) -> None:
 
 @transaction.atomic
 def revoke_role(*, membership: Membership, actor: Actor, at: datetime) -> None:
-    """Take a role away; the holder's next request is without it.
+    """Revoke a role; the holder's next request does not have it.
 
     Raises:
         RoleNotYoursToGiveError: The actor's own roles do not cover it.
-        LastPlatformAdminError: Nobody active would be platform admin.
+        LastPlatformAdminError: No active platform admin would remain.
     """
     _require_may_take(actor, membership)
     if membership.role == Role.PLATFORM_ADMIN:
@@ -151,16 +151,16 @@ def revoke_role(*, membership: Membership, actor: Actor, at: datetime) -> None:
 
 
 def refuse_last_platform_admin(*, leaving: int | None, actor: Actor) -> None:
-    """Refuse that the last active platform admin goes, inside a transaction.
+    """Refuse to remove the last active platform admin, inside a transaction.
 
-    Every platform admin's row is locked, so that two who leave at once do not miss each other.
+    All platform admins' rows are locked, so that two concurrent removals are serialized.
 
     Args:
-        leaving: The user who would no longer be one.
-        actor: Who asks; named in the facts.
+        leaving: The user to remove.
+        actor: The caller; named in the facts.
 
     Raises:
-        LastPlatformAdminError: Nobody else is an active platform admin.
+        LastPlatformAdminError: There is no other active platform admin.
     """
     lock_rows(platform_admins())
     # Counted by a statement of its own: the one that waited still sees roles as they were before.
@@ -171,7 +171,7 @@ def refuse_last_platform_admin(*, leaving: int | None, actor: Actor) -> None:
 
 
 def organization_id_of(membership: Membership) -> UUID | None:
-    """Return the organization whose trail a membership belongs to; None for the platform."""
+    """Return the organization of a membership's audit trail; None for the platform."""
     if membership.project is not None:
         return membership.project.organization_id
     return membership.organization_id

@@ -47,8 +47,8 @@ class LinkMails:
     """The mails of one request.
 
     Attributes:
-        people: Who gets a link.
-        left_address: The address that an account had until now, which is sent a mail; "" for none.
+        people: The receivers of a link.
+        left_address: The previous address of an account, which gets a mail; "" for none.
         username: Of that account.
     """
 

@@ -63,19 +63,19 @@ def create_person(  # noqa: PLR0913 - A record's columns; all are keyword only.
     actor: Actor,
     at: datetime,
 ) -> User:
-    """Make a person who cannot sign in before setting a password by a link sent to the address.
+    """Create a person without a password, and mail a link to set it.
 
     Args:
         username: What they sign in with.
         email: Where links go.
         first_name: For people to read.
         last_name: As above.
-        is_mail_set_up: Whether links can be sent; without them people are made on the host.
-        actor: Who makes the account.
+        is_mail_set_up: Whether links can be sent; if not, create people on the host.
+        actor: The caller.
         at: When, UTC.
 
     Raises:
-        InvalidInputError: Fields are wrong; every problem is named.
+        InvalidInputError: Fields are wrong; every problem is listed.
         MailMissingError: No link can be sent.
         UsernameTakenError: Another person has the name.
     """
@@ -93,7 +93,7 @@ def create_person(  # noqa: PLR0913 - A record's columns; all are keyword only.
 def create_superuser(
     *, username: str, email: str, password: str | None, actor: Actor, at: datetime
 ) -> User:
-    """Make a platform admin who may enter the admin; on the host only.
+    """Create a platform admin with access to the Django admin; on the host only.
 
     Args:
         username: What they sign in with.
@@ -103,8 +103,8 @@ def create_superuser(
         at: When, UTC.
 
     Raises:
-        ValueError: A person asks.
-        InvalidInputError: Fields are wrong; every problem is named.
+        ValueError: The actor is a person.
+        InvalidInputError: Fields are wrong; every problem is listed.
         UsernameTakenError: Another person has the name.
     """
     if not actor.is_system:
@@ -120,15 +120,15 @@ def change_person(*, user: User, changes: Mapping[str, Any], actor: Actor, at: d
     """Change a person's names, address or access to the admin.
 
     Args:
-        user: Who.
+        user: The person.
         changes: New values of `username`, `first_name`, `last_name`, `email`, `is_staff`.
-        actor: Who changes it; alone they neither open the admin to a person nor change the name or
-            the address of a person with a role of the platform.
+        actor: The caller; granting access to the admin, and changing name or address of a person
+            with a platform role, needs a second person.
         at: When, UTC.
 
     Raises:
-        InvalidInputError: Fields are wrong; every problem is named.
-        SecondPersonRequiredError: One person alone does not change this.
+        InvalidInputError: Fields are wrong; every problem is listed.
+        SecondPersonRequiredError: This change needs a second person.
         UsernameTakenError: Another person has the name.
     """
     (person,) = lock_rows(User.objects.filter(pk=user.pk))
@@ -144,7 +144,7 @@ def write_person(*, person: User, changes: Mapping[str, Any], actor: Actor, at: 
     Another address, and access to the admin, end what the person signed in with.
 
     Raises:
-        InvalidInputError: Fields are wrong; every problem is named.
+        InvalidInputError: Fields are wrong; every problem is listed.
         UsernameTakenError: Another person has the name.
     """
     changed = {name: [getattr(person, name), value] for name, value in changes.items()}
@@ -169,12 +169,12 @@ def write_person(*, person: User, changes: Mapping[str, Any], actor: Actor, at: 
 def note_password_link(
     *, user: User, every: timedelta = LINK_EVERY, actor: Actor, at: datetime
 ) -> bool:
-    """Note that a link to set a password goes to a person; False when one went just now.
+    """Note that a link to set a password is sent to a person; False when one was sent just now.
 
     Args:
-        user: Who gets it, at their own address.
-        every: How long a link keeps the next one back.
-        actor: Who asked for it; never shown the link.
+        user: The receiver, at their own address.
+        every: Minimum time between two links.
+        actor: The requester; never shown the link.
         at: When, UTC.
     """
     (person,) = lock_rows(User.objects.filter(pk=user.pk))
@@ -189,7 +189,7 @@ def note_link_refused(*, user: User, actor: Actor, at: datetime) -> bool:
     """Note that a link to set a password was not valid; False when another one was just now.
 
     Args:
-        user: Whose link it says it is.
+        user: The person named in the link.
         actor: The service itself, which answers the link.
         at: When, UTC.
     """
@@ -202,16 +202,16 @@ def note_link_refused(*, user: User, actor: Actor, at: datetime) -> bool:
 
 @transaction.atomic
 def set_password(*, user: User, password: str, by: str, actor: Actor, at: datetime) -> User:
-    """Set a password, already validated, and revoke every token: who had the old one has nothing.
+    """Set a validated password and revoke every token, so that the old password gives no access.
 
-    Django ends the person's sessions: each carries a digest of the password. Networks and browsers
-    of before are known no more: the one who had the old password may have signed in from them.
+    Django ends the person's sessions: each carries a digest of the password. Known
+    networks and devices are deleted: someone else may have used them with the old password.
 
     Args:
         user: As it was when the right to do this was proven.
         password: In clear text; kept as Django's hash only.
         by: How it was proven: "link", "own" password, or "host".
-        actor: Who sets it.
+        actor: The caller.
         at: When, UTC.
 
     Raises:
@@ -231,10 +231,10 @@ def set_password(*, user: User, password: str, by: str, actor: Actor, at: dateti
 
 @transaction.atomic
 def deactivate_user(*, user: User, actor: Actor, at: datetime) -> User:
-    """Keep a person out: no sign-in, no API token, nothing asked for. Twice changes nothing.
+    """Deactivate a person: end sign-in, API tokens and open requests. Idempotent.
 
     Raises:
-        LastPlatformAdminError: Nobody active would be platform admin.
+        LastPlatformAdminError: No active platform admin would remain.
     """
     refuse_last_platform_admin(leaving=user.pk, actor=actor)
     (person,) = lock_rows(User.objects.filter(pk=user.pk))
@@ -289,12 +289,12 @@ def _add(person: User, *, actor: Actor, at: datetime) -> None:
 
 
 def note_user_saved(*, user: User, verb: str, actor: Actor, at: datetime) -> None:
-    """Leave the audit entry of a person whom the caller has written, inside a transaction.
+    """Write the audit entry of a person that the caller has saved, inside a transaction.
 
     Args:
-        user: Who.
-        verb: "create", or "password" for another one.
-        actor: Who did it.
+        user: The person.
+        verb: "create", or "password" for a changed password.
+        actor: The caller.
         at: When, UTC.
     """
     _record(user, verb, _made(user) if verb == "create" else {}, actor=actor, at=at)

@@ -1,4 +1,4 @@
-"""Django's sessions in the database, each with the person who signed in (SESSION_ENGINE)."""
+"""Django's sessions in the database, each with its person (SESSION_ENGINE)."""
 
 import time
 from typing import Any, Final

@@ -30,9 +30,9 @@ def end_other_sessions(*, user: User, keep: UUID | None, actor: Actor, at: datet
     """End every session of a person but one; return how many.
 
     Args:
-        user: Whose.
-        keep: The one that asks; None to end all.
-        actor: Who ends them.
+        user: The owner.
+        keep: The session of the request; None to end all.
+        actor: The caller.
         at: When, UTC.
     """
     others = PersonSession.objects.filter(user=user)

@@ -213,7 +213,7 @@ def succeed_attempt(
 
 @transaction.atomic
 def deny_attempt(*, attempt: Attempt, user: AbstractBaseUser, actor: Actor, at: datetime) -> None:
-    """Audit a right password of a person whom the page is not for; it is no guess."""
+    """Audit a right password of a person without access to the page; not a failed attempt."""
     excuse_attempt(attempt=attempt)
     _record(attempt, user, "deny", actor=actor, at=at)
 
@@ -283,11 +283,11 @@ def count_forged_link(*, link: str, network: str, actor: Actor, at: datetime) ->
 
 
 def count_invitation(*, email: str, actor: Actor) -> None:
-    """Count an invitation, in the transaction that makes it: what is refused mails nothing.
+    """Count an invitation in the transaction that creates it: a refused one sends no mail.
 
     Args:
-        email: Whom it is for; its count is shared by all who invite it.
-        actor: Who invites.
+        email: The invited address; all callers share its count.
+        actor: The caller.
 
     Raises:
         TooManyInvitationsError: The address was invited too often, or the actor invited too many.
@@ -309,17 +309,17 @@ def count_invitation(*, email: str, actor: Actor) -> None:
 def purge_attempts(
     *, has_time: Callable[[], bool] = lambda: True, actor: Actor, at: datetime
 ) -> int:
-    """Purge counts of spans that are over and networks not seen for long; return how many rows.
+    """Purge expired attempt counts and unused networks; return how many rows.
 
-    A count leaves one audit entry with its number, unless its only failure has one.
+    A count leaves one audit entry with its number, unless its only failure already has one.
 
     Args:
-        has_time: Asked before each batch, whether another may begin.
-        actor: Who cleans up; a system actor.
+        has_time: Called before each batch; whether another may begin.
+        actor: A system actor.
         at: When, UTC.
 
     Raises:
-        ValueError: Somebody else than the service itself asks.
+        ValueError: The actor is not the service itself.
     """
     require_service(actor=actor)
 

@@ -57,7 +57,7 @@ def issue_token(  # noqa: PLR0913 - A record's columns; all are keyword only.
     actor: Actor,
     at: datetime,
 ) -> IssuedToken:
-    """Issue a token to its holder: the actor's own user, or a service account it looks after.
+    """Issue a token to its holder: the actor's own user, or a service account that it manages.
 
     Args:
         name: What it is for.
@@ -65,17 +65,17 @@ def issue_token(  # noqa: PLR0913 - A record's columns; all are keyword only.
         user: The holder, or
         service_account: the holder.
         scopes: Capabilities it is limited to; none for all that the holder has.
-        token_id: Its id, where the form that asks for it brings one: sent twice, it issues one.
-        actor: Who issues it; a scoped actor cannot issue a wider token.
+        token_id: Its id, when the form sends one: a form sent twice issues one token.
+        actor: The caller; a scoped actor cannot issue a wider token.
         at: When, UTC.
 
     Raises:
         ValueError: Not exactly one holder was named.
-        InvalidInputError: Fields are wrong; every problem is told.
-        TokenNotYoursToIssueError: The holder is somebody else, or the scopes or the time exceed
-            those of the actor's own token.
-        SecondPersonRequiredError: The first token of a person with a role of the platform.
-        HolderInactiveError: The holder may not act.
+        InvalidInputError: Fields are wrong; every problem is listed.
+        TokenNotYoursToIssueError: The holder is another person, or the scopes or the lifetime
+            exceed those of the actor's own token.
+        SecondPersonRequiredError: The first token of a person with a platform role.
+        HolderInactiveError: The holder is inactive.
         TokenIssuedError: The token with this id was issued before.
     """
     if (user is None) == (service_account is None):
@@ -136,7 +136,7 @@ def revoke_token(*, token: ApiToken, actor: Actor, at: datetime) -> ApiToken:
 def note_token_use(*, token_id: UUID, actor: Actor, at: datetime) -> bool:
     """Note that a token was used, at most every five minutes; return whether it was noted.
 
-    It is a hint for people who look for unused tokens, so it leaves no audit entry.
+    It only helps to find unused tokens, so it leaves no audit entry.
 
     Args:
         token_id: Which one.
@@ -234,10 +234,10 @@ def _holder_label(token: ApiToken) -> str:
 def create_service_account(
     *, organization: Organization, slug: str, name: str, actor: Actor, at: datetime
 ) -> ServiceAccount:
-    """Make a service account of an organization; it has no role and no token yet.
+    """Create a service account of an organization, without roles and tokens.
 
     Raises:
-        InvalidInputError: Fields are wrong; every problem is told.
+        InvalidInputError: Fields are wrong; every problem is listed.
         OrganizationClosedError: The organization is closed.
         SlugTakenError: The organization has an account with this slug.
     """

@@ -1,8 +1,8 @@
-"""Deliveries: claimed, sent outside any transaction, and marked; at least once.
+"""Deliveries: leased, sent outside any transaction, and marked; at least once.
 
-A claim moves a delivery's next time ahead by a lease. Who dies in between leaves it to the next
-tick after the lease; the receiver then hears the same event id twice. An attempt is counted when
-it begins: who dies at one delivery uses up no attempt of those behind it.
+A lease moves a delivery's `next_at` ahead. If the worker crashes, the next tick after the lease
+sends it again, and the receiver may get the same event id twice. An attempt is counted when it
+begins, so a crash does not use up attempts of later deliveries.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,11 +28,11 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class ClaimedDelivery:
-    """A delivery somebody is at.
+    """A delivery leased by a worker.
 
     Attributes:
-        attempts: How often it was tried before.
-        claimed_until: When others may claim it; by this the claim is known from a later one.
+        attempts: Attempts before this one.
+        claimed_until: End of the lease; it also identifies this lease.
     """
 
     delivery_id: UUID
@@ -44,13 +44,13 @@ class ClaimedDelivery:
 
 @transaction.atomic
 def claim_deliveries(*, limit: int, actor: Actor, at: datetime) -> tuple[ClaimedDelivery, ...]:
-    """Take up to `limit` due deliveries, the longest waiting first; others pass over them.
+    """Lease up to `limit` due deliveries, the oldest first; other workers skip them.
 
-    Of these, what was written while its endpoint was being closed is skipped.
+    Deliveries to an endpoint closed in the meantime are marked as skipped.
 
     Args:
-        limit: As many as can be sent within the lease.
-        actor: Who sends.
+        limit: The number that can be sent within the lease.
+        actor: A system actor.
         at: When, UTC.
     """
     due = list(
@@ -83,20 +83,19 @@ def send_claimed(
     has_time: Callable[[], bool] = lambda: True,
     at: datetime,
 ) -> int:
-    """Send what was claimed, one after another, and mark each; return how many failed.
+    """Send leased deliveries one by one and mark each; return how many failed.
 
-    Whatever goes wrong with one of them, the others are sent. When there is no more time, the
-    claims that are left are given back.
+    An error in one does not stop the others. When time is up, the remaining leases are released.
 
     Args:
-        claimed: By `claim_deliveries`, in a transaction that is over.
-        senders: By kind; a kind without a sender is skipped for good.
-        has_time: Asked before each, whether another may begin.
-        at: When it was claimed, UTC.
+        claimed: By `claim_deliveries`, after its transaction.
+        senders: By kind; without a sender the delivery is skipped permanently.
+        has_time: Called before each; whether another may begin.
+        at: When it was leased, UTC.
 
     Raises:
-        celery.exceptions.SoftTimeLimitExceeded: The task's time is over, which is no fault of the
-            address it was at; what is left is sent after the lease.
+        celery.exceptions.SoftTimeLimitExceeded: The task's time is up, which is not a failure
+            of the current address; the rest is sent after the lease.
     """
     failed = 0
     for position, one in enumerate(claimed):
@@ -121,7 +120,7 @@ def _give_back(claimed: Sequence[ClaimedDelivery], *, at: datetime) -> None:
 
 
 def _begin(one: ClaimedDelivery) -> bool:
-    """Count the attempt that is made now; False when somebody else has it by now, or nobody."""
+    """Count the attempt that begins now; False when the lease was lost or the delivery is done."""
     return _mark(one, attempts=F("attempts") + 1)
 
 
@@ -179,7 +178,7 @@ def _mark(one: ClaimedDelivery, **fields: object) -> bool:
 
 
 def outgoing_of(row: NotificationDelivery) -> OutgoingNotification:
-    """Return what a delivery tells; the same at every attempt."""
+    """Return the notification of a delivery; the same at every attempt."""
     notification = row.notification
     organization = notification.organization
     return OutgoingNotification(

@@ -1,4 +1,4 @@
-"""Writing notification endpoints: who asks to be told, and of what."""
+"""Write notification endpoints: receivers and the events they subscribe to."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -37,25 +37,25 @@ def register_endpoint(  # noqa: PLR0913 - A record's columns; all are keyword on
     actor: Actor,
     at: datetime,
 ) -> NotificationEndpoint:
-    """Have an address told of events from now on.
+    """Subscribe an address to events from now on.
 
-    A webhook makes this service speak to an address of somebody's choice, signed with a secret of
-    the operator's: it takes a role of the platform. A mail address takes one over the organization.
+    A webhook makes this service send requests to any URL, signed with a secret of the operator, so
+    it needs a platform role. A mail address needs a role over the organization.
 
     Args:
-        organization: Of whose events; None for those of all, and of the platform.
+        organization: The source of events; None for all organizations and the platform.
         kind: "mail" or "webhook".
         address: A mail address, or an https URL.
         events: Patterns such as "quotas:request:*".
         secret_reference: `env:WEBHOOK_SECRET_<NAME>` for a webhook.
-        clear_text_hosts: Hosts that may be told over http.
-        actor: Who registers it.
+        clear_text_hosts: Hosts that may be called over http.
+        actor: The caller.
         at: When, UTC.
 
     Raises:
-        ForbiddenError: The actor holds no such role.
-        InvalidInputError: Something can never be an endpoint; every problem is told.
-        EndpointKnownError: The address is told already.
+        ForbiddenError: The actor does not hold such a role.
+        InvalidInputError: Fields are wrong; every problem is listed.
+        EndpointKnownError: The address is already registered.
     """
     is_local = kind == EndpointKind.MAIL and organization is not None
     require_capability(
@@ -101,14 +101,14 @@ def change_endpoint(
     actor: Actor,
     at: datetime,
 ) -> NotificationEndpoint:
-    """Change of which events an endpoint is told; an address never changes, another is made.
+    """Change the events of an endpoint; for another address register a new endpoint.
 
     Raises:
         ForbiddenError: The actor may not write it.
         ValueError: A field is not editable.
         StaleVersionError: It was changed in the meantime.
-        EndpointClosedError: It is closed; the address is registered again instead.
-        InvalidInputError: The events cannot be used; every problem is told.
+        EndpointClosedError: It is closed; register the address again.
+        InvalidInputError: The events cannot be used; every problem is listed.
     """
     if not set(changes) <= {"events"}:
         raise ValueError("A field is not editable.")
@@ -134,7 +134,7 @@ def close_endpoint(
     actor: Actor,
     at: datetime,
 ) -> NotificationEndpoint:
-    """Tell an endpoint nothing more, nor what is on its way. Closing twice is nothing.
+    """Close an endpoint and skip its pending deliveries. Idempotent.
 
     Raises:
         ForbiddenError: The actor may not write it.

@@ -1,4 +1,4 @@
-"""Telling what happened: written into an outbox in the transaction of what it tells.
+"""Transactional outbox: a notification is written in the transaction of its event.
 
     notify(
         event="quotas:request:approved", organization_id=..., subject="...", text="...",
@@ -29,7 +29,7 @@ SUBJECT_LENGTH_MAX: Final = 200
 
 @dataclass(frozen=True)
 class PersonalNews:
-    """What one person is told, who must not learn what the others are."""
+    """One person's own notification; others must not read it."""
 
     username: str
     subject: str
@@ -37,7 +37,7 @@ class PersonalNews:
     facts: Mapping[str, Any]
 
 
-def notify(  # noqa: PLR0913 - What is told, and to whom; all are keyword only.
+def notify(  # noqa: PLR0913 - Content and receivers; all are keyword only.
     *,
     event: str,
     organization_id: UUID | None,
@@ -50,31 +50,31 @@ def notify(  # noqa: PLR0913 - What is told, and to whom; all are keyword only.
     key: str | None = None,
     at: datetime,
 ) -> UUID | None:
-    """Write down what happened for everybody who is to be told; return the event's id.
+    """Write a notification and its deliveries to all receivers; return the event's id.
 
-    Told are the endpoints of the organization and of the platform whose patterns ask for the
-    event, and people by mail: those named, and those who hold one of the roles over the project,
-    the organization or the platform. Nobody is told twice.
+    Receivers are the endpoints of the organization and of the platform with a matching pattern, and
+    people by mail: those named, and those with one of the roles over the project, the organization
+    or the platform. Each address gets it once.
 
     Args:
         event: `<app>:<resource>:<verb>`, such as "quotas:request:approved".
-        organization_id: Whose matter it is; None for the platform's own.
+        organization_id: The organization concerned; None for the platform.
         subject: One line, without a full stop; longer ones are cut.
-        text: Plain text that a person understands without looking anything up.
+        text: Plain text, understandable without further information.
         facts: JSON values for programs; never a secret.
-        usernames: People who are told whatever their role, as long as it is one in the
-            organization, in one of its projects or on the platform.
-        roles: Everybody active who holds one of them is told.
-        project_ids: Whose leads and members `roles` means.
-        key: What is told once only: a second notification with the key is not written.
+        usernames: People that get it with any role in the organization, in one of its projects or
+            on the platform.
+        roles: All active holders of these roles get it.
+        project_ids: Limits project roles in `roles` to these projects.
+        key: Deduplication key: a second notification with the key is not written.
         at: When it happened, UTC.
 
     Returns:
         The id of the event; None when one with this key was written before.
 
     Raises:
-        RuntimeError: Called outside a transaction, where it could outlive what it tells.
-        ValueError: The event's name is none.
+        RuntimeError: Called outside a transaction: it could remain without its event.
+        ValueError: The event's name is invalid.
     """
     _require_sense(event)
     notification = Notification(
@@ -110,21 +110,21 @@ def notify_each(
     key: str,
     at: datetime,
 ) -> int:
-    """Tell each person their own by mail, once for a key; return how many are told now.
+    """Mail each person their own text, once for a key; return how many were written.
 
-    No endpoint is told: what concerns the organization as a whole is told by `notify`. The number
-    of statements does not grow with the people.
+    Endpoints get nothing: `notify` is for events of the whole organization. The number of
+    statements does not depend on the number of people.
 
     Args:
         event: As for `notify`.
-        organization_id: Whose matter it is; others' people are told nothing.
-        news: What is told to whom, one for each person.
-        key: What is told to each once only.
+        organization_id: The organization concerned; other people get nothing.
+        news: The texts, one for each person.
+        key: Deduplication key for each person.
         at: When it happened, UTC.
 
     Raises:
         RuntimeError: Called outside a transaction.
-        ValueError: The event's name is none.
+        ValueError: The event's name is invalid.
     """
     _require_sense(event)
     own = {one.username: one for one in news}
@@ -163,7 +163,7 @@ def _one_line(subject: str) -> str:
 
 
 def _new_of(notifications: Sequence[Notification]) -> list[Notification]:
-    """Write notifications; return those whose key was not there before, even a moment ago."""
+    """Write notifications; return those with a new key, also under concurrent writes."""
     Notification.objects.bulk_create(notifications, ignore_conflicts=True)
     keyed = [one.pk for one in notifications if one.key is not None]
     there = set(Notification.objects.filter(pk__in=keyed).values_list("pk", flat=True))

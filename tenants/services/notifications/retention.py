@@ -1,7 +1,7 @@
-"""Retention: what was told long ago is forgotten, in short transactions and bounded batches.
+"""Retention: purge old notifications in short transactions and bounded batches.
 
-Nothing that anybody still waits for is forgotten, however old it is. Ledgers and the audit trail
-are kept for ever. A batch that forgot anything leaves one audit entry, in its own transaction.
+Pending deliveries are never purged. Ledgers and the audit trail are kept for ever. A batch that
+purged rows writes one audit entry in the same transaction.
 """
 
 from collections.abc import Callable
@@ -40,13 +40,13 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Telling:
-    """How a batch that was forgotten is told.
+    """How a purged batch is logged and audited.
 
     Attributes:
-        event: In the log.
-        action, object_kind: In the audit trail.
-        counted: Under which fact stands how many, such as "notifications".
-        since: Under which fact stands before when, such as "occurred_before".
+        event: The log event.
+        action, object_kind: Of the audit entry.
+        counted: The fact with the number of rows, such as "notifications".
+        since: The fact with the time limit, such as "occurred_before".
     """
 
     event: str
@@ -77,18 +77,18 @@ class Forgotten:
 def forget_notifications(
     *, kept: timedelta, has_time: Callable[[], bool] = lambda: True, actor: Actor, at: datetime
 ) -> int:
-    """Forget notifications and their deliveries, oldest first; return how many notifications.
+    """Purge notifications and their deliveries, oldest first; return how many notifications.
 
-    One with a delivery that is still on its way is kept, with all of its deliveries.
+    One with a pending delivery is kept, with all of its deliveries.
 
     Args:
-        kept: How long they are kept after they happened.
-        has_time: Asked before each batch, whether another may begin.
-        actor: Who cleans up; a system actor.
+        kept: Retention period after the event.
+        has_time: Called before each batch; whether another may begin.
+        actor: A system actor.
         at: When, UTC.
 
     Raises:
-        ValueError: Somebody else than the service itself asks.
+        ValueError: The actor is not the service itself.
     """
     return forget_and_tell(
         _forget_batch,
@@ -115,22 +115,22 @@ def forget_and_tell(
     actor: Actor,
     at: datetime,
 ) -> int:
-    """Forget batch after batch, each with its audit entry; return how many rows.
+    """Purge batch after batch, each with its audit entry; return how many rows.
 
-    Whatever ends the process, what is gone is told: a batch and its entry are one transaction. The
-    entries of one sweep have the same object id.
+    A batch and its entry are one transaction, so a crash loses no entry. The entries of one sweep
+    have the same object id.
 
     Args:
-        forget_batch: Forgets what is older than a time, as many rows as it is given at most, and
-            returns how many it did.
-        telling: How that is told.
-        kept: How long they are kept.
-        has_time: Asked before each batch, whether another may begin.
-        actor: Who cleans up; a system actor.
+        forget_batch: Takes a time and a limit, deletes at most so many older rows and returns
+            their number.
+        telling: Names for log and audit trail.
+        kept: Retention period.
+        has_time: Called before each batch; whether another may begin.
+        actor: A system actor.
         at: When, UTC.
 
     Raises:
-        ValueError: Somebody else than the service itself asks.
+        ValueError: The actor is not the service itself.
     """
     require_service(actor=actor)
     before = at - kept
@@ -153,12 +153,12 @@ def forget_and_tell(
 
 
 def in_batches(forget_batch: Callable[[int], int], *, has_time: Callable[[], bool]) -> int:
-    """Forget batch after batch until one is not full, or time is up; return how many rows.
+    """Purge batch after batch until one is not full, or time is up; return how many rows.
 
     Args:
-        forget_batch: Forgets as many rows as it is given at most, and returns how many it did;
-            each batch is a transaction of its own.
-        has_time: Asked before each batch.
+        forget_batch: Takes a limit, deletes at most so many rows and returns their number; each
+            batch is a transaction of its own.
+        has_time: Called before each batch.
     """
     forgotten = 0
     for _ in range(BATCHES_MAX):
@@ -173,10 +173,10 @@ def in_batches(forget_batch: Callable[[int], int], *, has_time: Callable[[], boo
 
 
 def require_service(*, actor: Actor) -> None:
-    """Refuse anybody but the service itself.
+    """Refuse all actors but the service itself.
 
     Raises:
-        ValueError: The actor is somebody.
+        ValueError: The actor is not a system actor.
     """
     if not actor.is_system:
         raise ValueError("only the service itself forgets")

@@ -48,15 +48,15 @@ def bind_namespace(  # noqa: PLR0913 - A record's columns; all are keyword only.
     Args:
         cluster: Where the namespace is.
         namespace: Its name.
-        project: Whose use it is.
+        project: The project charged for its usage.
         valid_from: The first hour.
         valid_until: The first hour no longer bound; None for "until further notice".
-        default_owner: Who owns pods that name no user.
-        actor: Who binds it.
+        default_owner: The owner of pods without a user label.
+        actor: The caller.
         at: When, UTC.
 
     Raises:
-        InvalidInputError: Fields are wrong; every problem is told.
+        InvalidInputError: Fields are wrong; every problem is listed.
         OrganizationClosedError: The project's organization is closed.
         ProjectClosedError: The project is closed.
         ClusterClosedError: The cluster is closed.
@@ -110,7 +110,7 @@ def close_binding(
         binding: Which one.
         valid_until: The first hour no longer bound: after `at`.
         expected_version: The version the caller saw; None when it does not matter.
-        actor: Who ends it.
+        actor: The caller.
         at: When, UTC.
 
     Raises:

@@ -43,7 +43,7 @@ def create_organization(  # noqa: PLR0913 - A record's columns; all are keyword 
     actor: Actor,
     at: datetime,
 ) -> Organization:
-    """Make an organization.
+    """Create an organization.
 
     Args:
         slug: Its short name, unique on the platform.
@@ -51,15 +51,15 @@ def create_organization(  # noqa: PLR0913 - A record's columns; all are keyword 
         billing_currency: Three letters of ISO 4217; kept for ever.
         time_zone: An IANA zone whose months are billed; kept for ever.
         cost_center: Its own reference, printed on invoices.
-        billing_contact: Who receives invoices.
+        billing_contact: The receiver of invoices.
         billing_email: Where they are sent.
         billing_address: The address on them.
         tax_id: The tax number on them.
-        actor: Who makes it.
+        actor: The caller.
         at: When, UTC.
 
     Raises:
-        InvalidInputError: Fields are wrong; every problem is told.
+        InvalidInputError: Fields are wrong; every problem is listed.
         SlugTakenError: Another organization has the slug.
     """
     organization = Organization(
@@ -105,13 +105,13 @@ def update_organization(
         organization: Which one.
         changes: New values by field, of `EDITABLE`.
         expected_version: The version the caller saw; None when it does not matter.
-        actor: Who changes it.
+        actor: The caller.
         at: When, UTC.
 
     Raises:
         ValueError: A field is not editable.
         StaleVersionError: It was changed in the meantime.
-        InvalidInputError: The values are wrong; every problem is told.
+        InvalidInputError: The values are wrong; every problem is listed.
     """
     if not set(changes) <= set(EDITABLE):
         raise ValueError("A field is not editable.")

@@ -28,10 +28,10 @@ def create_project(
     actor: Actor,
     at: datetime,
 ) -> Project:
-    """Make a project of an organization; it never moves to another.
+    """Create a project of an organization; it never moves to another.
 
     Raises:
-        InvalidInputError: Fields are wrong; every problem is told.
+        InvalidInputError: Fields are wrong; every problem is listed.
         OrganizationClosedError: The organization is closed.
         SlugTakenError: The organization has a project with this slug.
     """
@@ -72,13 +72,13 @@ def update_project(
         project: Which one.
         changes: New values by field, of `EDITABLE`.
         expected_version: The version the caller saw; None when it does not matter.
-        actor: Who changes it.
+        actor: The caller.
         at: When, UTC.
 
     Raises:
         ValueError: A field is not editable.
         StaleVersionError: It was changed in the meantime.
-        InvalidInputError: The values are wrong; every problem is told.
+        InvalidInputError: The values are wrong; every problem is listed.
     """
     if not set(changes) <= set(EDITABLE):
         raise ValueError("A field is not editable.")
