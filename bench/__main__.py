@@ -44,7 +44,7 @@ def run_one(name: str) -> int:
 
 
 def run_all(names: list[str]) -> int:
-    """Run each bench in a process of its own; return how many fell short."""
+    """Run each bench in its own process; return how many missed a limit."""
     failed = []
     for name in names:
         if os.environ.get(SMOKE_VARIABLE) == "true" and name in WITHOUT_SMOKE:

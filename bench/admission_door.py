@@ -65,12 +65,12 @@ class Stage:
             connection.execute("VACUUM quotas_reservation")
 
     def postgres_cpu_seconds(self) -> float:
-        """Return what PostgreSQL has taken so far."""
+        """Return PostgreSQL's CPU time so far."""
         return _cpu_seconds(self.postmaster)
 
 
 def build(*, organizations: int) -> Stage:
-    """Make a cluster that denies what is not decided, with tenants that have plenty."""
+    """Create a cluster with `admission_on_failure` "deny" and tenants with ample quota."""
     from metering.models import NodeRecord  # noqa: PLC0415 - Django is set up by now.
     from quotas.models import QuotaLimit  # noqa: PLC0415 - As above.
     from tenants.models import Cluster  # noqa: PLC0415 - As above.
@@ -106,7 +106,7 @@ class Server:
     pid: int
 
     def cpu_seconds(self) -> float:
-        """Return what its processes have taken so far."""
+        """Return the CPU time of its processes so far."""
         return _cpu_seconds(self.pid)
 
 

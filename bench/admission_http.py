@@ -167,7 +167,7 @@ class _Bench:
 
 @contextmanager
 def _swept(stage: door.Stage) -> Iterator[None]:
-    """Let pods go and sweep live use beside a block, as often as the product does."""
+    """Expire pods and sweep live usage during a block, as often as the product does."""
     ended = threading.Event()
 
     def work() -> None:

@@ -186,7 +186,7 @@ def _seconds_of_asking(url: str, places: list[stage.Place], count: int) -> list[
 def _rate(call: Any, *given: Any) -> tuple[Decimal, Decimal]:  # noqa: ANN401 - As it takes them.
     """Return calls a second of all connections together, and the seconds of the slowest 1 %.
 
-    All begin at the same time: a process that works alone for a while is quicker than all are.
+    All begin at the same time: a process without concurrent ones is faster.
     """
     runs = stage.side_by_side(call, *given, workers=CONNECTIONS)
     seconds = sorted(second for run in runs for second in run.seconds)

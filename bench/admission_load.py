@@ -33,7 +33,7 @@ class Told:
         milliseconds: From when each question was due to its answer, decided ones only.
         reasons: How often each decision was answered, "status_<code>" for what was no answer.
         seconds: From the first question to the last answer.
-        cpu_seconds: What the load itself took.
+        cpu_seconds: CPU time of the load itself.
     """
 
     milliseconds: list[float] = field(default_factory=list)
@@ -67,7 +67,7 @@ def request(path: str, body: bytes) -> bytes:
 
 
 def reason_of(answer: bytes) -> str:
-    """Return the decision that an answer names, or what is there instead."""
+    """Return the decision in a response, or the status of another response."""
     if not answer.startswith(b"HTTP/1.1 200"):
         return f"status_{answer[9:12].decode(errors='replace')}"
     found = DECISION.search(answer)
@@ -80,7 +80,7 @@ def bare_reason(answer: bytes) -> str:
 
 
 def play(port: int, requests: list[bytes], *, rate: float | None, reason: Reason) -> Told:
-    """Ask in a process of its own; see `_play`."""
+    """Send the requests in a separate process; see `_play`."""
     context = get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_told, args=(sender, port, requests, rate, reason))
@@ -105,12 +105,12 @@ def _told(
 
 
 class _Load:
-    """One run: open at a rate, or closed, where each connection asks once it was answered.
+    """One run: an open loop at a rate, or a closed loop, one request at a time a connection.
 
     Args:
         port: On loopback.
         requests: As they go over the wire, in order.
-        rate: Questions a second; None for as fast as answers come.
+        rate: Requests a second; None for a closed loop.
         reason: Reads the decision out of an answer.
     """
 
@@ -130,7 +130,7 @@ class _Load:
             self._free.append(one)
 
     def run(self) -> Told:
-        """Ask everything and return what was answered."""
+        """Send all requests and return the responses."""
         cpu, begin = time.process_time(), time.perf_counter()
         turns = deque(self._due(begin))
         while turns or self._asked:
@@ -141,7 +141,7 @@ class _Load:
             self._listen(self._patience(turns[0][0] - now if turns and self._free else None))
         self._told.seconds = time.perf_counter() - begin
         self._told.cpu_seconds = time.process_time() - cpu
-        # What was answered is read only now: while the clock ran, the machine was the server's.
+        # Responses are parsed only now, to leave the CPU to the server during the measurement.
         for seconds, answer in self._answered:
             reason = self._reason(answer)
             self._told.reasons[reason] += 1

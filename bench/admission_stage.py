@@ -203,7 +203,7 @@ def _question(pod: Admitted) -> str:
 
 
 def _ask_together(connection: psycopg.Connection[Any], pods: list[Admitted], told: Told) -> None:
-    """Ask for several in one statement, then one by one what it leaves out."""
+    """Admit several in one statement, then the rest one by one."""
     asked = f"[{','.join(map(_question, pods))}]"
     try:
         row = connection.execute("SELECT quotas_admit_many(%s::jsonb)", [asked]).fetchone()

@@ -25,7 +25,7 @@ def bare(request: HttpRequest) -> HttpResponse:
 
 
 def one_row(request: HttpRequest, limit_id: UUID) -> HttpResponse:
-    """Read the body, change one counter to what it is, and answer the same to everybody."""
+    """Read the body, update one counter to its own value, and return a constant response."""
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE quotas_quotacounter SET reserved_units = reserved_units WHERE limit_id = %s",
@@ -40,12 +40,12 @@ urlpatterns = [path("bare", bare), path("one-row/<uuid:limit_id>", one_row), pat
 def make_application() -> object:
     """Return the application, with this module as its URLs and no middleware."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.development")
-    import django  # noqa: PLC0415 - Settings come first.
+    import django  # noqa: PLC0415 - Settings are set first.
     from django.conf import settings  # noqa: PLC0415 - As above.
     from django.core.handlers.wsgi import WSGIHandler  # noqa: PLC0415 - As above.
 
     databases = only_admission(settings.DATABASES)["DATABASES"]
-    # Admission does not wait for the disk either.
+    # Admission does not wait for fsync either.
     databases["default"]["OPTIONS"]["options"] = "-c synchronous_commit=off"
     settings.DATABASES = databases
     settings.MIDDLEWARE = []

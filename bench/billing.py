@@ -23,7 +23,7 @@ BATCH = 50
 ACCRUAL_TO_SUM_MAX = 11
 INVOICE_TO_SUM_MAX = "3.8"
 
-# Sealed hours are frozen, so the records come first and the seal after them.
+# Sealed hours are immutable, so insert the records before the seal.
 _WINDOWS = """
 INSERT INTO metering_meteringwindow (cluster_id, start_at, state, fence, attempt, failures,
   accepts_low_coverage, lease_owner, not_before, as_of, sources, evidence, record_count,

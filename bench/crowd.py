@@ -143,7 +143,7 @@ def _pod(name: str, number: int, node: str, slot: DeviceSlot, share: Share, hour
 
 
 def _lived(pod: Pod, number: int, hour: datetime) -> Pod:
-    """Let every tenth pod begin in the hour, and every tenth end: finished or deleted."""
+    """Start every tenth pod in the hour, and end every tenth: finished or deleted."""
     moment = hour + timedelta(seconds=60 + number * 37 % 3480)
     if number % 10 == 1:
         return replace(

@@ -83,7 +83,7 @@ class Stay:
         return f'{KSM},namespace="{self.namespace}",pod="train-{self.uid}",uid="{self.uid}"'
 
     def device(self) -> str:
-        """Return the device's labels as they stand after a scrape."""
+        """Return the device's labels after a scrape."""
         return (
             f'{EXPORTER},pod="exporter-{self.node}",instance="{self.node}:9400"'
             f',gpu="{self.gpu % 8}",UUID="GPU-{self.gpu:08d}-9c55-7f20-8b1a-2d6e0f91c384"'
@@ -173,7 +173,7 @@ def _ask_plainly(tenants: int, url: str) -> Decimal:
 
 
 def _only(tenants: int) -> None:
-    """Let one cluster's hours fall due; the other's have been metered or wait."""
+    """Make one cluster's hours due; the other's are metered already or not yet due."""
     from tenants.models import Cluster  # noqa: PLC0415 - Django is set up by now.
 
     Cluster.objects.exclude(slug=_slug(tenants)).update(state="closed")

@@ -1,8 +1,8 @@
-"""Enforcement: a thousand namespaces brought from nothing to applied, and a changed limit live.
+"""Enforcement: ResourceQuotas for a thousand new namespaces, and the latency of a changed limit.
 
 The simulated API serves HTTPS from a process of its own. The first figure is one tick in one
 process. The second goes as in production: a limit is set, the wake-up passes through Valkey to a
-Celery worker, and the clock stops when the cluster's own status says the new number.
+Celery worker, and the clock stops when the ResourceQuota's status has the new number.
 """
 
 import multiprocessing
@@ -51,7 +51,7 @@ LIVE_TO_BARE_MAX = "3.8"
 PATIENCE_SECONDS = 30
 READY_SECONDS = 60
 POLL_SECONDS = 0.05
-TOKEN = "bench"  # noqa: S105 - Of a server that lives for a minute.
+TOKEN = "bench"  # noqa: S105 - Of a server stopped after a minute.
 RESOURCE, KEY = "nvidia.com/gpu", "requests.nvidia.com/gpu"
 
 
@@ -127,7 +127,7 @@ def _measure(kubeconfig: Path, folder: Path) -> Iterator[Figure]:
 
 
 def _apply_bare(enforcer: "QuotaEnforcer", endpoint: "EnforcementEndpoint") -> Decimal:
-    """Return the seconds of one write by the enforcer alone: no table, no worker, no wake-up."""
+    """Return the seconds of one write by the enforcer only: no table, worker or wake-up."""
     from quotas.protocols import DesiredQuota  # noqa: PLC0415 - Django is set up by now.
 
     with measured() as watch:
@@ -198,12 +198,12 @@ def _make_tenants(kubeconfig: Path) -> "list[Project]":
 def _change_limits(
     projects: "list[Project]", enforcer: "QuotaEnforcer", endpoint: "EnforcementEndpoint"
 ) -> list[Decimal]:
-    """Set one limit after the other; return the seconds until each was live, shortest first."""
+    """Set limits one by one; return the seconds until each was applied, shortest first."""
     from quotas.services.limits.limits import set_limit  # noqa: PLC0415 - Django is set up by now.
     from tenants.domain.actors import system_actor  # noqa: PLC0415 - As above.
 
     taken = []
-    # The first one also waits for the worker to be there, and is not counted.
+    # The first one includes the start of the worker and is not counted.
     for number in range(CHANGES + 1):
         project, units = projects[number * 7 % NAMESPACES], 9 + number
         set_limit(

@@ -33,7 +33,7 @@ class Bound(StrEnum):
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number, and what it is held against.
+    """One measured number and its limit.
 
     Attributes:
         limit: None for a measurement.
@@ -54,7 +54,7 @@ class Figure:
 
     @property
     def is_ok(self) -> bool:
-        """Whether the value lies on the good side of its limit, or nothing is asked of it."""
+        """Whether the value meets its limit, or has none."""
         if self.limit is None or not self.is_judged:
             return True
         if self.bound is Bound.EXACTLY:
@@ -141,7 +141,7 @@ def ledger_database() -> Iterator[None]:
                 cwd=ROOT,
                 check=True,
             )
-            import django  # noqa: PLC0415 - Settings come first.
+            import django  # noqa: PLC0415 - Settings are set first.
 
             django.setup()
             yield

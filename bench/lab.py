@@ -1,9 +1,10 @@
-"""The lab: nine pods lived through beside a Prometheus that is killed, metered in every usual way.
+"""The lab: nine pods, a Prometheus that is killed, and every usual way of metering.
 
-Everything is fifteen times as fast as life: a scrape every two seconds by two replicas, 200 seconds
-for fifty minutes. kube-state-metrics comes back as another instance after a minute; Prometheus is
-killed by SIGKILL and is away for forty seconds. One watch lives through it all, another is cut off
-for a minute around the outage. It takes about four minutes and prints what each method bills.
+Everything is fifteen times as fast as in production: a scrape every two seconds by two replicas,
+200 seconds for fifty minutes. kube-state-metrics is replaced by another instance after a minute;
+Prometheus is killed by SIGKILL and restarted after forty seconds. One watch is never interrupted,
+another is disconnected for a minute around the outage. It takes about four minutes and prints what
+each method bills.
 """
 
 import tempfile
@@ -88,7 +89,7 @@ def _cell(row: Told, uid: str) -> str:
 
 
 def _live(folder: Path) -> tuple[Mapping[str, int], list[Told]]:
-    """Live through the story; return the truth and what every method says."""
+    """Run the scenario; return the true GPU-seconds and those of every method."""
     from bench.lab_stage import (  # noqa: PLC0415 - Django is set up by now.
         LAG_SECONDS,
         Stage,

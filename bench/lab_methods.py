@@ -1,4 +1,4 @@
-"""The usual ways of counting GPU-seconds with PromQL, each asked as its users ask it."""
+"""The usual ways of counting GPU-seconds with PromQL, each queried as its users do."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ TIMEOUT_SECONDS = 30
 
 @dataclass(frozen=True)
 class Told:
-    """What one way of metering says of each pod, in GPU-seconds."""
+    """The result of one method for each pod, in GPU-seconds."""
 
     method: str
     seconds: Mapping[str, Decimal]
@@ -27,7 +27,7 @@ class Told:
 
 
 def naive_methods(*, window: int, step: int) -> Mapping[str, str]:
-    """Return each method's query, by what it does."""
+    """Return each method's query, by its description."""
     spans = f"[{window}s:{step}s]"
     stamps = f"timestamp({REQUESTS}){spans}"
     return {
@@ -48,7 +48,7 @@ def naive_methods(*, window: int, step: int) -> Mapping[str, str]:
 def ask_all(
     url: str, *, at: datetime, window: int, step: int
 ) -> Iterator[tuple[str, dict[str, Decimal]]]:
-    """Yield every method with what it says of each pod."""
+    """Yield every method with its result for each pod."""
     for name, query in naive_methods(window=window, step=step).items():
         yield name, _ask(url, query=query, at=at)
 

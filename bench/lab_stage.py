@@ -64,7 +64,7 @@ def now() -> datetime:
 
 
 def seconds_of_story(begin_at: datetime, last: int) -> Iterator[int]:
-    """Yield the seconds of the story as they come; one that was missed comes with the next."""
+    """Yield the seconds of the scenario in real time; a missed one is yielded with the next."""
     second = min(0, (now() - begin_at) // timedelta(seconds=1))
     while second <= last:
         yield second
@@ -94,13 +94,13 @@ class Stage:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop what was started."""
+        """Stop all started servers."""
         self.server.stop()
         for exporter in self._exporters:
             exporter.stop()
 
     def step(self, second: int) -> None:
-        """Let happen what the story has for this second, and let the watches see it."""
+        """Apply the scenario's events of this second, and update the watches."""
         process = self.server.process
         is_alive = process is not None and process.poll() is None
         if second >= RESTART_UNITS and len(self._exporters) == 1:
@@ -115,7 +115,7 @@ class Stage:
             watch.step(second)
 
     def _start_exporter(self) -> None:
-        """Start a kube-state-metrics and let it be discovered instead of the one before."""
+        """Start a kube-state-metrics that replaces the previous one in service discovery."""
         exporter = LiveExporter(self._growing, clock=now)
         exporter.start()
         self._exporters.append(exporter)
@@ -127,7 +127,7 @@ class Stage:
 
 
 def _prometheus(folder: Path, *, targets: Path) -> EmbeddedPrometheus:
-    """Start a Prometheus that scrapes what is discovered as two replicas do."""
+    """Start a Prometheus that scrapes the discovered targets as two replicas do."""
     programs = find_prometheus(ROOT / ".tools")
     if programs.folder is None:
         raise SystemExit(f"This bench needs Prometheus: {programs.reason}")

@@ -68,7 +68,7 @@ def _figures(site: "_Site", load: Connection) -> Iterator[Figure]:
 def _lose(
     site: "_Site", load: Connection, name: str, label: str, *, over_max: int
 ) -> Iterator[Figure]:
-    """Kill one part, bring it back after a while, and let everything come to rest."""
+    """Kill one component, restart it after a while, and wait until all is stable."""
     _say(load, "count")
     site.kill(name)
     time.sleep(AWAY_SECONDS)
@@ -88,12 +88,12 @@ def _lose(
 
 
 class _Site:
-    """The service on a database and a broker of its own; each part can be killed and started."""
+    """The service with its own database and broker; each component can be killed and started."""
 
     def __init__(
         self, folder: Path, environment: Mapping[str, str], servers: Mapping[str, Any]
     ) -> None:
-        """Nothing of ours runs yet."""
+        """Nothing is started yet."""
         self._folder = folder
         self._environment = dict(environment)
         self._servers = servers
@@ -124,7 +124,7 @@ class _Site:
             self.kill(name)
 
     def counted(self) -> dict[str, int]:
-        """Return what the counters say is taken, by holder; {} while the ledger is away."""
+        """Return the used units of the counters, by holder; {} while the ledger is down."""
         from django.db import OperationalError, connections  # noqa: PLC0415 - Django comes later.
 
         from quotas.models import QuotaCounter  # noqa: PLC0415

@@ -49,7 +49,7 @@ def set_limits(*, at: datetime) -> None:
 
 
 class Load:
-    """Creates pods all the time, from several threads, and looks at what lives.
+    """Creates pods all the time, from several threads, and counts live pods.
 
     Args:
         api: The cluster.
@@ -84,7 +84,7 @@ class Load:
             time.sleep(PAUSE_SECONDS)
 
     def watch(self) -> None:
-        """Look again and again at how much lives beyond the limits, and clear away what is over."""
+        """Sample the live units above the limits, and delete finished pods."""
         while True:
             live = self._live()
             over = max(

@@ -94,7 +94,7 @@ def _statements(at: datetime) -> int:
 
 
 def _meter_side_by_side() -> None:
-    """Meter what is due in as many processes as a worker has, each with connections of its own."""
+    """Meter due hours in as many processes as a worker has, each with its own connections."""
     from django.db import connections  # noqa: PLC0415 - Django is set up by now.
 
     connections.close_all()

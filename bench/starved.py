@@ -1,4 +1,4 @@
-"""A worker that gets a tenth of its processor: does it work at the rate it can, and catch up alone.
+"""A worker with a tenth of its CPU: does it keep working at that rate and catch up alone.
 
 18 hours of a simulated cluster are due, eight times: in half of them the worker runs as it likes,
 in the others it is stopped for nine tenths of each second by SIGSTOP and SIGCONT. They alternate so
@@ -52,7 +52,7 @@ QUIET: Final = ("--without-gossip", "--without-mingle", "--loglevel", "WARNING")
 
 @dataclass(frozen=True)
 class Metered:
-    """What metering all due hours took."""
+    """Resources used by metering all due hours."""
 
     processor_seconds: Decimal
     wall_seconds: Decimal
@@ -65,7 +65,7 @@ class Metered:
         return self.windows / self.processor_seconds
 
     def __add__(self, other: "Metered") -> "Metered":
-        """Return what both took."""
+        """Return the sum of both."""
         return Metered(
             self.processor_seconds + other.processor_seconds,
             self.wall_seconds + other.wall_seconds,
@@ -159,7 +159,7 @@ def _run_freely(_: int) -> None:
 
 
 def _starve(group: int) -> None:
-    """Let a process group use a tenth of a second of a processor, and stop it for the rest.
+    """Let a process group use a tenth of a second of CPU time, and stop it for the rest.
 
     It has up to a second for that: beside other processes it would get far less than a tenth.
     """
@@ -177,7 +177,7 @@ PULSES: Final = (_run_freely, _starve, _starve, _run_freely) * 2
 
 
 def _processor_seconds(group: int) -> Decimal:
-    """Return the processor time of all processes of a group that live now."""
+    """Return the CPU time of all running processes of a group."""
     ticks = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -223,7 +223,7 @@ def _meter_from(slug: str, *, hours: int) -> None:
 
 
 def _start(stack: ExitStack, folder: Path, *arguments: str) -> "subprocess.Popen[bytes]":
-    """Start one part of Celery in a process group of its own, which ends with the bench."""
+    """Start one Celery process in its own process group, which ends with the bench."""
     with (folder / f"{arguments[0]}.log").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, *CELERY, *arguments],

@@ -42,7 +42,7 @@ def _measure() -> Iterator[Figure]:
     _make_rows()
     with measured() as plain:
         _read_plainly()
-    # In a process of its own: the peak of this one is that of making the rows.
+    # In its own process: the peak of this one is that of creating the rows.
     child = subprocess.run(
         [sys.executable, "-c", "from bench.verify import verify_apart; verify_apart()"],
         check=True,
@@ -63,7 +63,7 @@ def _measure() -> Iterator[Figure]:
 
 
 def verify_apart() -> None:
-    """Run every check and print, as JSON, how long it took and what it came to."""
+    """Run every check and print, as JSON, its duration and result."""
     import django  # noqa: PLC0415 - In the child, settings are in the environment.
 
     django.setup()

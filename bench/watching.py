@@ -253,7 +253,7 @@ def _copy_same_rows() -> Decimal:
 
 
 class Memory:
-    """How far this process has grown over what it had at the begin, at the most."""
+    """The highest growth of this process' memory since the begin."""
 
     def __init__(self) -> None:
         """Look once."""

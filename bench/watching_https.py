@@ -1,6 +1,6 @@
 """The watch end to end: a list and a stream over HTTPS from the simulated API into the ledger.
 
-The API runs in a process of its own, as it does in life; its time is part of the figures.
+The API runs in its own process, as in production; its time is part of the figures.
 """
 
 import multiprocessing
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 EVENTS = scaled(20_000)
 OFFERED_PER_SECOND = 2_000
 """How fast the API writes at most: it forgets the oldest of 10,000 events, as a real one would."""
-TOKEN = "bench"  # noqa: S105 - Of a server that lives for a minute.
+TOKEN = "bench"  # noqa: S105 - Of a server stopped after a minute.
 LIST_TO_READING_MAX = "3.4"
 EVENT_TO_READING_MAX = 12
 JSON = dict[str, Any]

@@ -46,7 +46,7 @@ QUERIES_MAX: Final = 6
 
 @dataclass(frozen=True)
 class Metered:
-    """What metering one window took; seconds, and MiB of the process' peak so far."""
+    """Resources used by metering one window: seconds, and MiB of the process' peak so far."""
 
     records: int
     statements: int
@@ -218,7 +218,7 @@ def _peak_mib() -> Decimal:
 
 
 def _cpu_seconds(pid: int) -> Decimal:
-    """Return the time a process has had, of its own and of the system's."""
+    """Return the user and system CPU time of a process."""
     told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return Decimal(int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
 

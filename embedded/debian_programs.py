@@ -21,7 +21,7 @@ class Package:
     Attributes:
         title: What people call it.
         name: Debian's package; also the folder of `tools` it is unpacked into.
-        programs: What it must hold, the one to look for on PATH first.
+        programs: Programs it must contain; the first is searched on PATH.
         folder: Where they are inside the package.
         has_libraries: Whether they need shared libraries that may not be installed. These are
             unpacked beside the programs: run them with LD_LIBRARY_PATH set to their folder.

@@ -225,7 +225,7 @@ class EmbeddedPostgres:
         return isinstance(error, PortTakenError) or PORT_TAKEN in str(error)
 
     def make_roles(self) -> None:
-        """Make what deploy/postgres/roles.sql makes, as far as it is not there.
+        """Create the missing roles and grants of deploy/postgres/roles.sql.
 
         The timeouts are set each time: an older version had them in each connection instead.
         """
@@ -268,6 +268,6 @@ class EmbeddedPostgres:
 
     @staticmethod
     def grant_database(connection: psycopg.Connection[tuple[object, ...]], name: str) -> None:
-        """Let only the runtime role into a database, however often it is said."""
+        """Allow only the runtime role to connect to a database. Idempotent."""
         connection.execute(f"REVOKE ALL ON DATABASE {name} FROM PUBLIC")
         connection.execute(f"GRANT CONNECT, TEMPORARY ON DATABASE {name} TO {RUNTIME}")

@@ -54,7 +54,7 @@ class Program:
 
 
 def start_program(program: Program) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own, leashed to the calling thread."""
+    """Start a program in its own session; on Linux it ends with the calling thread."""
     program.log.parent.mkdir(parents=True, exist_ok=True)
     _rotate(program.log)
     identity = program.account.popen_identity()
@@ -115,7 +115,7 @@ def end_stale(state: Path) -> int:
 
 
 def command_of(pid: int) -> tuple[str, ...]:
-    """Return a live process's command line; empty for a zombie and for none."""
+    """Return a live process's command line; empty for a zombie or no process."""
     if Path("/proc/self").exists():
         try:
             raw = Path(f"/proc/{pid}/cmdline").read_bytes()

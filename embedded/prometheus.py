@@ -142,7 +142,7 @@ class EmbeddedPrometheus:
         return f"http://127.0.0.1:{self.port}"
 
     def has_imported(self, name: str) -> bool:
-        """Whether a text of this name was imported whole, in this life or an earlier one."""
+        """Whether a text of this name was imported completely, now or before a restart."""
         return self._receipt(name).exists()
 
     def import_openmetrics(self, text: Path, *, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Where the programs of Prometheus, and of VictoriaMetrics beside it, come from."""
+"""Sources of the programs of Prometheus and VictoriaMetrics."""
 
 from pathlib import Path
 

@@ -51,7 +51,7 @@ class RunningCommand:
     process: subprocess.Popen[bytes]
 
     def has_ended(self, *, timeout_seconds: float) -> bool:
-        """Wait a while for its end; return whether it came.
+        """Wait a while for its end; return whether it ended.
 
         Raises:
             EmbeddedServerError: It failed; the text holds the end of its log.
@@ -148,7 +148,7 @@ class Stack:
         return dict(self.environment)
 
     def migrate(self) -> None:
-        """Bring the tables up to date, as their owner.
+        """Run the migrations as the owner of the tables.
 
         Raises:
             EmbeddedServerError: A migration failed; the text holds the end of its log.
@@ -156,7 +156,7 @@ class Stack:
         self.run_command("migrate", "--database", "owner", "--no-input", further=self._owner)
 
     def run_command(self, *arguments: str, further: Mapping[str, str] | None = None) -> None:
-        """Run one command of manage.py to its end, with further variables for it alone.
+        """Run one command of manage.py to its end, with additional environment variables.
 
         Raises:
             EmbeddedServerError: It failed; the text holds the end of its log.
@@ -173,7 +173,7 @@ class Stack:
     def begin_command(
         self, *arguments: str, further: Mapping[str, str] | None = None
     ) -> RunningCommand:
-        """Begin one command of manage.py, which goes on beside the caller.
+        """Start one command of manage.py in the background.
 
         Its log is named after the command and its positional arguments.
         """

@@ -50,7 +50,7 @@ class AlreadyRunningError(EmbeddedServerError):
 
 
 class Service(Protocol):
-    """Something to keep alive: PostgreSQL, Valkey, or any program of ours."""
+    """A supervised service: PostgreSQL, Valkey, or any program of ours."""
 
     @property
     def name(self) -> str:
@@ -58,7 +58,7 @@ class Service(Protocol):
         ...
 
     def prepare(self) -> Program:
-        """Clear what an earlier life left behind, and return how to start."""
+        """Clean up after an earlier run, and return how to start."""
         ...
 
     def is_ready(self) -> bool:
@@ -88,7 +88,7 @@ class PlainService:
 
 
 class _Child:
-    """One service's current life, touched by the watching thread only."""
+    """One service's current run, used by the supervising thread only."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -213,7 +213,7 @@ class Supervisor:
             )
 
     def pids(self) -> dict[str, int]:
-        """Return the process ids of the children that live now, by name, in order of start."""
+        """Return the process ids of the running children, by name, in order of start."""
         return {
             child.service.name: child.process.pid
             for child in tuple(self._children)

@@ -34,9 +34,9 @@ class NotificationSender(Protocol):
     """Sends a notification to an address, at least once."""
 
     def send(self, notification: OutgoingNotification) -> None:
-        """Send it; returning means that the other side has taken it.
+        """Send it; it returns after the receiver has accepted it.
 
         Raises:
-            SourceUnavailableError: It was not taken; it is tried again later.
+            SourceUnavailableError: It was not accepted; it is retried later.
         """
         ...

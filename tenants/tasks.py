@@ -73,7 +73,7 @@ def tick_notifications() -> Iterator[int]:
 
 @shared_task(base=WakeUp, name=LINKS_TASK)
 def tick_password_links() -> Iterator[int]:
-    """Send the links that people asked for, one request after another."""
+    """Send the requested links, one by one."""
     yield from _answer_requests(LINKS, database_now)
 
 
@@ -98,7 +98,7 @@ def _answer_requests(actor: Actor, now: Callable[[], datetime]) -> Iterator[int]
 
 
 def _send_batch(*, has_time: Callable[[], bool], actor: Actor, at: datetime) -> tuple[int, bool]:
-    """Send some of what is due; return how much was leased, and whether to leave it at that."""
+    """Send one batch of due deliveries; return how many were leased, and whether to stop."""
     senders = notification_senders(settings.NOTIFICATION_SENDERS)
     claimed = claim_deliveries(limit=DELIVERIES_PER_BATCH, actor=actor, at=at)
     failed = send_claimed(claimed=claimed, senders=senders, has_time=has_time, at=at)

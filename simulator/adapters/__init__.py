@@ -1,1 +1,1 @@
-"""Sources, watches, enforcers and senders that speak to simulated clusters, or to memory."""
+"""Sources, watches, enforcers and senders of simulated clusters, or in memory."""

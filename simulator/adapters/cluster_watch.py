@@ -100,7 +100,7 @@ class SimulatedClusterWatch:
         return kind in SERVED
 
     def list(self, target: WatchTarget, kind: WatchedKind) -> Iterator[ListPage]:
-        """Yield what is there now; see `ClusterWatch.list`."""
+        """Yield the present objects; see `ClusterWatch.list`."""
         at = self._now()
         cluster = self._cluster(target, at)
         states: tuple[ObjectState, ...] = ()

@@ -1,4 +1,4 @@
-"""What scrapes of DCGM's exporter let anybody see of a simulated cluster's devices."""
+"""What scrapes of dcgm-exporter show of a simulated cluster's devices."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -97,7 +97,7 @@ def _observe(
 def _runs(timeline: DeviceTimeline, ticks: Sequence[datetime], window: Window) -> Iterator[_Run]:
     """Yield the stretches of one workload, clipped to the window.
 
-    A sample speaks for the time until the next one, but not across a hole of more than two and a
+    A sample covers the time until the next one, but not across a gap of more than two and a
     half scrapes, and not for more than a scrape after the last one.
     """
     ends = [

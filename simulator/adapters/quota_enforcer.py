@@ -49,7 +49,7 @@ class SimulatedCluster:
         foreign: Others' quotas by namespace and name.
         missing_namespaces: Namespaces the cluster does not have; it has all others.
         failure: Why nothing is answered, such as "timeout"; "" while the cluster is well.
-        is_status_late: Whether the status stays behind what was applied.
+        is_status_late: Whether the status lags behind the spec.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class SimulatedCluster:
             self.foreign.setdefault(namespace, {})[name] = dict(hard)
 
     def use(self, namespace: str, used: Mapping[str, int]) -> None:
-        """Let pods hold units of a namespace's keys."""
+        """Set the units that pods use of a namespace's keys."""
         with self.lock:
             self.used[namespace] = dict(used)
 
@@ -109,7 +109,7 @@ class SimulatedQuotaEnforcer:
             cls._clusters.clear()
 
     def apply(self, endpoint: EnforcementEndpoint, desired: DesiredQuota) -> LiveQuota:
-        """Make a namespace's quota say what is desired; see `QuotaEnforcer.apply`."""
+        """Apply the desired quota of a namespace; see `QuotaEnforcer.apply`."""
         cluster = self.cluster(endpoint.slug)
         with cluster.lock:
             _require_answer(cluster, desired.namespace)
@@ -122,7 +122,7 @@ class SimulatedQuotaEnforcer:
             return before if cluster.is_status_late else self.read(endpoint, desired.namespace)
 
     def read(self, endpoint: EnforcementEndpoint, namespace: str) -> LiveQuota:
-        """Return what a namespace's quota says; see `QuotaEnforcer.read`."""
+        """Return a namespace's quota; see `QuotaEnforcer.read`."""
         cluster = self.cluster(endpoint.slug)
         with cluster.lock:
             _require_reachable(cluster)

@@ -33,7 +33,7 @@ _GPU_PREFIXES: Final = ("nvidia_com_gpu", "nvidia_com_mig_")
 
 @dataclass(frozen=True)
 class Window:
-    """The hour that is asked about, [start_at, end_at), and the scrape interval."""
+    """The queried hour, [start_at, end_at), and the scrape interval."""
 
     start_at: datetime
     end_at: datetime

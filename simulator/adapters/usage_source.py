@@ -74,7 +74,7 @@ class SimulatedUsageSource:
     def observe(
         self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
     ) -> Observation:
-        """Return what was seen; see `UsageSource.observe`.
+        """Return the observed usage; see `UsageSource.observe`.
 
         Raises:
             SourceUnavailableError: The scenario has no cluster of this name.

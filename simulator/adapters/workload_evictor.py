@@ -28,7 +28,7 @@ class SimulatedPod:
 
     Attributes:
         job: Name of the Job that made it; "" for none.
-        job_uid: Of that Job: another of the same name is not meant.
+        job_uid: Of that Job; another of the same name differs.
         budgets: How many PodDisruptionBudgets match it.
         spare: How many pods those may still lose; None when they allow any.
     """
@@ -56,7 +56,7 @@ class SimulatedWorkloads:
 
     Attributes:
         failure: Why nothing is answered, such as "timeout"; "" while the cluster is well.
-        asked: Every step that was taken, oldest first, as (verb, namespace, name).
+        asked: Every call, oldest first, as (verb, namespace, name).
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class SimulatedWorkloads:
         self.asked: list[tuple[str, str, str]] = []
 
     def run(self, namespace: str, name: str, uid: str, *, job: str = "") -> SimulatedPod:
-        """Let a pod run, by default of no Job; of a Job that was made before."""
+        """Add a running pod, optionally of an existing Job."""
         with self.lock:
             job_uid = self.jobs[namespace, job].uid if job else ""
             self.pods[namespace, name] = SimulatedPod(uid, job, job_uid)
@@ -80,7 +80,7 @@ class SimulatedWorkloads:
             return self.jobs[namespace, name]
 
     def finish(self) -> list[str]:
-        """Let every pod that is ending be gone, and return their uids in alphabetical order."""
+        """Delete every terminating pod, and return their uids in alphabetical order."""
         with self.lock:
             gone = {place: pod for place, pod in self.pods.items() if pod.is_ending}
             for place in gone:

@@ -29,7 +29,7 @@ LIVES_INSIDE_NAME: Final = "lives-in-the-gap"
 
 @dataclass(frozen=True)
 class _Script:
-    """One scripted pod; times are relative to its creation, None for what never comes."""
+    """One scripted pod; times are relative to its creation, None for what never happens."""
 
     name: str
     namespace: str
@@ -62,7 +62,7 @@ def pending_pod(seed: int, month_start: datetime) -> Pod:
 
 
 def refused_pod(seed: int, month_start: datetime, node: str) -> Pod:
-    """Return a pod that was bound, asked two slices of one GPU and was refused by the kubelet."""
+    """Return a bound pod that requests two slices of one GPU; the kubelet rejects it."""
     script = _Script(
         name=REFUSED_NAME,
         namespace="courses",

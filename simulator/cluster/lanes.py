@@ -30,7 +30,7 @@ _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class LaneKind(StrEnum):
-    """How the pods of a lane live and end."""
+    """How the pods of a lane run and end."""
 
     SERVICE = "service"
     STATEFUL = "stateful"
@@ -54,7 +54,7 @@ class Lane:
     """Devices of one node and what runs on them, one pod after another.
 
     Attributes:
-        containers: Overrides the single container that asks for everything.
+        containers: Overrides the single container with all requests.
         units: Effective request of each pod.
     """
 
@@ -70,7 +70,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class _Life:
-    """How long each part of a pod's life takes, in whole seconds.
+    """The duration of each phase of a pod, in whole seconds.
 
     Attributes:
         idle: From the end of the pod before to this one's bind.

@@ -38,7 +38,7 @@ class OutageKind(StrEnum):
 
 @dataclass(frozen=True)
 class Outage:
-    """A hole in what was scraped of one cluster: [begin_at, end_at)."""
+    """A gap in the scrapes of one cluster: [begin_at, end_at)."""
 
     begin_at: datetime
     end_at: datetime
@@ -106,7 +106,7 @@ class DeviceSlot:
 
 
 class ContainerRole(StrEnum):
-    """How a container takes part in what its pod asks for."""
+    """How a container counts in its pod's effective request."""
 
     REGULAR = "regular"
     INIT = "init"
@@ -145,7 +145,7 @@ class Pod:
         true_size: "small", "medium", "large", or "" for an unmapped device.
         true_price_group: Such as "H100/1g.10gb" or "A100/1of4"; "" for an unmapped device.
         true_sharing_mode: "whole", "mig", "time-slicing", "mps" or "".
-        resource: The raw GPU resource it asks for.
+        resource: The raw GPU resource it requests.
     """
 
     uid: str

@@ -34,13 +34,13 @@ LEFT = "The demo's own quota request is left as it is"
 
 
 class DemoRefusedError(Exception):
-    """Raised when the service refuses what the demo asks; the text holds the problem document."""
+    """Raised when the service refuses the demo's request; the text is the problem document."""
 
     def __init__(self, url: str, *, status: int, text: str) -> None:
-        """Keep what was answered.
+        """Keep the response.
 
         Args:
-            url: What was asked.
+            url: The URL of the request.
             status: Of the answer.
             text: Of the answer: a problem document, unless something else answered.
         """
@@ -189,7 +189,7 @@ def _remembered(folder: Path) -> str:
 
 
 def _state_of(request_id: str) -> str:
-    """Return where the demo's request stands, or "refused" when there is none."""
+    """Return the state of the demo's request, or "refused" when there is none."""
     found = QuotaRequest.objects.filter(pk=request_id).first() if request_id else None
     return "refused" if found is None else found.state
 

@@ -43,7 +43,7 @@ def compare(verdict: Verdict, invoices: Iterable[Invoice]) -> tuple[InvoiceCompa
     """Return one comparison per expected invoice, in the oracle's order.
 
     Args:
-        verdict: What the oracle says.
+        verdict: The oracle's result.
         invoices: The month's invoices, with organization and lines at hand.
 
     Raises:

@@ -1,7 +1,7 @@
 """The demo's month: metered by the workers, accrued, drafted, finalized, documents written.
 
 Everything is done through the services and the tables, and each step looks first what is left to
-do, so that a demo that was cut off at any point goes on and ends with the same invoices.
+do, so that an interrupted demo resumes and ends with the same invoices.
 """
 
 import time

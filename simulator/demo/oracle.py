@@ -73,7 +73,7 @@ class ExpectedInvoice:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Everything the oracle says of one month."""
+    """The oracle's result for one month."""
 
     invoices: tuple[ExpectedInvoice, ...]
     unknowable: tuple[Unknowable, ...]
@@ -156,7 +156,7 @@ def _round(amount: Decimal) -> Decimal:
 
 
 class _PriceList:
-    """A planned book, asked which price was in force when."""
+    """A planned price book, queried by time."""
 
     def __init__(self, book: PlannedBook, *, year: int, month: int) -> None:
         """Convert days of the month to times."""

@@ -46,7 +46,7 @@ LINE_SECONDS = 10
 
 
 class Stage:
-    """Everything the demo's steps stand on; use it as a context.
+    """Everything the demo's steps need; use it as a context.
 
     Args:
         stack: The checkout's stack, entered.
@@ -198,7 +198,7 @@ class Stage:
         )
 
     def _await(self, what: str, command: RunningCommand) -> None:
-        """Wait for a command's end, and show the last line it wrote meanwhile."""
+        """Wait for a command's end, and show its last line of output meanwhile."""
         is_live, shown = self.console.is_terminal, ""
         with self.console.status(f"{what} …") as status:
             while not command.has_ended(timeout_seconds=1 if is_live else LINE_SECONDS):
@@ -221,7 +221,7 @@ class Stage:
 
 
 def _mail_folder(demo: Path) -> dict[str, str]:
-    """Return the variables that let mails be files in a folder; none where mails are sent.
+    """Return the variables that write mails to files in a folder; none if mails are sent.
 
     Links in mails open accounts, so the folder is closed to others.
     """
@@ -233,7 +233,7 @@ def _mail_folder(demo: Path) -> dict[str, str]:
 
 
 def _usage_source(world: World) -> dict[str, str]:
-    """Return the variables that let the workers meter this world."""
+    """Return the variables for metering this world."""
     if world.source == "prometheus":
         return {"USAGE_SOURCE": "prometheus"}
     options = {"seed": world.seed, "month_start": world.metered_from.isoformat()}
@@ -241,7 +241,7 @@ def _usage_source(world: World) -> dict[str, str]:
 
 
 def _cluster_watch(world: World) -> dict[str, str]:
-    """Return the variables that let the watch go on in this world."""
+    """Return the variables for watching this world."""
     options = {"seed": world.seed, "month_start": world.metered_from.isoformat()}
     return {"CLUSTER_WATCH": "simulated", "CLUSTER_WATCH_OPTIONS": json.dumps(options)}
 

@@ -115,7 +115,7 @@ def billed_by_organization(label: str) -> dict[str, dict[str, int]]:
 def sandboxes_not_billed(
     billed: Mapping[str, Mapping[str, int]], *, sandboxes: Collection[str]
 ) -> dict[str, str]:
-    """Return the organizations that live in a sandbox and used nothing in the month, with why.
+    """Return the organizations of a sandbox without usage in the month, with the reason.
 
     A tenant with an invoice is never among them: its zero is a finding.
 

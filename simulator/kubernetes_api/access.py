@@ -73,7 +73,7 @@ ADMIN: Final = User("simulated-admin", groups=(MASTERS, AUTHENTICATED))
 
 
 def service_account(namespace: str, name: str, uid: str) -> User:
-    """Return the user that a ServiceAccount's tokens stand for."""
+    """Return the user of a ServiceAccount's tokens."""
     groups = (_SERVICE_ACCOUNTS, f"{_SERVICE_ACCOUNTS}:{namespace}", AUTHENTICATED)
     return User(f"system:serviceaccount:{namespace}:{name}", groups=groups, uid=uid)
 

@@ -283,7 +283,7 @@ def drop_path(obj: JSON, path: Path, *, is_top: bool = True) -> None:
 
 
 def _has(obj: JSON, path: Path, value: object) -> bool:
-    """Return whether a value is at a path already; an empty map only asks for a map."""
+    """Return whether a value is at a path already; an empty map only requires a map."""
     found: Any = obj
     for part in path:
         found = found.get(part) if isinstance(found, dict) else None

@@ -55,7 +55,7 @@ class ListQuery:
     has_bookmarks: bool = False
 
     def selector(self) -> Callable[[JSON], bool]:
-        """Return a function that says whether an object is selected."""
+        """Return a predicate that selects objects."""
         requirements = parse_labels(self.labels)
         fields = _parse_fields(self.resource, self.fields)
         return lambda obj: (
@@ -65,12 +65,12 @@ class ListQuery:
 
 
 def is_watch(query: Mapping[str, str]) -> bool:
-    """Return whether a query string asks for a watch."""
+    """Return whether a query string requests a watch."""
     return query.get("watch", "") in _TRUE
 
 
 def parse_query(resource: Resource, namespace: str, query: Mapping[str, str]) -> ListQuery:
-    """Return what a query string asks for."""
+    """Return the parameters of a query string."""
     names = {"sendInitialEvents"} if "sendInitialEvents" in query else set()
     if query.get("resourceVersionMatch") and (is_watch(query) or not query.get("resourceVersion")):
         names.add("resourceVersionMatch")

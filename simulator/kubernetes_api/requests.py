@@ -73,7 +73,7 @@ class Response:
 
     Attributes:
         document: A JSON object, or plain text.
-        events: Set for a watch; sent as they come.
+        events: Set for a watch; sent as they occur.
         headers: Beside the usual ones, in order.
     """
 

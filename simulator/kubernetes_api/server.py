@@ -33,7 +33,7 @@ class KubernetesAPI:
 
     Args:
         folder: Where its certificate and key go.
-        tokens: Bearer token to the user it stands for.
+        tokens: Users by bearer token.
         port: The port to listen on; 0 for a free one.
         delay_seconds: Least and most between a write and what the controllers make of it.
         bookmark_seconds: Between two bookmarks of a watch.

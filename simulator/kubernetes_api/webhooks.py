@@ -1,4 +1,4 @@
-"""Admission webhooks: which of them a write concerns, what they are asked and what they answer.
+"""Admission webhooks: which of them match a write, their requests and responses.
 
 Source: kubernetes/apiserver, pkg/admission/plugin/webhook.
 """
@@ -141,7 +141,7 @@ def validate(review: Review) -> None:
 
 
 def concerns(webhook: JSON, review: Review) -> bool:
-    """Return whether a webhook is asked about a write.
+    """Return whether a webhook matches a write.
 
     Webhook configurations themselves concern no webhook, so that a broken one can be removed.
     """

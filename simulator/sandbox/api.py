@@ -1,4 +1,4 @@
-"""The sandbox's API as a server: a simulated cluster that runs what people put into it."""
+"""The sandbox's API as a server: a simulated cluster that runs the pods people create."""
 
 import json
 import secrets

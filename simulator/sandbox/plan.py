@@ -1,6 +1,6 @@
 """The demo's sandbox: a third cluster in which quota can be tried by hand, pods and all.
 
-Its API runs what is put into it and asks our admission webhook; its ledger is kept from a real
+Its API runs the pods created in it and calls our admission webhook; its ledger is fed by a real
 watch. One organization of its own works there, so nothing of the month's invoices depends on it.
 """
 

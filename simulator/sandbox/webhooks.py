@@ -40,7 +40,7 @@ def register_webhooks(folder: Path, *, api_url: str, admission_url: str) -> None
         url=admission_url,
         failure_policy="Ignore" if cluster.admission_on_failure == "allow" else "Fail",
         offered=tuple(sorted(cluster.offered_resources)),
-        # The simulated API knows no CEL by itself.
+        # The simulated API does not implement CEL.
         has_conditions=False,
     )
     token = cluster_tokens(folder)[SERVICE]

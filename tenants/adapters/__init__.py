@@ -1,4 +1,4 @@
-"""Adapters: how every app reaches a cluster, a mail server or a webhook. They know no model."""
+"""Adapters: access to clusters, mail servers and webhooks for all apps. They import no model."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -30,12 +30,12 @@ def is_mail_set_up() -> bool:
 
 
 def public_link(path: str) -> str:
-    """Return the address of a page as people reach it; never made of what a request says."""
+    """Return the public URL of a page; never built from request headers."""
     return f"{settings.PUBLIC_URL}{path}"
 
 
 def shown_end(moment: datetime) -> str:
-    """Return how long a link is good, as mails say it."""
+    """Return the validity of a link as text for mails."""
     return f"It can be used once, until {moment:%-d %B %Y, %H:%M} UTC."
 
 

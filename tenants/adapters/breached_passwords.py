@@ -38,7 +38,7 @@ class BreachedPasswordValidator:
                 )
 
     def get_help_text(self) -> str:
-        """Return what forms say of it."""
+        """Return the help text for forms."""
         return "Your password can't be one that is known from a data breach." if self.path else ""
 
 
@@ -46,7 +46,7 @@ def _is_listed(digest: bytes, lines: BinaryIO) -> bool:
     """Whether a sorted file has a digest; `low` is always the start of a line.
 
     Raises:
-        ValueError: A line has another form, so that nothing can be said of the password.
+        ValueError: A line has another format, so the password cannot be checked.
     """
     low, high = 0, lines.seek(0, 2)
     while low < high:

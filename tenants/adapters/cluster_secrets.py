@@ -33,7 +33,7 @@ SECRET_BYTES_MAX: Final = 256 * 1024
 
 
 class SecretForbiddenError(Exception):
-    """A secret is not used; the text names the remedy, and never what is in the file.
+    """A secret is not used; the text names the remedy, never the content of the file.
 
     Attributes:
         code: Of the field's problem, where a reference is stored.

@@ -112,7 +112,7 @@ def is_in(address: Address, networks: Sequence[Network]) -> bool:
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is one of the internet's, and stands for no other address."""
+    """Whether an address is one of the internet's, and is not a translation of another address."""
     if isinstance(address, ipaddress.IPv6Address) and (
         address not in _UNICAST or _is_isatap(address)
     ):
@@ -182,7 +182,7 @@ def check_peer(connected: socket.socket, networks: Sequence[Network]) -> None:
 
 
 def guard_connections(pools: PoolManager, networks: Sequence[Network]) -> None:
-    """Let a pool manager make guarded connections only."""
+    """Restrict a pool manager to guarded connections."""
 
     class Plain(HTTPConnection):
         def _new_conn(self) -> socket.socket:

@@ -1,4 +1,4 @@
-"""Kubernetes credentials: read where a cluster's reference says, never kept by us.
+"""Kubernetes credentials: read from a cluster's reference at each use, never stored.
 
 A `credential_reference` is one of:
 

@@ -42,7 +42,7 @@ class TokenLife:
 
 
 def life_of(token: str) -> TokenLife | None:
-    """Return what a token says of itself; None for one that is none of a service account.
+    """Return the claims of a token; None if it is not a service account's.
 
     It is our own credential: its server checks the signature, nothing is decided by it here.
     """

@@ -31,10 +31,10 @@ class WebhookSender:
         self.clock = clock
 
     def send(self, notification: OutgoingNotification) -> None:
-        """Post it; any 2xx means taken.
+        """Post it; any 2xx status means accepted.
 
         Raises:
-            SourceUnavailableError: Its secret is not there, or it was not taken.
+            SourceUnavailableError: Its secret is missing, or it was not accepted.
         """
         secret = _secret(notification.secret_reference)
         body = body_of(notification)

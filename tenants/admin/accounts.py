@@ -220,7 +220,7 @@ class OwnPasswordView(SitePage, views.PasswordChangeView):
         return form
 
     def form_invalid(self, form: Any) -> HttpResponse:  # noqa: ANN401 - As above.
-        """Show what was wrong."""
+        """Show the errors."""
         return as_limited(self.request, super().form_invalid(form))
 
 
@@ -293,7 +293,7 @@ class InvitationView(LinkView):
     title = "This invitation cannot be accepted"
 
     def get(self, request: HttpRequest, secret: str) -> HttpResponse:  # noqa: ARG002 - Django's signature.
-        """Show what is offered."""
+        """Show the offered role."""
         try:
             invitation = open_invitation(secret, at=timezone.now())
         except DomainError as error:
@@ -354,7 +354,7 @@ def _offer_text(invitation: Invitation) -> str:
 
 
 def _name_problems(error: DomainError) -> list[str]:
-    """Return what is wrong with the user name; nothing when something else is wrong too."""
+    """Return the problems of the user name; none when another field is wrong too."""
     if error.problems:
         is_name = all(one.field == "username" for one in error.problems)
         return [one.message for one in error.problems] if is_name else []

@@ -1,4 +1,4 @@
-"""Admin pages of what is only looked at: the audit trail and stored answers."""
+"""Read-only admin pages: the audit trail and stored responses."""
 
 from django.contrib import admin
 

@@ -60,7 +60,7 @@ def delivery_context(delivery: NotificationDelivery, *, at: datetime) -> dict[st
 
 
 def last_result(delivery: NotificationDelivery) -> str:
-    """Return what came of the last try."""
+    """Return the result of the last attempt."""
     return result_words(
         state=delivery.state,
         attempts=delivery.attempts,
@@ -205,12 +205,12 @@ class NotificationDeliveryAdmin(MaskedAddresses, LedgerAdmin):
 
     @admin.display(description="what", ordering="notification__subject")
     def subject(self, delivery: NotificationDelivery) -> str:
-        """Return what it says in a line."""
+        """Return its content in one line."""
         return delivery.notification.subject
 
     @admin.display(description="last result")
     def result(self, delivery: NotificationDelivery) -> str:
-        """Return what came of the last try."""
+        """Return the result of the last attempt."""
         return last_result(delivery)
 
     @admin.display(description="next try", ordering="next_at")
@@ -225,7 +225,7 @@ class NotificationDeliveryAdmin(MaskedAddresses, LedgerAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Return the page of one delivery, with what was said."""
+        """Return the page of one delivery, with its message."""
         found = self.get_object(request, object_id)
         told = {} if found is None else delivery_context(found, at=timezone.now())
         context = {**told, **(extra_context or {})}

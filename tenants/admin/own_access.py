@@ -99,7 +99,7 @@ class PersonSignInForm(SignInForm):
 
 
 class SignInView(SitePage, views.LoginView):
-    """Sign in; staff people go on to the admin, all others to their own page."""
+    """Sign in; staff are redirected to the admin, others to their own page."""
 
     authentication_form = PersonSignInForm
     template_name = "accounts/form.html"
@@ -107,7 +107,7 @@ class SignInView(SitePage, views.LoginView):
     extra_context = {"title": "Sign in", "button": "Sign in", "is_sign_in": True}
 
     def form_invalid(self, form: Any) -> HttpResponse:  # noqa: ANN401 - Django's signature.
-        """Show what was wrong; the status says when attempts are limited."""
+        """Show the errors, with status 429 when attempts are limited."""
         return as_limited(self.request, super().form_invalid(form))
 
     def get_redirect_url(self, request: HttpRequest | None = None) -> str:  # noqa: ARG002 - As the stubs have it; Django passes none.
@@ -133,7 +133,7 @@ class ChangeOwnPasswordView(OwnPasswordView):
     }
 
     def form_valid(self, form: Any) -> HttpResponse:  # noqa: ANN401 - A form of either kind.
-        """Save, and say on the next page what it did."""
+        """Save, and show the result on the next page."""
         answer = super().form_valid(form)
         if not form.errors:
             done = "The password is changed; your API tokens and other sessions have ended."

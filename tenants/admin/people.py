@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-import django.contrib.auth.admin  # noqa: F401 - It registers what is taken away below.
+import django.contrib.auth.admin  # noqa: F401 - It registers what is unregistered below.
 from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.db.models import Model, QuerySet
@@ -89,7 +89,7 @@ class PersonAdmin(ServiceAdmin):
 
     @admin.action(description="Activate", permissions=["write"])
     def activate_people(self, request: HttpRequest, rows: QuerySet[User]) -> None:
-        """Let the chosen people in again."""
+        """Activate the chosen people."""
         self.for_each(
             request,
             rows,

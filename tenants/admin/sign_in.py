@@ -183,7 +183,7 @@ def read_device(request: HttpRequest) -> Device:
 
 
 class DeviceCookie:
-    """Middleware that lets a browser prove later that an account has signed in with it.
+    """Middleware that marks a browser as a known device of an account.
 
     The cookie opens nothing: it only keeps guesses of others from refusing its account here.
     Source: OWASP, "Slow down online guessing attacks with device cookies".

@@ -1,4 +1,4 @@
-"""Refusals: what the service says no to, in a sentence a tenant may read.
+"""Refusals, with messages that tenants may read.
 
 A refusal is expected; a programming mistake is a ValueError and is allowed to crash. Each app
 subclasses these kinds in its own `domain/errors.py`, one class per refusal.
@@ -92,7 +92,7 @@ class SourceUnavailableError(Exception):
 
     Attributes:
         reason: Stable snake_case cause, such as "timeout", "partial_response", "bad_sample".
-        retry_after_seconds: How long it asked to be left alone; 0 when it did not say.
+        retry_after_seconds: Value of Retry-After; 0 without one.
     """
 
     def __init__(self, message: str, *, reason: str, retry_after_seconds: int = 0) -> None:

@@ -72,7 +72,7 @@ def is_event(name: str) -> bool:
 
 
 def wants(patterns: Iterable[str], event: str) -> bool:
-    """Whether any of the patterns asks for an event."""
+    """Whether any of the patterns matches an event."""
     return any(_matches(pattern, event) for pattern in patterns)
 
 

@@ -45,7 +45,7 @@ class BodyTooDeepError(DomainError):
 
 
 class PreconditionRequiredError(DomainError):
-    """A change came without saying which version it changes."""
+    """A change does not name the version it changes (If-Match)."""
 
     code = "precondition_required"
     status = 428
@@ -61,7 +61,7 @@ class StaleVersionError(DomainError):
 
 
 class IdempotencyKeyRequiredError(DomainError):
-    """A POST that grants quota or makes money came without an Idempotency-Key."""
+    """A POST that grants quota or creates charges has no Idempotency-Key."""
 
     code = "idempotency_key_required"
     status = 400

@@ -1,4 +1,4 @@
-"""Verification: what a check of the database is, and what one batch of it comes to."""
+"""Verification: checks of the database, and the result of one batch."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ Cursor = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Batch:
-    """What one batch of a check came to.
+    """The result of one batch of a check.
 
     Attributes:
         count: How many rows it read.
         differences: One sentence each, naming what differs.
-        cursor: From where the next batch goes on; None when nothing is left.
+        cursor: Where the next batch begins; None after the last.
         facts: What a complete check leaves for the next run.
     """
 

@@ -1,4 +1,4 @@
-"""Reading the audit trail: what was done to an object, and whether entries are as they were."""
+"""Queries of the audit trail: entries of an object, and entries that were altered."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class AuditFact:
 
 
 def history_of(*, object_kind: str, object_id: object) -> list[AuditFact]:
-    """Return what was done to an object, newest first, at most 500."""
+    """Return the entries of an object, newest first, at most 500."""
     entries = AuditEntry.objects.filter(object_kind=object_kind, object_id=str(object_id)).order_by(
         "-id"
     )[:HISTORY_MAX]

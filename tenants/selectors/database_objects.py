@@ -204,7 +204,7 @@ def _of_table(monthly: Collection[str], partition: str) -> set[str]:
 
 
 def _differences(prefix: str, *, wanted: set[str], there: set[str]) -> list[str]:
-    """Return what is missing and what is not ours.
+    """Return missing and foreign objects.
 
     An expression is printed with other parentheses and casts after a restore, so some objects have
     two lines, of which one is there.

@@ -34,7 +34,7 @@ def namespace_directory(
 
     Args:
         cluster_id: The cluster.
-        begin_at: Start of the time asked about, included.
+        begin_at: Start of the queried time, included.
         end_at: Its end, excluded.
     """
     rows = (

@@ -1,7 +1,7 @@
 """Isolated steps of a sweep: a fault of one item stops no other.
 
-What crashed is logged with its traceback, and counted in a table: a fault that comes back at every
-tick must not be a line in a log alone. `gpu_ledger_sweep_crashes_total` shows it.
+What crashed is logged with its traceback, and counted in a table: a fault that recurs at every
+tick must not be visible in the log only. `gpu_ledger_sweep_crashes_total` shows it.
 """
 
 from collections.abc import Callable, Iterable
@@ -49,7 +49,7 @@ def for_each_isolated(
 def run_isolated(
     handler: Callable[[], Result], *, otherwise: Result, event: str, key: object, at: datetime
 ) -> Result:
-    """Call the handler for one item; a fault is logged and counted, and the sweep goes on.
+    """Call the handler for one item; a fault is logged and counted, and the sweep continues.
 
     Refusals that are expected are caught by the handler itself: whatever comes here is a mistake.
 

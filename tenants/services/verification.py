@@ -36,7 +36,7 @@ def begin_verification(
     Args:
         checks: By name, in their order.
         cursor: Where the first check begins; None for its own begin.
-        is_nightly: Whether any worker may go on with it.
+        is_nightly: Whether any worker may continue it.
         accepted_entry_id: The audit entry up to which ends of earlier runs are set aside.
         at: When, UTC; the database writes its own time instead.
     """
@@ -78,7 +78,7 @@ def accept_earlier_ends(
 def verify_batch(
     *, run: Verification, checks: Mapping[str, Check], actor: Actor, at: datetime
 ) -> Batch:
-    """Read one batch of the run's check and keep what came of it; return it.
+    """Read one batch of the run's check, store its result and return it.
 
     After the last batch of the last check the run is ended, logged and in the audit trail.
     """

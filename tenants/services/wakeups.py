@@ -137,7 +137,7 @@ class WakeUp(Task):  # type: ignore[misc] # Celery has no types.
         producer: Producer | None = None,
         **_: Any,  # noqa: ANN401 - As above.
     ) -> None:
-        """Publish, deduplicated: beat and everything else that sends a task comes here."""
+        """Publish, deduplicated; beat and all other senders of tasks use this."""
         wake(self.name, slot=next(iter(args or ()), 0), producer=producer)
 
 
@@ -272,7 +272,7 @@ def wake_after_commit(kind: str) -> None:
 
 
 class BackgroundPublisher:
-    """Publishes beside: a request does not wait for a broker that is away.
+    """Publishes in a thread: a request does not wait for an unreachable broker.
 
     A client of the broker takes seconds to give up. One wake-up is enough for each kind. The thread
     ends when nothing waits, and with `close`; what is not published by then is left to beat.

@@ -1,4 +1,4 @@
-"""What each GPU did: which pod its exporter names, how busy it was, how much energy it took.
+"""What each GPU did: which pod its exporter names, how busy it was, how much energy it used.
 
 Everything is a pure function of the scenario and a moment, so that a history made in advance and
 a live exposition meet without a step. Quantities are integers: thousandths, milliwatts and
@@ -146,7 +146,7 @@ def _is_mapped(resource: str) -> bool:
 
 
 def _segments(pods: list[Pod]) -> tuple[Segment, ...]:
-    """Cut time wherever a holder comes or goes."""
+    """Split time wherever a holder is added or removed."""
     stays = []
     for pod in pods:
         if pod.truth is not None:

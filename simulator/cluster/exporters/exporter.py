@@ -106,7 +106,7 @@ class LiveExporter:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start answering, in a thread of its own."""
+        """Start the server in its own thread."""
         self._thread = threading.Thread(
             target=self._server.serve_forever,
             args=(_POLL_SECONDS,),
@@ -159,6 +159,6 @@ class LiveExporter:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-                """Say nothing: scrapes come every few seconds."""
+                """Log nothing: there is a scrape every few seconds."""
 
         return Handler

@@ -37,7 +37,7 @@ class ClusterExposition:
     """Both expositions of one cluster, at any moment; what does not change is prepared once."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
-        """Take the cluster; what only its devices need is worked out when it is asked for."""
+        """Take the cluster; data for its devices is computed on first use."""
         self.cluster = cluster
 
     @cached_property

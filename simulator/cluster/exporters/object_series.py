@@ -1,4 +1,4 @@
-"""What kube-state-metrics 2.20 says about the cluster's objects, as spans of constant value.
+"""The series of kube-state-metrics 2.20 for the cluster's objects, as spans of constant value.
 
 A span is one series over [begin, end) in which neither labels nor value change; a live exposition
 takes the spans of one moment, a history takes all of them.
@@ -99,7 +99,7 @@ class Span:
 
 @dataclass(frozen=True)
 class QuotaSight:
-    """A ResourceQuota as its status says; keys such as "requests.nvidia.com/gpu"."""
+    """The status of a ResourceQuota; keys such as "requests.nvidia.com/gpu"."""
 
     namespace: str
     name: str

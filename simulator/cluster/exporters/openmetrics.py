@@ -115,7 +115,7 @@ class HistoryWriter:
                     spans[span.family].append(span)
 
     def write(self, part: HistorySlice, out: BinaryIO) -> SliceFigures:
-        """Write one slice, ending with # EOF, and return what it holds."""
+        """Write one slice, ending with # EOF, and return its contents."""
         figures = _Counter(out)
         grids = {
             exposition.cluster.slug: _Grid(exposition.cluster, part)
@@ -197,7 +197,7 @@ def _is_kept(span: Span, *, is_sparse: bool) -> bool:
 
 
 def _head(name: str, kind: str) -> bytes:
-    """Return the family's head; OpenMetrics lets only names ending in _total be counters."""
+    """Return the family's header; in OpenMetrics only names ending in _total are counters."""
     told = "unknown" if kind == "counter" else kind
     return f"# TYPE {name} {told}\n".encode()
 

@@ -22,7 +22,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Sample:
-    """One line of an exposition; `value` is printed as it stands."""
+    """One line of an exposition; `value` is printed unchanged."""
 
     labels: Labels
     value: str

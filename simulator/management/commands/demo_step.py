@@ -90,7 +90,7 @@ class Command(BaseCommand):
 
 
 def _bring_history(world: World, programs: Path) -> None:
-    """Bring what Prometheus would have scraped into its data, until it can scrape by itself.
+    """Import what Prometheus would have scraped, until it can scrape by itself.
 
     What passes while the month is brought in is brought in afterwards, in seconds.
     """
@@ -134,7 +134,7 @@ def _seed(world: World, *, admission_url: str) -> None:
 
 
 def _watch(world: World) -> None:
-    """Bring in what the watched clusters' APIs reported until now."""
+    """Import the watch events of the watched clusters until now."""
     at = now()
     for slug in WATCHED:
         tell_watch(

@@ -21,7 +21,7 @@ class ChangeKind(StrEnum):
 
 
 class ChangeState(StrEnum):
-    """What became of it; one that expires is marked so when it is asked for again."""
+    """The state of a change; an expired one is marked at the next request for it."""
 
     OPEN = "open"
     APPROVED = "approved"
@@ -44,7 +44,7 @@ _RAISING: Final = frozenset(
 
 
 def wanted_label(kind: ChangeKind, value: str) -> str:
-    """Return what is asked for, as people read it."""
+    """Return the requested change as text."""
     return {
         ChangeKind.ROLE: f"the role {value.replace('_', ' ')}, which reaches every organization",
         ChangeKind.STAFF: "staff status, with which the admin opens",

@@ -1,4 +1,4 @@
-"""Which roles may give which role, and which roles one person must not hold together."""
+"""Which roles may grant which role, and which roles one person must not combine."""
 
 from collections.abc import Collection
 from typing import Final

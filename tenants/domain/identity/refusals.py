@@ -1,4 +1,4 @@
-"""What is refused about people, passwords, invitations and sessions; each with its own code."""
+"""Refusals about people, passwords, invitations and sessions; each with its own code."""
 
 from tenants.domain.errors import ConflictError, ForbiddenError, InvalidInputError
 
@@ -6,7 +6,7 @@ ON_THE_HOST = "manage.py person"
 
 
 class SecondPersonRequiredError(ConflictError):
-    """One person alone does not change this."""
+    """This change needs a second person."""
 
     code = "second_person_required"
     is_audited = True
@@ -23,7 +23,7 @@ class SecondPersonMissingError(ConflictError):
 
 
 class TokenIssuedError(ConflictError):
-    """The form that asks for this token was sent before."""
+    """The form for this token was sent before."""
 
     code = "token_issued_before"
     remedy = "Open the page anew to issue another one."
@@ -58,7 +58,7 @@ class ChangeExpiredError(ConflictError):
 
 
 class ChangeOutdatedError(ConflictError):
-    """The account is no longer as it was when the change was asked for."""
+    """The account has changed since the request."""
 
     code = "account_change_outdated"
     remedy = "Decline it, look at the account, and ask for the change again."

@@ -78,7 +78,7 @@ PROOF_LENGTH: Final = 16
 
 @dataclass(frozen=True)
 class Device:
-    """A browser in which an account has signed in, as its signed cookie says."""
+    """A browser with a signed cookie of an account's earlier sign-in."""
 
     user_id: int
     number: str
@@ -90,7 +90,7 @@ NO_DEVICE: Final = Device(user_id=0, number="", proof="")
 
 
 def proof_of(password_hash: str) -> str:
-    """Return what a cookie says of an account's present password: a digest of its hash."""
+    """Return the cookie's proof of an account's present password: a digest of its hash."""
     return hashlib.sha256(password_hash.encode()).hexdigest()[:PROOF_LENGTH]
 
 
@@ -112,7 +112,7 @@ class TokenText:
         return f"gl_{self.prefix}_{self.secret}"
 
     def __repr__(self) -> str:
-        """Return what may stand in a log or a traceback: never the secret."""
+        """Return a representation for logs and tracebacks: never the secret."""
         return f"TokenText(prefix={self.prefix!r})"
 
 

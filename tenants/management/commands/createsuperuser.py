@@ -27,7 +27,7 @@ class Command(BaseCommand):
     help = "Make a person who is platform admin and may enter the admin."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Take the name and the address; what is missing is asked for."""
+        """Add user name and mail address; prompt for missing ones."""
         parser.add_argument("--username", default=os.environ.get("DJANGO_SUPERUSER_USERNAME"))
         parser.add_argument("--email", default=os.environ.get("DJANGO_SUPERUSER_EMAIL"))
         parser.add_argument(

@@ -1,4 +1,4 @@
-"""Keeping a cluster's secret to one origin, so that its name alone sends it to no listener."""
+"""Pin a cluster's secret to one origin, so that it is never sent to another server."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime

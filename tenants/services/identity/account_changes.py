@@ -102,10 +102,10 @@ def ask_change(
 
 
 def approve_change(*, change_id: UUID, actor: Actor, at: datetime) -> AccountChange:
-    """Make a change that another person asked for.
+    """Apply a change that another person requested.
 
     Raises:
-        ChangeNotYoursError: The actor asked for it, would be raised by it, or is no platform admin.
+        ChangeNotYoursError: The actor requested it, gains rights by it, or is no platform admin.
         ChangeDecidedError: It was decided before.
         ChangeExpiredError: It was not decided in time.
         ChangeOutdatedError: The person's address or user name is another one by now, or the asker

@@ -91,7 +91,7 @@ def grant_role(  # noqa: PLR0913 - A record's columns; all are keyword only.
 
 @transaction.atomic
 def grant_platform_role(*, role: Role, user: User, actor: Actor, at: datetime) -> Membership:
-    """Give a role of the platform that one person asked for and this one approves.
+    """Grant a platform role that one person requested and the actor approves.
 
     What the holder signed in with before ends, as with every role of the platform.
 
@@ -190,7 +190,7 @@ def _holder_problems(membership: Membership) -> tuple[FieldProblem, ...]:
 
 
 def scope_problems(membership: Membership) -> tuple[FieldProblem, ...]:
-    """Return what is missing of a role's scope, or too much."""
+    """Return missing and superfluous fields of a role's scope."""
     reach = ROLE_SCOPES[Role(membership.role)]
     wanted = {
         "organization": reach is RoleScope.ORGANIZATION,

@@ -40,9 +40,9 @@ NO_ADDRESS: Final = (FieldProblem("email", "required", "Name the address that li
 
 
 def name_problems(username: str, *, field: str = "username") -> tuple[FieldProblem, ...]:
-    """Return why a new user name is none; an empty one is refused as such.
+    """Return why a new user name is invalid; an empty one is refused as empty.
 
-    Usage of pods and trails show people by name: one that looks like another's would speak for it.
+    Pod usage and audit entries show people by name: a look-alike name could mislead.
     """
     if not username or PLAIN_NAME.fullmatch(username):
         return ()
@@ -253,10 +253,10 @@ def deactivate_user(*, user: User, actor: Actor, at: datetime) -> User:
 
 @transaction.atomic
 def activate_user(*, user: User, actor: Actor, at: datetime) -> User:
-    """Let a person in again, by a link to set a password. Twice changes nothing.
+    """Activate a person again and mail a link to set a password. Idempotent.
 
     Raises:
-        SecondPersonRequiredError: One person alone does not do this.
+        SecondPersonRequiredError: This change needs a second person.
     """
     (person,) = lock_rows(User.objects.filter(pk=user.pk))
     if not actor.is_system and not person.is_active and is_guarded(person, at=at):
@@ -265,7 +265,7 @@ def activate_user(*, user: User, actor: Actor, at: datetime) -> User:
 
 
 def write_active(*, person: User, actor: Actor, at: datetime) -> User:
-    """Activate a locked person inside a transaction; what was used to sign in before has ended."""
+    """Activate a locked person inside a transaction; end all earlier credentials."""
     if person.is_active:
         return person
     person.is_active = True

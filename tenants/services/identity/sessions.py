@@ -48,7 +48,7 @@ def delete_ended_sessions(*, actor: Actor, at: datetime) -> int:
     """Delete sessions that have ended by themselves; return how many.
 
     Raises:
-        ValueError: A person asks.
+        ValueError: The actor is a person.
     """
     if not actor.is_system:
         raise ValueError("only the service itself deletes ended sessions")

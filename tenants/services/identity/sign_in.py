@@ -204,7 +204,7 @@ def excuse_attempt(*, attempt: Attempt) -> None:
 def succeed_attempt(
     *, attempt: Attempt, user: AbstractBaseUser, actor: Actor, at: datetime
 ) -> None:
-    """Audit a sign-in, know its network from now on, and take it off the counts of failures."""
+    """Audit a sign-in, store its network as known, and subtract it from the failure counts."""
     excuse_attempt(attempt=attempt)
     with connection.cursor() as cursor:
         cursor.execute(_KNOW, {"user": user.pk, "network": attempt.network})

@@ -70,7 +70,7 @@ def claim_deliveries(*, limit: int, actor: Actor, at: datetime) -> tuple[Claimed
 
 
 def skip_closed(deliveries: QuerySet[NotificationDelivery]) -> int:
-    """Skip what is still on its way to closed endpoints; return how many."""
+    """Skip pending deliveries to closed endpoints; return how many."""
     return deliveries.filter(state=DeliveryState.PENDING).update(
         state=DeliveryState.SKIPPED, last_error="Its endpoint was closed."
     )
@@ -170,7 +170,7 @@ def _skip(one: ClaimedDelivery) -> None:
 
 
 def _mark(one: ClaimedDelivery, **fields: object) -> bool:
-    """Write down what came of a delivery, unless the claim is no longer ours; whether it was."""
+    """Write the result of a delivery if the lease is still ours; return whether it is."""
     held = NotificationDelivery.objects.filter(
         pk=one.delivery_id, state=DeliveryState.PENDING, next_at=one.claimed_until
     )

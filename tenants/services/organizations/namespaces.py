@@ -174,7 +174,7 @@ def _end_problems(
 
 
 def _require_open(*, cluster: Cluster, project: Project) -> None:
-    """Lock what is bound together, so that none of it closes meanwhile; refuse the closed."""
+    """Lock organization, project and cluster against closing; refuse closed ones."""
     (organization,), (owner,), (place,) = lock_in_order(
         Organization.objects.filter(pk=project.organization_id),
         Project.objects.filter(pk=project.pk),
@@ -189,7 +189,7 @@ def _require_open(*, cluster: Cluster, project: Project) -> None:
 
 
 def _require_free(binding: NamespaceBinding) -> None:
-    """Refuse hours that are bound; the constraint holds it against others at the same time."""
+    """Refuse hours that are bound; the exclusion constraint covers concurrent writes."""
     other = (
         NamespaceBinding.objects.filter(
             cluster=binding.cluster, namespace=binding.namespace, valid__overlap=binding.valid

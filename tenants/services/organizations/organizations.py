@@ -130,7 +130,7 @@ def close_organization(
     actor: Actor,
     at: datetime,
 ) -> Organization:
-    """Close an organization: it takes nothing new; what it owes stays. Closing twice is nothing.
+    """Close an organization: nothing new is accepted; its debts stay. Idempotent.
 
     Raises:
         StaleVersionError: It was changed in the meantime.
