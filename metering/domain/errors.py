@@ -83,7 +83,7 @@ class WindowWaivedError(ConflictError):
 
 
 class WindowTooOldError(ConflictError):
-    """The sources no longer tell of so old an hour."""
+    """The hour is older than the retention of the sources."""
 
     code = "metering_window_too_old"
     remedy = "Correct single records with a reason instead."
@@ -103,14 +103,14 @@ class CorrectionDecidedError(ConflictError):
 
 
 class CorrectionStaleError(ConflictError):
-    """The records it corrects have changed since it was asked for."""
+    """The records it corrects have changed since it was requested."""
 
     code = "usage_correction_stale"
     remedy = "Reject it, look at the records as they are now, and ask again."
 
 
 class CorrectionBelowZeroError(ConflictError):
-    """Nobody uses less than nothing."""
+    """The correction would make usage negative."""
 
     code = "usage_correction_below_zero"
     remedy = "Take away at most what all revisions of the record add up to."
@@ -131,7 +131,7 @@ class CorrectionTooLargeError(InvalidInputError):
 
 
 class CorrectionFourEyesError(ForbiddenError):
-    """Who asked for a correction may not approve it."""
+    """The person who requested a correction may not approve it."""
 
     code = "usage_correction_needs_four_eyes"
     remedy = "Ask another person with the role to approve it."
@@ -145,7 +145,7 @@ class WindowStateError(ConflictError):
 
 
 class ExceptionResolvedError(ConflictError):
-    """Somebody has resolved it already."""
+    """The exception is resolved already."""
 
     code = "metering_exception_resolved"
     remedy = "Nothing has to be done."
@@ -159,7 +159,7 @@ class WindowDecisionRequiredError(ConflictError):
 
 
 class ExceptionNotSidedError(ConflictError):
-    """No evidence of two sources stands against each other in it."""
+    """It is not about two sources that differ."""
 
     code = "metering_exception_not_sided"
     remedy = "Resolve it with a reason, or follow its remedy."
@@ -180,14 +180,14 @@ class PartitionRangeError(InvalidInputError):
 
 
 class SharingRangeError(InvalidInputError):
-    """So much is not told in one report of sharing."""
+    """The range is too long for one sharing report."""
 
     code = "metering_sharing_range"
     remedy = "Ask for 1 second to 31 days that have begun, or for one organization."
 
 
 class SummaryRangeError(InvalidInputError):
-    """So much is not added up in one answer."""
+    """The range is too long for one response."""
 
     code = "metering_summary_range"
     remedy = "Ask for 1 hour to 400 days, and tell apart by less."
@@ -213,7 +213,7 @@ class CatalogueRulesInvalidError(InvalidInputError):
 
 
 class CatalogueChangedError(ConflictError):
-    """Somebody has stored a newer version in the meantime."""
+    """A newer version was stored in the meantime."""
 
     code = "metering_catalogue_changed"
     remedy = "Look at the newest version, and propose your change on top of it."
@@ -227,14 +227,14 @@ class CatalogueSameError(ConflictError):
 
 
 class DeviceEventEndedError(ConflictError):
-    """Its end was told already, or it has not begun."""
+    """Its end is recorded already, or it has not begun."""
 
     code = "metering_device_event_ended"
     remedy = "Nothing has to be done."
 
 
 class CreditDecidedError(ConflictError):
-    """Somebody has accepted or dismissed it already."""
+    """It is accepted or dismissed already."""
 
     code = "metering_credit_decided"
     remedy = "A decision about a credit stands; correct it with an invoice correction."
@@ -255,7 +255,7 @@ class CreditStaleError(ConflictError):
 
 
 class FindingNotOpenError(ConflictError):
-    """Only what still goes on is dismissed."""
+    """Only an open finding can be dismissed."""
 
     code = "metering_finding_not_open"
     remedy = "Nothing has to be done; a closed finding accuses nobody any more."

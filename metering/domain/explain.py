@@ -1,7 +1,7 @@
 """Explaining: from a usage record back to its evidence, and why a pod was not charged.
 
 An explanation is a list of steps, each a heading, a sentence and the facts behind it, in the order
-in which a person would ask. It is put together from what the ledgers hold and changes nothing.
+of a person's questions. It is put together from what the ledgers hold and changes nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ class QueryFact:
 
 @dataclass(frozen=True)
 class WindowFact:
-    """What is to be told of a window."""
+    """What an explanation shows of a window."""
 
     id: int
     cluster: str
@@ -57,7 +57,7 @@ class WindowFact:
 
 @dataclass(frozen=True)
 class HeldFact:
-    """An allocation, as far as it is told."""
+    """What an explanation shows of an allocation."""
 
     resource: str
     units: int
@@ -170,7 +170,7 @@ def _unmetered(hour: PodHour) -> Verdict | None:
 def deciding_rule(
     catalogue: Catalogue, *, resource: str, labels: Mapping[str, str]
 ) -> tuple[int, Sized] | None:
-    """Return which rule of a catalogue sizes a resource, counted from 1, and what it says.
+    """Return which rule of a catalogue sizes a resource, counted from 1, and its result.
 
     None when no rule does. Rules are first-match, so the shortest beginning of the table that
     gives a size ends with the rule that decides.
@@ -215,7 +215,7 @@ def _unobserved(window: WindowFact) -> Mapping[str, Fact]:
 
 
 def held_step(held: HeldFact, *, catalogue: Catalogue | None) -> Step:
-    """Return the step about what the pod held, and which rule said what that is."""
+    """Return the step about what the pod held, and which rule sized it."""
     return Step(
         "What it held",
         f"{held.units} x {held.resource} on {held.node or 'an unknown node'}, from "

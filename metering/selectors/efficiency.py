@@ -25,7 +25,7 @@ _MILLIONTH: Final = Decimal("0.000001")
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds what at the end of a window."""
+    """An allocation held at the end of a window."""
 
     organization_id: UUID
     project_id: UUID
@@ -38,7 +38,7 @@ class Holder:
 
     @property
     def key(self) -> HolderKey:
-        """Return what tells it from others of its cluster."""
+        """Return its unique key in its cluster."""
         return (self.pod_uid, self.resource)
 
 
@@ -56,7 +56,7 @@ class StandingFinding:
 
 @dataclass(frozen=True)
 class JudgedWindow:
-    """One sealed window, as waste is looked for in it."""
+    """One sealed window to judge for waste."""
 
     id: int
     cluster_id: UUID
@@ -79,10 +79,10 @@ SELECT u.organization_id, u.project_id, u.owner, u.namespace, u.pod_name, u.pod_
    AND starts_with(u.resource, 'claim/') IS FALSE
  ORDER BY u.pod_uid, u.resource
 """  # noqa: S608 - The statement is put together from constants only.
-# SM activity is what tells waste; how busy a device was is asked where that is not known of all a
-# pod's devices all the time. An SM counter that stands at exactly 0 on a busy device is stuck, and
-# tells nothing. A figure is worth the seconds of it that were sampled. Sums are whole numbers:
-# millionths, and seconds times 100,000, as exact as the columns and much faster to add.
+# Waste is judged by SM activity; the busy ratio is used where SM activity is not known for all
+# devices and all the time of a pod. An SM counter of exactly 0 on a busy device is stuck and
+# ignored. A figure is weighted by its sampled seconds. Sums are whole numbers: millionths, and
+# seconds times 100,000, as exact as the columns and much faster to add.
 _SPELLS = """
 WITH held AS MATERIALIZED (
   SELECT * FROM unnest(%(uids)s::text[], %(resources)s::text[]) WITH ORDINALITY
@@ -275,7 +275,7 @@ SELECT w.id, w.cluster_id, w.start_at
  ORDER BY w.start_at, w.id
  LIMIT %(limit)s
 """
-# Corrections are only ever added, so that their number tells whether there are new ones.
+# Corrections are only ever added, so their number shows whether there are new ones.
 _CORRECTED = """
 SELECT w.id, w.cluster_id, w.start_at
   FROM (SELECT window_id, count(*) AS posted FROM metering_posted_correction GROUP BY 1) c
@@ -320,7 +320,7 @@ def corrected_windows(*, limit: int) -> tuple[JudgedWindow, ...]:
 
 
 def has_news(window_id: int) -> bool:
-    """Whether a derived window was corrected after its credits were looked at."""
+    """Whether a derived window was corrected after its credits were computed."""
     with connection.cursor() as cursor:
         cursor.execute(_HAS_NEWS, {"window": window_id})
         found = cursor.fetchone()

@@ -59,7 +59,7 @@ class PodName:
 
 @dataclass(frozen=True)
 class PodRows:
-    """Every row about some pod in the hours asked about."""
+    """Every row about some pod in the queried hours."""
 
     queued: Sequence[QueuedPod]
     allocations: Sequence[PodAllocation]
@@ -133,7 +133,7 @@ def _exceptions(pod: PodName, hours: Q, *, uids: set[str]) -> list[MeteringExcep
 
 
 def window_fact(window: MeteringWindow) -> WindowFact:
-    """Return what is told of a window whose cluster is loaded."""
+    """Return the facts of a window whose cluster is loaded."""
     return WindowFact(
         id=window.pk,
         cluster=window.cluster.slug,
@@ -153,7 +153,7 @@ def window_fact(window: MeteringWindow) -> WindowFact:
 
 
 def held_fact(row: PodAllocation) -> HeldFact:
-    """Return what is told of an allocation."""
+    """Return the facts of an allocation."""
     return HeldFact(
         resource=row.resource,
         units=row.units,
@@ -249,7 +249,7 @@ def explain_pod(pod: PodName, *, begin_at: datetime, end_at: datetime) -> PodExp
 
     Args:
         pod: Which one.
-        begin_at: In the first hour asked about.
+        begin_at: In the first queried hour.
         end_at: After the last one.
     """
     rows = pod_rows(pod, begin_at=begin_at, end_at=end_at)

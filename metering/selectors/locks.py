@@ -1,4 +1,4 @@
-"""Locks of metering, in the order everybody keeps: a window, then its cluster's ledger.
+"""Locks of metering, in the order every caller follows: a window, then its cluster's ledger.
 
 Every function must be called inside a transaction.
 """
@@ -10,7 +10,7 @@ from django.db import connection
 LEDGER_LOCK_CLASS = 0x6D650001
 TICK_LOCK_CLASS = 0x6D650002
 DEVICE_LOCK_CLASS = 0x6D650003
-"""First keys of our advisory locks, so that they meet nobody else's."""
+"""First keys of the product's advisory locks, so that they do not collide with others."""
 
 
 def holds_claim(window_id: int, *, fence: int) -> bool:
@@ -26,9 +26,9 @@ def holds_claim(window_id: int, *, fence: int) -> bool:
 
 
 def holds_lease(cluster_id: UUID, *, holder: str, fence: int) -> bool:
-    """Lock a cluster's watch and return whether a lease on it still holds, by the database's clock.
+    """Lock a cluster's watch and return whether a lease is still valid, by the database's clock.
 
-    It comes before the cluster's ledger, and nobody who holds a window takes it.
+    Lock it before the cluster's ledger, and never while holding a window's lock.
     """
     with connection.cursor() as cursor:
         cursor.execute(
@@ -56,7 +56,8 @@ def holds_recheck(recheck_id: int, *, fence: int) -> bool:
 def lock_cluster_ledger(cluster_id: UUID) -> None:
     """Let one window of a cluster at a time write into the allocation ledger.
 
-    Windows of one cluster share its pods; taking turns for some milliseconds rules out deadlocks.
+    Windows of one cluster share its pods; running one at a time, for some milliseconds, prevents
+    deadlocks.
     """
     with connection.cursor() as cursor:
         cursor.execute(
@@ -65,7 +66,7 @@ def lock_cluster_ledger(cluster_id: UUID) -> None:
 
 
 def lock_device_events(cluster_id: UUID) -> None:
-    """Let one hour of a cluster at a time write device events: a level may go on from before."""
+    """Let one hour of a cluster at a time write device events: a level may continue from before."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [DEVICE_LOCK_CLASS, str(cluster_id)]

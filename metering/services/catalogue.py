@@ -57,10 +57,10 @@ PREVIEW_DAYS: Final = 30
 
 
 def preview_catalogue(*, rules: object, actor: Actor, at: datetime) -> tuple[Difference, ...]:
-    """Return what proposed rules would call otherwise, of the hardware of the last 30 days.
+    """Return which hardware of the last 30 days proposed rules would size differently.
 
     Raises:
-        CatalogueRulesInvalidError: Rules are wrong; every problem is told.
+        CatalogueRulesInvalidError: Rules are wrong; every problem is listed.
     """
     proposed = _read(rules)
     in_force = ensure_catalogue(actor=actor, at=at)
@@ -78,13 +78,13 @@ def add_catalogue_version(
 
     Args:
         rules: As `read_rules` takes them.
-        based_on: The version that was edited, so that two people cannot overwrite one another.
+        based_on: The version that was edited, so that two people cannot overwrite each other.
         note: Why.
-        actor: Who.
+        actor: The person.
         at: When.
 
     Raises:
-        CatalogueRulesInvalidError: Rules are wrong; every problem is told.
+        CatalogueRulesInvalidError: Rules are wrong; every problem is listed.
         NoteMissingError: The note is empty.
         CatalogueChangedError: Another version came in between.
         CatalogueSameError: The rules are those in force.

@@ -3,7 +3,7 @@
 `watch` asks through a session that reads credentials anew each time (`session`) and takes bodies
 only in bounded pieces (`lines`); `pods`, `nodes` and `claims` read raw JSON into what metering
 knows (`fields`). The client library's own watch and informers are not used: they retry, reorder or
-swallow what a bill must know of.
+drop events that billing needs.
 """
 
 from metering.adapters.kubernetes.watch import KubernetesClusterWatch

@@ -1,4 +1,4 @@
-"""ResourceClaims and ResourceSlices: devices that dynamic allocation hands out.
+"""ResourceClaims and ResourceSlices: devices that dynamic resource allocation assigns.
 
 Source: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/resource-claim-v1/
 """
@@ -94,7 +94,7 @@ def _devices(obj: _JSON, allocation: _JSON, sight: Sight) -> Iterator[ClaimedDev
         if result.get("adminAccess") or request in administrative:
             continue
         if result.get("shareID"):
-            # Several claims hold parts of this device, and nothing says which part costs what.
+            # Several claims hold parts of this device, and the share of each is unknown.
             sight.note(f"The request {request} holds a share of a device, which is not sized.")
         if request not in classes:
             sight.note(f"The allocation answers {request}, which the claim does not request.")

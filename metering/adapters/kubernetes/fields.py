@@ -1,7 +1,7 @@
 """Raw JSON values read with suspicion: text, times, whole units, maps and lists.
 
 Two kinds of wrong are kept apart. What no API server sends, such as a pod without a uid, makes the
-whole answer unbelievable and is asked for again. What an object says about itself, such as half a
+whole response invalid, and it is requested again. What an object says about itself, such as half a
 GPU, would come again for ever: it is noted on the object as a defect, for a person to look at.
 """
 
@@ -20,14 +20,14 @@ QUANTITY_CHARACTERS_MAX: Final = 32
 EARLIEST: Final = datetime(2014, 6, 1, tzinfo=UTC)
 """Kubernetes is not older; an earlier time is a zero or a broken clock."""
 AHEAD: Final = timedelta(days=1)
-"""How far a cluster's clock may be ahead of ours before its times are not believed."""
+"""How far a cluster's clock may be ahead of ours before its times are rejected."""
 DELETION_AHEAD: Final = timedelta(days=400)
-"""A deletion lies ahead by the pod's grace period, which somebody may have set to a year."""
+"""A deletion lies ahead by the pod's grace period, which a user may set to a year."""
 SHOWN_CHARACTERS: Final = 40
 
 
 def bad_answer(why: str) -> SourceUnavailableError:
-    """Return the refusal of an answer that no API server gives."""
+    """Return the error for a response that no API server sends."""
     return SourceUnavailableError(f"The answer cannot be believed: {why}.", reason="bad_answer")
 
 
@@ -80,9 +80,9 @@ def required(value: object, name: str, *, characters_max: int = 253) -> str:
 
 
 def shown(value: object, *, characters_max: int) -> str:
-    """Return text that only explains, cut and without what a database cannot keep.
+    """Return explanatory text, shortened and without characters PostgreSQL cannot store.
 
-    Anybody who may make a pod chooses some of it, so it must never stop a stream.
+    Any user with permission to create pods controls part of it, so it must never stop a stream.
     """
     if not isinstance(value, str):
         return ""

@@ -15,21 +15,22 @@ CHUNK_BYTES: Final = 64 * 1024
 LINE_BYTES_MAX: Final = 8 * 1024 * 1024
 """etcd keeps objects of at most 1.5 MiB; as JSON with all its escapes one is still far below."""
 DOCUMENT_BYTES_MAX: Final = 128 * 1024 * 1024
-"""A page of 500 pods is 5 MB; this is what 500 of the greatest pods seen in the field have."""
+"""A page of 500 pods is 5 MB; this is the size of 500 of the largest pods observed in production.
+"""
 DOCUMENT_SECONDS_MAX: Final = 60
-"""A page that drips slower than this is given up, however alive its connection is."""
+"""A page that takes longer than this is abandoned, even if its connection is still open."""
 WAITED_SECONDS: Final = 0.2
-"""A server that leaves us waiting for so long has told everything it had."""
+"""A server that is silent for this long has sent every event it had."""
 PROMPT_AFTER_SECONDS: Final = 30
-"""A stream that never leaves us waiting has caught up by then: what was missed comes at once."""
+"""A stream that never leaves us waiting has caught up by then: missed events arrive at once."""
 
 
 class Line(NamedTuple):
     """One line of a stream.
 
     Attributes:
-        is_prompt: Whether it was sent as it happened; False while the server may still be sending
-            what had piled up before.
+        is_prompt: Whether it was sent as it happened; False while the server may still be sending a
+            backlog.
     """
 
     body: bytes

@@ -25,9 +25,9 @@ from tenants.domain.errors import SourceUnavailableError
 
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 NEVER: Final = datetime(1970, 1, 2, tzinfo=UTC)
-"""Runtimes say 1970 for a container that never started."""
+"""Runtimes report 1970 for a container that never started."""
 IMPOSSIBLE_UNITS: Final = -1
-"""Stands for an amount no pod can have, so that nobody takes the pod for one that asks nothing."""
+"""Replaces an impossible amount, so that the pod is not treated as one without a request."""
 CONTROLLER_CHARACTERS_MAX: Final = 320
 REASON_CHARACTERS_MAX: Final = 128
 OWNER_CHARACTERS_MAX: Final = 150
@@ -144,7 +144,7 @@ def _readable(
 
 
 def created_at(metadata: _JSON, sight: Sight) -> datetime:
-    """Return when an object was made; the time of the sight when it cannot say."""
+    """Return when an object was made; the time of the observation when it has none."""
     at = sight.moment(metadata.get("creationTimestamp"), "metadata.creationTimestamp")
     if at is None and metadata.get("creationTimestamp") is None:
         sight.note("metadata.creationTimestamp is missing.")
@@ -218,7 +218,7 @@ class _ContainerTimes:
     """When the containers of one pod ran; ephemeral ones hold no GPU and are left out."""
 
     def __init__(self, status: _JSON, sight: Sight) -> None:
-        """Read every state; a time of 1970 says that a container never ran."""
+        """Read every state; a time of 1970 means that a container never ran."""
         self._states: list[_JSON] = []
         self._started: list[datetime] = []
         self._finished: list[datetime] = []
@@ -267,7 +267,7 @@ def _is_never(text: str) -> bool:
 
 
 def _annotated(metadata: _JSON, owner_annotation: str) -> str:
-    """Return the owner that admission has written, "" where it did not or nobody vouches for it."""
+    """Return the owner that admission has written, or "" without a trusted one."""
     if not owner_annotation:
         return ""
     annotations = mapping(metadata.get("annotations"), "metadata.annotations")

@@ -1,4 +1,4 @@
-"""One conversation with an API server: every answer that is none gets its own reason word."""
+"""One conversation with an API server: every failed response gets its own reason code."""
 
 import socket
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from tenants.domain.errors import SourceUnavailableError
 
 CONNECT_SECONDS_MAX: Final = 5
 RETRY_AFTER_SECONDS_MAX: Final = 300
-"""A server that asks for more than this is asked again anyway."""
+"""A longer Retry-After of a server is cut to this."""
 KEEPALIVE: Final = (
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -25,7 +25,7 @@ KEEPALIVE: Final = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
 )
-"""A server that vanished without a word is noticed within half a minute."""
+"""A server that disappeared is noticed within half a minute."""
 _REASONS: Final[Mapping[int, str]] = {
     HTTPStatus.UNAUTHORIZED: "unauthorized",
     HTTPStatus.FORBIDDEN: "forbidden",
@@ -39,7 +39,7 @@ class ApiSession:
 
     Args:
         target: The cluster.
-        read_seconds: How long the server may say nothing before it counts as stalled.
+        read_seconds: How long the server may be silent before it counts as stalled.
 
     Raises:
         SourceUnavailableError: `credentials_missing`.
@@ -75,11 +75,11 @@ class ApiSession:
         self._pools.clear()
 
     def get(self, path: str, parameters: Mapping[str, str]) -> BaseHTTPResponse:
-        """Return a JSON answer of which only the head has been read.
+        """Return a JSON response of which only the headers have been read.
 
         Raises:
             WatchExpiredError: 410, the version or the continue token is too old.
-            SourceUnavailableError: There is no answer, or none that can be used.
+            SourceUnavailableError: There is no response, or no usable one.
         """
         try:
             response = self._pools.request(
@@ -108,7 +108,7 @@ class ApiSession:
 
 
 def not_reached(error: HTTPError, slug: str) -> SourceUnavailableError:
-    """Return the refusal for a question that got no answer."""
+    """Return the error for a request without a response."""
     if isinstance(error, urllib3.exceptions.SSLError):
         return SourceUnavailableError(
             f"The API of cluster {slug} does not prove who it is.", reason="tls_failed"
@@ -124,7 +124,7 @@ def not_reached(error: HTTPError, slug: str) -> SourceUnavailableError:
 
 
 def _check(response: BaseHTTPResponse, slug: str) -> None:
-    """Refuse all but JSON with 200; a body is not repeated, since it may hold anybody's words."""
+    """Refuse all but JSON with 200; a body is not repeated, since it may hold untrusted text."""
     status = response.status
     if status == HTTPStatus.GONE:
         raise WatchExpiredError(f"Cluster {slug} no longer knows this version.")

@@ -29,7 +29,7 @@ GPU_RESOURCES: Final = r"nvidia\.com/(gpu|mig-).*"
 PAGE_OBJECTS: Final = 500
 """What kubectl and the scheduler ask for as well: some 5 MB of pods."""
 PAGES_MAX: Final = 2_000
-"""A million objects; a list that goes on after them goes in circles."""
+"""A million objects; a list that continues after them loops."""
 STALL_SECONDS: Final = 90
 """API servers send a bookmark a minute; a stream that is silent for longer is dead."""
 ANSWER_SECONDS: Final = 30
@@ -66,8 +66,8 @@ class KubernetesClusterWatch:
 
     Args:
         resources: Pattern of the raw resource names that are GPUs.
-        stall_seconds: How long a watch may say nothing.
-        page_objects: How many objects are asked for at once.
+        stall_seconds: How long a watch may be silent.
+        page_objects: Page size of a list.
         clock: Returns the present moment, aware UTC.
 
     Raises:
@@ -82,7 +82,7 @@ class KubernetesClusterWatch:
         page_objects: int = PAGE_OBJECTS,
         clock: Callable[[], datetime] = wall_clock,
     ) -> None:
-        """Prepare; nothing is asked yet."""
+        """Prepare; no request is sent yet."""
         try:
             self._gpu = re.compile(resources)
         except re.error as error:
@@ -147,7 +147,7 @@ class KubernetesClusterWatch:
                 has_caught_up = False
                 for line in lines:
                     event, is_bookmark = self._event(line.body, target, kind)
-                    # A server puts its bookmarks behind everything that had piled up.
+                    # A server sends its bookmarks after the backlog.
                     has_caught_up = has_caught_up or line.is_prompt or is_bookmark
                     yield event if has_caught_up else replace(event, is_prompt=False)
             finally:
@@ -173,7 +173,7 @@ class KubernetesClusterWatch:
     def _event(
         self, line: bytes, target: WatchTarget, kind: WatchedKind
     ) -> tuple[WatchEvent, bool]:
-        """Return what a line tells, and whether it is a bookmark of the server's own."""
+        """Return the event of a line, and whether it is a bookmark the server sent."""
         at = self._clock()
         document = parse_object(line)
         obj = mapping(document.get("object"), "object")
@@ -214,7 +214,7 @@ class KubernetesClusterWatch:
                 return slice_state(obj)
 
     def _is_gpu(self, resource: str) -> bool:
-        """Whether a raw resource name is a GPU's; the few names there are, are remembered."""
+        """Whether a raw resource name is a GPU's; the few names are cached."""
         known = self._known.get(resource)
         if known is None:
             if len(self._known) > _RESOURCE_NAMES_MAX:
@@ -228,7 +228,7 @@ def _version(metadata: dict[str, Any]) -> str:
 
 
 def _refuse_twins(page: ListPage, seen: set[str]) -> None:
-    """Refuse a list that has an object twice: which of them is true, nobody knows."""
+    """Refuse a list that has an object twice: it is unknown which copy is right."""
     for state in page.states:
         if state.uid in seen:
             raise bad_answer("a list has the same uid twice")

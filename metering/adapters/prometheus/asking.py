@@ -41,17 +41,17 @@ SLICE_SECONDS_MIN: Final = 120
 `--query.max-samples` would have to be below one thirtieth of its default for what one query of
 ours needs."""
 DIVISIBLE: Final = frozenset({"query_refused", "query_timeout"})
-"""Reasons for which the same query over less time may be answered."""
+"""Reasons for which the same query over a shorter range may succeed."""
 Template = Callable[[int], str]
 """From the length of a range in seconds to the query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """How many series one answer had.
+    """How many series one response had.
 
     Attributes:
-        name: Which answer it was; "" where nobody counts.
+        name: Which response it was; "" where series are not counted.
         series: All of them.
         inside: Those with a sample after the left edge. VictoriaMetrics shows others in a raw range
             and leaves them out of a function over one.
@@ -84,7 +84,7 @@ class Asking:
             name: What its series are counted as; see `completeness`.
 
         Raises:
-            SourceUnavailableError: No answer, or one that cannot be believed.
+            SourceUnavailableError: No response, or an invalid one.
         """
         for answer, part in self._divided(template, within):
             samples = series = 0
@@ -104,7 +104,7 @@ class Asking:
             name: What its rows are counted as; see `completeness`.
 
         Raises:
-            SourceUnavailableError: No answer, or one that cannot be believed.
+            SourceUnavailableError: No response, or an invalid one.
         """
         for answer, part in self._divided(template, within):
             rows = 0
@@ -115,7 +115,7 @@ class Asking:
             self._arrive(name, template, part, answer, inside=rows)
 
     def _divided(self, template: Template, within: Range) -> Iterator[tuple[Answer, Range]]:
-        """Yield the answers over the whole range or, while that is refused, over its halves."""
+        """Yield the responses over the whole range or, while that is refused, over its halves."""
         try:
             answer = self.ask(template(within.seconds), within)
         except SourceUnavailableError as error:
@@ -129,17 +129,17 @@ class Asking:
         yield from self._divided(template, Range(middle, within.asked_seconds))
 
     def ask(self, query: str, within: Range) -> Answer:
-        """Return the answer to one query at the end of a range, while there is time left.
+        """Return the response to one query at the end of a range, while there is time left.
 
         Raises:
-            SourceUnavailableError: No answer, or one that cannot be believed.
+            SourceUnavailableError: No response, or an invalid one.
         """
         return self.conversation.ask(
             query, at_seconds=within.asked_seconds, give_up_at=self.give_up_at
         )
 
     def note(self, query: str, within: Range, answer: Answer, samples: int) -> None:
-        """Keep the evidence of an answer that was read to its end."""
+        """Keep the evidence of a response that was read to its end."""
         at = to_time(within.asked_seconds * 1000)
         self.evidence.append(Evidence(query=query, at=at, sha256=answer.sha256, samples=samples))
 
@@ -152,7 +152,7 @@ class Asking:
 
 
 SCOPE_HEADER: Final = "X-Scope-OrgID"
-"""Tells Mimir, Cortex and Thanos' receivers which tenant's series are asked for."""
+"""Names the tenant to Mimir, Cortex and Thanos receivers."""
 BASIC: Final = "basic-"
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 _SCOPE: Final = re.compile(r"[A-Za-z0-9!_.*'()|-]{1,256}", re.ASCII)
@@ -160,12 +160,12 @@ _SCOPE: Final = re.compile(r"[A-Za-z0-9!_.*'()|-]{1,256}", re.ASCII)
 
 
 def request_headers(target: ClusterTarget) -> dict[str, str]:
-    """Return the headers that say who asks, and for whose series.
+    """Return the headers with the credentials and the tenant.
 
     Raises:
-        SourceUnavailableError: `credentials_missing` when the reference is of no known kind or
-            what it names is not there, `credentials_forbidden` when it leads elsewhere,
-            `bad_target` when the tenant cannot stand in a header.
+        SourceUnavailableError: `credentials_missing` when the reference is of no known kind or its
+            target does not exist, `credentials_forbidden` when it must not be sent to this URL or
+            is not a plain secret, `bad_target` when the tenant cannot stand in a header.
     """
     headers = {}
     if target.prometheus_credential_reference:
@@ -203,7 +203,7 @@ def _secret(reference: str, *, url: str) -> str:
             f"The credentials for Prometheus are not used. {error}", reason="credentials_forbidden"
         ) from error
     except (OSError, ValueError) as error:
-        # The error's own words would repeat what was in the file.
+        # The error's own message would repeat the content of the file.
         raise _missing(f"Its file cannot be read ({type(error).__name__}).") from None
     return secret
 

@@ -1,12 +1,12 @@
-"""The body of an answer as a stream: rows as they arrive, doubts about the whole at its end.
+"""The body of a response as a stream: rows as they arrive, checks of the whole at its end.
 
 An hour of a large cluster is a hundred megabytes of JSON. One row of it is in memory at a time, cut
-out where Prometheus' own spelling shows a row's end. That a cut is right is proved, not hoped: the
-parts of a row are each a whole JSON value, and no beginning of a JSON object or array is one, so a
-part that parses is the part that was meant. What is spelled in another way, by another server or
-to mislead, goes through the plain parser instead and gives the same rows.
+out where Prometheus' own spelling shows a row's end. The cut is provably right: each part of a row
+is a complete JSON value, and no prefix of a JSON object or array is complete, so a part that parses
+is the intended part. A body that is formatted differently goes through the standard parser instead,
+which yields the same rows.
 
-Nothing may be concluded from rows before the last one was taken: warnings come after.
+Use no row before the last one was read: warnings follow the rows.
 """
 
 import codecs
@@ -26,10 +26,10 @@ ENVELOPE_CHARS_MAX: Final = 1024 * 1024
 ROW_CHARS_MAX: Final = 4 * 1024 * 1024
 """An hour scraped every second is a row of some 100 kB."""
 MEMO_MAX: Final = 1024
-"""Texts of samples remembered at a time. Pods that were there all the hour are spelled alike."""
+"""Texts of samples cached at a time. Pods that were there all the hour are spelled alike."""
 REPEATS_MIN: Final = MEMO_MAX // 8  # Fewer among so many, and remembering spares nothing.
 MISSES_MAX: Final = 16
-"""Rows spelled in another way before cutting is given up: the server has a spelling of its own."""
+"""After this many differently formatted rows, rows are no longer cut."""
 _RESULT: Final = re.compile(r'"result"\s*:\s*\[')
 _SPACES: Final = frozenset(" \t\r\n")
 _BEGIN: Final = '{"metric":{'
@@ -56,7 +56,7 @@ class Cut(Generic[T]):
 
 
 class Answer:
-    """One answer; its rows are read once, by `series` or by `rows`.
+    """One response; its rows are read once, by `series` or by `rows`.
 
     Attributes:
         result_type: "matrix", "vector", ...; known after the last row.
@@ -80,11 +80,11 @@ class Answer:
         """Yield the rows of a matrix: cut ones where `read` understood them, else parsed JSON.
 
         Args:
-            read: Given the text of a row's samples, `[[1790845000,"1"],...]`, returns what they
-                mean, the same for the same text; None where they are not spelled plainly.
+            read: Parses the text of a row's samples, `[[1790845000,"1"],...]`; deterministic; None
+                where the text is formatted differently.
 
         Raises:
-            SourceUnavailableError: The body is no whole answer; the same as of `rows`.
+            SourceUnavailableError: The body is not a complete response; as for `rows`.
         """
         return self._told(_Cutter(read).rows)
 
@@ -145,7 +145,7 @@ class _Body:
 
 
 def _take_until_rows(body: _Body) -> str | None:
-    """Return what stands before the rows, None when the body has no result to be streamed."""
+    """Return the text before the rows, None when the body has no result to be streamed."""
     while (found := _RESULT.search(body.text)) is None:
         if len(body.text) > ENVELOPE_CHARS_MAX or not body.grow():
             return None
@@ -161,10 +161,10 @@ def _take_rest(body: _Body) -> str:
 
 
 def _judge(payload: object, *, has_rows: bool) -> str:
-    """Return the type of the result of an answer that may be believed."""
+    """Return the result type of a valid response."""
     if not isinstance(payload, dict) or payload.get("status") != "success":
         raise SourceUnavailableError("Prometheus reports a failed query.", reason="query_failed")
-    # `isPartial` is VictoriaMetrics' word for what Thanos and Mimir put into warnings.
+    # `isPartial` is VictoriaMetrics' name for what Thanos and Mimir put into warnings.
     if payload.get("warnings") or payload.get("infos") or payload.get("isPartial"):
         raise SourceUnavailableError(
             "The answer comes with warnings, so it may be incomplete.", reason="partial_response"
@@ -176,7 +176,7 @@ def _judge(payload: object, *, has_rows: bool) -> str:
 
 
 class _Cutter(Generic[T]):
-    """Cuts rows of a matrix out of a body, and remembers what texts of samples were read as."""
+    """Cuts rows of a matrix out of a body, and caches parsed sample texts."""
 
     def __init__(self, read: Callable[[str], T | None]) -> None:
         self._read = read
@@ -279,7 +279,7 @@ def _parsed(body: _Body) -> Any:  # noqa: ANN401 - JSON.
 
 
 def _is_row_ahead(body: _Body, *, is_first: bool) -> bool:
-    """Step over what stands between rows, or over the end of them."""
+    """Skip the text between rows, or their end."""
     sign = _next_sign(body)
     if sign == "]":
         body.at += 1

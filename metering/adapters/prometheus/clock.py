@@ -22,7 +22,7 @@ from tenants.domain.errors import SourceUnavailableError
 
 @dataclass
 class _Target:
-    """One scraped address, over all copies of Prometheus: when it answered and when not."""
+    """One scraped address, over all copies of Prometheus: its scrape results."""
 
     up: set[int] = field(default_factory=set)
     down: set[int] = field(default_factory=set)
@@ -37,13 +37,13 @@ class Clock:
 
 
 def read_clock(sights: Sequence[Series], names: Names, *, scrape_seconds: int) -> Clock:
-    """Return the successful scrapes in range, oldest first; empty when nothing was seen at all.
+    """Return the successful scrapes in range, oldest first; empty when nothing was observed.
 
     Two copies of Prometheus scrape twice as often as one; ticks closer than three quarters of the
     interval count once, so that their coverage cannot hide a hole.
 
     Raises:
-        SourceUnavailableError: `no_coverage_clock` when there are sights but no `up` beside them,
+        SourceUnavailableError: `no_coverage_clock` when there are samples of pods but no `up`,
             `bad_sample` when `up` is neither 0 nor 1.
     """
     targets = _read_targets(sights, names)
@@ -77,7 +77,7 @@ def _ticks(targets: Mapping[str, _Target], *, serving: AbstractSet[str], scrape:
     """Return the scrapes of the targets that carried anything, in Unix milliseconds.
 
     Series that lost their `instance` are carried by some target that answered at all; each of them
-    is needed then, because nothing says which.
+    is needed then, because it is unknown which.
     """
     known = [one for name, one in targets.items() if name in serving]
     answering = [one for one in targets.values() if one.up]
@@ -136,7 +136,7 @@ SCRAPES_BEFORE_MIN: Final = 3
 """A target that was just started may not have listed all pods at its first scrapes."""
 PODS_MIN: Final = 3
 """New pods of which the first samples agree, and more than half of them all, before a clock is
-believed to be wrong. A stalled exporter shows pods late, and one time of creation may be wrong."""
+considered wrong. A stalled exporter shows pods late, and one time of creation may be wrong."""
 
 
 class Skew(NamedTuple):
@@ -192,7 +192,7 @@ def measure_skew(
 
 
 def _agreeing(ages: Sequence[int], start: int, scrape_seconds: int) -> int:
-    """Return how many ages lie within one scrape from one on; 0 if too few to be believed."""
+    """Return how many ages lie within one scrape from one on; 0 if too few."""
     if start == len(ages):
         return 0
     until = ages[start] + scrape_seconds + TOLERATED_SECONDS

@@ -24,14 +24,14 @@ RATIO: Final = 1_000_000
 """Ratios are kept in millionths."""
 _UNSEEN: Final = -1
 _TEXTS_MAX: Final = 100_000
-"""Spellings of numbers remembered at a time; a ratio has a million, a percentage a hundred."""
+"""Number texts cached at a time; a ratio has a million, a percentage a hundred."""
 _JITTER: Final = 1_000
 """Milliseconds by which a scrape may come early without counting as one more."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """A value becomes a whole number by this factor; one above the largest cannot be believed."""
+    """A value becomes a whole number by this factor; one above the largest is invalid."""
 
     factor: int
     value_max: int
@@ -69,7 +69,7 @@ class Run(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What the samples of a column say of a run.
+    """Aggregates of the samples of a column over a run.
 
     Attributes:
         slots: Scrapes that brought a sample.
@@ -88,10 +88,10 @@ class Tally(NamedTuple):
 
 
 class ColumnReader:
-    """Makes columns of series; remembers how numbers are spelled."""
+    """Makes columns of series; caches parsed numbers."""
 
     def __init__(self) -> None:
-        """Remember nothing yet."""
+        """Start with empty caches."""
         self._spelled = {metric: _Numbers(scale) for metric, scale in _SCALES.items()}
 
     def read(self, series: Series) -> Column:
@@ -179,7 +179,7 @@ def _joined(columns: Sequence[Column]) -> Column | None:
 class Ruler:
     """Measures runs by columns, on the grid of the column's own samples.
 
-    So two copies of Prometheus, or a faster scrape, cannot hide a hole.
+    So two copies of Prometheus, or a faster scrape, cannot hide a gap.
     """
 
     def __init__(self, hours: Hours) -> None:
@@ -188,7 +188,7 @@ class Ruler:
         self._counted: dict[tuple[int, int, int], tuple[Sequence[int], int, int]] = {}
 
     def tally(self, column: Column, run: Run, *, is_counter: bool = False) -> Tally:
-        """Return what a column says of a run; a counter's readings are not added up."""
+        """Return the aggregates of a column over a run; a counter's readings are not added up."""
         low = bisect_left(column.times, run.begin)
         high = bisect_left(column.times, run.end)
         if low == high:
@@ -236,7 +236,7 @@ class Exporters:
     pods: frozenset[Workload]
 
     def workload(self, labels: Mapping[str, str], names: Names) -> Workload:
-        """Return who a series belongs to.
+        """Return the workload a series belongs to.
 
         Without `honor_labels` the workload is in `exported_*` and plain labels are the exporter's;
         with it an idle device inherits the exporter's plain labels. A series that numbers the
@@ -270,11 +270,11 @@ def read_exporters(facts: Iterable[Fact]) -> Exporters:
 def runs_of(seen: Sequence[tuple[Workload, Sequence[int]]], hours: Hours) -> Iterator[Run]:
     """Yield the stretches of one workload, clipped to the window.
 
-    A sample speaks for the time until the next one, but not across a hole of more than two and a
-    half scrapes to another workload, and not for more than a scrape after the last one.
+    A sample covers the time until the next one, but not a gap of more than two and a half scrapes
+    before another workload, and not more than one scrape after the last sample.
 
     Args:
-        seen: Who each series of a device belongs to, with the times of its samples.
+        seen: The workload of each series of a device, with the times of its samples.
         hours: The window.
     """
     stretches = _apart(seen) or _stretches(_named(seen))
@@ -299,7 +299,7 @@ class _Stretch(NamedTuple):
 def _apart(seen: Sequence[tuple[Workload, Sequence[int]]]) -> Sequence[_Stretch]:
     """Return series that come one after another as they are; nothing where some overlap.
 
-    That is nearly every device, and it spares looking at each sample.
+    That is nearly every device, and it avoids reading each sample.
     """
     found = sorted({_Stretch(times[0], times[-1], workload) for workload, times in seen})
     if any(later.first <= earlier.last for earlier, later in pairwise(found)):
@@ -319,7 +319,7 @@ def _workloads_joined(stretches: Iterable[_Stretch]) -> Iterator[_Stretch]:
 
 
 def _named(seen: Sequence[tuple[Workload, Sequence[int]]]) -> Mapping[int, Workload]:
-    """Return who each time belongs to: the only pod named then, or several."""
+    """Return the workload at each time: the only pod named then, or several."""
     by_workload: dict[Workload, dict[int, Sequence[int]]] = defaultdict(dict)
     for workload, times in seen:
         by_workload[workload][id(times)] = times

@@ -1,8 +1,8 @@
-"""Completeness of answers: what a server says it holds is compared with what arrived.
+"""Completeness of responses: the server's own counts are compared with what arrived.
 
-A proxy or a store that is away may leave out series without a warning. Such an answer looks whole
-and would be billed low, so it has to be proved whole before anything is concluded from it. Nor may
-it hold more than one cluster.
+A proxy or an unavailable store may omit series without a warning. Such a response looks complete
+and would be billed low, so its completeness is proved before use. Nor may it hold more than one
+cluster.
 """
 
 from collections import defaultdict
@@ -26,18 +26,18 @@ _TITLES: Final[Mapping[str, str]] = {
 }
 HANDOVER_SECONDS_MAX: Final = 900
 """How long an old and a new exporter of one cluster may both be scraped while one replaces the
-other and they share the pods anew."""
+other and they share the pods between them."""
 
 
 def check_counts(asking: Asking) -> None:
     """Compare what arrived with the server's own counts, once all of it was read.
 
-    One query, and as many as there are parts of a range that had to be divided. The counts are an
-    answer too, which may have been cut: each has to be there.
+    One query, and as many as there are parts of a range that had to be divided. The counts are a
+    response too, which may have been cut: each has to be present.
 
     Raises:
-        SourceUnavailableError: `count_differs` when an answer has other than all its series, or a
-            count is missing, `bad_answer` when it is none, or no answer.
+        SourceUnavailableError: `count_differs` when a response does not have all its series, or a
+            count is missing, `bad_answer` when it is no number, or no response.
     """
     parts: dict[Range, list[Arrived]] = defaultdict(list)
     for one in asking.arrived:

@@ -1,6 +1,6 @@
 """Reading devices: figures and health of GPUs in a window, queried apart from what is billed.
 
-The devices are divided into parts by their UUIDs before they are asked about, so that neither
+The devices are divided into parts by their UUIDs before they are queried, so that neither
 Prometheus nor this process has more than one part's samples in memory.
 """
 
@@ -61,7 +61,7 @@ CODE_LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     HEALTH_STATUS: ("health_watch",),
 }
 HOLE_STEPS: Final = Decimal("2.5")
-"""Sights farther apart than this are two levels, even of the same value."""
+"""Samples farther apart than this are two levels, even with the same value."""
 _Key = tuple[str, str, str]
 
 
@@ -155,7 +155,7 @@ def _signals(
 
 
 def _runs(values: Mapping[int, Decimal], *, step_seconds: int) -> tuple[HealthRun, ...]:
-    """Return the levels, each from its first sight to its last."""
+    """Return the levels, each from its first sample to its last."""
     hole = int(HOLE_STEPS * step_seconds * 1000)
     found: list[tuple[Decimal, int, int]] = []
     for at in sorted(values):
@@ -167,7 +167,7 @@ def _runs(values: Mapping[int, Decimal], *, step_seconds: int) -> tuple[HealthRu
 
 
 DEVICE_SCRAPES: Final = 2
-"""How far around the window devices are asked about: their last sample before and first after."""
+"""How far around the window devices are queried: their last sample before and first after."""
 
 
 DEVICE_SAMPLES_MAX: Final = 10_000_000
@@ -183,7 +183,7 @@ def read_device_figures(
     """Return what the devices of a cluster did over a window.
 
     Raises:
-        SourceUnavailableError: No answer, or one that cannot be believed.
+        SourceUnavailableError: No response, or an invalid one.
     """
     margin = DEVICE_SCRAPES * hours.scrape
     near = Range((hours.start - margin) // 1000, (hours.end + margin) // 1000)

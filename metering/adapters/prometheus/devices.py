@@ -35,7 +35,7 @@ from metering.domain.devices.figures import Activeness, is_contradicted
 from metering.protocols import DeviceObservation, EnergyObservation, Figure
 
 Tallies = Mapping[str, Tally]
-"""Our metric name to what its column says of one run."""
+"""Product metric name to its aggregates over one run."""
 COUNTED: Final[Mapping[Figure, str]] = {
     Figure.SM_ACTIVE: known.SM_ACTIVE,
     Figure.TENSOR_ACTIVE: known.TENSOR_ACTIVE,
@@ -50,7 +50,7 @@ _STEP: Final = Decimal("0.000001")
 
 
 def figures_of(tallies: Tallies, *, is_uncertain: bool, is_busy_by_engine: bool) -> dict[str, Any]:
-    """Return the fields of a DeviceObservation that tell figures beyond the busy one.
+    """Return the fields of a DeviceObservation for figures other than the busy ratio.
 
     Args:
         tallies: What was sampled.
@@ -88,7 +88,7 @@ def mean(tally: Tally | None) -> int | None:
 
 
 def is_stuck(tallies: Tallies) -> bool:
-    """Whether the engine's counter stood at 0 over a run while something else says it was busy."""
+    """Whether the engine's counter stayed at 0 over a run that another metric shows busy."""
     engine = tallies.get(known.BUSY_RATIO)
     return is_contradicted(
         Activeness(
@@ -111,7 +111,7 @@ def _peak(tally: Tally | None) -> int | None:
 
 
 def _memory_total(tallies: Tallies) -> int | None:
-    """Return used + free + reserved of one scrape; older exporters do not tell what is reserved."""
+    """Return used + free + reserved of one scrape; older exporters do not report the latter."""
     used, free = tallies.get(known.MEMORY_USED), tallies.get(known.MEMORY_FREE)
     if used is None or free is None or not used.samples or used.first_at != free.first_at:
         return None
@@ -132,7 +132,7 @@ class EnergyLine:
     taken: tuple[int, ...]
 
     def between(self, begin: int, end: int) -> int | None:
-        """Return the millijoules from begin to end, None where the line says nothing of them.
+        """Return the millijoules from begin to end, None where the line does not cover them.
 
         What lies outside the samples is not extrapolated.
         """
@@ -156,10 +156,10 @@ UNKNOWN: Final = EnergyLine((), ())
 
 
 def energy_line(counter: Column) -> EnergyLine:
-    """Return the line of a counter; a counter that fell began anew at 0.
+    """Return the line of a counter; a counter that fell restarted at 0.
 
-    Source: nvml.h, nvmlDeviceGetTotalEnergyConsumption: millijoules since the driver was loaded.
-    A line that climbs faster than a GPU can is given up as a whole.
+    Source: nvml.h, nvmlDeviceGetTotalEnergyConsumption: millijoules since the driver was loaded. A
+    line that rises faster than a GPU can draw power is discarded.
     """
     times, readings = tuple(counter.times), tuple(counter.values)
     steps = [high - low if high >= low else high for low, high in pairwise(readings)]
@@ -173,7 +173,7 @@ def energy_line(counter: Column) -> EnergyLine:
 def power_line(power: Column, hours: Hours) -> EnergyLine:
     """Return the line of a GPU that has no counter, from its power in milliwatts by trapezoids.
 
-    Power between samples far apart is not known, so a line with a hole in it says nothing.
+    Power between samples far apart is not known, so a line with a gap has no value.
     """
     longest = hours.scrape * 5 // 2
     taken = [0] if power.times else []
@@ -193,7 +193,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Devices:
-    """What was seen of a cluster's devices; see `Observation`."""
+    """The observation of a cluster's devices; see `Observation`."""
 
     observations: tuple[DeviceObservation, ...] = ()
     energies: tuple[EnergyObservation, ...] = ()
@@ -222,9 +222,9 @@ def read_devices(
     """Return every device's runs inside the window, by UUID, instance and time.
 
     Args:
-        presence: Series of `names.PRESENCE`, which tell the devices and whom they served.
-        figures: Series of `names.FIGURES`; only taken once all of presence was.
-        exporters: Whose pods name nobody.
+        presence: Series of `names.PRESENCE`, which list the devices and their pods.
+        figures: Series of `names.FIGURES`; read only after all of `presence`.
+        exporters: The exporters' own pods, which are not workloads.
         names: The cluster's spelling.
         hours: The window.
 
@@ -238,7 +238,7 @@ def read_devices(
 
 
 class _Reading:
-    """The devices of one window, from the first series to what is told of them."""
+    """The devices of one window, from the first series to their observations."""
 
     def __init__(self, exporters: Exporters, names: Names, hours: Hours) -> None:
         self._exporters = exporters
@@ -326,7 +326,7 @@ class _Reading:
         return {uuid: merged(columns) for uuid, columns in found.items() if columns}
 
     def _measure(self) -> None:
-        """Turn the columns that have arrived into tallies, and let go of them."""
+        """Convert the columns that have arrived into tallies, and free them."""
         for device in self._devices.values():
             for metric, columns in device.columns.items():
                 column, is_counter = merged(columns), metric == known.ENERGY

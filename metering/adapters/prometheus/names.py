@@ -2,7 +2,7 @@
 
 A cluster's `metric_aliases` and `label_aliases` go before the defaults here, name by name; a
 default that a cluster gives to another metric is taken from its own. Metric names reach a query, so
-they are checked; label names are only looked up in answers.
+they are checked; label names are only looked up in responses.
 """
 
 import re
@@ -39,7 +39,7 @@ POWER: Final = "DCGM_FI_DEV_POWER_USAGE"
 SM_CLOCK: Final = "DCGM_FI_DEV_SM_CLOCK"
 ENERGY: Final = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
 PRESENCE: Final = (BUSY_PERCENT, BUSY_RATIO, ENERGY)
-"""What tells that a device is there and whom it serves: a device shows at least one of them."""
+"""Metrics that show a device and its pod; every device exports at least one of them."""
 FIGURES: Final = (
     POWER,
     SM_CLOCK,
@@ -50,7 +50,7 @@ FIGURES: Final = (
     TENSOR_ACTIVE,
     DRAM_ACTIVE,
 )
-"""What is told of a device beyond that; each may be missing."""
+"""Further metrics of a device; each may be missing."""
 
 DEFAULT_METRICS: Final[Mapping[str, tuple[str, ...]]] = {
     **{
@@ -72,9 +72,9 @@ DEFAULT_METRICS: Final[Mapping[str, tuple[str, ...]]] = {
             SHARD_ORDINAL,
         )
     },
-    # DCGM_FI_DEV_GPU_UTIL_RATIO is left out on purpose: it is a percentage in DCGM 4.6 and a
-    # ratio in 4.7, and its values do not tell which. A site that knows names it as an alias.
-    # In lower case stand the names of the exporter's compatibility file for release 1.
+    # DCGM_FI_DEV_GPU_UTIL_RATIO is left out on purpose: it is a percentage in DCGM 4.6 and a ratio
+    # in 4.7, and its values do not show which. A site that knows may configure it as an alias.
+    # Lower-case names come from the exporter's compatibility file for release 1.
     BUSY_PERCENT: (BUSY_PERCENT, "dcgm_gpu_utilization"),
     BUSY_RATIO: (
         BUSY_RATIO,

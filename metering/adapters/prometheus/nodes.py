@@ -1,4 +1,4 @@
-"""Nodes: what they offered, for how long, and which labels they carried at a given time."""
+"""Nodes: what they offered, for how long, and their labels at a point in time."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,9 +14,9 @@ from metering.protocols import NodeObservation
 LABEL_PREFIX = "label_"
 """What kube-state-metrics puts before the name of an object's own label."""
 OWN_INTERVAL_MAX: Final = 900_000
-"""A series that is sampled more rarely, in milliseconds, says too little between its samples."""
+"""A series that is sampled more rarely, in milliseconds, shows too little between its samples."""
 GAPS_MIN: Final = 2
-"""From so many gaps on the middle one tells how often a series is sampled."""
+"""Least number of gaps whose median is used as the sampling interval of a series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class NodeLabels:
     _merged: dict[tuple[int, ...], Mapping[str, str]] = field(default_factory=dict, compare=False)
 
     def is_settled(self) -> bool:
-        """Whether one answer per node will do, or times are needed to tell sets apart."""
+        """Whether one label set per node is enough, or times are needed to distinguish several."""
         return all(len(sets) == 1 or sets[0].times for sets in self.sets.values())
 
     def names_product(self, node: str) -> bool:
@@ -112,7 +112,7 @@ def read_models(facts: Iterable[Fact], names: Names) -> Mapping[str, frozenset[s
 
 
 def timed_label_sets(details: Iterable[Series], names: Names, *, beside: int = 0) -> NodeLabels:
-    """Return the sets of labels with the times they were seen at, first seen first."""
+    """Return the sets of labels with their sample times, in order of first sample."""
     times: dict[str, dict[frozenset[tuple[str, str]], set[int]]] = defaultdict(
         lambda: defaultdict(set)
     )
@@ -155,7 +155,7 @@ def read_nodes(
 ) -> tuple[NodeObservation, ...]:
     """Return the nodes that offered a GPU inside the window, by name.
 
-    An offer that cannot be believed is passed over, and noted on its node alone.
+    An invalid offer is skipped, and recorded on its node only.
     """
     offers: dict[str, dict[str, list[Series]]] = defaultdict(lambda: defaultdict(list))
     for one in sights:
@@ -250,16 +250,16 @@ def _samples(one: Series) -> Iterator[tuple[int, int]]:
 
 
 def covered_seconds(times: Sequence[int], hours: Hours) -> int:
-    """Return the whole seconds of the window that samples speak for; see `_spans`."""
+    """Return the whole seconds of the window that samples cover; see `_spans`."""
     return sum(_clipped(begin, end, hours) for begin, end in _spans(times, hours)) // 1000
 
 
 def _spans(times: Sequence[int], hours: Hours) -> Iterator[tuple[int, int]]:
-    """Yield the stretches that samples speak for, in Unix milliseconds.
+    """Yield the intervals that samples cover, in Unix milliseconds.
 
     What a sample shows holds until the next one, unless they are more than two and a half intervals
-    apart. At the edge of a hole a sample speaks for half a scrape towards it; one of a series that
-    is sampled more rarely than it is scraped, for an interval of its own.
+    apart. At the edge of a gap a sample covers half a scrape towards it; one of a series that is
+    sampled more rarely than it is scraped, for an interval of its own.
     """
     edge, longest = _reach(times, hours.scrape)
     begin = previous = None
@@ -275,7 +275,7 @@ def _spans(times: Sequence[int], hours: Hours) -> Iterator[tuple[int, int]]:
 
 
 def _reach(times: Sequence[int], scrape: int) -> tuple[int, int]:
-    """Return how far a sample speaks towards a hole, and how far two may be apart without one."""
+    """Return how much of a gap a sample covers, and how far two may be apart without a gap."""
     gaps = sorted(later - earlier for earlier, later in pairwise(times))
     own = gaps[len(gaps) // 2] if len(gaps) >= GAPS_MIN else scrape
     if own <= scrape * 5 // 2 or own > OWN_INTERVAL_MAX:

@@ -1,8 +1,9 @@
-"""Sights of pods that asked for a GPU: their requests, seen at one scrape after another.
+"""Observations of pods that requested a GPU: their requests at each scrape.
 
 kube-state-metrics shows a request for as long as the object exists. Series of one uid are one pod,
-however many copies of Prometheus, restarts or shards of the exporter split them; a pod name that
-is used again is another pod. What contradicts itself is noted on its pod and refuses no other.
+however many copies of Prometheus, restarts or shards of the exporter split them; a pod name that is
+used again is another pod. A contradiction is recorded as a defect of its pod and does not affect
+other pods.
 """
 
 import hashlib
@@ -20,7 +21,7 @@ from tenants.domain.errors import SourceUnavailableError
 
 REQUEST_METRICS: Final = (known.REQUESTS, known.INIT_REQUESTS)
 IMPOSSIBLE_UNITS: Final = -1
-"""Stands for an amount no pod can have, so that the pod is not taken for one that asks nothing."""
+"""Replaces an impossible amount, so that the pod is not treated as one without a request."""
 NO_UID: Final = "Its request carries no uid."
 
 
@@ -33,7 +34,7 @@ class SeenPod:
     first: int
     last: int
     times: list[Sequence[int]] = field(default_factory=list)
-    """Sights in Unix milliseconds: of each series oldest first, shared with others."""
+    """Sample times in Unix milliseconds, oldest first per series; lists may be shared."""
     units: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """By metric, container and resource; the largest where series disagree."""
     targets: tuple[str, ...] = ()
@@ -44,17 +45,17 @@ class SeenPod:
     """What of it cannot be or contradicts itself, one sentence each."""
 
     def first_from(self, moment: int) -> int:
-        """Return the first sight that is not before a moment, else the last one."""
+        """Return the first sample at or after a moment, else the last one."""
         later = (bisect_left(times, moment) for times in self.times)
         found = [times[at] for times, at in zip(self.times, later, strict=True) if at < len(times)]
         return min(found, default=self.last)
 
 
 def read_sights(sights: Iterable[Series], names: Names) -> dict[str, SeenPod]:
-    """Return the pods that asked for a GPU, by uid.
+    """Return the pods that requested a GPU, by uid.
 
-    A request without a uid is passed over where another exporter shows the same pod with one; else
-    it is a pod of its own with a defect, under a uid that is made of its names.
+    A request without a uid is skipped where another exporter shows the same pod with one; else it
+    is a pod of its own with a defect, under a uid that is made of its names.
 
     Raises:
         SourceUnavailableError: `bad_answer` when no request carries a uid.

@@ -1,7 +1,7 @@
-"""Pods that asked for a GPU: what they asked for, where, since when and until when.
+"""Pods that requested a GPU: their requests, node, begin and end.
 
-Their sights come from `pod_sights`, and everything else that is to be known of them from here. What
-contradicts itself is a defect of its pod; only what most pods lack is the fault of the answer.
+Their sample times come from `pod_sights`, everything else from here. A contradiction is a defect of
+its pod; only data that most pods lack makes the response invalid.
 """
 
 from collections import defaultdict
@@ -32,7 +32,7 @@ _NOTHING: Final[AbstractSet[str]] = frozenset()
 
 @dataclass(slots=True)
 class PodFacts:
-    """What instant answers say of one uid, over all copies.
+    """Facts of one uid from instant queries, over all copies.
 
     Attributes:
         created: Times of creation, which only the clocks are compared by.
@@ -52,7 +52,7 @@ class PodFacts:
 
 @dataclass(frozen=True, slots=True)
 class PodHistory:
-    """What only raw samples tell: the first terminal sight and the first owner, by uid."""
+    """Facts found only in raw samples: the first terminal sample and the first owner, by uid."""
 
     terminal: Mapping[str, int] = field(default_factory=dict)
     owners: Mapping[str, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ def read_facts(
     """Return the facts of every pod, by uid.
 
     Args:
-        facts: Rows of the answer; those of nodes and exporters are passed over.
+        facts: Rows of the response; those of nodes and exporters are skipped.
         names: The cluster's spelling.
         user_label: Label that names the owning user; "" for none.
         within: What was asked, for judging timestamps.
@@ -114,7 +114,7 @@ def _owner_labels(user_label: str) -> tuple[str, str]:
 
 
 def questions(seen: Iterable[str], facts: Mapping[str, PodFacts]) -> tuple[str, ...]:
-    """Return the metrics whose raw samples are needed to settle what instant answers left open."""
+    """Return the metrics whose raw samples are needed where instant queries are not enough."""
     pods = [facts[uid] for uid in seen if uid in facts]
     open_questions = {
         known.POD_PHASE: any(pod.is_terminal and not _times(pod.completed) for pod in pods),
@@ -124,7 +124,7 @@ def questions(seen: Iterable[str], facts: Mapping[str, PodFacts]) -> tuple[str, 
 
 
 def read_history(details: Sequence[Series], *, user_label: str) -> PodHistory:
-    """Return the first terminal sight and the first owner of each pod."""
+    """Return the first terminal sample and the first owner of each pod."""
     terminal: dict[str, int] = {}
     owners: dict[str, tuple[int, str]] = {}
     for one in details:
@@ -147,8 +147,8 @@ def compose_pods(
     """Return the pods, by uid.
 
     Raises:
-        SourceUnavailableError: `incomplete_answer` when nothing is said of most pods, or no bound
-            pod has a time of bind.
+        SourceUnavailableError: `incomplete_answer` when most pods have no facts, or no bound pod
+            has a time of bind.
     """
     _refuse_incomplete(seen, facts)
     return tuple(
@@ -183,7 +183,7 @@ class _Composing:
     """One pod while it is composed, with what of it contradicts itself.
 
     Args:
-        facts: What instant answers say of it; None when they say nothing.
+        facts: Its facts from instant queries; None without any.
     """
 
     def __init__(self, uid: str, pod: SeenPod, facts: PodFacts | None, history: PodHistory) -> None:
@@ -203,7 +203,7 @@ class _Composing:
         scheduled_at = self._scheduled_at()
         first, last = pod.first, pod.last
         bind = first if scheduled_at is None else to_seconds(scheduled_at) * 1000
-        # An unbound pod is on no node, whatever label the scrape job put in its place.
+        # An unbound pod is on no node, whatever node label the scrape job added.
         node = self._node(bind) if scheduled_at is not None else ""
         finished_at = self._finished_at()
         terminal_seen_at = self._terminal_seen_at(finished_at) if facts.is_terminal else None
@@ -248,7 +248,7 @@ class _Composing:
         return min(nodes, default="")
 
     def _finished_at(self) -> datetime | None:
-        """Return the last container's end; told for running pods too, where it says nothing."""
+        """Return the last container's end, or None for a running pod, where it means nothing."""
         if not self.facts.is_terminal:
             return None
         self._note_impossible("completion time", self.facts.completed)
@@ -256,10 +256,10 @@ class _Composing:
         return max(_times(self.facts.completed), default=None)
 
     def _terminal_seen_at(self, finished_at: datetime | None) -> datetime | None:
-        """Return the first terminal sight: from raw samples, else the first after the known end.
+        """Return the first terminal sample: from raw samples, else the first after the known end.
 
-        The phase turns terminal in the same update that tells the last container's end, so the raw
-        samples are needed only where no end is told.
+        The same update sets the terminal phase and the last container's end, so the raw samples are
+        needed only where no end is exported.
         """
         if finished_at is not None:
             return to_time(self.pod.first_from(to_seconds(finished_at) * 1000))
@@ -270,7 +270,7 @@ class _Composing:
         return None
 
     def _owner(self) -> str:
-        """Return the owner; where the label changed, the first one seen."""
+        """Return the owner; where the label changed, the first value."""
         owners = self.facts.owners
         if len(owners) <= 1:
             return next(iter(owners), "")
@@ -296,7 +296,7 @@ def _times(values: AbstractSet[datetime | str]) -> AbstractSet[datetime]:
 
 
 def _requests(pod: SeenPod, sidecars: AbstractSet[str]) -> tuple[ContainerRequest, ...]:
-    """Return what containers asked for, regular ones first, by name."""
+    """Return what containers requested, regular ones first, by name."""
     return tuple(
         ContainerRequest(
             container=container,

@@ -1,4 +1,4 @@
-"""The queries, each a fixed template; docs/reference/metering-queries.md says why each is so.
+"""The queries, each a fixed template; docs/reference/metering-queries.md gives the reasons.
 
 Only four things are filled in: checked metric names, the checked selector of a shared Prometheus,
 patterns out of the settings, and whole seconds. Names of namespaces, pods, nodes and users never
@@ -26,10 +26,10 @@ FACTS: Final = "facts"
 DETAILS: Final = "details"
 TARGETS: Final = "targets"
 DAY_SECONDS: Final = 86_400
-"""How far back targets are looked for: a shard that is away for longer has been away for a day of
+"""How far back targets are queried: a shard that is away for longer has been away for a day of
 hours that each say so."""
 TARGET_STEP_SECONDS: Final = 300
-"""How exactly it is known when a target answered last."""
+"""How exactly the last successful scrape of a target is known."""
 SINCE_SECONDS: Final = 4 * 3600
 """How long another target may take to show what one showed that left: past any restart."""
 HEX: Final = "0123456789abcdef"
@@ -60,7 +60,7 @@ class QueryPlan:
     jobs: str
 
     def sights(self, range_seconds: int) -> str:
-        """Return the raw samples that say when pods, nodes and their exporter were seen.
+        """Return the query for raw samples of pods, nodes and their exporter.
 
         What the exporter says of its own shards comes with them, where it is scraped.
         """
@@ -84,7 +84,7 @@ class QueryPlan:
     def facts(self, range_seconds: int) -> str:
         """Return the last value of everything that does not change while a pod lives.
 
-        Pods are narrowed to those that ask for a GPU, phases to the one a pod ended in, and node
+        Pods are restricted to those that request a GPU, phases to the one a pod ended in, and node
         labels to nodes that offer one.
         """
         asked = _last(
@@ -123,7 +123,7 @@ class QueryPlan:
         )
 
     def targets(self) -> str:
-        """Return when each target last answered within the last day, and how many there are."""
+        """Return when each target was last scraped within the last day, and how many there are."""
         up = f"{{{_named(self.names, known.UP)},job=~{quoted(self.jobs)}{self.selector}}}"
         answered = (
             f"max_over_time((timestamp({up}) and {up} == 1)"
@@ -132,7 +132,7 @@ class QueryPlan:
         return f"{answered} or {counts({TARGETS: answered})}"
 
     def handovers(self, moments: Sequence[Moment], *, scrape_seconds: int) -> str:
-        """Return what each target carried at some moments, and what of it was seen later.
+        """Return what each target exported at some moments, and how much of it was observed later.
 
         Args:
             moments: When targets left.
@@ -252,10 +252,10 @@ class QueryPlan:
         return f"{{{_named(self.names, *metrics)}{part}{self.selector}}}[{range_seconds:d}s]"
 
     def details(self, metrics: tuple[str, ...], range_seconds: int) -> str:
-        """Return the raw samples of facts that did change, or that no timestamp tells.
+        """Return the raw samples of facts that changed, or that have no timestamp.
 
         Args:
-            metrics: Some of POD_PHASE, POD_LABELS and NODE_LABELS, in our spelling.
+            metrics: Some of POD_PHASE, POD_LABELS and NODE_LABELS, by our names.
             range_seconds: How far to look back.
         """
         matcher = _named(self.names, *metrics)
@@ -272,7 +272,7 @@ def plan_queries(target: ClusterTarget, names: Names, *, resources: str, jobs: s
 
 
 def counts(asked: Mapping[str, str]) -> str:
-    """Return how many series the server holds for each of some answers.
+    """Return how many series the server holds for each of some responses.
 
     One row for each, also where there are none: a row that is missing was taken out.
 
@@ -316,7 +316,7 @@ def _last(named: str, matchers: str, range_seconds: int) -> str:
 
 
 def _selector(target: ClusterTarget) -> str:
-    """Return `,label="value"` for a shared Prometheus; half a selector would meter everybody's."""
+    """Return `,label="value"` for a shared Prometheus; half a selector would match all."""
     label, value = target.selector_label, target.selector_value
     if not label and not value:
         return ""

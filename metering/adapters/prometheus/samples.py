@@ -1,7 +1,7 @@
 """Rows of an answer as series of samples: whole milliseconds, in order, inside the window.
 
-After this nothing about the shape of an answer needs to be doubted any more; what its values mean
-is for the readers of pods, nodes and devices.
+It validates the shape of a response completely; the readers of pods, nodes and devices interpret
+the values.
 """
 
 import re
@@ -29,7 +29,7 @@ class Values(list[str]):
     _distinct: frozenset[str]
 
     def distinct(self) -> frozenset[str]:
-        """Return the different ones; nobody may change the values afterwards."""
+        """Return the different ones; callers must not change the values afterwards."""
         try:
             return self._distinct
         except AttributeError:
@@ -43,7 +43,7 @@ def distinct(values: Sequence[str]) -> AbstractSet[str]:
 
 
 class SampleReader:
-    """Reads texts of samples inside one range, and remembers the times it has read.
+    """Reads texts of samples inside one range, and caches the times it has read.
 
     Args:
         first_seconds: Left edge; a sample on it is dropped.
@@ -51,7 +51,7 @@ class SampleReader:
     """
 
     def __init__(self, first_seconds: int, last_seconds: int) -> None:
-        """Nothing is remembered yet."""
+        """Start with empty caches."""
         self._first, self._last = first_seconds * 1000, last_seconds * 1000
         self._times: dict[str, list[int] | None] = {}
 
@@ -154,7 +154,7 @@ class Range:
 
     @property
     def seconds(self) -> int:
-        """Return the length to ask for."""
+        """Return the length to query."""
         return self.asked_seconds - self.first_seconds
 
 
@@ -183,8 +183,8 @@ def read_matrix(answer: Answer, names: Names, within: Range) -> list[Series]:
 def stream_matrix(answer: Answer, names: Names, within: Range) -> Iterator[Series]:
     """Yield the series of a raw range as they arrive, without the sample on its left edge.
 
-    Times of different series may be the same object; nobody may change them. Nothing may be
-    concluded before the last series was taken.
+    Different series may share one times object; callers must not change it. Use no series before
+    the last one was read.
 
     Raises:
         SourceUnavailableError: `wrong_result_type`, `bad_answer`, `bad_sample` for times out of

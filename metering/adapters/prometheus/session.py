@@ -1,8 +1,8 @@
-"""One HTTP conversation with a Prometheus: every doubt about an answer is a refusal of it.
+"""One HTTP session with a Prometheus: it rejects every response that fails a check.
 
-`custom_query` of prometheus-api-client hands out only the rows of an answer, and only once all of
-it is in memory, so a response hook of a session of ours puts in their place a stream that tells
-warnings, the type of the result and a digest of the body too.
+`custom_query` of prometheus-api-client returns only the rows of a response, and only once all of it
+is in memory. A response hook of our session returns a stream instead, with warnings, the result
+type and a digest of the body.
 """
 
 import contextlib
@@ -28,17 +28,17 @@ from tenants.domain.errors import SourceUnavailableError
 
 CONNECT_SECONDS_MAX: Final = 5
 QUERY_SECONDS_MAX: Final = 45
-"""For one query, from the question to the end of its answer, however alive its connection is.
-Prometheus is told the same, so that it stops working when nobody waits for it any more."""
+"""For one query, from the request to the end of its response. Prometheus gets the same timeout, so
+that it stops evaluating when the client has gone."""
 ANSWER_BYTES_MAX: Final = 512 * 1024 * 1024
-"""An hour of 10,000 pods at a scrape of 30 s is 32 MB of sights and, with their devices, 68 MB of
-device samples. Nothing of this size is ever in memory; the limit is on what a server may send."""
+"""An hour of 10,000 pods at a scrape of 30 s is 32 MB of pod samples and 68 MB of device samples.
+The body is never in memory as a whole; this limits what a server may send."""
 CHUNK_BYTES: Final = 256 * 1024
 RUNTIME_PATH: Final = "/api/v1/status/runtimeinfo"
 RUNTIME_BYTES_MAX: Final = 64 * 1024
 RETENTION_SECONDS_MAX: Final = 100 * 366 * 86_400
 _NOT_A_PROMETHEUS: Final = frozenset({400, 404, 405, 422, 501})
-"""What servers answer that have no such path."""
+"""Statuses of servers without such a path."""
 _RETENTION: Final = re.compile(
     r"(?:(?P<y>\d{1,6})y)?(?:(?P<w>\d{1,6})w)?(?:(?P<d>\d{1,6})d)?(?:(?P<h>\d{1,6})h)?"
     r"(?:(?P<m>\d{1,6})m)?(?:(?P<s>\d{1,9})s)?",
@@ -70,7 +70,7 @@ _REASONS: Final[Mapping[int, str]] = {
 
 
 class QuerySession(requests.Session):
-    """A session that follows nobody, reads no environment and returns only sound answers."""
+    """A session that follows no redirects, reads no environment and checks every response."""
 
     def __init__(self, networks: Sequence[Network], *, ca_bundle: str = "") -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class QuerySession(requests.Session):
         self.hooks["response"] = [self._checked]
 
     def present(self, headers: Mapping[str, str]) -> None:
-        """Send these headers from now on, instead of those that were given before."""
+        """Replace the headers of all further requests."""
         for name in self._presented - headers.keys():
             del self.headers[name]
         self.headers.update(headers)
@@ -111,16 +111,16 @@ class QuerySession(requests.Session):
             super().mount(prefix, adapter)
 
     def request(self, method: str, url: str, **kwargs: Any) -> requests.Response:  # type: ignore[override]  # noqa: ANN401 - Passed through.
-        """Ask until `give_up_at`, without redirects and without reading the body unbounded."""
+        """Send until `give_up_at`, without redirects and without reading the body unbounded."""
         left = max(0.001, self.give_up_at - time.monotonic())
         kwargs["timeout"] = (min(CONNECT_SECONDS_MAX, left), left)
         return super().request(method, url, allow_redirects=False, stream=True, **kwargs)
 
     def _checked(self, response: requests.Response, *_: object, **__: object) -> requests.Response:
-        """Return the response with its body as an answer, or refuse it; the hook of every request.
+        """Return the response with its body as a stream, or reject it; the hook of every request.
 
         Raises:
-            SourceUnavailableError: The status is not that of an answer.
+            SourceUnavailableError: The status is not 200.
         """
         try:
             _check_status(response)
@@ -170,7 +170,7 @@ class Conversation:
         self._session.present(headers)
 
     def ask(self, query: str, *, at_seconds: int, give_up_at: float = math.inf) -> Answer:
-        """Return the answer to one instant query; its body arrives while its rows are read.
+        """Return the response to one instant query; its body arrives while its rows are read.
 
         Args:
             query: PromQL out of `queries`.
@@ -178,7 +178,7 @@ class Conversation:
             give_up_at: When the time for all queries is used up, by the monotonic clock.
 
         Raises:
-            SourceUnavailableError: No answer, or one that cannot be believed.
+            SourceUnavailableError: No response, or an invalid one.
         """
         for _ in range(RETRIES_MAX):
             try:
@@ -206,10 +206,10 @@ class Conversation:
         return answer
 
     def retention(self) -> str:
-        """Return how long a Prometheus says that it keeps samples; "" for any other server.
+        """Return the retention a Prometheus reports; "" for any other server.
 
         Raises:
-            SourceUnavailableError: No answer, or one that is refused.
+            SourceUnavailableError: No response, or a rejected one.
         """
         self._session.give_up_at = time.monotonic() + QUERY_SECONDS_MAX
         with _as_unavailable():
@@ -242,7 +242,7 @@ def read_retention(text: str) -> timedelta | None:
 
 @contextlib.contextmanager
 def _as_unavailable() -> Iterator[None]:
-    """Turn what the library raises into why a source is not available."""
+    """Convert an exception of the library into the reason a source is unavailable."""
     try:
         yield
     except requests.Timeout as error:
@@ -264,11 +264,11 @@ def _as_unavailable() -> Iterator[None]:
 
 
 class _BusyError(SourceUnavailableError):
-    """The server, or a proxy before it, is busy: the same query may be answered a moment later."""
+    """The server, or a proxy before it, is busy: the same query may succeed a moment later."""
 
 
 class _StreamedResponse(requests.Response):
-    """A response whose body is an answer that is still to be read."""
+    """A response whose body is still to be read."""
 
     payload: Mapping[str, Any]
 
@@ -277,7 +277,7 @@ class _StreamedResponse(requests.Response):
 
 
 def _check_status(response: requests.Response) -> None:
-    """Refuse all but 200; the body is not repeated, since it may hold anybody's words."""
+    """Refuse all but 200; the body is not repeated, since it may hold untrusted text."""
     status = response.status_code
     if status == requests.codes.ok:
         return
@@ -303,7 +303,7 @@ def _error_of(response: requests.Response) -> bytes:
 
 
 def _received(response: requests.Response, *, give_up_at: float) -> Iterator[bytes]:
-    """Yield the body as it arrives, and let go of the connection however that ends."""
+    """Yield the body as it arrives, and release the connection in any case."""
     size_bytes = 0
     try:
         # `iter_content` would wait for a whole chunk, however slowly its bytes arrive.

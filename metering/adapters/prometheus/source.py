@@ -1,8 +1,8 @@
-"""The usage source that reads Prometheus: object timestamps for when, samples for still there.
+"""The usage source that reads Prometheus: timestamps give begin and end, samples presence.
 
-What is billed costs four queries a window, one more when a pod ended without telling when or when
-labels changed meanwhile, and one when a target left. Devices are asked about apart from it. Nothing
-is kept between windows but the connection.
+Billed usage costs four queries a window, one more when a pod ended without an end time or labels
+changed meanwhile, and one when a target left. Devices are queried separately. Only the connection
+is kept between windows.
 """
 
 import time
@@ -62,14 +62,14 @@ from tenants.adapters.guarded import forbidden_networks
 SOURCE: Final = "prometheus"
 LEAD_SCRAPES: Final = 4
 LEAD_SECONDS: Final = 240
-"""How far before the window is looked at least, so that its first seconds have samples on both
+"""How far before the window to query at least, so that its first seconds have samples on both
 sides, and a hole over its begin shows how long it is."""
 LAG_SCRAPES: Final = 5
 LAG_SECONDS: Final = 600
-"""How far after the window is looked at most: past a restart of the exporter, which takes minutes,
-and always the same, so that asking again later tells the same."""
+"""How far after the window to query at most: longer than a restart of the exporter, which takes
+minutes, and constant, so that a later query returns the same."""
 LABELS_LATE_SECONDS: Final = 3600
-"""How long after that the first labels of a node that had none still speak for its pods."""
+"""How long after that the first labels of a node that had none still apply to its pods."""
 
 OBSERVE_SECONDS_MAX: Final = 150
 """Of the 200 s after which a task is stopped: what is left writes the hour. At 35 s an answer four
@@ -88,7 +88,7 @@ class PrometheusUsageSource:
         forbidden: Sequence[str] = (),
         seconds_max: float = OBSERVE_SECONDS_MAX,
     ) -> None:
-        """Prepare; nothing is asked yet.
+        """Prepare; no query is sent yet.
 
         Args:
             resources: Pattern of the sanitised resource names that are GPUs.
@@ -107,11 +107,10 @@ class PrometheusUsageSource:
     def observe(
         self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
     ) -> Observation:
-        """Return what was seen; see `UsageSource.observe`.
+        """Return the observation; see `UsageSource.observe`.
 
         Raises:
-            SourceUnavailableError: The answer is missing, partial, warned about or cannot be
-                believed.
+            SourceUnavailableError: The response is missing, partial, has a warning or is invalid.
             ValueError: The window is empty, or `as_of` is less than two scrapes after its end.
         """
         scrape = target.scrape_interval_seconds
@@ -212,7 +211,7 @@ class _Pods:
 
 @dataclass(frozen=True)
 class _Sights:
-    """The first answer, taken apart as it arrived; `others` do not grow with the pods."""
+    """The first response, split as it arrived; `others` do not grow with the pods."""
 
     pods: Mapping[str, SeenPod]
     others: Sequence[Series]
@@ -220,7 +219,7 @@ class _Sights:
 
 @dataclass(frozen=True)
 class _Facts:
-    """The second answer, likewise."""
+    """The second response, likewise."""
 
     pods: Mapping[str, PodFacts]
     others: Sequence[Fact]
@@ -263,7 +262,7 @@ def _read(asked: _Pods, target: ClusterTarget, *, start: int, end: int) -> Obser
 
 
 def _take_sights(asked: _Pods) -> _Sights:
-    """Read the sights once: of pods only what is needed, and one series of each instance's."""
+    """Read the samples once: of pods only what is needed, and one series per instance."""
     names = asked.plan.names
     serving: dict[str, Series] = {}
     others: list[Series] = []
@@ -298,7 +297,7 @@ def _take_facts(asked: _Pods, *, user_label: str) -> _Facts:
 def _read_pods(
     asked: _Pods, target: ClusterTarget, sights: _Sights, facts: _Facts
 ) -> tuple[tuple[PodObservation, ...], NodeLabels]:
-    """Return the pods and the labels of their nodes, asking for details where facts leave doubt."""
+    """Return the pods and the labels of their nodes, querying details where facts are ambiguous."""
     labels = label_sets(facts.others, asked.plan.names)
     history = PodHistory()
     doubts = _doubts(sights.pods, facts.pods, labels)

@@ -1,10 +1,9 @@
-"""Targets that should have been scraped: those of the last day, and every shard there is.
+"""Targets that should have been scraped: those of the last day, and every shard.
 
-A target that leaves service discovery has no `up` any more, and takes its pods' series with it. So
-the targets of an hour are compared with those of the day before its end. One that is away is
-missed if nothing has shown since what it carried; after a restart or an upgrade another target
-has. Where kube-state-metrics is sharded and its own metrics are scraped, it tells how many shards
-there are.
+A target that leaves service discovery no longer has `up`, and its pods' series end. So the targets
+of an hour are compared with those of the day before its end. An absent target counts as missing if
+no other target has exported its series since; after a restart or an upgrade another one has. Where
+kube-state-metrics is sharded and its own metrics are scraped, it reports the number of shards.
 """
 
 from bisect import bisect_left
@@ -39,7 +38,7 @@ QUERIES_MAX: Final = 12
 """So many queries judge all that left in a day. Moments nearer to each other than a few minutes are
 one; where that is not enough, as on a large DaemonSet, those of up to 40 minutes."""
 KEPT_PARTS_MIN: Final = 10
-"""A target has a successor if one tenth of what it carried was seen later. A restart keeps its
+"""A target has a successor if one tenth of its objects was observed later. A restart keeps its
 nodes and most pods; of a shard that is away nothing is seen."""
 SHARDS_MAX: Final = 1_000
 
@@ -55,7 +54,7 @@ def check_targets(
     """Return the targets of a window, and with them those of the last day that are missed.
 
     Raises:
-        SourceUnavailableError: No answer, one that was cut, or one that cannot be believed.
+        SourceUnavailableError: No response, a cut one, or an invalid one.
     """
     answering = {target.name for target in scraped if target.ticks}
     left = {
@@ -80,7 +79,7 @@ def check_targets(
 
 
 def _targets_of_day(asking: Asking, plan: QueryPlan, within: Range) -> dict[str, int]:
-    """Return when each target last answered, Unix seconds, by its name."""
+    """Return when each target was last scraped, Unix seconds, by its name."""
     query = plan.targets()
     answer = asking.ask(query, within)
     found: dict[str, int] = {}
@@ -122,7 +121,7 @@ def _groups(left: Mapping[str, int]) -> list[dict[str, int]]:
 
 @dataclass
 class _Handover:
-    """What one target carried when it was last seen, and what of it was seen later.
+    """The objects of one target when last observed, and how many were observed later.
 
     Attributes:
         pods_placed: Pods on nodes that were seen later.

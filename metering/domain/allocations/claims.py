@@ -1,9 +1,9 @@
-"""A ResourceClaim over time: when its devices were held, for which pods, and its names.
+"""A ResourceClaim over time: when its devices were allocated, for which pods, and its names.
 
-A claim that several pods use one after another may be given back and allocated again; each
-allocation is a row of its own. It is a new one when a pod uses it that never did before, because
-the scheduler allocates a claim and reserves it for a pod in one step. An end that is only a bound
-was concluded from a list; what shows the claim in use after it says that the list was wrong.
+A claim that several pods use one after another may be deallocated and allocated again; each
+allocation is a separate row. It is a new one when a pod uses it that never did before, because the
+scheduler allocates a claim and reserves it for a pod in one step. An end that is only a bound was
+inferred from a list; later evidence that the claim is in use shows that the list was wrong.
 """
 
 from collections import Counter
@@ -19,8 +19,8 @@ from metering.domain.catalogue.sizing import Catalogue, Sized, Unsized, UnsizedC
 from metering.domain.collection.windows import seconds_between, whole_second
 
 CLASS_LENGTH_MAX: Final = 80
-"""A device class's name may be longer than what a record's resource has room for beside the claim's
-uid; the rest is cut."""
+"""A device class's name may be too long for a record's resource column beside the claim's uid; the
+rest is cut."""
 
 
 @dataclass
@@ -29,9 +29,9 @@ class ClaimRow:
 
     Attributes:
         resource: "claim/<device class>", from the second allocation on with "#<n>".
-        labels: What the devices are; empty while nobody knows.
-        is_new: Whether it is not in the ledger yet.
-        is_changed: Whether the ledger knows it otherwise.
+        labels: What the devices are; empty while unknown.
+        is_new: Whether it is missing in the ledger.
+        is_changed: Whether it differs from the ledger.
     """
 
     claim_uid: str
@@ -60,8 +60,7 @@ class ConsumerRow:
     """One pod a claim is reserved for; see models.ClaimConsumer.
 
     Attributes:
-        is_return: Whether the claim was reserved for it before, so that its bind does not tell the
-            begin.
+        is_return: Whether the claim was reserved for it before, so that its bind is not the begin.
     """
 
     claim_uid: str
@@ -79,11 +78,12 @@ class ClaimSnapshot:
     """One state of a claim.
 
     Attributes:
-        units: Device class to devices held; empty while it is not allocated, or when it is gone.
+        units: Device class to allocated devices; empty while it is not allocated, or when it is
+            gone.
         labels: Device class to what its devices are.
         consumers: Pod uid to pod name.
-        told_at: When it was told.
-        is_prompt: Whether that is when it happened.
+        told_at: When it was observed.
+        is_prompt: Whether the state changed at that time.
         bound_at: The earliest bind of its consumers, where known.
     """
 
@@ -106,7 +106,7 @@ def units_by_class(classes: Iterable[str]) -> Mapping[str, int]:
 
 
 class ClaimBook:
-    """What the ledger knows of some claims, brought up to date state by state."""
+    """The ledger rows of some claims, updated state by state."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class ClaimBook:
         )
 
     def _reopen(self, row: ClaimRow, *, sight: ClaimSnapshot) -> None:
-        """Let an allocation go on, and the pods that were taken to have left with it."""
+        """Reopen an allocation, and the pods that were considered gone with it."""
         assert row.end_at is not None  # noqa: S101 - As above.
         for consumer in self._users_of(sight):
             if consumer.pod_uid in sight.consumers and _lasted_until(consumer, at=row.end_at):
@@ -226,7 +226,7 @@ class ClaimBook:
         is_held = any(row.end_at is None for row in self._of(sight))
         for pod_uid in sorted(sight.consumers.keys() - using):
             former = [item.end_at for item in known if item.pod_uid == pod_uid and item.end_at]
-            # A state that comes after a claim's end is an old one, and brings nobody back.
+            # A state that arrives after a claim's end is an old one, and reopens nothing.
             if not former or is_held:
                 self._come(sight, pod_uid=pod_uid, former=former)
 
@@ -308,7 +308,7 @@ def common_attributes(devices: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def size_of_device(catalogue: Catalogue, *, attributes: Mapping[str, str]) -> Sized | Unsized:
-    """Return what one device is, or why that cannot be said; see `size_of`."""
+    """Return what one device is, or why that is unknown; see `size_of`."""
     kind = attributes.get("type", "")
     if kind == MIXED:
         return Unsized(UnsizedCause.MIXED_MODELS)

@@ -1,8 +1,8 @@
 """A pod's life as its API reported it: its requests, its bind, and its end by the best evidence.
 
 An end is known by evidence, the best first: a container's `finishedAt`; the moment an event came in
-while the watch was healthy; a bound, when the pod was found gone. Sights of one pod are merged: the
-bind stands as it was first told, and a better end replaces a worse one.
+while the watch was healthy; a bound, when the pod was found missing. Observations of one pod are
+merged: the bind stays as first observed, and a better end replaces a worse one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,9 +16,9 @@ CLAIM_PREFIX: Final = "claim/"
 LOST_NODE_GRACE: Final = timedelta(seconds=300)
 """How long after its deletion time a pod on a lost node still counts as holding its devices.
 
-The deletion time already includes the pod's grace period. On a live node the kubelet says when the
-containers are dead; on a lost one nobody does, and the object may stay for ever. Five minutes is
-what Kubernetes itself waits for an unreachable node before it gives up on its pods.
+The deletion time already includes the pod's grace period. On a live node the kubelet reports when
+the containers have ended; on a lost node no component does, and the object may stay for ever. Five
+minutes is what Kubernetes itself waits for an unreachable node before it gives up on its pods.
 Source: Kubernetes, default toleration of `node.kubernetes.io/unreachable`, 300 s.
 """
 ENDED_ON_NODE: Final = frozenset(
@@ -38,17 +38,17 @@ RESOURCE_LENGTH_MAX: Final = 128
 
 @dataclass(frozen=True)
 class PodSnapshot:
-    """One pod as some of its states told it, in whole seconds.
+    """One pod as observed in some of its states, in whole seconds.
 
     Attributes:
-        requests: Raw resource name to effective units, claims as "claim/<name>": 1. A request no
-            pod can have is text.
+        requests: Raw resource name to effective units, claims as "claim/<name>": 1. An impossible
+            request is text.
         bound_at: None while it is not bound.
         finished_at: The exact end; its bind for a pod the kubelet refused.
-        alive_at: It surely held its devices then; None when the watch cannot tell a time.
-        gone_at: It surely no longer held anything then; None while it does, as far as was told.
+        alive_at: A time at which it held its devices; None when the watch has no time.
+        gone_at: A time at which it no longer held anything; None while it does, as far as observed.
         is_prompt: Whether `gone_at` is the end to the second.
-        defects: What of it cannot be believed.
+        defects: Which of its fields are invalid.
     """
 
     uid: str
@@ -84,7 +84,7 @@ def believed(resource: str, *, units: int) -> int | str:
 
 
 def merge_sights(sights: Iterable[PodSnapshot]) -> tuple[PodSnapshot, ...]:
-    """Return one sight per pod, in the order of their first sights."""
+    """Return one merged observation per pod, in the order of first observation."""
     merged: dict[str, PodSnapshot] = {}
     for sight in sights:
         known = merged.get(sight.uid)
@@ -109,7 +109,7 @@ def _merge(former: PodSnapshot, latter: PodSnapshot) -> PodSnapshot:
 
 
 def _better_gone(former: PodSnapshot, latter: PodSnapshot) -> PodSnapshot:
-    """Return the sight whose end is known better; of two alike the one that ended first."""
+    """Return the observation whose end is known better; of two equal ones the earlier end."""
     if former.gone_at is None or latter.gone_at is None:
         return latter if former.gone_at is None else former
     if former.is_prompt != latter.is_prompt:
@@ -131,7 +131,7 @@ SIDECAR: Final = "sidecar"
 
 
 class ContainerAsk(Protocol):
-    """What one container asks of the resource in question; see protocols.ContainerRequest."""
+    """What one container requests of the resource; see protocols.ContainerRequest."""
 
     @property
     def kind(self) -> str:
@@ -140,7 +140,7 @@ class ContainerAsk(Protocol):
 
     @property
     def units(self) -> int:
-        """Return the units asked for."""
+        """Return the requested units."""
         ...
 
     @property

@@ -1,7 +1,8 @@
 """Timelines: when a pod held its devices, from the timestamps of its own objects.
 
-Samples say only whether a pod was still there; begin and end come from what the API server and the
-kubelet wrote into the object. Where the end was not seen it is bounded, and the bound is told.
+Samples show only whether a pod still existed; begin and end come from what the API server and the
+kubelet wrote into the object. Where the end was not observed it is bounded, and the bound is
+recorded.
 """
 
 import itertools
@@ -38,23 +39,23 @@ class Sighting(Protocol):
 
     @property
     def last_seen_at(self) -> datetime:
-        """Return the last sight of the object."""
+        """Return the last sample of the object."""
         ...
 
     @property
     def finished_at(self) -> datetime | None:
-        """Return the last container's end, given only in a terminal phase."""
+        """Return the last container's end, or None outside a terminal phase."""
         ...
 
     @property
     def terminal_seen_at(self) -> datetime | None:
-        """Return the first sight of a terminal phase."""
+        """Return the first sample of a terminal phase."""
         ...
 
 
 @dataclass(frozen=True)
 class Life:
-    """From a pod's bind to its end, as far as one query can tell.
+    """From a pod's bind to its end, as far as one query shows.
 
     Attributes:
         end_at: None while it is open; excluded.
@@ -95,7 +96,7 @@ def life_of(
     it turns terminal within two scrapes of its bind without any container ever having ended.
 
     Args:
-        pod: What was seen of it.
+        pod: Its observation.
         ticks: When it would have been observed, oldest first.
         scrape_interval_seconds: How far ticks should be apart.
         observed_until: The last scrape of anything. A pod whose own ticks end long before it
@@ -159,8 +160,8 @@ def _life(begin_at: datetime, *, end_at: datetime, kind: EndKind, slack: timedel
 def clip(life: Life, *, start_at: datetime, end_at: datetime) -> Interval | None:
     """Return the part of a life inside [start_at, end_at), or None when there is none.
 
-    A life that goes on past the window ends it open, however it ended later: so a window tells the
-    same whenever it is collected.
+    A life that continues past the window is open at its end, however it ended later, so the result
+    does not depend on when the window is collected.
     """
     begin_at = max(life.begin_at, start_at)
     until = end_at if life.end_at is None else min(life.end_at, end_at)
@@ -178,7 +179,7 @@ def clip(life: Life, *, start_at: datetime, end_at: datetime) -> Interval | None
 def _surely_goes_on(life: Life, *, moment: datetime) -> bool:
     """Whether a life lasts to a moment even if it ended as early as its slack allows.
 
-    In a gap `end_at` is the last sight, so the slack only reaches forward.
+    In a gap `end_at` is the last sample, so the slack only reaches forward.
     """
     if life.end_at is None:
         return True
@@ -195,10 +196,10 @@ def observed_ticks(
     scrape_interval_seconds: int,
     expected: int,
 ) -> int:
-    """Return how many of the expected scrapes of a window took place.
+    """Return how many of the expected scrapes of a window succeeded.
 
-    Holes are counted rather than scrapes, so that two replicas scraped side by side cannot cover
-    for an hour in which neither was.
+    Missing scrapes are counted rather than scrapes, so that two replicas cannot hide the time in
+    which neither was scraped.
     """
     first, after = bisect_left(ticks, start_at), bisect_left(ticks, end_at)
     if first == after:
@@ -217,12 +218,12 @@ def observed_ticks(
 
 
 def _missing_between(earlier: datetime, later: datetime, *, step: timedelta) -> Iterator[datetime]:
-    """Yield when scrapes should have been between two that took place."""
+    """Yield the times of the missing scrapes between two successful ones."""
     steps = (later - earlier + step / 2) // step
     for position in range(1, steps):
         yield earlier + (later - earlier) * position / steps
 
 
 def is_blind_at(moment: datetime, *, ticks: Sequence[datetime]) -> bool:
-    """Whether nothing was seen at or after a moment, so that who was still there is unknown."""
+    """Whether nothing was observed from a moment on, so that running pods are unknown."""
     return not ticks or ticks[-1] < moment

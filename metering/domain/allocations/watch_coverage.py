@@ -1,8 +1,8 @@
-"""Coverage of a watch: which seconds it can answer for.
+"""Coverage of a watch: which seconds it observed.
 
-The watch was healthy within its spans. A hole between two spans lost nothing when the second was
-resumed from a kept version, because the server told everything that had happened meanwhile; a hole
-that was ended by a new list is blind, because what came and went in it left no trace.
+The watch was healthy within its spans. A gap between two spans lost nothing when the second was
+resumed from a stored resourceVersion, because the server sent every event since then; a gap that
+ended with a new list is blind, because objects created and deleted in it left no trace.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from metering.domain.collection.windows import seconds_between
 
 HEARTBEAT_SECONDS: Final = 10
-"""How often a healthy watch tells so."""
+"""How often a healthy watch writes a heartbeat."""
 HEALTHY_FOR: Final = timedelta(seconds=3 * HEARTBEAT_SECONDS)
 """After so long without a heartbeat the watch no longer counts as healthy."""
 
@@ -46,12 +46,12 @@ class Stretch(NamedTuple):
 def blind_stretches(
     spans: Sequence[Span], *, begin_at: datetime, end_at: datetime
 ) -> tuple[Stretch, ...]:
-    """Return the parts of [begin_at, end_at) the watch cannot answer for, oldest first.
+    """Return the parts of [begin_at, end_at) the watch did not observe, oldest first.
 
     Args:
-        spans: Oldest first, with the last one before and the first one after, so that a hole at
-            either edge is told from a resumed one.
-        begin_at: Start of the time asked about, included.
+        spans: Oldest first, with the last one before and the first one after, so that a gap at
+            either edge can be distinguished from a resumed one.
+        begin_at: Start of the range, included.
         end_at: Its end, excluded.
     """
     blind = []
@@ -68,7 +68,7 @@ def blind_stretches(
 
 
 def covered_seconds(spans: Sequence[Span], *, begin_at: datetime, end_at: datetime) -> int:
-    """Return how many seconds of [begin_at, end_at) the watch can answer for, rounded down."""
+    """Return how many seconds of [begin_at, end_at) the watch observed, rounded down."""
     unseen = sum(
         (
             stretch.end_at - stretch.begin_at

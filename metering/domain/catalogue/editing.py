@@ -1,8 +1,7 @@
-"""Editing the catalogue: reading proposed rules, and telling what they would change.
+"""Editing the catalogue: parsing proposed rules, and computing what they would change.
 
-A version is never changed. Whoever edits it proposes the rules of the next one; what stands in the
-ledger keeps the size it was given, so the difference is about pods that come later, and about
-hardware that no rule has known so far.
+A version is never changed. An edit proposes the rules of the next version. Rows in the ledger keep
+their size, so the change affects only later pods and hardware that no rule has matched so far.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,13 +26,13 @@ _TEXT_LISTS: Final = tuple(name for name, value in _EXAMPLE.items() if isinstanc
 
 @dataclass(frozen=True)
 class SeenHardware:
-    """One kind of hardware that pods held or asked for, with how much of it.
+    """One kind of hardware that pods held or requested, with how much of it.
 
     Attributes:
         labels: The node labels that settle it.
         size: What the ledger calls it; "" when no rule knew it.
         open_units: Units held now.
-        unit_seconds: Units x seconds used of it in the time that was asked about.
+        unit_seconds: Units x seconds used of it in the queried time.
     """
 
     resource: str

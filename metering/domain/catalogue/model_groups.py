@@ -19,10 +19,10 @@ def group_of_product(product: str) -> str:
 
 
 def is_named(model_group: str, *, rules: Iterable[Rule]) -> bool:
-    """Whether the catalogue names a model group, whether or not a node of it was ever seen.
+    """Whether the catalogue names a model group, whether or not a node of it was ever observed.
 
     It does so by a short name, by the geometry of MIG, or by a product in one of its rules. A
-    pattern that stands for every product names none.
+    pattern that matches every product names none.
 
     Args:
         model_group: Such as "H100".

@@ -12,7 +12,7 @@ from metering.domain.catalogue.units import GPUSize
 
 @dataclass(frozen=True)
 class RuleInput:
-    """What a rule looks at.
+    """The input of a rule.
 
     Attributes:
         resource: Kubernetes' spelling.
@@ -109,7 +109,7 @@ DEFAULT_RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(GPUSize.LARGE, ("nvidia.com/mig-7g.*",)),
     Rule(GPUSize.SMALL, ("nvidia.com/*.shared",)),
-    # Strategy `single`: nvidia.com/gpu is a slice, and the product label says which.
+    # Strategy `single`: nvidia.com/gpu is a slice, and the product label names the profile.
     Rule(
         GPUSize.LARGE,
         _GPU,

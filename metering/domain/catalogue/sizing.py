@@ -2,7 +2,7 @@
 
 `nvidia.com/gpu` alone is ambiguous: it is a whole GPU, a MIG slice or a share of either. The node's
 labels as they were at the bind settle it. What stays unsettled is refused with a cause, never
-guessed. Geometry says how much of a device a unit is; versioned first-match rules say its size.
+guessed. Geometry gives the share of a device a unit is; versioned first-match rules give its size.
 """
 
 import re
@@ -136,7 +136,7 @@ def size_of(
     labels: Mapping[str, str],
     device_models: Collection[str] = (),
 ) -> Sized | Unsized:
-    """Return what one unit of a resource is on a node, or why that cannot be said.
+    """Return what one unit of a resource is on a node, or why that is unknown.
 
     Args:
         catalogue: The version in force.

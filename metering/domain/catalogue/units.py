@@ -23,13 +23,13 @@ def unit_seconds(*, units: int, seconds: int) -> int:
 def is_believable(units: int, *, is_sized: bool = True) -> bool:
     """Whether a request can be what a pod holds: a positive, bounded whole number.
 
-    What a unit of an unknown device is, nobody can say, so many more of them are believed.
+    The unit of an unknown device is not known, so a much larger number is accepted.
     """
     return 1 <= units <= (UNITS_MAX if is_sized else UNKNOWN_UNITS_MAX)
 
 
 class GPUSize(StrEnum):
-    """Small, Medium and Large. Which device is which is the catalogue's to say."""
+    """Small, Medium and Large. The catalogue decides the size of a device."""
 
     SMALL = "small"
     MEDIUM = "medium"

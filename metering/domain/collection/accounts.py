@@ -1,4 +1,4 @@
-"""Accounts: what one source tells of one pod's resource, how surely, and when it had eyes."""
+"""Accounts: what one source reports of one pod's resource, how surely, and its coverage."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from metering.domain.collection.windows import seconds_between
 
 @dataclass(frozen=True)
 class Span:
-    """[begin_at, end_at); `end_at` None goes on for ever."""
+    """[begin_at, end_at); `end_at` None means without an end."""
 
     begin_at: datetime
     end_at: datetime | None
@@ -19,12 +19,11 @@ class Span:
 
 @dataclass(frozen=True)
 class Account:
-    """What one source tells.
+    """What one source reports.
 
     Attributes:
         units: The effective request.
-        known_until_at: The last moment at which the source knew it to be there; only an open
-            life is bounded by it.
+        known_until_at: The last moment at which the source observed it; bounds only an open life.
     """
 
     life: Life
@@ -43,7 +42,7 @@ class Account:
 
     @property
     def end_not_after(self) -> datetime | None:
-        """Return the latest moment at which it may have ended; None while nobody can say."""
+        """Return the latest moment at which it may have ended; None while unknown."""
         life = self.life
         return None if life.end_at is None else life.end_at + timedelta(seconds=life.slack_seconds)
 
@@ -55,14 +54,14 @@ class Account:
 
 @dataclass(frozen=True)
 class Eyes:
-    """When each source would have seen a pod: spans in order, none of which meet."""
+    """When each source would have observed a pod: spans in order, none of which meet."""
 
     kubernetes: Sequence[Span] = ()
     prometheus: Sequence[Span] = ()
 
 
 def visible_seconds(account: Account, *, spans: Sequence[Span]) -> int:
-    """Return for how many seconds of a life a source had eyes."""
+    """Return how many seconds of a life a source covered."""
     end_at = account.life.end_at or account.end_not_before
     return sum(
         overlap_seconds(span, begin_at=account.life.begin_at, end_at=end_at) for span in spans
@@ -70,7 +69,7 @@ def visible_seconds(account: Account, *, spans: Sequence[Span]) -> int:
 
 
 def eyes_of_ticks(ticks: Sequence[datetime], *, scrape_interval_seconds: int) -> tuple[Span, ...]:
-    """Return the spans between scrapes that have no hole between them, in order."""
+    """Return the spans between scrapes that have no gap between them, in order."""
     gap = gap_between(scrape_interval_seconds)
     holes = [(before, after) for before, after in pairwise(ticks) if after - before > gap]
     begins = [*ticks[:1], *(after for _, after in holes)]

@@ -44,7 +44,7 @@ class BindingFact(Protocol):
 
 @dataclass(frozen=True)
 class Tenant:
-    """Who a namespace belonged to at some moment."""
+    """The owner of a namespace at some moment."""
 
     organization_id: UUID
     project_id: UUID
@@ -64,7 +64,7 @@ def directory_of(bindings: Iterable[BindingFact]) -> Directory:
 
 
 def tenant_at(directory: Directory, *, namespace: str, moment: datetime) -> Tenant | None:
-    """Return whose a namespace was at a moment, or None when it was bound to nobody."""
+    """Return the owner of a namespace at a moment, or None when it was not bound."""
     for binding in directory.get(namespace, ()):
         if binding.begin_at <= moment and (binding.end_at is None or moment < binding.end_at):
             return Tenant(

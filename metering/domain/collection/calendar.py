@@ -1,4 +1,4 @@
-"""The calendar of hours: how far each came, as one tone a cell, from what its window says."""
+"""The calendar of hours: the progress of each, as one tone per cell, from its window."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ FULL: Final = Decimal(1)
 
 
 class Tone(StrEnum):
-    """What a cell says at a glance, worst last."""
+    """The colour of a cell, worst last."""
 
     NONE = "none"
     """No window: before the first metered hour, or still to come."""
     WHOLE = "whole"
-    """Sealed, and every moment of it was seen."""
+    """Sealed, and fully observed."""
     PART = "part"
-    """Sealed from what was seen, which is not all."""
+    """Sealed, and only partly observed."""
     WAIVED = "waived"
     """Sealed without any use, by a person's decision."""
     WAITING = "waiting"
@@ -66,7 +66,7 @@ class Day:
 
 
 def tone_of(fact: HourFact) -> Tone:
-    """Return how a window looks in the calendar."""
+    """Return the tone of a window in the calendar."""
     if fact.state in {WindowState.GAP, WindowState.QUARANTINED}:
         return Tone.GAP
     if fact.state is not WindowState.SEALED:
@@ -98,7 +98,7 @@ def _cell(fact: HourFact | None, *, hour: int) -> Cell:
 
 
 def month_of(text: str, *, today: date) -> date:
-    """Return the first day of the month a person asks for as "2026-10"; today's when unreadable."""
+    """Return the first day of a month such as "2026-10"; today's when unreadable."""
     try:
         year, _, month = text.partition("-")
         return date(int(year), int(month), 1)

@@ -14,19 +14,18 @@ from metering.domain.allocations.timeline import gap_between
 from metering.domain.collection.windows import seconds_between
 
 EDGE_SCRAPES: Final = 2
-"""A node's first and last sight each lie up to one scrape off."""
+"""A node's first and last sample may each be off by up to one scrape."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What a node offered of one resource, and what was seen in use of it.
+    """What a node offered of one resource, and how much of it was observed in use.
 
     Attributes:
-        offered_unit_seconds: Units x the seconds in which the node was seen to offer them, or in
-            which nobody saw anything.
-        disputed_unit_seconds: Held only because two sources tell differently; perhaps it was not
-            used at all.
-        slack_unit_seconds: By how much the usage's uncertain ends may overstate it.
+        offered_unit_seconds: Units x the seconds in which the node was observed to offer them, or
+            in which nothing was observed.
+        disputed_unit_seconds: Held only because two sources differ; perhaps it was not used at all.
+        slack_unit_seconds: By how much uncertain ends may overstate the usage.
         units_in_use_max: The most units one pod held of it.
     """
 
@@ -41,14 +40,14 @@ class Offer:
 
 @dataclass(frozen=True)
 class Balance:
-    """An offer shared out; what is billed, held and idle adds up to the capacity.
+    """An offer divided into billed, held and idle, which add up to the capacity.
 
     Attributes:
-        held_unit_seconds: With as much of what is disputed as there was room for: what another
-            pod surely used cannot have been used twice.
+        held_unit_seconds: Includes disputed usage up to the free capacity: what another pod surely
+            used cannot have been used twice.
         idle_unit_seconds: Negative when more was used than offered.
         is_over_capacity: Whether the excess is more than sampling explains.
-        is_unseen: Whether pods used what the node was never seen to offer, likewise.
+        is_unseen: Whether pods used what the node was never observed to offer, likewise.
     """
 
     capacity_unit_seconds: int
@@ -59,11 +58,11 @@ class Balance:
 
 
 def balance_of(offer: Offer, *, scrape_interval_seconds: int, window_seconds: int) -> Balance:
-    """Return an offer's capacity and what was left idle of it.
+    """Return an offer's capacity and its idle part.
 
-    Use that exceeds the seconds the node was seen, but no more than sampling explains, raises the
-    capacity to the use: the pod proves that the node was there. So does use of what the node was
-    never seen to offer, which is told apart because it may be a hole in what is exported.
+    Usage that exceeds the observed seconds of the node by no more than sampling explains raises the
+    capacity to the usage: the pod proves that the node existed. So does usage of a resource the
+    node was never observed to offer; it is marked, because the export may be incomplete.
     """
     seen = offer.offered_unit_seconds
     held = offer.held_unit_seconds
@@ -90,9 +89,9 @@ def blind_seconds(
 ) -> int:
     """Return the whole seconds of [start_at, end_at) that lie in holes between two scrapes.
 
-    A pod seen on both sides of a hole held its devices throughout, so its node offered them
-    throughout. A scrape speaks for half an interval to each side; time before the first and after
-    the last scrape is no hole.
+    A pod observed on both sides of a hole held its devices throughout, so its node offered them
+    throughout. A scrape covers half an interval to each side; time before the first and after the
+    last scrape is no hole.
     """
     gap = gap_between(scrape_interval_seconds)
     half = timedelta(seconds=scrape_interval_seconds) / 2

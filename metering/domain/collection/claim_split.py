@@ -1,7 +1,7 @@
 """Splitting a claim: its unit-seconds among the pods that use it, so that the parts add up.
 
 A device claim is billed once, however many pods share it. At every moment its units are split
-evenly among the pods that use it then; time in which nobody uses it stays with the claim itself.
+evenly among the pods that use it then; unused time is charged to the claim itself.
 """
 
 import itertools
@@ -15,12 +15,12 @@ from metering.domain.catalogue.units import unit_seconds
 from metering.domain.collection.windows import seconds_between
 
 NOBODY: Final = ""
-"""Stands for the claim itself, in the time nobody uses it."""
+"""Pod uid of the claim itself, for the time in which no pod uses it."""
 
 
 @dataclass(frozen=True)
 class Use:
-    """One pod's use of a claim; `end_at` is None while it goes on."""
+    """One pod's use of a claim; `end_at` is None while in use."""
 
     pod_uid: str
     begin_at: datetime
@@ -29,15 +29,15 @@ class Use:
 
 @dataclass(frozen=True)
 class Part:
-    """What one pod, or the claim itself, is charged for some stretch of a claim.
+    """What one pod, or the claim itself, is charged for a part of a claim's time.
 
     Attributes:
         pod_uid: `NOBODY` for the claim itself.
         begin_at: Begin of its first moment.
-        end_at: End of its last one; a hole in between is not charged to it.
-        unit_seconds: Its part of the whole.
-        split_among: The most that shared the claim at once with it, itself included; more than 1
-            also where a hole makes the part less than units times seconds.
+        end_at: End of its last one; gaps in between are not charged to it.
+        unit_seconds: Its share.
+        split_among: The highest number of pods that shared the claim at once, itself included; more
+            than 1 also where a gap makes the share less than units times seconds.
     """
 
     pod_uid: str
@@ -49,7 +49,7 @@ class Part:
 
 @dataclass(frozen=True)
 class _Piece:
-    """One charge for one segment in which nobody came and nobody went."""
+    """One charge for one segment in which the set of pods did not change."""
 
     pod_uid: str
     begin_at: datetime
@@ -61,16 +61,16 @@ class _Piece:
 def split_claim(
     *, units: int, begin_at: datetime, end_at: datetime, uses: Sequence[Use]
 ) -> tuple[Part, ...]:
-    """Return a claim's unit-seconds over [begin_at, end_at), by who used it, in order of uid.
+    """Return a claim's unit-seconds over [begin_at, end_at), by pod, in order of uid.
 
-    Each segment between two comings or goings is split evenly; what does not divide goes, unit by
-    unit, to those who have got the least so far, and among these in order of uid.
+    Each segment without a change of pods is split evenly; the remainder goes, unit by unit, to the
+    pods with the least so far, and among these in order of uid.
 
     Args:
         units: Devices the claim holds.
         begin_at: Start in whole seconds, included.
         end_at: End in whole seconds, excluded.
-        uses: Whose it was, in whole seconds; they may reach beyond, and overlap.
+        uses: When each pod used it, in whole seconds; they may reach beyond the range, and overlap.
     """
     edges = {begin_at, end_at}
     for use in uses:

@@ -49,7 +49,7 @@ _installed: list[Callable[[str], None]] = []
 
 
 def crashpoint(name: str) -> None:
-    """Tell whoever listens that the work has come to this point.
+    """Notify the registered listener that the code reached this failpoint.
 
     Raises:
         ValueError: The name is not registered, so no test would ever stop there.

@@ -1,4 +1,4 @@
-"""Policy: the limits metering works within. Doors fill it from the settings."""
+"""Policy: the limits metering works within. Entry points fill it from the settings."""
 
 import hashlib
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ LOOK_AHEAD_DOUBLINGS_MAX: Final = 5
 
 
 class GapPolicy(StrEnum):
-    """What becomes of an hour that nobody saw well enough.
+    """What happens to an hour that was not observed well enough.
 
-    `accept` bills what was seen, `waive` bills nothing, `last_known` bills what was held until
+    `accept` bills what was observed, `waive` bills nothing, `last_known` bills what was held until
     half a scrape after its last sample, and on if it was observed again, and `hold` keeps the whole
     hour off the bill in exceptions.
     """
@@ -31,23 +31,24 @@ class GapPolicy(StrEnum):
 
 @dataclass(frozen=True)
 class MeteringPolicy:
-    """How patient and how strict metering is.
+    """Delays, retries and thresholds of metering.
 
     Attributes:
         lateness_seconds: How long after its end a window is first collected.
-        hole_seconds_max: Longest hole in what was observed of a window with which it is sealed
+        hole_seconds_max: Longest hole in the observation of a window with which it is sealed
             without a decision.
-        lease_seconds: How long a worker may hold a claim, by the database's clock.
-        attempts_max: Claims that never reported back before a window is quarantined.
-        coverage_attempts_max: Incomplete answers before a window becomes a gap.
+        lease_seconds: How long a worker's lease lasts, by the database's clock.
+        attempts_max: Expired leases before a window is quarantined.
+        coverage_attempts_max: Incomplete responses before a window becomes a gap.
         gap_patience_seconds: Age from which an incomplete window becomes a gap at once, because
             late samples no longer come.
-        gap_policy: What becomes of a gap by itself; None waits for a person.
-        recheck_seconds: How long after its end a sealed window is looked at again, ascending.
-        recheck_retention_seconds: Age from which a window is not looked at again, however long
-            sources remember.
-        device_patience_seconds: Age from which device figures that no source gives are given up.
-        posts_late_usage: Whether later usage is posted by itself; else a person decides on it.
+        gap_policy: The automatic decision about a gap; None needs a person's review.
+        recheck_seconds: How long after its end a sealed window is rechecked, ascending.
+        recheck_retention_seconds: Age from which a window is not rechecked, whatever the retention
+            of the sources.
+        device_patience_seconds: Age from which missing device figures are marked unavailable.
+        posts_late_usage: Whether later usage is posted by itself; otherwise it needs a person's
+            approval.
     """
 
     lateness_seconds: int = 900
@@ -88,9 +89,9 @@ def query_time(
     scrape_interval_seconds: int,
     failures: int,
 ) -> datetime:
-    """Return the time a source is asked as of: soon after the window, later after each failure.
+    """Return the evaluation time of a query: soon after the window, later after each failure.
 
-    Looking further ahead lets a later sight decide whether a pod outlived an outage.
+    A later query time may include a sample that shows whether a pod outlived an outage.
 
     Raises:
         ValueError: The window is not due yet.

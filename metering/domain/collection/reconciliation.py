@@ -1,9 +1,10 @@
-"""Reconciliation: what two independent sources tell about one pod's one resource, made one.
+"""Reconciliation: merging what two independent sources report about one pod's resource.
 
-The Kubernetes API tells exactly, but is blind while the watch is down; Prometheus can be asked
-again, but sees only at its scrapes. Where both tell the same within a tolerance, the API's seconds
-are billed. Where they do not, only what both agree on is billed and the rest is held for a person.
-Lives are compared whole and clipped to a window afterwards, so that consecutive windows add up.
+The Kubernetes API gives exact times, but observes nothing while the watch is down; Prometheus can
+be queried again, but observes only at its scrapes. Where both agree within a tolerance, the API's
+seconds are billed. Where they do not, only what both report is billed and the rest is held for
+review. Lives are compared whole and clipped to a window afterwards, so that consecutive windows add
+up.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ TOLERANCE_WINDOW_PARTS: Final = 200
 
 
 class Side(StrEnum):
-    """Whose evidence it is."""
+    """The source of the evidence."""
 
     KUBERNETES = "kubernetes"
     PROMETHEUS = "prometheus"
@@ -36,11 +37,11 @@ class Side(StrEnum):
 
 @dataclass(frozen=True)
 class Accepted:
-    """What a person accepted: what one source told when they decided, whatever it tells later.
+    """The evidence a person accepted: what one source reported then, even if it changes later.
 
     Attributes:
-        life: None when it told that the pod was not there.
-        units: What was held; 0 when it was not there.
+        life: None when the source reported that the pod did not exist.
+        units: What was held; 0 when it did not exist.
     """
 
     side: Side
@@ -63,14 +64,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Reconciled:
-    """Two accounts made one, over all time.
+    """Two merged accounts, over all time.
 
     Attributes:
-        units: What is held; the API's word where it has one.
+        units: What is held; the API's value where it has one.
         billed: What is billed; None for nothing.
-        disputed: What one source tells and the other denies; held, not billed.
-        fallback: What the API alone would bill; tells whether Prometheus changed anything.
-        is_request_different: Whether the two tell different requests.
+        disputed: What one source reports and the other contradicts; held, not billed.
+        fallback: What the API alone would bill; shows whether Prometheus changed anything.
+        is_request_different: Whether the two report different requests.
     """
 
     verdict: Verdict
@@ -111,15 +112,15 @@ def reconcile(
     """Return what is billed of a pod's resource, what is held, and why.
 
     Args:
-        kubernetes: What the API's ledger tells; None when it knows nothing of it.
-        prometheus: What the scrapes tell; None when they never showed it.
-        eyes: When either source would have seen it.
+        kubernetes: What the API's ledger contains; None when it has no record.
+        prometheus: What the scrapes show; None when they never showed it.
+        eyes: When either source would have observed it.
         tolerance: Seconds by which they may differ; see `tolerance_seconds`.
         short_seconds: A life visible for less than this may be missed by a source.
-        accepted: Whose evidence a person accepted; it alone is billed then.
+        accepted: The evidence a person accepted; then only that is billed.
 
     Raises:
-        ValueError: Neither source knows of it, and nobody decided about it.
+        ValueError: Neither source reports it, and no decision exists.
     """
     if accepted is not None:
         return Reconciled(Verdict.ACCEPTED, accepted.units, billed=accepted.life)
@@ -163,9 +164,9 @@ def _kubernetes_only(account: Account, *, eyes: Eyes, short_seconds: int) -> Rec
 
 
 def _until_missed(account: Account, *, spans: Sequence[Span], short_seconds: int) -> Life:
-    """Return a life that ends where the API lost sight of it, if scrapes after that do not show it.
+    """Return a life cut at the API's last observation, if no later scrape shows it.
 
-    Without this a pod that ended while the watch was away would be billed until it is back.
+    Without this a pod that ended while the watch was down would be billed until the watch is back.
     """
     lost_at = account.end_not_before.replace(microsecond=0)
     after = [max(span.begin_at, lost_at) for span in spans if (span.end_at or lost_at) > lost_at]
@@ -227,7 +228,7 @@ def _seconds_after(later: Account, earlier: Account) -> int:
 
 
 def _refined(kubernetes: Account, prometheus: Account) -> Life:
-    """Return the API's life, its end narrowed by what Prometheus knows of it."""
+    """Return the API's life, its end narrowed by Prometheus' samples."""
     if _width(kubernetes) <= _width(prometheus):
         narrow, wide = kubernetes, prometheus
     else:

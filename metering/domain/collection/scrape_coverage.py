@@ -21,7 +21,7 @@ from metering.domain.collection.windows import seconds_between
 
 UNSHOWN_SCRAPES_MAX: Final = 2
 """A target scraped more often than this while an object existed, without it, does not carry it. An
-exporter may answer its first scrapes before it has listed everything."""
+exporter may respond to its first scrapes before it has listed all objects."""
 
 Names = frozenset[str]
 _Reach = tuple[datetime, datetime]
@@ -67,7 +67,7 @@ class Hole:
     Attributes:
         begin_at: Half a scrape after the last observation, or the window's begin.
         end_at: Half a scrape before the next one, or the window's end.
-        seconds: How long the whole hole is, beyond the window too; a lower bound where it is not
+        seconds: Length of the whole hole, beyond the window too; a lower bound where it is not
             bounded.
         is_bounded: Whether there was an observation before it and after it.
         targets: Of which targets; empty where the source cannot name them.
@@ -128,7 +128,7 @@ class ScrapeCoverage:
     def holes(
         self, *, start_at: datetime, end_at: datetime, scrape_interval_seconds: int
     ) -> tuple[Hole, ...]:
-        """Return the holes that reach into [start_at, end_at), oldest first."""
+        """Return the holes that overlap [start_at, end_at), oldest first."""
         scrape = timedelta(seconds=scrape_interval_seconds)
         found = {
             hole
@@ -243,7 +243,7 @@ def _ticks_of(names: Names, *, by_name: Mapping[str, Sequence[datetime]]) -> tup
 def _filled(
     ticks: Sequence[datetime], reaches: set[_Reach], *, whole: Sequence[datetime]
 ) -> tuple[datetime, ...]:
-    """Return a group's scrapes, and those of all targets while it was seen to carry nothing."""
+    """Return a group's scrapes, and those of all targets while it exported no objects."""
     first, last = min(first for first, _ in reaches), max(last for _, last in reaches)
     begin, end = bisect_left(ticks, first), bisect_right(ticks, last)
     before = whole[: bisect_left(whole, ticks[begin - 1])] if begin else ()
@@ -287,7 +287,7 @@ def _unobserved(
 ) -> Iterator[tuple[datetime | None, datetime | None]]:
     """Yield the times between scrapes that should not have been that far apart.
 
-    A scrape beside a hole speaks for half an interval; before the first one and after the last one
+    A scrape beside a hole covers half an interval; before the first one and after the last one
     another may have been due up to a whole interval away.
     """
     if not ticks:

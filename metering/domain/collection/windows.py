@@ -8,7 +8,8 @@ from typing import Final
 WINDOW: Final = timedelta(hours=1)
 _SECOND: Final = timedelta(seconds=1)
 SCRAPES_AFTER_END: Final = 4
-"""Scrapes that must lie between a window's end and its query, so that "still there" is seen."""
+"""Scrapes that must lie between a window's end and its query, so that presence after it is
+observed."""
 
 
 def window_containing(moment: datetime) -> datetime:
@@ -78,7 +79,7 @@ class DeviceState(StrEnum):
 
 
 MOVES: Final[Mapping[WindowState, frozenset[WindowState]]] = {
-    # A person may waive or meter anew an hour that is over its patience, in any state before.
+    # A person may waive or re-meter an hour that is over its patience, in any state before.
     WindowState.OPEN: frozenset({WindowState.COLLECTING, WindowState.RECONCILED}),
     # Back to collecting is another worker taking over after the lease; back to open, a failure.
     WindowState.COLLECTING: frozenset(

@@ -1,9 +1,10 @@
 """Corrections: what later truth adds to a sealed hour or takes from it, as whole signed deltas.
 
-A sealed record stays as it is; the sum over its revisions is the truth now known. More use is
-believed as it was when the hour was metered. Less use is only believed with a proof, and never
-because something is no longer seen: what a source forgot says nothing. The parts of a device claim
-are judged together: the claim is billed once, and only how it is split may have changed.
+A sealed record stays as it is; the sum over its revisions is the truth now known. More usage is
+accepted by the same rules as when the hour was metered. Less usage is only accepted with proof, and
+never because something is no longer observed: data past a source's retention proves nothing. The
+parts of a device claim are judged together: the claim is billed once, and only how it is split may
+have changed.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from metering.domain.allocations.claims import allocation_key
 
 
 class RecheckReason(StrEnum):
-    """Why a sealed window is looked at again."""
+    """Why a sealed window is rechecked."""
 
     SCHEDULED = "scheduled"
     PERSON = "person"
@@ -41,8 +42,8 @@ class RecheckState(StrEnum):
 class CorrectionCause(StrEnum):
     """Why usage is corrected.
 
-    `released` is use that an exception held when its hour was sealed; `late_data` any other that
-    the sources told later. The others are a person's.
+    `released` is usage that an exception held when its hour was sealed; `late_data` is other usage
+    that the sources reported later. The other causes are chosen by a person.
     """
 
     LATE_DATA = "late_data"
@@ -70,10 +71,10 @@ class Known:
     """What is known now of one pod's one resource in one hour.
 
     Attributes:
-        is_proof: Whether the API told its end exactly, so that even less use is believed.
+        is_proof: Whether the API reported its exact end, so that even less usage is accepted.
         is_decided: Whether a person accepted this evidence, likewise.
-        jitter_unit_seconds: How much more than before is no news, because its end is estimated
-            and no better known than it was.
+        jitter_unit_seconds: An increase up to this is ignored, because its end is still only
+            estimated.
     """
 
     unit_seconds: int
@@ -87,9 +88,9 @@ class Held:
     """What the ledger holds of the same.
 
     Attributes:
-        metered_unit_seconds: What sources told, over all revisions.
+        metered_unit_seconds: What sources reported, over all revisions.
         is_exact: Whether the newest of them had an exact end.
-        is_settled_by_person: Whether a person corrected it, which no source overrules.
+        is_settled_by_person: Whether a person corrected it; no source overrides that.
     """
 
     metered_unit_seconds: int
@@ -115,8 +116,8 @@ class Comparison:
     """What a recheck found, by key.
 
     Attributes:
-        unproven_unit_seconds: How much less is known now without a proof; nothing follows of it.
-        unseen: Keys the ledger holds and nobody tells of any more; nothing follows of it.
+        unproven_unit_seconds: How much less is known now without proof; it has no effect.
+        unseen: Keys in the ledger that no source reports any more; they have no effect.
     """
 
     differences: tuple[Difference, ...]
@@ -172,7 +173,7 @@ def keys_by_allocation(keys: Iterable[UsageKey]) -> list[list[UsageKey]]:
 
 
 def _is_jitter(parts: Sequence[_Part]) -> bool:
-    """Whether a little more of a record says nothing; a claim's parts do not jitter."""
+    """Whether a small increase of a record is jitter; a claim's parts do not jitter."""
     first = parts[0]
     if len(parts) > 1 or not first.before.metered_unit_seconds:
         return False
@@ -180,7 +181,7 @@ def _is_jitter(parts: Sequence[_Part]) -> bool:
 
 
 def _is_proven(parts: Sequence[_Part]) -> bool:
-    """Whether less is to be believed; parts that a claim never had say nothing of its end."""
+    """Whether a decrease is accepted; parts that a claim never had do not prove its end."""
     had = [part.before for part in parts if part.before.metered_unit_seconds]
     if any(part.now.is_decided for part in parts):
         return True
@@ -188,7 +189,7 @@ def _is_proven(parts: Sequence[_Part]) -> bool:
 
 
 def stays_above_zero(lines: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether every line leaves its key at 0 or more; a line tells its `basis` and its delta."""
+    """Whether every line leaves its key at 0 or more; a line has its `basis` and its delta."""
     return all(line["basis"] + line["unit_seconds"] >= 0 for line in lines)
 
 
@@ -209,7 +210,7 @@ class Holding:
     """What exceptions hold, or held, of one pod's one resource in one hour.
 
     Attributes:
-        is_disputed: Whether two sources differ about it and nobody has decided yet.
+        is_disputed: Whether two sources differ about it and no decision was made.
         left_off_unit_seconds: What a person resolved to leave off the bill, with a reason.
     """
 
@@ -236,17 +237,17 @@ class Release:
 def release_of(
     unit_seconds: int, *, holding: Holding, is_vouched_for: bool, wants_person: bool
 ) -> Release:
-    """Return what becomes of a difference to what is held.
+    """Return how a difference is applied to what exceptions hold.
 
-    A dispute is no nearer its end because one of its two sources has fallen silent: more is only
-    believed of it when both tell of the pod, or when a person has decided. What a person left off
-    the bill no machine bills; only what goes beyond it is proposed.
+    A dispute does not end because one source is silent: an increase is accepted only when both
+    sources report the pod, or a person has decided. What a person left off the bill is never billed
+    automatically; only the excess is proposed.
 
     Args:
-        unit_seconds: The difference; less than what is held is nobody's to hold back.
+        unit_seconds: The difference; a negative one is not held back.
         holding: What exceptions hold of it.
-        is_vouched_for: Whether both sources tell of it now, or a person decided about it.
-        wants_person: Whether it would only be proposed anyway.
+        is_vouched_for: Whether both sources report it now, or a person decided about it.
+        wants_person: Whether it needs approval in any case.
     """
     if unit_seconds <= 0:
         return Release(unit_seconds, wants_person)

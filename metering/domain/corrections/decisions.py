@@ -166,13 +166,13 @@ def refusal_of(result: HourResult, *, state: str, patience_seconds: int) -> Conf
 
 @dataclass(frozen=True)
 class Shown:
-    """What was known of an hour when a person decided on it.
+    """What was known of an hour when a person reviewed it.
 
     Attributes:
-        observed_ticks: Scrapes that took place; None without a source of scrapes.
+        observed_ticks: Successful scrapes; None without a source of scrapes.
         unobserved_seconds: How long nothing was observed; None where that is not known.
         watch_coverage: Share of the hour that the watch observed, 0 to 1; None without a watch.
-        pods: Pods with usage by what was observed; None where that is not known.
+        pods: Number of pods with observed usage; None where unknown.
         unit_seconds: Their usage, billed or kept in exceptions, likewise.
         billed_unit_seconds: By size, what of it accepting the hour bills, likewise.
         held_unit_seconds: By cause, what of it stays in exceptions, likewise. That of
@@ -250,7 +250,7 @@ def shown_values(
 
     Args:
         shown: The figures.
-        evidence: SHA-256 of each answer that they were read from.
+        evidence: SHA-256 of each response that they were read from.
         is_end_unobserved: Whether nothing is observed after it, however far ahead it is queried.
     """
     values = {**shown.to_json(), END_UNOBSERVED: is_end_unobserved}

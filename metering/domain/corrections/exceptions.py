@@ -10,7 +10,7 @@ from metering.domain.figures import unit_hours_words
 
 
 class ExceptionKind(StrEnum):
-    """Causes that a person has to look at."""
+    """Causes that need review."""
 
     UNKNOWN_DEVICE = "unknown_device"
     UNBOUND_NAMESPACE = "unbound_namespace"
@@ -44,10 +44,10 @@ BLOCKING_KINDS: Final = frozenset(
         ExceptionKind.OVERDUE,
     }
 )
-"""Causes that put the window as a whole in doubt and keep it from being sealed while open.
+"""Causes that concern the whole window and prevent its seal while open.
 
 A cause about a single pod does not: its unit-seconds stay held in the exception, and one tenant's
-unbound namespace must not stop everybody's invoice.
+unbound namespace must not stop the invoices of the others.
 """
 
 WAITING_KINDS: Final = BLOCKING_KINDS - {ExceptionKind.OVER_CAPACITY}
@@ -154,7 +154,7 @@ UNKNOWN_RESOURCE_REMEDY: Final = (
 """A percentage of a GPU's memory, say, is no part of a device that has a price."""
 
 MISSED_CLAIMS: Final = "device_claims"
-"""The detail of an hour's finding that says that only a silent watch could tell of its claims."""
+"""The detail of an hour's finding that only the watch, which is silent, could report its claims."""
 
 AUTO_RESOLUTION: Final = "No longer so when the window was metered again."
 BILLED_RESOLUTION: Final = "Billed by usage correction"
@@ -181,7 +181,7 @@ class Finding:
 
     Attributes:
         subject: A pod's uid and resource, a node and resource, or "" for the window as a whole.
-        held_unit_seconds: Units x seconds seen but not billed.
+        held_unit_seconds: Units x seconds observed but not billed.
         details: JSON values that help to find the cause.
     """
 
@@ -203,7 +203,7 @@ def remedy_of(kind: ExceptionKind, *, cause: object) -> str:
 
     Args:
         kind: The kind.
-        cause: What the details say; None where they say none.
+        cause: The cause in the details; None without one.
     """
     return UNKNOWN_RESOURCE_REMEDY if cause == UnsizedCause.UNKNOWN_RESOURCE else REMEDIES[kind]
 
@@ -219,7 +219,7 @@ def node_subject(*, node: str, resource: str) -> str:
 
 
 def is_machines_resolution(resolution: str) -> bool:
-    """Whether an exception was resolved by what came to be known, and not by a person's reason."""
+    """Whether an exception was resolved by new data, and not by a person."""
     return resolution == AUTO_RESOLUTION or resolution.startswith(f"{BILLED_RESOLUTION} ")
 
 
@@ -242,7 +242,7 @@ def held_words(held_unit_seconds: int, *, details: Mapping[str, Any]) -> str:
     """Return what one exception holds, such as "12.50 unit-hours".
 
     A resource that no rule knows has units of its own: 50 of a percentage for an hour are not 50
-    hours of a GPU. It is said as it was asked for.
+    hours of a GPU. It is shown as requested.
 
     Args:
         held_unit_seconds: Units x seconds that are not billed.

@@ -1,9 +1,9 @@
 """Attribution of devices: which pod the figures of a device are about, and for how long.
 
-The exporter names a pod; the ledger knows what that pod held. Only where both agree that it held
-the device alone does the device speak of it. A shared device speaks of all who share it together.
-A device that names nobody is idle only when every pod of its node and kind is accounted for: a
-label that is missing is not an idle GPU.
+The exporter names a pod; the ledger has what that pod held. Figures of a device are attributed to a
+pod only where both agree that it held the device alone. Figures of a shared device belong to all
+pods that share it. A device without a pod is idle only when every pod of its node and kind is
+accounted for: a label that is missing is not an idle GPU.
 """
 
 from collections import defaultdict
@@ -41,7 +41,7 @@ class DeviceRun(Protocol):
 
     @property
     def namespace(self) -> str:
-        """Return the named pod's namespace, "" for nobody."""
+        """Return the named pod's namespace, "" without a pod."""
         ...
 
     @property
@@ -67,7 +67,7 @@ class DeviceRun(Protocol):
 
 @dataclass(frozen=True)
 class Kind:
-    """What a node hands a device out as: one unit of it."""
+    """The resource name a node offers a device as: one unit of it."""
 
     resource: str
     size: str
@@ -81,7 +81,7 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True)
 class Attributed:
-    """Whom a device speaks of: `holding` is the index of the one it served alone."""
+    """The attribution of a device: `holding` is the index of the one it served alone."""
 
     attribution: Attribution
     holding: int | None = None
@@ -106,13 +106,13 @@ def attribute_devices(
     kinds: Mapping[Place, Kind],
     held_nodes: Collection[str] = (),
 ) -> tuple[Attributed, ...]:
-    """Return whom each device speaks of, in the order of the devices.
+    """Return the attribution of each device, in the order of the devices.
 
     Args:
-        devices: What was seen.
+        devices: What was observed.
         holdings: What is billed.
-        kinds: What nodes hand devices out as.
-        held_nodes: Nodes of pods that are not billed yet; nobody there is known to be idle.
+        kinds: The resource names under which nodes offer devices.
+        held_nodes: Nodes of pods that are not billed yet; no device there is known to be idle.
     """
     matched = matching_holdings(holdings, devices=devices)
     unnamed = _unnamed(devices, holdings=holdings, matched=matched)
@@ -168,7 +168,7 @@ def _unnamed(
 
 
 def _may_hold(holding: Holding, *, device: DeviceRun) -> bool:
-    """Whether a device of the pod's node that names nobody may have been the pod's."""
+    """Whether a device of the pod's node without a named pod may have been the pod's."""
     is_alike = (holding.sharing_mode is SharingMode.MIG) == bool(device.instance_id)
     return is_alike and overlap_seconds(device, holding=holding) > 0
 
@@ -178,7 +178,7 @@ class Evidence(StrEnum):
 
     Attributes:
         SAME_DEVICE: Their pods were on one device at once: their node has only that one.
-        SAME_NODE: They were on shared devices of one node at once; which ones stands nowhere.
+        SAME_NODE: They were on shared devices of one node at once; which ones is unknown.
         SAME_GPU_INSTANCES: They had MIG instances of one GPU: hardware apart.
     """
 
@@ -207,7 +207,7 @@ NOTES: Final = (
 
 
 class Peer(StrEnum):
-    """What the peer is, for a reader who may not know its name."""
+    """The kind of peer, for a reader without permission to see its name."""
 
     OTHER_PROJECT = "another project of the organization"
     OTHER_TENANT = "another tenant"

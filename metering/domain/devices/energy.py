@@ -1,9 +1,8 @@
-"""Energy: what a physical GPU took, split exactly among those who held parts of it.
+"""Energy: the consumption of a physical GPU, split exactly among the holders of its parts.
 
-A GPU takes power while nobody uses it. That idle part goes by what each holds; what it takes beyond
-goes by what each did. Whoever's activity is unknown cannot be told from the others, so everything
-goes by what is held then. What nobody holds is overhead. Parts are whole millijoules and always add
-up to the whole.
+A GPU draws power while idle. Idle energy is split by what each part holds, the rest by activity. If
+the activity of one part is unknown, all energy is split by what is held. Energy of parts without a
+holder is overhead. Parts are whole millijoules and always add up to the whole.
 """
 
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from itertools import pairwise
 from typing import Final, Protocol
 
 ACTIVITY_STEPS: Final = 1_000_000
-"""Activity ratios are told to six digits."""
+"""Activity ratios have six digits."""
 IDLE_MILLIWATTS_MAX: Final = 100_000
 """A GPU that was never idle shows no idle power; data-centre GPUs take at most about this."""
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -41,12 +40,12 @@ class EnergyFact(Protocol):
 
 @dataclass(frozen=True)
 class Part:
-    """What holds a part of a GPU for a while: a whole GPU's run, or a MIG instance's.
+    """A part of a GPU over some time: a whole GPU's run, or a MIG instance's.
 
     Attributes:
         slices: Compute slices of the GPU; all of them for a whole GPU.
         activity: Busy share of those slices, 0 to 1; None when unknown.
-        is_held: Whether somebody holds it; activity that is unknown matters only then.
+        is_held: Whether a pod holds it; unknown activity matters only then.
     """
 
     begin_at: datetime
@@ -59,7 +58,7 @@ class Part:
 def share_out(total: int, *, weights: Sequence[int]) -> tuple[int, ...]:
     """Return whole parts of a total by weights; they add up to it, by largest remainder.
 
-    Equal remainders go to the earlier one. Without any weight everybody gets nothing.
+    Equal remainders go to the earlier one. Without any weight all parts are 0.
 
     Raises:
         ValueError: The total or a weight is negative.
@@ -79,7 +78,7 @@ def share_out(total: int, *, weights: Sequence[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class EnergySplit:
-    """One GPU's energy: a part for each of its parts, and what nobody accounts for."""
+    """One GPU's energy: a part for each of its parts, and the unattributed rest."""
 
     parts: tuple[int, ...]
     overhead: int

@@ -24,7 +24,7 @@ class EventKind(StrEnum):
 
 
 class EventSeverity(StrEnum):
-    """Whose matter it is: the hardware failed, it may fail, or the program did it."""
+    """Who acts on it: the hardware failed, it may fail, or the program did it."""
 
     FAIL = "fail"
     WARN = "warn"
@@ -75,19 +75,19 @@ COUNTERS: Final[Mapping[str, CounterRule]] = {
 }
 """Counters, and flags that are counters of one."""
 VIOLATIONS: Final[Mapping[str, str]] = {POWER_VIOLATION: "power", THERMAL_VIOLATION: "thermal"}
-"""Nanoseconds for which clocks were held down, by cause. A site whose exporter counts microseconds
-is told too little of it, never too much. Source: DCGM, `dcgm_fields.h` 240 and 241."""
+"""Nanoseconds of clock throttling, by cause. Where the exporter counts microseconds, too little is
+reported, never too much. Source: DCGM, `dcgm_fields.h` 240 and 241."""
 HEALTH_WARN: Final = Decimal(10)
 HEALTH_FAIL: Final = Decimal(20)
 HEALTH_SECONDS_MIN: Final = 300
 THROTTLED_MIN: Final = Decimal("0.05")
 THROTTLED_SECONDS_MIN: Final = 600
 SAME_XID_SECONDS: Final = 600
-"""The gauge and the counting window of five minutes tell of one XID twice."""
+"""The gauge and the five-minute counter report one XID twice."""
 
 
 def severity_of_xid(xid: int) -> EventSeverity:
-    """Return what an XID means; one that no table knows is a warning."""
+    """Return the severity of an XID; one that no table knows is a warning."""
     if xid in XIDS_APPLICATION:
         return EventSeverity.APPLICATION
     return EventSeverity.FAIL if xid in XIDS_FAIL else EventSeverity.WARN

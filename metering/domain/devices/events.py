@@ -1,7 +1,7 @@
-"""Device events: what changed for the worse on a device, from the levels of its metrics.
+"""Device events: health changes of a device, from the levels of its metrics.
 
-A change is told, never a level: the last XID stays on the exporter until it restarts, and counters
-never fall. Nothing is concluded from a level that may be older than the eyes that saw it.
+Events are changes, never levels: the exporter shows the last XID until it restarts, and counters
+never fall. A level that may be older than its first observation is no event.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ from metering.domain.devices.error_tables import (
 
 @dataclass(frozen=True)
 class HealthRun:
-    """A value that stood unchanged, from its first sight to its last; never 0, which is healthy."""
+    """An unchanged value, from its first sample to its last; never 0, which is healthy."""
 
     value: Decimal
     first_at: datetime
@@ -47,9 +47,9 @@ class HealthSignal:
     Attributes:
         uuid: The physical GPU.
         instance_id: MIG instance id; "" for a whole GPU.
-        metric: Our name of the metric.
-        code: What a label tells beside it, such as the XID or the health watch; "" for none.
-        runs: Oldest first; between two of them the metric was 0 or not seen.
+        metric: Product name of the metric.
+        code: Value of its label, such as the XID or the health watch; "" for none.
+        runs: Oldest first; between two of them the metric was 0 or missing.
     """
 
     uuid: str
@@ -73,9 +73,9 @@ class DeviceEventFact:
 
     Attributes:
         code: The XID, the health watch, or which counter of the kind.
-        end_at: When it was over; None while nobody can say that it is.
-        is_continued: It stood before the window began, and may be known already.
-        before: The value before; None when that was not seen.
+        end_at: When it was over; None while that is not known.
+        is_continued: It existed before the window began, and may be recorded already.
+        before: The value before; None when not observed.
     """
 
     uuid: str
@@ -95,13 +95,13 @@ class DeviceEventFact:
 
 @dataclass(frozen=True)
 class Sight:
-    """What a window may conclude from.
+    """The observations of one window.
 
     Attributes:
         start_at: Begin of the window; changes before it belong to the window before.
         end_at: End of the window, excluded.
-        step_seconds: How far two sights of one level lie apart.
-        seen: When each device's exporter was seen, by UUID.
+        step_seconds: Interval between two samples of one level.
+        seen: When each device's exporter was observed, by UUID.
         known: The level each metric was last known to have risen to.
     """
 
@@ -116,7 +116,7 @@ class Sight:
         return self.start_at <= moment < self.end_at
 
     def saw_before(self, uuid: str, moment: datetime) -> bool:
-        """Whether the device was looked at right before, so that absence means health."""
+        """Whether the device was observed right before, so that absence means health."""
         before = moment - timedelta(seconds=self.step_seconds)
         return any(begin < moment and before < end for begin, end in self.seen.get(uuid, ()))
 
@@ -144,10 +144,10 @@ def _events_of(signal: HealthSignal, *, sight: Sight) -> Iterator[DeviceEventFac
 def _changes(
     signal: HealthSignal, *, sight: Sight
 ) -> Iterator[tuple[HealthRun, Decimal | None, datetime | None]]:
-    """Yield the levels that were reached in the window, the level before, and its last sight.
+    """Yield the levels that were reached in the window, the level before, and its last sample.
 
-    A first level older than the window is no change. One that is first seen after nobody looked is
-    a change only when it is not the level that is known already.
+    A first level older than the window is no change. A first level after a gap in observation is a
+    change only when it differs from the known level.
     """
     previous: HealthRun | None = None
     for run in signal.runs:
@@ -193,7 +193,7 @@ def _increases(
     signal: HealthSignal, *, rule: CounterRule, sight: Sight
 ) -> Iterator[DeviceEventFact]:
     for run, before, last_at in _changes(signal, sight=sight):
-        # A counter that fell began anew at 0.
+        # A counter that fell restarted at 0.
         risen = run.value - before if before is not None and run.value > before else run.value
         seconds = sight.step_seconds
         if last_at is not None:
@@ -305,7 +305,7 @@ def _event(
 
 
 def _once(events: Sequence[DeviceEventFact]) -> Iterator[DeviceEventFact]:
-    """Yield each event but an XID that another metric told of shortly before."""
+    """Yield each event except an XID that another metric reported shortly before."""
     last: DeviceEventFact | None = None
     for event in events:
         is_same = (

@@ -1,8 +1,8 @@
 """Device figures: how busy a pod's own devices were and what energy they took, where that is known.
 
 It can for whole GPUs and for MIG instances, which serve one pod at a time. Under time-slicing and
-MPS the exporter names an arbitrary pod or copies the device's value to each, so nothing is said.
-No data is None, never 0.
+MPS the exporter names an arbitrary pod or copies the device's value to each, so no figures are
+stored. No data is None, never 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,13 +23,13 @@ COVERAGE_STEP: Final = Decimal("0.00001")
 
 
 class Attribution(StrEnum):
-    """Whom a device's figures speak of.
+    """Which pod a device's figures are attributed to.
 
     Attributes:
         EXCLUSIVE: One pod alone: a whole GPU or a MIG instance.
-        SHARED: Several pods at once, by time-slicing or MPS; nobody's alone.
-        IDLE: Nobody held it.
-        UNATTRIBUTED: Somebody may have, but the exporter does not say who.
+        SHARED: Several pods at once, by time-slicing or MPS.
+        IDLE: No pod held it.
+        UNATTRIBUTED: A pod may have held it, but the exporter does not name it.
         OVERHEAD: Energy of a partitioned GPU that no instance accounts for.
     """
 
@@ -93,7 +93,7 @@ class DeviceFact(NamedDevice, Protocol):
 
     @property
     def samples(self) -> int:
-        """Return the samples seen."""
+        """Return the number of samples."""
         ...
 
     @property
@@ -107,7 +107,8 @@ class Holding:
     """One pod's usage of one resource, as devices are matched to it.
 
     Attributes:
-        split_among: Pods that shared it at once; devices speak of a pod only when it is 1.
+        split_among: Pods that shared it at once; device figures are attributed to a pod only when
+            it is 1.
     """
 
     namespace: str
@@ -158,7 +159,7 @@ def activities(
 
     Args:
         holdings: The usages.
-        devices: What was seen.
+        devices: What was observed.
         energies: Each device's own part of its GPU's energy; None when unknown.
     """
     parts: dict[int, list[_Part]] = {}
@@ -176,10 +177,10 @@ def activities(
 def matching_holdings(
     holdings: Sequence[Holding], *, devices: Sequence[NamedDevice]
 ) -> tuple[int | None, ...]:
-    """Return for each device the index of the usage that held it alone, None when that is unsaid.
+    """Return for each device the index of the usage that held it alone, or None when unknown.
 
     A device is matched by pod name, namespace and time. One that overlaps two usages of the same
-    name, as after a quick restart, is given to neither.
+    name, as after a quick restart, is matched to neither.
     """
     by_name: dict[tuple[str, str, bool], list[int]] = {}
     for index, holding in enumerate(holdings):
@@ -214,7 +215,7 @@ def overlap_seconds(device: Timed, *, holding: Timed) -> int:
 
 
 def _activity(holding: Holding, *, parts: Sequence[_Part]) -> Activity:
-    """Return what a usage's devices tell, worked out in whole numbers over one denominator."""
+    """Return the activity of a usage's devices, computed in whole numbers over one denominator."""
     sampled = [part.device for part in parts if _tells_activity(part.device)]
     steps = lcm(*(device.expected_samples for device in sampled))
     weights = [_sampled_steps(part, steps=steps) for part in parts if _tells_activity(part.device)]
@@ -275,7 +276,7 @@ class Activeness:
     """Means over one stretch; None for what was not sampled.
 
     Attributes:
-        engine_total: Sum over the samples of the profiling counter; 0 when it stood at 0.
+        engine_total: Sum over the samples of the profiling counter; 0 when it stayed at 0.
     """
 
     engine_total: int | None
@@ -285,7 +286,7 @@ class Activeness:
 
 
 def is_contradicted(seen: Activeness) -> bool:
-    """Whether the profiling counter says idle while something else says it was not."""
+    """Whether the profiling counter shows idle while another metric shows activity."""
     if seen.engine_total != 0:
         return False
     if (seen.utilization_millionths or 0) >= UTILIZATION_MILLIONTHS_MIN:

@@ -16,12 +16,12 @@ from metering.domain.catalogue.sizing import Catalogue, Sized, size_of
 _MEBIBYTE: Final = 1024 * 1024
 _GIGABYTE: Final = 1_000_000_000
 SHARES: Final = (8, 4, 2)
-"""Pods that may take turns on one GPU, the smallest share first."""
+"""Pods that may time-slice one GPU, the smallest share first."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """What a unit was seen to need, headroom included.
+    """What a unit needed, headroom included.
 
     Attributes:
         memory_mebibytes: Of the device's memory.
@@ -39,7 +39,7 @@ class Present:
     Attributes:
         product: The product label without its endings.
         share: How much of a physical device one unit is.
-        memory_mebibytes: What one unit has; None when it was not seen.
+        memory_mebibytes: What one unit has; None when not observed.
     """
 
     product: str
@@ -50,13 +50,13 @@ class Present:
 def need_of(
     *, memory_mebibytes: int, activity: Decimal, share: Fraction, headroom: Decimal
 ) -> Need:
-    """Return what a unit needs, out of the memory and the activity it was seen to have.
+    """Return what a unit needs, from its observed memory and activity.
 
     Args:
-        memory_mebibytes: Highest seen.
+        memory_mebibytes: Highest observed.
         activity: Of its own part of the device, 0 to 1.
         share: That part.
-        headroom: How much more than seen is left to it, such as 0.2.
+        headroom: How much more than observed is left to it, such as 0.2.
     """
     factor = 1 + Fraction(headroom)
     return Need(
@@ -121,6 +121,6 @@ def _shares(present: Present, *, need: Need, catalogue: Catalogue) -> Iterator[S
 def memory_of(profile: str) -> Fraction:
     """Return the memory a profile is named after, in mebibytes: what is sold as 10gb.
 
-    The device plugin rounds the name up or down by less than the headroom that is left.
+    The device plugin rounds the name up or down by less than the headroom.
     """
     return Fraction(int(profile.partition(".")[2].removesuffix("gb")) * _GIGABYTE, _MEBIBYTE)

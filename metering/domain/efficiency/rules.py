@@ -11,7 +11,7 @@ from typing import Final
 
 
 class WasteRule(StrEnum):
-    """What is said of an allocation, the strongest word first; only one is said at a time."""
+    """Findings about an allocation, the strongest first; only one applies at a time."""
 
     NOT_RUNNING = "not_running"
     IDLE = "idle"
@@ -23,7 +23,7 @@ class WasteRule(StrEnum):
 
 
 class Work(StrEnum):
-    """What kind of work a pod does, as far as what controls it tells."""
+    """The kind of work a pod does, as far as its controller shows."""
 
     NOTEBOOK = "notebook"
     BATCH = "batch"
@@ -46,20 +46,20 @@ def work_of(controller: str) -> Work:
 
 
 HOURS_MAX: Final = 24 * 31
-"""Further back nobody remembers what a pod was for, and the question costs a month of rows."""
+"""A longer range finds pods whose purpose is no longer known, and reads a month of rows."""
 DAILY_FROM_HOURS: Final = 24
 """A rule that looks back so far is judged once a day: an hour more changes little of a day."""
 
 
 @dataclass(frozen=True)
 class WasteThresholds:
-    """From when a rule accuses. Names end in their unit; `_ratio` is a share from 0 to 1.
+    """From when a rule reports waste. Names end in their unit; `_ratio` is a share from 0 to 1.
 
     Attributes:
-        coverage_ratio_min: Least share of the time that must have been measured; below it there
-            is no data, and nobody is accused.
-        headroom_ratio: How much more than it used a suggestion leaves to a pod.
-        contradicting_watts: A whole GPU that draws more is not believed to be idle.
+        coverage_ratio_min: Least share of the time that must have been measured; below it there is
+            no data, and no finding.
+        headroom_ratio: How much more than its usage a suggestion leaves to a pod.
+        contradicting_watts: A whole GPU that draws more is not reported as idle.
         low_use_hours: So many hours in a row must each stay below `low_use_activity_ratio`.
         low_use_day_hours: Over so many hours the mean use must stay below the ratio of the kind of
             work: `notebook_activity_ratio` or `batch_activity_ratio`.
@@ -121,7 +121,7 @@ _TYPES: Final[Mapping[str, type]] = {
 
 
 def thresholds_of(given: Mapping[str, object]) -> WasteThresholds:
-    """Return the thresholds with some of them replaced, as an operator writes them in JSON.
+    """Return the thresholds with some replaced by values from an operator's JSON.
 
     Args:
         given: Name to a whole number, or for ratios to a number or its text.

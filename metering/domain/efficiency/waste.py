@@ -1,7 +1,7 @@
-"""Waste: what an allocation is accused of, and what would have served instead.
+"""Waste: findings about an allocation, and what would have been enough.
 
-Missing is never idle: without enough measurements nobody is accused, nor where power contradicts a
-counter that stands still, nor on a device that several pods share.
+Missing data is never idle: there is no finding without enough measurements, where power contradicts
+a counter that does not move, or on a device that several pods share.
 """
 
 from collections.abc import Collection, Mapping
@@ -30,7 +30,7 @@ class Tenure:
     """One allocation that was still held at the end of a window.
 
     Attributes:
-        is_start_known: Whether the source that saw it tells when containers start.
+        is_start_known: Whether its source reports when containers start.
         share: How much of a physical device one unit is.
     """
 
@@ -123,10 +123,10 @@ def judge(
 
     Args:
         tenure: What is held.
-        spells: What its devices did, by the rule that asks; a missing one is no data.
+        spells: What its devices did, by rule; a missing one is no data.
         at: End of the window.
         thresholds: From when each rule accuses.
-        catalogue: In force; it says what a suggestion's size is.
+        catalogue: The version in force; it gives a suggestion's size.
     """
     if _does_not_run(tenure, at=at, thresholds=thresholds):
         return Verdict(WasteRule.NOT_RUNNING, tenure.begin_at, NOTHING)
@@ -201,7 +201,7 @@ def _is_believable(
 ) -> bool:
     """Whether enough was measured, and power does not contradict it.
 
-    Power is the whole GPU's, so it says nothing about one instance of several.
+    Power is the whole GPU's, so it does not apply to one instance of several.
     """
     if spell.covered_seconds < thresholds.coverage_ratio_min * seconds:
         return False

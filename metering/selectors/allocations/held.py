@@ -1,6 +1,6 @@
 """Open allocations: what pods hold now, by namespace, project, pod and controller.
 
-Whose a namespace is, is decided by the binding in force; what nobody is bound to is not told.
+The binding in force decides the project of a namespace; unbound namespaces are left out.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -64,8 +64,8 @@ def held_by_place(*, burst_classes: Iterable[str]) -> tuple[HeldAtPlace, ...]:
 def only_models(*, at: datetime) -> dict[tuple[UUID, str], str]:
     """Return the GPU model group of each resource name that lately was one only, in one statement.
 
-    Keys are cluster id and resource name, as Kubernetes spells it. A name that stood for several
-    models, or for one that no rule knows, is left out.
+    Keys are cluster id and resource name, as Kubernetes spells it. A name that means several
+    models, or one without a rule, is left out.
     """
     rows = (
         CapacityRecord.objects.filter(window_start__gte=at - SEEN_WITHIN, window_start__lte=at)
@@ -111,7 +111,7 @@ _PODS: Final = f"""
 
 @dataclass(frozen=True)
 class Holding:
-    """Units of one size held by one owner in one project; owner "" is nobody known."""
+    """Units of one size held by one owner in one project; owner "" is unknown."""
 
     organization_id: UUID
     project_id: UUID
@@ -201,9 +201,9 @@ class HeldPod:
     """One pod as the ledger and the watch know it.
 
     Attributes:
-        priority: The value of its PriorityClass; None when the source does not know.
+        priority: The value of its PriorityClass; None when the source has none.
         began_at: When it was bound; None before.
-        is_ending: Its deletion has been asked for, or all it held has ended.
+        is_ending: Its deletion was requested, or all it held has ended.
     """
 
     controller: str
@@ -226,7 +226,7 @@ def held_pods(uids: Iterable[str]) -> Mapping[tuple[UUID, str], HeldPod]:
     """Return what is known of pods, by cluster and uid; two statements.
 
     Args:
-        uids: Of the pods; one that neither the ledger nor the watch knows is left out.
+        uids: Of the pods; one that is in neither the ledger nor the watch's tables is left out.
     """
     wanted = list(uids)
     deleted: dict[tuple[UUID, str], bool] = {}
@@ -289,9 +289,9 @@ def held_units() -> tuple[HeldUnits, ...]:
 
 
 def open_unsized() -> QuerySet[PodAllocation]:
-    """Return what is held now and nobody knows the size of, for whoever asks whether one is.
+    """Return open allocations of unknown size, to check whether there are any.
 
-    Why each is unknown stands among the exceptions of the hours that were metered since.
+    The reason is in the exceptions of the hours that were metered since.
     """
     return PodAllocation.objects.filter(size="", end_at__isnull=True)
 

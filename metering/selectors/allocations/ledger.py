@@ -19,7 +19,7 @@ class AllocationFact:
 
     Attributes:
         resource: Kubernetes' spelling.
-        owner: Whom the pod's label names, or "".
+        owner: The user in the pod's label, or "".
     """
 
     pod_uid: str
@@ -50,10 +50,10 @@ class LedgerRow:
     """One row of the ledger as it stands now.
 
     Attributes:
-        fact: What was settled; with an empty size and catalogue version 0 nothing is yet.
-        life: From its bind to its end as far as the ledger knows; the slack reaches forward.
-        is_from_api: Whether the cluster's API told of it, rather than Prometheus alone.
-        node_labels: What settles the size; only read while there is none.
+        fact: What is settled; an empty size and catalogue version 0 mean nothing is yet.
+        life: From its bind to its end as far as known; the slack reaches forward.
+        is_from_api: Whether the cluster's API reported it, not only Prometheus.
+        node_labels: They determine the size; only read while there is none.
         priority_class: As it was at the bind; "" without one.
     """
 
@@ -71,12 +71,12 @@ class LedgerRow:
 
     @property
     def key(self) -> AllocationKey:
-        """Return what tells it from other rows of the cluster."""
+        """Return its unique key in the cluster."""
         return self.fact.pod_uid, sanitise(self.fact.resource)
 
 
-# A row whose end is a lower bound may still have lasted into the hour. What Prometheus saw first is
-# the API's word too, once the watch has come to know the pod; its bind is what the API tells.
+# A row whose end is a lower bound may still have lasted into the hour. A row that Prometheus opened
+# counts as the API's too, once the watch has observed the pod; its bind is the API's.
 _ROWS = """
 SELECT pod_uid, resource, namespace, pod_name, node, owner, units, size, price_group, sharing_mode,
        product, share_numerator, share_denominator, COALESCE(catalogue_version, 0), begin_at,

@@ -12,7 +12,7 @@ from metering.domain.catalogue.units import GPUSize
 from metering.models import NodeRecord
 
 LOOKBACK: Final = timedelta(hours=24)
-"""An offer seen longer ago says nothing of now."""
+"""An older offer does not describe the present."""
 
 _ROOM: Final = """
 WITH bound AS (

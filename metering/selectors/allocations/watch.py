@@ -62,8 +62,8 @@ def alive_at(cluster_id: UUID, kind: WatchedKind) -> datetime | None:
 def watch_spans(cluster_id: UUID, begin_at: datetime, end_at: datetime) -> tuple[SpanFact, ...]:
     """Return the healthy spans around [begin_at, end_at), oldest first, in one statement.
 
-    The last span before and the first one after come along, because whether a hole at an edge lost
-    anything is told by the span that ends it.
+    The last span before and the first one after are included, because the span that ends a gap
+    shows whether the gap lost anything.
     """
     ours = WatchSpan.objects.filter(cluster_id=cluster_id).order_by("begin_at")
     before = ours.filter(until_at__lt=begin_at).order_by("-begin_at").values("id")[:1]
@@ -74,7 +74,7 @@ def watch_spans(cluster_id: UUID, begin_at: datetime, end_at: datetime) -> tuple
 
 
 OWNER_ANNOTATION: Final = "gpu-ledger.io/owner"
-"""What admission writes into pods; only where it enforces, nobody else can."""
+"""What admission writes into pods; where it enforces, no other client can write it."""
 
 
 @dataclass(frozen=True)
@@ -122,13 +122,13 @@ def heartbeat_ages(*, at: datetime) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class RefusedPod:
-    """A pod of which something cannot be believed, so that the ledger may lack what it held.
+    """A pod with invalid fields, so that the ledger may lack what it held.
 
     Attributes:
-        requests: Raw resource to the request as it was told, of those no pod can have; nothing
-            stands in the ledger for them.
-        defects: What else cannot be believed, one sentence each.
-        begin_at: When it was bound; when it was made, if its bind is what cannot be believed.
+        requests: Raw resource to the request as observed, for impossible requests; they have no
+            ledger row.
+        defects: Other invalid fields, one sentence each.
+        begin_at: When it was bound; when it was created, if its bind is invalid.
     """
 
     pod_uid: str
@@ -142,7 +142,7 @@ class RefusedPod:
 
 @dataclass(frozen=True)
 class BeginDifference:
-    """An allocation another source opened, whose bind the API tells otherwise."""
+    """An allocation another source opened, whose bind differs in the API."""
 
     pod_uid: str
     resource: str
@@ -155,7 +155,7 @@ class ClaimUse:
     """A pod's use of a claim, from its bind on where that is known.
 
     Attributes:
-        owner: Whom the pod's label names, or "".
+        owner: The user in the pod's label, or "".
     """
 
     claim_uid: str
@@ -188,7 +188,7 @@ SELECT q.pod_uid, q.namespace, q.pod_name, bad.requests, q.defects,
 
 
 def refused_pods(cluster_id: UUID, begin_at: datetime, end_at: datetime) -> tuple[RefusedPod, ...]:
-    """Return the pods in [begin_at, end_at) of which something cannot be believed, by uid."""
+    """Return the pods in [begin_at, end_at) with invalid fields, by uid."""
     with connection.cursor() as cursor:
         cursor.execute(_REFUSED, {"cluster_id": cluster_id, "begin_at": begin_at, "end_at": end_at})
         return tuple(
@@ -200,9 +200,10 @@ def refused_pods(cluster_id: UUID, begin_at: datetime, end_at: datetime) -> tupl
 def begin_differences(
     cluster_id: UUID, begin_at: datetime, end_at: datetime
 ) -> tuple[BeginDifference, ...]:
-    """Return the allocations in [begin_at, end_at) whose bind the API tells otherwise, by uid.
+    """Return the allocations in [begin_at, end_at) whose bind differs in the API, by uid.
 
-    Only rows another source opened can differ; what they say was settled before the API was asked.
+    Only rows another source opened can differ; their values were settled before the API was
+    queried.
     """
     told = QueuedPod.objects.filter(cluster_id=cluster_id, pod_uid=OuterRef("pod_uid"))
     rows = (

@@ -1,4 +1,4 @@
-"""One window as the ledger of a cluster's API tells it, in a constant number of statements."""
+"""One window from the ledger of a cluster's API, in a constant number of statements."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -39,7 +39,7 @@ class NodeFact:
 
 @dataclass(frozen=True)
 class WatchCoverage:
-    """When the watch had eyes around one window.
+    """Coverage of the watch around one window.
 
     Attributes:
         spans: When it can answer for what happened, from the window's start on, in order.
@@ -56,13 +56,13 @@ class WatchCoverage:
 
 @dataclass(frozen=True)
 class WindowLedger:
-    """Everything the database knows about what was held in one window.
+    """Everything in the database about what was held in one window.
 
     Attributes:
         rows: By pod uid and sanitised resource.
         consumers: By claim uid, in the order of their begin.
-        refused: Pods of which the API told what cannot be.
-        decisions: What evidence a person accepted, by pod uid and sanitised resource.
+        refused: Pods that the API reported with invalid fields.
+        decisions: The evidence a person accepted, by pod uid and sanitised resource.
         decided_namespaces: The namespaces of those pods, likewise.
     """
 
@@ -78,7 +78,7 @@ class WindowLedger:
 def watch_coverage(
     cluster_id: UUID, *, start_at: datetime, end_at: datetime, until_at: datetime
 ) -> WatchCoverage:
-    """Return when a cluster's watch had eyes from a window's start until some later moment."""
+    """Return the coverage of a cluster's watch from a window's start to a later moment."""
     known = watch_spans(cluster_id, start_at, until_at)
     blind = blind_stretches(known, begin_at=start_at, end_at=until_at)
     begins = [start_at, *(stretch.end_at for stretch in blind)]

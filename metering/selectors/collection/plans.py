@@ -1,4 +1,4 @@
-"""The shape of plans: joins over many rows are hash joins, whatever the planner believes to know.
+"""The shape of plans: joins over many rows are hash joins, whatever the planner estimates.
 
 Fresh tables have no statistics, and rows of a CTE are always estimated as few; the planner then
 takes nested loops over hundreds of thousands of rows, 50 times slower. See docs/adr.

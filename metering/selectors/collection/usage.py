@@ -20,7 +20,7 @@ _RATIO_STEP = Decimal("0.000001")
 
 
 class UsageGroup(StrEnum):
-    """What totals can be told apart by."""
+    """Dimensions by which totals can be grouped."""
 
     ORGANIZATION = "organization"
     PROJECT = "project"
@@ -46,7 +46,7 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class UsageTotal:
-    """One sum of usage; what it was not told apart by is None.
+    """One sum of usage; dimensions it is not grouped by are None.
 
     Attributes:
         bucket_at: Start of the UTC hour or day.
@@ -81,13 +81,13 @@ def usage_totals(
 ) -> tuple[UsageTotal, ...]:
     """Return sums over the windows that start in [begin_at, end_at), ordered by their groups.
 
-    One statement, whatever the number of records. Windows not sealed yet are counted as they are
-    known so far. A time cannot be told apart both by day and by hour; the hour wins.
+    One statement, whatever the number of records. Windows not sealed yet are counted as known so
+    far. With both day and hour, the hour wins.
 
     Args:
         begin_at: First hour, included.
         end_at: End, excluded.
-        group_by: What to tell apart; nothing gives one total, or none without records.
+        group_by: Dimensions; an empty value gives one total, or none without records.
         projects: Only these; None for all.
         organization_id: Only this organization's.
         project_id: Only this project's.
@@ -151,8 +151,8 @@ def _total(row: dict[str, object], *, columns: Sequence[str]) -> UsageTotal:
     )
 
 
-# A window that is not collected yet has no records; from there on the allocations tell, by whose
-# the namespace is now. Seconds are whole, as records count them.
+# A window that is not collected yet has no records; from there on usage comes from the allocations,
+# by the current binding of the namespace. Seconds are whole, as records count them.
 _MONTH_USE: Final = """
 WITH known AS (
   SELECT k.id AS cluster_id,
@@ -217,7 +217,7 @@ def month_use(*, month_begin: datetime, at: datetime) -> tuple[MonthUse, ...]:
         return tuple(MonthUse(*row) for row in cursor.fetchall())
 
 
-# A retraction tells no time of its own, so that the time stays known if use is added again.
+# A retraction has no time of its own, so the time stays known if usage is added again.
 NET_USAGE: Final = """
 WITH told AS (
   SELECT DISTINCT ON (r.pod_uid, r.resource) r.*, sum(r.unit_seconds) OVER k AS net_unit_seconds,

@@ -36,7 +36,7 @@ LINE_TYPES: Final = {
     "slack_seconds": "integer",
     "catalogue_version": "integer",
 }
-"""Columns of a usage record that a correction's line tells, with their types in PostgreSQL."""
+"""Columns of a usage record in a correction's line, with their types in PostgreSQL."""
 
 Line = dict[str, Any]
 """One record of a correction: JSON values by column, and `basis`."""
@@ -63,7 +63,7 @@ class LedgerFact:
 
     Attributes:
         unit_seconds: Their sum, which is never below 0.
-        metered_unit_seconds: What sources told of it, without corrections by persons.
+        metered_unit_seconds: What sources reported, without corrections by persons.
         line: The newest revision's columns as JSON values; its `unit_seconds` is left out.
     """
 

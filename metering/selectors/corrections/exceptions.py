@@ -52,7 +52,7 @@ def open_exception_totals(*, begin_at: datetime, end_at: datetime) -> tuple[Exce
 
 
 GROUPS_MAX: Final = 200
-"""More causes than these are not read by anybody at once; those that stop an hour come first."""
+"""More causes than these are too many to read at once; those that stop an hour come first."""
 
 # A pod's exception takes its size from the allocation ledger. What a device is about is its
 # resource, what a node is about is the node; all else is about a namespace or the whole hour.
@@ -113,7 +113,7 @@ class HeldPart:
     Attributes:
         size: small, medium, large; "" while no rule gives one.
         unit_seconds: Units x seconds that are not billed.
-        pod_seconds: The time alone, whatever number of units was asked for.
+        pod_seconds: The time alone, whatever number of units was requested.
     """
 
     size: str
@@ -126,7 +126,7 @@ class AlikeExceptions:
     """Open exceptions of one cause about one thing in one cluster.
 
     Attributes:
-        cause: What the details say, such as "unknown_resource"; "" where the kind says it all.
+        cause: The cause in the details, such as "unknown_resource"; "" where the kind says it all.
         cluster: The cluster's name.
         namespace: Whose pods they are; "" for what is about a node or a whole hour.
         resource: The device it is about, as Kubernetes names it; "" for any.
@@ -155,7 +155,7 @@ class AlikeExceptions:
 
     @property
     def is_counted_in_units(self) -> bool:
-        """Whether its amounts are GPUs or parts of them; of an unknown resource nobody can say."""
+        """Whether its amounts are GPUs or parts of them; unknown for an unknown resource."""
         return self.cause != UnsizedCause.UNKNOWN_RESOURCE
 
     @property

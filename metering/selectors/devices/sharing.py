@@ -1,4 +1,4 @@
-"""Device sharing: which projects were on one device, or close to it, with whom and when."""
+"""Device sharing: which projects were on one device, or close to it, with which peer and when."""
 
 import base64
 import binascii
@@ -15,9 +15,9 @@ from django.db.models import QuerySet
 from metering.domain.devices.attribution import Evidence, Peer
 from tenants.models import Cluster, Project
 
-# Times of one project in one place are put together first, so pods that follow each other are one
-# stretch and the join is by equality. What is still open lasts until the end that was asked for.
-# A cursor goes on after a pair's hash, since whoever holds it may not know the other's id.
+# Times of one project on one device or node are merged first, so consecutive pods are one interval
+# and the join is by equality. An open interval lasts until the requested end. A cursor continues
+# after a pair's hash, because its holder may not see the other's id.
 _INTERVALS = """
 WITH span AS (SELECT tstzrange(%(begin_at)s, %(end_at)s) AS asked),
 shared AS MATERIALIZED (
@@ -92,8 +92,8 @@ class CoTenancyInterval:
         sharing_mode: "time-slicing", "mps" or "mig".
         other_project: Slug; "" where the caller may not read it.
         other_organization: Likewise.
-        peer: What the peer is where its name is hidden.
-        mark: Where a list goes on after it: its cursor.
+        peer: The kind of peer where its name is hidden.
+        mark: The cursor after this interval.
     """
 
     begin_at: datetime
@@ -118,7 +118,7 @@ class Reach:
     """Whose intervals and names the caller may read.
 
     Attributes:
-        projects: Ids; None for everybody's.
+        projects: Ids; None for all.
     """
 
     projects: Collection[UUID] | None
@@ -129,16 +129,16 @@ class Reach:
 
 
 def reach_of(projects: QuerySet[Project] | None) -> Reach:
-    """Return the reach of somebody who sees these projects, in one statement; None sees all."""
+    """Return what a reader of these projects may see, in one statement; None sees all."""
     ids = None if projects is None else frozenset(projects.values_list("pk", flat=True))
     return Reach(ids)
 
 
 def cluster_of_report(slug: str, *, projects: QuerySet[Project] | None) -> UUID | None:
-    """Return the id of a cluster by its slug; None for one that is none of theirs, or of nobody.
+    """Return the id of a cluster by its slug; None for one that is not visible or does not exist.
 
     Args:
-        slug: As the report tells it.
+        slug: As in the report.
         projects: Only a cluster on which one of them has, or had, a namespace; None for any.
     """
     rows = Cluster.objects.filter(slug=slug)
@@ -163,7 +163,7 @@ def device_sharing(  # noqa: PLR0913 - A report's questions; all are keyword onl
     Args:
         begin_at: From when, included.
         end_at: Until when, excluded; not in the future.
-        reach: Whose intervals are returned.
+        reach: The projects whose intervals are returned.
         limit: At most so many.
         organization_id: Only this organization's; None for all.
         cluster_id: Only in this cluster; None for all.

@@ -60,7 +60,7 @@ def write_nodes(
 ) -> Changed:
     """Write what nodes offer now; those a complete list does not show are closed.
 
-    Of several states of a node the last one stands: what lasted less than a batch is no history.
+    Of several states of a node the last one counts: what lasted less than a batch is no history.
     """
     rows = {node.name: _values(item, node=node) for item, node in told}
     given: dict[str, Any] = {
@@ -93,7 +93,7 @@ def _values(item: Told, *, node: NodeState) -> dict[str, object]:
 OPEN_MIN: Final = 20
 """With fewer rows most may end within the ten minutes between two lists, by mere chance."""
 ABSENT_PERCENT_MAX: Final = 50
-"""More than half at once is a fault far more often than it is true; if true, it is told again."""
+"""More than half at once is usually a fault; if it is true, the next list shows it again."""
 
 _OPEN_PODS = """
 SELECT count(*), count(*) FILTER (WHERE NOT EXISTS (
@@ -133,7 +133,7 @@ def refuse_doubtful(
         cluster_id: The cluster.
         kind: What is listed; slices hold nothing, so they are not doubted.
         uids: What the list shows. Pods are read from the stage instead.
-        at: When the list was asked for.
+        at: When the list was requested.
 
     Raises:
         DoubtfulListError: More than `ABSENT_PERCENT_MAX` of at least `OPEN_MIN` rows are missing.
@@ -160,13 +160,13 @@ def refuse_doubtful(
 
 @dataclass(frozen=True)
 class Batch:
-    """What every step of a batch has to know.
+    """The parameters of every step of a batch.
 
     Attributes:
-        at: When it is written; of a list, when it was asked for.
-        alive_at: Everything open in the ledger was alive then; None when nobody knows.
+        at: When it is written; of a list, when it was requested.
+        alive_at: Everything open in the ledger was alive then; None when unknown.
         is_list: Whether it is a complete list, so that absence means something.
-        is_sure: Whether it is believed even when most of what is open is absent.
+        is_sure: Whether it is accepted even when most open objects are absent.
     """
 
     cluster_id: UUID
@@ -196,12 +196,12 @@ def spool_pods(spool: ObservationSpool, told: Sequence[Told], *, is_list: bool) 
 def write_batch(
     batch: Batch, *, kind: WatchedKind, told: Sequence[Told], pods: ObservationSpool
 ) -> tuple[int, Changed]:
-    """Write a batch within a transaction; return how many objects it told of, and what changed.
+    """Write a batch within a transaction; return how many objects it contained, and what changed.
 
     Pods are read from `pods`; all other kinds from `told`.
 
     Raises:
-        DoubtfulListError: It is a list that would end most of what is open.
+        DoubtfulListError: It is a list that would end most open rows.
     """
     if kind is WatchedKind.PODS:
         return _pods(batch, pods)

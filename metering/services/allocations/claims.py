@@ -57,8 +57,8 @@ UPDATE metering_podallocation a
 """  # noqa: S608 - As above.
 _CONSUMER = """c(claim_uid text, pod_uid text, pod_name text, begin_at timestamptz,
   end_at timestamptz, is_return boolean)"""
-# A pod uses a claim from its bind to its end, where the pod's own stream has told these already.
-# One that comes back was bound before it left.
+# A pod uses a claim from its bind to its end, where the pod's own stream has reported these
+# already. A pod that returns was bound before it left.
 _BEGIN = "CASE WHEN c.is_return THEN c.begin_at ELSE COALESCE(q.bound_at, c.begin_at) END"
 _RESERVE = f"""
 INSERT INTO metering_claimconsumer (cluster_id, claim_uid, pod_uid, pod_name, owner, begin_at,
@@ -98,7 +98,7 @@ def write_claims(
     alive_at: datetime | None,
     is_list: bool,
 ) -> Changed:
-    """Write what claims hold and for whom; of a complete list also who is no longer there."""
+    """Write what claims hold and for which pods; a complete list also ends absent ones."""
     items = list(told)
     uids = frozenset(state.uid for _, state in items)
     book = _book(cluster_id, uids=uids, alive_at=alive_at, is_list=is_list)

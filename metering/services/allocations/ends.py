@@ -2,8 +2,8 @@
 
 Best first: `exact`, a container's end by the kubelet; `vanished` without slack, an event that came
 in while the watch was healthy, or the policy for a lost node; then bounds, the narrower the better:
-`vanished_in_gap` ends with the last time it was known alive and tells in `end_slack_seconds` how
-far after it the truth may lie. A better end replaces a worse one, never the reverse.
+`vanished_in_gap` ends at the last time it was known alive; `end_slack_seconds` is how much later
+the true end may be. A better end replaces a worse one, never the reverse.
 """
 
 from datetime import datetime
@@ -18,10 +18,10 @@ from metering.domain.allocations.watch_coverage import HEALTHY_FOR
 _RANK = """CASE WHEN {0}end_kind = 'exact' THEN 3
   WHEN {0}end_kind = 'vanished' AND {0}{1} = 0 THEN 2 WHEN {0}end_kind = 'open' THEN 0 ELSE 1 END"""
 
-# Whoever is in a consistent list is alive, and so is whoever a prompt event shows: a bound that put
-# the end before that was wrong. An event reopens only a bound, and only some time after it: what
-# comes right after a list may have been under way since before the pod had gone.
-# A deletion that came in after the list was taken is not before it, though its bound begins there.
+# Every object in a consistent list is alive, and so is every object in a prompt event: a bound
+# before that was wrong. An event reopens only a bound, and only some time after it: an event right
+# after a list may have been sent before the pod was gone. A deletion that arrived after the list
+# was taken is not before it, although its bound begins there.
 _TOLD = f"""
 WITH bounded AS (
   SELECT a.id, s.started_at, s.controller, s.priority, s.alive_at, s.gone_at,
@@ -95,8 +95,8 @@ UPDATE metering_queuedpod q
    AND NOT EXISTS (SELECT FROM watch_sight s WHERE s.uid = q.pod_uid)
 """
 
-# The few pods that are overdue are found first; joined the other way round, on tables that have
-# just been filled, this was seen to take half a minute for 20,000 pods.
+# The few overdue pods are selected first; in the other join order, on newly filled tables, this
+# took half a minute for 20,000 pods.
 _LOST = """
 WITH overdue AS MATERIALIZED (
   SELECT pod_uid, deletion_at FROM metering_queuedpod
@@ -114,7 +114,7 @@ UPDATE metering_podallocation a
 
 
 def end_told(cluster_id: UUID, *, alive_at: datetime | None, is_list: bool) -> int:
-    """End the rows whose pods the staged sights tell to have ended; return how many."""
+    """End the rows whose pods have ended by the staged observations; return how many."""
     given: dict[str, Any] = {
         "cluster_id": cluster_id,
         "alive_at": alive_at,
@@ -140,9 +140,9 @@ def end_absent(cluster_id: UUID, *, alive_at: datetime | None, at: datetime) -> 
 def end_on_lost_nodes(cluster_id: UUID, *, at: datetime) -> int:
     """End what is being deleted on a node that is not ready or not there; return how many.
 
-    A pod that is being deleted holds its devices until it is gone. When its node is lost nobody
-    tells when that is, so by policy it ends five minutes after its deletion time. Should the node
-    come back and tell when the containers ended, that stands instead. Until the nodes were listed
+    A pod that is being deleted holds its devices until it is gone. When its node is lost no
+    component reports the end, so by policy it ends five minutes after its deletion time. If the
+    node returns and reports the containers' end, that end replaces it. Until the nodes were listed
     once, none counts as lost.
     """
     given: dict[str, Any] = {

@@ -24,7 +24,7 @@ UPDATE metering_watchspan s SET until_at = GREATEST(s.until_at, %(at)s)
    AND NOT EXISTS (SELECT FROM metering_watchcursor c
      WHERE c.cluster_id = %(cluster_id)s AND c.is_afresh)
 """
-# A heartbeat that is older than a list tells nothing of it: a clock may be put back.
+# A heartbeat older than a list does not cover it: a clock may be set back.
 _BEGIN = """
 INSERT INTO metering_watchspan (cluster_id, begin_at, until_at, is_resumed)
 SELECT %(cluster_id)s, %(at)s, %(at)s,
@@ -45,14 +45,14 @@ UPDATE metering_clusterwatch SET healthy_at = GREATEST(healthy_at, %(at)s), last
 
 
 def beat(*, lease: Lease, at: datetime) -> None:
-    """Tell that every stream is alive, has caught up, and that all it had said is written.
+    """Record that every stream is alive, has caught up, and that all its events are written.
 
     Call it every `HEARTBEAT_SECONDS`. After a stream broke, call it again only once it has caught
-    up: a bookmark has come, or nothing more came for a while. A deletion that comes before that is
-    taken for one of the time of silence, and its end is bounded by the last heartbeat.
+    up: a bookmark arrived, or no event arrived for a while. A deletion that arrives before that is
+    treated as part of the gap, and its end is bounded by the last heartbeat.
 
-    Whether anything was lost since the heartbeat before is not the caller's to say: a kind that was
-    listed afresh says so in the ledger, and then a span begins that is not resumed.
+    The caller does not decide whether events were lost since the last heartbeat: the cursor of a
+    kind that was listed anew records it, and then a span begins that is not resumed.
 
     Args:
         lease: The watch's.
@@ -80,7 +80,7 @@ def beat(*, lease: Lease, at: datetime) -> None:
 
 
 CLOCK_AHEAD_MAX: Final = timedelta(seconds=5)
-"""Clocks that are kept by NTP differ by less than a second; five leave room for a slow statement.
+"""Clocks synchronized by NTP differ by less than a second; five allow for a slow statement.
 
 It is less than a heartbeat, so no span reaches a heartbeat too far.
 """
@@ -110,7 +110,7 @@ WAIT_DOUBLINGS_MAX: Final = 6
 JITTER_PERCENT: Final = 50
 RENEWALS_PER_LEASE: Final = 3
 GAP_SECONDS_MAX: Final = 2
-"""A stream that follows the one before within this tells everything as good as at once."""
+"""A stream that starts within this time after the previous one delivers its events promptly."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class WatchPace:
         relist_seconds: Between two full lists of a kind, which repair what may have drifted.
         stream_seconds: How long one stream may last; it is resumed then.
         doubt_seconds: How long most of what is open has to be missing in lists before they are
-            believed.
+            accepted.
         drain_seconds: How long a stream is read on for what a list already shows.
         quiet_seconds: A stream that was opened so long ago, and of which nothing waits to be
             written, has caught up: servers send what was missed at once.
@@ -172,7 +172,7 @@ TEXT_MAX: Final = 500
 
 
 def note_trouble(*, lease: Lease, text: str) -> None:
-    """Keep what went wrong while this lease still stands; else leave it to whoever leads."""
+    """Store the error while this lease is valid; otherwise leave that to the leader."""
     ClusterWatch.objects.filter(
         pk=lease.cluster_id, lease_owner=lease.holder, fence=lease.fence
     ).update(last_error=text[:TEXT_MAX])

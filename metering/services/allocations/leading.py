@@ -34,17 +34,17 @@ from tenants.services.audit import note_refused_use
 
 
 class StoppedError(Exception):
-    """Raised half-way through a list when the process is told to stop; nothing was written."""
+    """Raised during a list when the process is stopped; nothing was written."""
 
 
 @dataclass(frozen=True)
 class Watcher:
-    """Who watches, with what and at which pace.
+    """The watching process, its clocks and its intervals.
 
     Attributes:
         name: Unique to the process.
-        clock: Returns the present moment, aware UTC; ask `now`, which doubts it.
-        pulse: Returns seconds that only ever grow.
+        clock: Returns the present moment, aware UTC; call `now`, which checks it.
+        pulse: Returns monotonic seconds.
         stop: Set when the process is to end.
         database_clock: Returns the present moment by the database.
     """
@@ -81,10 +81,10 @@ class Leader:
         self._renew_at = watcher.pulse() + watcher.pace.lease_seconds // RENEWALS_PER_LEASE
 
     def renew(self) -> None:
-        """Prolong the lease when a third of it is over.
+        """Renew the lease when a third of it is over.
 
         Raises:
-            LeaseLostError: Somebody else leads, or it ran out.
+            LeaseLostError: Another process leads, or the lease expired.
         """
         if self.watcher.pulse() < self._renew_at:
             return
@@ -94,7 +94,7 @@ class Leader:
         self._renew_at = self.watcher.pulse() + seconds // RENEWALS_PER_LEASE
 
     def beat(self, *, at: datetime) -> None:
-        """Tell that the watch is healthy."""
+        """Write a heartbeat."""
         beat(lease=self._lease, at=at)
 
     def note(self, text: str, error: Exception) -> None:
@@ -115,7 +115,7 @@ class Leader:
         )
 
     def read_list(self, kind: WatchedKind) -> str:
-        """Write a consistent list, and return the version to go on from.
+        """Write a consistent list, and return the version to continue from.
 
         Raises:
             StoppedError: The process is to end.
@@ -128,7 +128,7 @@ class Leader:
         return self._write_list(kind, pages, at=at, is_afresh=True)
 
     def read_list_again(self, kind: WatchedKind, version: str, *, follows: bool) -> str:
-        """Write a list without losing what happened since a version; return where to go on.
+        """Write a list without losing what happened since a version; return where to continue.
 
         The list is taken first and written last: in between, the stream is read up to the moment
         of the list. A pod that came and went in that time is so in the ledger with its own times,
@@ -171,7 +171,7 @@ class Leader:
                 is_sure=now - doubted_at >= self.watcher.pace.doubt_seconds,
             )
         except DoubtfulListError:
-            # Until a list is believed no heartbeat comes, because the kind counts as broken.
+            # Until a list is accepted no heartbeat is written, because the kind counts as broken.
             self._doubted_at[kind] = doubted_at
             raise
         self._doubted_at.pop(kind, None)
@@ -180,16 +180,16 @@ class Leader:
     def _drain(
         self, kind: WatchedKind, version: str, *, until: str, was_short: bool = False
     ) -> str:
-        """Write what happened up to a version; what lies beyond it is told again later.
+        """Write the events up to a version; later events are delivered again.
 
-        A server that has nothing more to tell ends the stream before that version: then the
-        stream's own last one is where to go on, so nothing can be left out.
+        A server without more events ends the stream before that version: then reading continues
+        from the stream's own last version, so no event is lost.
 
         Args:
             kind: What is read.
-            version: Where it was left.
+            version: Where reading stopped.
             until: Where to stop; "" for the end of the stream.
-            was_short: Whether the stream before had ended just now, so that all is told promptly.
+            was_short: Whether the previous stream had just ended, so that all events are prompt.
         """
         pending: list[WatchEvent] = []
         for event in self.watcher.watch.watch(
@@ -222,7 +222,7 @@ class Leader:
 
 
 def is_beyond(version: str, until: str) -> bool:
-    """Whether a version is newer than another; False where that cannot be told.
+    """Whether a version is newer than another; False where that is unknown.
 
     Versions of one kind may be compared as numbers. Source: Kubernetes, KEP-5504.
     """

@@ -1,7 +1,7 @@
 """Leases: which process leads the watch of a cluster, by the database's clock and a fence.
 
-Any number of processes may want to lead; one does. Whoever takes a lease over raises the fence, so
-that what the former leader still has in flight is refused.
+Any number of processes may compete; one leads. Taking a lease over raises the fence, so that writes
+still in flight from the former leader are refused.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from tenants.services.audit import record
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to write one cluster's ledger from its watch while `fence` stands.
+    """The right to write one cluster's ledger from its watch while `fence` is valid.
 
     Attributes:
         holder: Name of the process, unique to it: two processes of one name would share a lease.
@@ -61,16 +61,16 @@ UPDATE metering_clusterwatch SET lease_until = NULL
 def take_lease(
     *, cluster_id: UUID, holder: str, lease_seconds: int, actor: Actor, at: datetime
 ) -> Lease | None:
-    """Lead a cluster's watch if nobody else does; return None while another process leads it.
+    """Take the lease of a cluster's watch; return None while another process holds it.
 
     A change of leadership leaves an audit entry; the same holder coming back does not, but its
-    fence rises all the same, so that its former self is refused.
+    fence rises all the same, so that its earlier writes are refused.
 
     Args:
         cluster_id: The cluster.
         holder: Unique name of the process, at most 64 characters.
         lease_seconds: How long the lease lasts without being renewed.
-        actor: Who watches.
+        actor: The watching process.
         at: When, for the audit trail.
     """
     with transaction.atomic():

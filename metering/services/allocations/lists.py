@@ -66,25 +66,26 @@ def ledger_list(  # noqa: PLR0913 - A list is told by what it is of and by how i
     """Write a consistent list and the version it was taken at, all of it or nothing.
 
     What is open in the ledger but not in the list has ended between the last time it was known
-    alive and `at`; that bound is told. What the list shows anew opens from its own times. List
-    nodes and slices before pods, and pods before claims, so that each finds what it points at.
+    alive and `at`; that bound is recorded. New objects in the list open from their own times. List
+    nodes and slices before pods, and pods before claims, so that each finds the objects it refers
+    to.
 
     Args:
         lease: The watch's.
         kind: What is listed.
         pages: Read one after the other, outside any transaction.
-        at: When the list was asked for.
+        at: When the list was requested.
         actor: Who watches.
         is_afresh: Whether what happened before the list may have been missed; False only when the
-            kind was read without a gap up to the list. The next heartbeat tells of the hole,
-            whichever process it comes from.
-        is_sure: Whether the list is believed even when most of what is open is missing in it.
+            kind was read without a gap up to the list. The next heartbeat records the gap, from
+            whichever process.
+        is_sure: Whether the list is accepted even when most open objects are missing in it.
 
     Raises:
         LeaseLostError: Another process leads the watch; nothing was written.
-        WatchExpiredError: A page could not be had; nothing was written.
+        WatchExpiredError: A page could not be read; nothing was written.
         DoubtfulListError: Most of what is open is missing; nothing was written.
-        SourceUnavailableError: As above, or the pages do not belong together.
+        SourceUnavailableError: As above, or the pages are not of one list.
     """
     read = _Pages(pages)
     catalogue = ensure_catalogue(actor=actor, at=at)
@@ -137,17 +138,17 @@ def ledger_events(
 ) -> Ledgered:
     """Write some events of one kind, in order, and the version of the last one, or nothing.
 
-    An event counts as prompt when its stream says so, and the last heartbeat or the list it goes
-    on from is not older than `HEALTHY_FOR` at the time it came in. Everything else piled up while
-    nobody watched: an end it tells without a time of its own is bounded by the last heartbeat.
-    Duplicates and what comes after a pod's deletion change nothing.
+    An event counts as prompt when its stream says so, and the last heartbeat or the list it goes on
+    from is not older than `HEALTHY_FOR` at the time it came in. Other events accumulated while no
+    watch ran: an end without its own time is bounded by the last heartbeat. Duplicates and events
+    after a pod's deletion change nothing.
 
     Args:
         lease: The watch's.
         kind: What was watched.
-        events: As they came; bookmarks only move the version. None of them is no work.
+        events: In order of arrival; bookmarks only move the version. May be empty.
         at: Now.
-        actor: Who watches.
+        actor: The watching process.
 
     Raises:
         LeaseLostError: Another process leads the watch; nothing was written.

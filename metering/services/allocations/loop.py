@@ -1,7 +1,7 @@
 """The loop of one cluster's watch: it takes the lease, lists, streams, writes and begins again.
 
-One thread writes. It asks for each kind a list where no version is kept, streams from there on,
-and tells that it is healthy only while every stream is open, has caught up, and is written.
+One thread writes. It lists each kind that has no stored version, streams from there on, and writes
+heartbeats only while every stream is open, has caught up, and is written.
 """
 
 from dataclasses import dataclass, field, replace
@@ -36,7 +36,7 @@ ALWAYS_SERVED: Final = frozenset({WatchedKind.PODS, WatchedKind.NODES})
 """A server without these is none; one without device claims is only old."""
 STREAM_SECONDS_MIN: Final = 5
 TURN: Final = timedelta(milliseconds=200)
-"""How long a turn waits for events; also how soon a stop is noticed."""
+"""How long an iteration waits for events; also how soon a stop is noticed."""
 NOTHING: Final = timedelta(0)
 ROUNDS_MAX: Final = 50
 """Full queues written before a heartbeat; a stream that is faster for ever has not caught up."""
@@ -66,7 +66,7 @@ class WatchLoop:
     """Everything of one cluster between taking its lease and giving it back."""
 
     def __init__(self, *, leader: Leader, cluster_id: UUID) -> None:
-        """Find where each kind was left; nothing is asked yet."""
+        """Find the stored version of each kind; no request is sent yet."""
         self._leader = leader
         self._watcher = leader.watcher
         self._pace = leader.watcher.pace
@@ -80,10 +80,10 @@ class WatchLoop:
         }
 
     def turn(self) -> None:
-        """Start what is due, take what has come, write what is ripe, and tell that it is well.
+        """Start due streams, take arrived events, write full batches, and write a heartbeat.
 
         Raises:
-            LeaseLostError: Somebody else leads.
+            LeaseLostError: Another process leads.
             ClockAheadError: The process' clock is wrong.
             StoppedError: The process is to end.
         """
@@ -98,10 +98,10 @@ class WatchLoop:
         self._beat_if_due()
 
     def read_once(self) -> None:
-        """Bring every kind up to now, and tell that it is well.
+        """Bring every kind up to now, and write a heartbeat.
 
         Raises:
-            SourceUnavailableError: The API cannot be asked.
+            SourceUnavailableError: The API cannot be queried.
         """
         for reading in self._readings.values():
             if not self._serves(reading):
@@ -139,7 +139,7 @@ class WatchLoop:
                 )
                 self._listed(reading)
         except (SourceUnavailableError, WatchExpiredError) as error:
-            # What was read before the fault is written, so it is not asked for again.
+            # What was read before the fault is written, so it is not requested again.
             reading.version = reading.version and cursor_of(self._cluster_id, reading.kind)
             self._fail(reading, error)
             return
@@ -159,7 +159,7 @@ class WatchLoop:
         reading.stream.start()
 
     def _serves(self, reading: _Reading) -> bool:
-        """Whether the server knows a kind; one that does not is asked again with each list."""
+        """Whether the server knows a kind; if not, it is checked again with each list."""
         if reading.version is None:
             reading.is_served = self._watcher.watch.serves(self._leader.target, reading.kind)
         if not reading.is_served and reading.kind in ALWAYS_SERVED:
@@ -171,7 +171,7 @@ class WatchLoop:
         return reading.is_served
 
     def _list(self, reading: _Reading) -> None:
-        """List a kind whose past is not known: what came and went before it was not seen."""
+        """List a kind without a stored version: earlier changes were not observed."""
         reading.version = self._leader.read_list(reading.kind)
         self._listed(reading)
 
@@ -211,16 +211,16 @@ class WatchLoop:
             self._write(reading)
 
     def _end(self, reading: _Reading, ended: Ended) -> None:
-        """Write what a stream told last, then judge how it ended."""
+        """Write the last events of a stream, then handle its end."""
         self._write(reading)
         reading.stream, reading.ended_at = None, self._watcher.pulse()
         error = ended.error
         if error is None and not reading.has_told and not self._is_old(reading):
-            # A stream that is over at once proves nothing, whoever sent it.
+            # A stream that ends at once proves nothing.
             error = SourceUnavailableError("The stream ended at once.", reason="empty_stream")
         if _is_idle(error) and reading.opened_at is not None:
             # Old servers send no bookmark while nothing happens, so silence proves nothing: asking
-            # again does. What may have piled up in it is not taken for prompt.
+            # again does. Its possible backlog is not treated as prompt.
             reading.ended_at = None
         elif error is None:
             reading.is_whole = True
@@ -268,7 +268,7 @@ class WatchLoop:
             self._write(reading)
 
     def _beat_if_due(self) -> None:
-        """Tell that the watch is healthy, once everything that had come by then is written."""
+        """Write a heartbeat, once every event that had arrived by then is written."""
         if self._watcher.pulse() < self._beat_at:
             return
         at = self._watcher.moment()
@@ -292,7 +292,7 @@ class WatchLoop:
         return reading.is_whole
 
     def _is_old(self, reading: _Reading) -> bool:
-        """Whether a stream has been open for long enough to have told what was missed."""
+        """Whether a stream has been open long enough to have delivered the missed events."""
         if reading.opened_at is None:
             return False
         return self._watcher.pulse() - reading.opened_at >= self._pace.quiet_seconds
@@ -303,9 +303,9 @@ def _is_idle(error: Exception | None) -> bool:
 
 
 def keep_watching(*, cluster_id: UUID, target: WatchTarget, watcher: Watcher) -> None:
-    """Watch a cluster, or wait to lead its watch, until the watcher is told to stop.
+    """Watch a cluster, or wait to lead its watch, until the watcher is stopped.
 
-    What goes wrong with one cluster is logged and tried again; it never ends the others.
+    An error of one cluster is logged and retried; it never ends the others.
     """
     failures = 0
     while not watcher.stop.is_set():
@@ -339,18 +339,18 @@ def keep_watching(*, cluster_id: UUID, target: WatchTarget, watcher: Watcher) ->
 def watch_cluster(
     *, cluster_id: UUID, target: WatchTarget, watcher: Watcher, is_once: bool = False
 ) -> bool:
-    """Lead a cluster's watch until told to stop; return False when somebody else leads it.
+    """Lead a cluster's watch until stopped; return False when another process leads it.
 
     Args:
         cluster_id: The cluster.
         target: The same, as its API is reached.
-        watcher: Who watches.
+        watcher: The watching process.
         is_once: Read every kind up to now and return.
 
     Raises:
         LeaseLostError: The lease was lost; nothing was written after that.
         ClockAheadError: The process' clock is wrong; it does not lead.
-        SourceUnavailableError: With `is_once`, the API cannot be asked.
+        SourceUnavailableError: With `is_once`, the API cannot be queried.
     """
     lease = take_lease(
         cluster_id=cluster_id,

@@ -1,7 +1,7 @@
 """Pods: states of pods loaded into staging tables, and from there into the allocation ledger.
 
-A bind is snapshotted once: whatever a later sight tells of labels or priorities, the row stays. An
-end is only ever replaced by better evidence; see `ends`.
+A bind is snapshotted once: later labels or priorities do not change the row. An end is only ever
+replaced by better evidence; see `ends`.
 """
 
 import json
@@ -97,13 +97,13 @@ SELECT %(cluster_id)s, s.uid, h.resource, s.namespace, s.name, s.node, left(s.ow
 def write_pods(
     cluster_id: UUID, *, catalogue: Catalogue, alive_at: datetime | None, is_list: bool
 ) -> Changed:
-    """Write the staged sights; the number of statements does not grow with them.
+    """Write the staged observations in a constant number of statements.
 
     Args:
         cluster_id: The cluster.
-        catalogue: The version in force, for what was bound since.
-        alive_at: When the watch last was healthy, so that everything open was alive then.
-        is_list: Whether the sights are a consistent list, which proves who is there.
+        catalogue: The version in force, for pods bound since.
+        alive_at: When the watch last was healthy, so that every open row was alive then.
+        is_list: Whether they are a consistent list, which proves which pods exist.
     """
     given: dict[str, Any] = {"cluster_id": cluster_id, "claims": CLAIM_PREFIX}
     with connection.cursor() as cursor:
@@ -133,18 +133,19 @@ def sight_of(
     is_prompt: bool = True,
     is_list: bool = False,
 ) -> PodSnapshot | None:
-    """Return what one state of a pod tells, or None when the pod asks for no device.
+    """Return the observation in one state of a pod, or None when it requests no device.
 
-    A pod that cannot be read is there all the same, so that it is not taken to have ended.
+    A pod that cannot be parsed still exists, so that it is not treated as ended.
 
     Args:
         pod: The state.
         told_at: When a list was taken, or when an event came in.
         is_deleted: Whether the object is gone; its last state may be an old one, so its phase
             proves nothing about whether it ever ran.
-        is_prompt: Whether what it tells has happened just now; False for what piled up while the
-            watch was away.
-        is_list: Whether a list told it: that tells promptly who is there, not when one ended.
+        is_prompt: Whether the change has just happened; False for events that accumulated while the
+            watch was down.
+        is_list: Whether it is from a list: that shows promptly which pods exist, not when one
+            ended.
     """
     requests = requests_of(pod)
     if not requests and not pod.defects:
@@ -175,7 +176,7 @@ def sight_of(
 
 
 def requests_of(pod: PodState) -> Mapping[str, int | str]:
-    """Return what a pod asks for: raw resource to effective units, and each of its claims."""
+    """Return what a pod requests: raw resource to effective units, and each of its claims."""
     asks: dict[str, list[ContainerRequest]] = defaultdict(list)
     for ask in pod.requests:
         asks[ask.resource].append(ask)
@@ -215,7 +216,7 @@ CREATE TEMPORARY TABLE IF NOT EXISTS watch_hold (
 _COLUMNS = tuple(field.name for field in fields(PodSnapshot))
 _JSON = frozenset({"requests", "defects"})
 _COPY = f"COPY watch_sight ({', '.join(_COLUMNS)}) FROM STDIN"
-# A page that was told twice counts once: the later copy of a pod stands.
+# A page received twice counts once: the later copy of a pod is used.
 _ONCE = """
 DELETE FROM watch_sight s USING watch_sight later WHERE s.uid = later.uid AND s.ctid < later.ctid
 """
@@ -233,7 +234,7 @@ class ObservationSpool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of everything."""
+        """Release the resources."""
         self._file.close()
 
     def add(self, sights: Iterable[PodSnapshot]) -> None:
@@ -266,7 +267,7 @@ class ObservationSpool:
             with cursor.copy(_COPY) as copy:
                 for line in self._file:
                     copy.write_row(json.loads(line))
-            # The planner is told how many there are: it once joined them one by one.
+            # Without this the planner does not know the number of rows, and may use a nested loop.
             cursor.execute("ANALYZE watch_sight")
             cursor.execute(_ONCE)
             cursor.execute("SELECT count(*) FROM watch_sight")

@@ -32,14 +32,15 @@ def group_sql(priority_class: str) -> str:
     """Return the price group of a row of `SIZES` for a pod, as SQL; "" without a size.
 
     Args:
-        priority_class: The column that tells the pod's; `%(burst)s` are those that are preemptible.
+        priority_class: The column with the pod's priority class; `%(burst)s` are those that are
+            preemptible.
     """
     burst = f"CASE WHEN {priority_class} = ANY(%(burst)s) THEN '{BURST_ENDING}' ELSE '' END"
     return f"COALESCE(z.price_group || {burst}, '')"
 
 
 def burst_classes() -> list[str]:
-    """Return the PriorityClasses whose pods may be taken away at any time."""
+    """Return the PriorityClasses whose pods may be preempted at any time."""
     return list(settings.BURST_PRIORITY_CLASSES)
 
 
@@ -50,9 +51,9 @@ _DEDICATED_TO = "gpu-ledger.io/dedicated-to"
 
 
 def sizing_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the raw node labels that tell what its GPUs are and whose alone the node is.
+    """Return the raw node labels that show its GPUs and whether it is dedicated to a tenant.
 
-    Labels that tell the progress of rollouts are left out: they change and say nothing of it.
+    Labels for the progress of rollouts are left out: they change and do not affect the size.
     """
     return {
         key: text
@@ -104,7 +105,7 @@ def _values(resource: str, *, labels: Mapping[str, str], sized: Sized) -> dict[s
 
 
 LABELS_LATE: Final = timedelta(hours=1)
-"""How long after a pod's end its node's first labels still speak for it."""
+"""How long after a pod's end its node's first labels still apply to it."""
 
 # Labels that are there already stay: they are those of the bind.
 _FILL = """
@@ -135,12 +136,12 @@ UPDATE metering_podallocation a
 
 
 def settle_sizes(*, cluster_id: UUID, actor: Actor, at: datetime) -> int:
-    """Size what stands without a size in a cluster's ledger and the catalogue now knows.
+    """Size the rows without a size in a cluster's ledger that the catalogue now covers.
 
     Each row is sized by the labels kept with it, once; what has a size is not touched.
 
     Returns:
-        How many rows got their size. An audit entry tells when there were any.
+        How many rows got their size. An audit entry is written when there were any.
     """
     catalogue = ensure_catalogue(actor=actor, at=at)
     with transaction.atomic():
@@ -159,7 +160,7 @@ def settle_sizes(*, cluster_id: UUID, actor: Actor, at: datetime) -> int:
 
 
 def settle_everywhere(*, actor: Actor, at: datetime) -> int:
-    """Size what the catalogue has come to know, in every cluster that has something open.
+    """Size what the catalogue now covers, in every cluster that has something open.
 
     One statement when there is nothing; each cluster is a transaction of its own, and one that
     fails stops no other.

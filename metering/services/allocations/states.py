@@ -1,4 +1,4 @@
-"""States of watched objects, and what writing them to the ledger came to."""
+"""States of watched objects, and the result of writing them to the ledger."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,11 +30,12 @@ STATE_OF: Final[Mapping[WatchedKind, type[ObjectState]]] = {
 
 @dataclass(frozen=True)
 class Told:
-    """One state as a list or an event told it.
+    """One state from a list or an event.
 
     Attributes:
         told_at: When the list was taken, or when the event came in.
-        is_prompt: Whether it tells of just now; False for what piled up while nobody watched.
+        is_prompt: Whether the change has just happened; False for what accumulated while no watch
+            ran.
     """
 
     state: ObjectState
@@ -44,10 +45,10 @@ class Told:
 
 
 def told_by_page(page: ListPage, *, kind: WatchedKind, at: datetime) -> list[Told]:
-    """Return the states of a page, all there.
+    """Return the states of a page, all present.
 
-    A list tells promptly who is there. When somebody ended, it does not tell: whoever is terminal
-    in it without an end of its own is bounded like one that is absent.
+    A list shows promptly which objects exist, but not when one ended: a terminal object without its
+    own end is bounded like an absent one.
     """
     return [
         Told(_checked(state, kind=kind), told_at=at, is_gone=False, is_prompt=True)
@@ -58,12 +59,12 @@ def told_by_page(page: ListPage, *, kind: WatchedKind, at: datetime) -> list[Tol
 def told_by_events(
     events: Sequence[WatchEvent], *, kind: WatchedKind, healthy_until: datetime | None
 ) -> list[Told]:
-    """Return the states of some events, in order; bookmarks tell none.
+    """Return the states of some events, in order; bookmarks have none.
 
     Args:
-        events: As they came.
+        events: In order of arrival.
         kind: What they are of.
-        healthy_until: What came in by then was told as it happened; None when nothing was.
+        healthy_until: Events that arrived by then were prompt; None when none was.
     """
     return [
         Told(
@@ -90,10 +91,10 @@ class Ledgered:
     """What one list or batch of events changed.
 
     Attributes:
-        states: Objects that concern the ledger, each once however often it was told.
+        states: Objects that concern the ledger, each counted once.
         opened: Rows that were new.
         closed: Rows that ended, or whose end became better known.
-        resource_version: Where the stream goes on; "" when nothing was told.
+        resource_version: Where the stream continues; "" without any event.
     """
 
     kind: WatchedKind

@@ -1,7 +1,7 @@
-"""Streams: each watch of a kind is read in a thread of its own, and all meet in one queue.
+"""Streams: each watch of a kind is read in a thread of its own, all feeding one queue.
 
-Readers touch no database. Whoever takes from the queue writes, alone; while that is slow the queue
-fills, the readers wait, and the server waits with them, so memory stays flat.
+Readers use no database. Only the consumer of the queue writes; while it is slow the queue fills,
+and the readers and the server wait, so memory stays constant.
 """
 
 import threading
@@ -15,26 +15,26 @@ from metering.protocols.watch import ClusterWatch, WatchedKind, WatchEvent, Watc
 QUEUE_EVENTS_MAX: Final = 2_000
 """Some 4 MB of pods; at 1,000 events a second two seconds of a slow database."""
 _PUT_SECONDS: Final = 0.5
-"""How soon a reader that waits for room notices that nobody wants its events any more."""
+"""How soon a reader that waits for space in the queue notices that it was abandoned."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A stream's last word: it ended by itself, or broke with an error."""
+    """A stream's last item: it ended by itself, or broke with an error."""
 
     error: Exception | None = None
 
 
 class Stream:
-    """One watch of one kind. What it tells after `abandon` is thrown away.
+    """One watch of one kind. Events after `abandon` are discarded.
 
     Args:
         watch: The cluster's API.
         target: The cluster.
         kind: What is watched.
-        resource_version: Where it goes on.
+        resource_version: Where it continues.
         timeout_seconds: How long the server may keep it open.
-        queue: Where its events go, each with the stream that told it.
+        queue: Where its events go, each with its stream.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Stream:
         self._thread.start()
 
     def abandon(self) -> None:
-        """Want nothing of it any more; its thread ends with the next thing it is told."""
+        """Discard all further events; its thread ends with the next one."""
         self._is_abandoned.set()
 
     def _read(self) -> None:
@@ -93,14 +93,14 @@ class Stream:
 
 
 class StreamQueue:
-    """What all streams of a cluster tell, in the order it came in."""
+    """The events of all streams of a cluster, in order of arrival."""
 
     def __init__(self) -> None:
         """Nothing has come yet."""
         self._items: Queue[tuple[Stream, WatchEvent | Ended]] = Queue(QUEUE_EVENTS_MAX)
 
     def put(self, item: tuple[Stream, WatchEvent | Ended]) -> None:
-        """Add an item, or raise Full when there is no room for so long."""
+        """Add an item, or raise Full when no space is free within the timeout."""
         self._items.put(item, timeout=_PUT_SECONDS)
 
     def take(self, *, wait: timedelta) -> list[tuple[Stream, WatchEvent | Ended]]:

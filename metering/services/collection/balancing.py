@@ -29,8 +29,8 @@ class NodeOffer:
 
     Attributes:
         units: The most it offered at once.
-        unit_seconds: Units x the seconds in which it was seen to offer them, or in which nobody
-            saw anything.
+        unit_seconds: Units x the seconds in which it was observed to offer them, or in which
+            nothing was observed.
     """
 
     units: int
@@ -202,7 +202,8 @@ def _row_of(place: Place, *, offer: Offer, balance: Balance) -> CapacityRow:
 
 
 def _excess(row: CapacityRow, *, offer: Offer) -> Finding | None:
-    # What a claim may ask for is told by ResourceSlices, which not every watch may read.
+    # The devices a claim may request are in ResourceSlices, which not every watch has permission to
+    # read.
     if row.balance.is_unseen and not row.resource.startswith(CLAIM_PREFIX):
         return Finding(
             kind=ExceptionKind.UNKNOWN_NODE,
@@ -249,12 +250,12 @@ def is_claim(fact: AllocationFact) -> bool:
 def claim_rows(row: UsageRow, *, consumers: Sequence[ClaimUse]) -> list[UsageRow]:
     """Return the usage records of a claim's allocation, which add up to what it held.
 
-    One per pod it was reserved for, and one of the claim itself for the time it was nobody's; all
-    name the claim and its class as their resource.
+    One per pod it was reserved for, and one of the claim itself for unused time; all have the claim
+    and its class as their resource.
 
     Args:
         row: What the claim held.
-        consumers: Whom it was reserved for.
+        consumers: The pods it was reserved for.
     """
     claim = row.fact
     named = record_resource(claim_uid=claim.pod_uid, resource=claim.resource)

@@ -1,8 +1,8 @@
 """Checking an observation before anything is concluded from it.
 
-A source should refuse what cannot be believed; this is the second barrier, so that a broken answer
-becomes a failed attempt and never half a window or a crash inside the transaction. What is wrong
-with one pod or node stays with it.
+A source should reject invalid data; this is the second check, so that a broken response becomes a
+failed attempt and never half a window or a crash inside the transaction. What is wrong with one pod
+or node stays with it.
 """
 
 import hashlib
@@ -34,11 +34,11 @@ ENERGY_MILLIJOULES_MAX = 10**12
 
 
 def checked(observation: Observation, *, hour: Hour) -> Observation:
-    """Return an observation that can be stored; a pod or node that cannot says so as a defect.
+    """Return an observation that can be stored; a pod or node that cannot gets a defect.
 
     Raises:
         SourceUnavailableError: It contradicts itself as a whole.
-        ValueError: It is about another window than asked for, which is a mistake in the source.
+        ValueError: It is about another window than requested, which is a bug in the source.
     """
     if (observation.start_at, observation.end_at) != (hour.start_at, hour.end_at):
         raise ValueError("the source answered about another window")
@@ -55,8 +55,8 @@ def check_figures(figures: DeviceFigures, *, hour: Hour) -> None:
     """Refuse device figures that contradict themselves or cannot be stored.
 
     Raises:
-        SourceUnavailableError: Something in them cannot be believed.
-        ValueError: They are about another window than asked for, which is a mistake in the source.
+        SourceUnavailableError: A figure is invalid.
+        ValueError: They are about another window than requested, which is a bug in the source.
     """
     if (figures.start_at, figures.end_at) != (hour.start_at, hour.end_at):
         raise ValueError("the source answered about another window")

@@ -1,7 +1,7 @@
-"""Collection: look at a claimed window, then write what was seen of it or why that was too little.
+"""Collection: observe a claimed window, then write the usage or why the observation was not enough.
 
-The source is asked outside any transaction. What it says is posted in one, while the claim still
-holds; a worker that was overtaken writes nothing.
+The source is queried outside any transaction. The result is posted in one, while the claim is
+valid; a worker whose claim was taken over writes nothing.
 """
 
 import json
@@ -92,8 +92,8 @@ class Collection:
     """What became of a claimed window.
 
     Attributes:
-        state: `reconciled` when it may be sealed, `collected` while a cause stands against it,
-            `open` when it is tried again, `gap` when it waits for a person.
+        state: `reconciled` when it may be sealed, `collected` while a blocking exception is open,
+            `open` when it is tried again, `gap` when it needs review.
         records: Usage records written.
         unit_seconds: Their sum over all sizes.
         findings: Exceptions that hold now.
@@ -117,18 +117,18 @@ def collect_window(
 ) -> Collection:
     """Meter one claimed window; sources that saw too little make it due again later.
 
-    Either source will do. While the cluster's watch is healthy, a source that stays away is waited
-    for only until the attempts are used up; then the hour rests on the watch alone and says so. A
-    silent watch is waited for likewise where there are device claims, of which only it can tell.
+    One source is enough. While the cluster's watch is healthy, an unavailable Prometheus is retried
+    until the attempts are used up; then the hour is metered from the watch alone and marked so. A
+    silent watch is retried likewise where there are device claims, which only it reports.
 
-    A decision holds for what was shown: an hour of which less is observed than that returns to a
-    person, and so does one of which nothing was shown and too little is observed.
+    A decision applies to the evidence shown: an hour with less observation than shown needs review
+    again, and so does one with too little observation for which nothing was shown.
 
     Raises:
         ClaimLostError: Another worker took the window over; nothing was written.
         ValueError: The window is not due by `at`, or by the time of the claim.
     """
-    # An hour is queried and given up by the database's clock, which the claim has read.
+    # Query time and patience go by the database's clock, which the claim has read.
     at = min(at, claimed.claimed_at)
     as_of = query_time(
         policy,
@@ -167,7 +167,7 @@ def _suffices(
     failures = claimed.failures + 1
     gives_up = is_gap(policy, start_at=claimed.start_at, at=at, failures=failures)
     if basis.scrapes_suffice:
-        # A watch that is silent since the hour may come back and tell of its claims.
+        # A watch that is silent since the hour may return and report its claims.
         may_learn = basis.may_miss_claims and sight.watch.is_blind_at_end
         return gives_up or claimed.accepts_low_coverage or not may_learn
     if not basis.watch_suffices:
@@ -300,7 +300,7 @@ def _json(value: object) -> str | None:
 
 
 def _sources(sight: Sight) -> list[str]:
-    """Return who contributed, by name."""
+    """Return the names of the sources that contributed."""
     told = [sight.observation.source] if sight.observation else []
     return sorted([*told, *(["kubernetes"] if sight.watch.spans else [])])
 

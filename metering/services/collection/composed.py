@@ -46,7 +46,7 @@ class Hour:
 
     @property
     def asks_a_source(self) -> bool:
-        """Whether there is somebody to ask besides the ledger; without a watch there must be."""
+        """Whether there is a source to query besides the ledger; required without a watch."""
         return not self.is_watched or self.target.prometheus_url != ""
 
     @property
@@ -86,11 +86,11 @@ class WindowInput:
     """Everything a window is composed from.
 
     Attributes:
-        observation: What a source saw; None when only the ledger tells of the hour.
-        ledger: What the database knows of the hour.
-        is_trusted: Whether both sources saw enough to be compared pod by pod; when one of them
-            was away for the hour, one finding about the hour says so.
-        gap_policy: What was decided about what nobody saw.
+        observation: What a source observed; None when only the ledger covers the hour.
+        ledger: The database's data of the hour.
+        is_trusted: Whether both sources observed enough to be compared pod by pod; when one was
+            unavailable for the hour, one finding about the hour records that.
+        gap_policy: The decision about unobserved time.
     """
 
     hour: Hour
@@ -129,8 +129,8 @@ class UsageRow:
     """One usage record before it is written.
 
     Attributes:
-        split_among: Pods that shared it at once; above 1, `part_unit_seconds` is this one's part.
-        offered_as: How a node's offer of it is told apart, where that is not its own resource.
+        split_among: Pods that shared it at once; above 1, `part_unit_seconds` is this pod's share.
+        offered_as: The resource name of the node's offer, where it differs.
     """
 
     fact: AllocationFact
@@ -142,12 +142,12 @@ class UsageRow:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return what tells it from other records of the window: pod uid and resource."""
+        """Return its unique key in the window: pod uid and resource."""
         return self.fact.pod_uid, self.fact.resource
 
     @property
     def owner(self) -> str:
-        """Return the owning user's name, from whoever the namespace belonged to at the begin."""
+        """Return the owning user's name, from the namespace's binding at the begin."""
         return owner_of(label=self.fact.owner, default_owner=self.tenant.default_owner)
 
     @property
@@ -160,7 +160,7 @@ class UsageRow:
 
 @dataclass(frozen=True)
 class NewAllocation:
-    """An allocation seen for the first time, by a source and not by the API."""
+    """A newly observed allocation, by a source and not by the API."""
 
     fact: AllocationFact
     priority_class: str
@@ -171,7 +171,7 @@ class NewAllocation:
 
 @dataclass(frozen=True)
 class SeenAgain:
-    """A later sight of an allocation that only a source told of."""
+    """A later observation of an allocation that only a source reported."""
 
     fact: AllocationFact
     life: Life
@@ -184,8 +184,8 @@ class NodeUse:
 
     Attributes:
         resource: Sanitised name.
-        slack_seconds: How far the end is uncertain.
-        is_disputed: Whether only one of two sources tells of it.
+        slack_seconds: Uncertainty of the end.
+        is_disputed: Whether only one of two sources reports it.
     """
 
     node: str
@@ -232,7 +232,7 @@ class Composed:
     """The rows of one window, by pod and resource.
 
     Attributes:
-        told_by_both: Pods and sanitised resources of which both sources tell.
+        told_by_both: Pods and sanitised resources that both sources report.
     """
 
     usage: list[UsageRow] = field(default_factory=list)

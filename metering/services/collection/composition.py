@@ -110,7 +110,7 @@ class _Composing:
             self.into.findings.append(inconsistent_pod(case, use=None, is_billed=is_billed))
 
     def _is_inconsistent(self, case: Case, *, share: Share) -> bool:
-        """Whether only metrics that contradict each other could say what a pod used.
+        """Whether only metrics that contradict each other could show what a pod used.
 
         A snapshot of its bind, the API or a person's decision say it without them.
         """
@@ -170,7 +170,7 @@ class _Composing:
         for side, account in (("kubernetes", case.kubernetes), ("prometheus", case.prometheus)):
             told = self._told(account)
             comparison.told_unit_seconds[side] = comparison.told_unit_seconds.get(side, 0) + told
-        # When a whole source was away, one finding about the hour says so for all its pods.
+        # When a whole source was unavailable, one finding about the hour covers all its pods.
         if share.verdict is not Verdict.RECOVERED or self.given.is_trusted:
             self.into.findings += sided(case, share=share, digest=self.digest)
         if share.held_seconds:
@@ -226,7 +226,7 @@ class _Composing:
             self.into.findings.append(uncertain_end(row.fact, interval=row.interval))
 
     def _fact(self, case: Case, *, settled: AllocationFact | Sized) -> AllocationFact:
-        """Return what is held, told to the ledger when it does not know it yet."""
+        """Return what is held, added to the ledger when it is missing there."""
         if isinstance(settled, AllocationFact):
             return settled
         if case.row is not None:
@@ -286,7 +286,7 @@ def _sized_fact(known: AllocationFact, *, sized: Sized) -> AllocationFact:
 
 
 def _place_of(case: Case) -> str:
-    """Return how a node's offer of the resource is told apart."""
+    """Return the resource name of the node's offer."""
     if case.row is not None and is_claim(case.row.fact):
         return offered_resource(case.row.fact.resource)
     return case.resource

@@ -1,7 +1,7 @@
-"""Failed attempts: a source that did not answer, or saw too little, makes a window due again later.
+"""Failed attempts: no response, or too little observation, makes a window due again.
 
-Nothing is concluded from such an answer and no usage is written. What stays incomplete becomes a
-gap that a person decides on; it never becomes zero by itself.
+An incomplete response is not used and no usage is written. What stays incomplete becomes a gap that
+a person decides on; it never becomes zero by itself.
 """
 
 import json
@@ -54,7 +54,7 @@ logger = structlog.get_logger(__name__)
 ERROR_LENGTH_MAX = 1_000
 HOLES_NAMED_MAX = 3
 AWAY_REASONS: Final = frozenset({"credentials_missing", "timeout", "tls_failed", "unreachable"})
-"""Why a source answers about no hour; a timeout may be of one hour alone."""
+"""Failures that affect every hour of a source; a timeout may affect one hour only."""
 BY_SETTING = "Decided by the settings for every gap."
 
 _RELEASE = """
@@ -122,9 +122,10 @@ class _Release:
 def record_failure(
     *, claimed: ClaimedWindow, error: SourceUnavailableError, at: datetime, policy: MeteringPolicy
 ) -> WindowState:
-    """Release a claim whose source did not answer; it is due again after a pause.
+    """Release a claim whose source did not respond; it is due again after a pause.
 
-    However long the source is away, the window waits for it: an outage is not a reason to give up.
+    However long the source is unavailable, the window waits for it: an outage is not a reason to
+    give up.
 
     Raises:
         ClaimLostError: Another worker took the window over.
@@ -149,7 +150,7 @@ def record_failure(
 def record_incomplete(
     *, claimed: ClaimedWindow, sight: Sight, actor: Actor, at: datetime, policy: MeteringPolicy
 ) -> WindowState:
-    """Release a claim of which too little was seen; return `open`, or `gap` for a person.
+    """Release a claim with too little observation; return `open`, or `gap` for a person.
 
     Where the settings decide on gaps, they do so at once, and it is due again or reconciled empty.
 
@@ -275,11 +276,10 @@ def _shown_values(
 def _is_hopeless(
     claimed: ClaimedWindow, *, sight: Sight, at: datetime, policy: MeteringPolicy
 ) -> bool:
-    """Whether waiting longer teaches nothing more.
+    """Whether waiting longer cannot help.
 
-    A source that is silent since the hour may come back and have lost nothing: a watch, or a
-    Prometheus whose data is gone until a backup is restored. An hour that only it can tell of is
-    given up for its age alone.
+    A source that is silent since the hour may return with all data: a watch, or a Prometheus before
+    a backup is restored. An hour that only this source covers is abandoned only for its age.
     """
     coverage = sight.coverage
     if coverage is None:
@@ -365,7 +365,7 @@ def _release(claimed: ClaimedWindow, *, release: _Release, at: datetime) -> Wind
 
 
 def _put_off_due(claimed: ClaimedWindow, *, finding: Finding, at: datetime) -> None:
-    """Let all due hours of a cluster wait, with an exception, while its source is away.
+    """Delay all due hours of a cluster, with an exception, while its source is unavailable.
 
     Each would cost a whole attempt, and a backlog of them would keep other clusters waiting.
     """

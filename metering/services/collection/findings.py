@@ -24,9 +24,9 @@ from metering.services.collection.composed import NodeUse, WindowInput
 from metering.services.collection.pairing import Case
 
 QUERY_DIGEST = "query_digest"
-"""The detail that changes whenever the same facts are asked for again."""
+"""The detail that changes whenever the same facts are queried again."""
 UNSEEN = "unseen"
-"""How a source knows of a pod that it did not see."""
+"""How a source knows a pod that it did not observe."""
 
 _KINDS = {
     Verdict.DIFFERS: ExceptionKind.DIFFERS,
@@ -63,7 +63,7 @@ def unsized(case: Case, *, use: NodeUse, cause: UnsizedCause) -> Finding:
 
 
 def unbound(case: Case, *, use: NodeUse) -> Finding:
-    """Return the finding of a pod in a namespace of nobody; it holds the unit-seconds."""
+    """Return the finding of a pod in an unbound namespace; it holds the unit-seconds."""
     return _held(
         case,
         use=use,
@@ -102,7 +102,7 @@ def _held(case: Case, *, use: NodeUse, kind: ExceptionKind, summary: str, cause:
 
 
 def _raw(case: Case) -> str:
-    """Return Kubernetes' spelling where it is known, else the one that was seen."""
+    """Return Kubernetes' spelling where it is known, else the observed one."""
     known = resource_of(case.resource)
     if known is not None:
         return known.raw
@@ -158,7 +158,7 @@ def inconsistent_node(node: NodeObservation) -> Finding:
 
 
 def unbelievable(pod: RefusedPod) -> Finding:
-    """Return the finding of a pod of which the API told what cannot be."""
+    """Return the finding of a pod with invalid fields in the API."""
     told = [f"{name} x {units}" for name, units in sorted(pod.requests.items())]
     asks = f"asks for {', '.join(told)}, which cannot be" if told else "is not to be believed"
     return Finding(
@@ -198,7 +198,7 @@ def uncertain_end(fact: AllocationFact, *, interval: Interval) -> Finding:
 
 
 def estimated_end(fact: AllocationFact, *, interval: Interval) -> Finding:
-    """Return the finding of an end inside a hole that was taken to be near the last sample."""
+    """Return the finding of an end inside a hole, estimated near the last sample."""
     return _about_end(
         fact,
         interval=interval,
@@ -221,7 +221,7 @@ def _about_end(fact: AllocationFact, *, interval: Interval, summary: str) -> Fin
 
 
 def sided(case: Case, *, share: Share, digest: str) -> list[Finding]:
-    """Return what two sources tell differently about a pod, with the evidence of both."""
+    """Return the finding of a pod about which two sources differ, with the evidence of both."""
     found = []
     held = share.units * share.held_seconds
     if share.verdict in _KINDS:
@@ -276,7 +276,7 @@ def _text(moment: datetime) -> str:
 
 
 def digest_of(observation: Observation | None) -> str:
-    """Return one SHA-256 over the answers an observation was made of; "" without one."""
+    """Return one SHA-256 over the responses of an observation; "" without one."""
     if observation is None:
         return ""
     answers = "\n".join(sorted(item.sha256 for item in observation.evidence))

@@ -46,8 +46,8 @@ class MeteredHours:
         waived: Hours that are not metered yet and would be waived.
         kept: Hours outside that are metered already, and stay so.
         remembered_from: From which of the opened hours on the source has samples; None when it has
-            none of them, or was not asked.
-        source_error: Why the source did not answer; "" when it did.
+            none of them, or was not queried.
+        source_error: Why the source did not respond; "" when it did.
     """
 
     opened: tuple[datetime, ...]
@@ -68,15 +68,15 @@ def preview_metered_hours(
 ) -> MeteredHours:
     """Return what metering a cluster between two hours would open and waive; change nothing.
 
-    The source is asked for at most 15 single hours, outside any transaction; what is refused at
-    use is audited.
+    The source is queried for at most 15 single hours, outside any transaction; a refused target is
+    audited.
 
     Args:
-        cluster: Which one.
+        cluster: The cluster.
         metered_from: The first hour that would be metered.
         metered_until: The first hour that would no longer be metered; None for none.
-        source: Where its samples are.
-        actor: Who asks.
+        source: The source of its samples.
+        actor: The person who requests the preview.
         policy: How long after its end an hour is due.
     """
     now = database_now()
@@ -129,7 +129,7 @@ def _remembered_from(
     Samples are purged oldest first, so halving the range finds where they begin.
 
     Raises:
-        SourceUnavailableError: It does not answer.
+        SourceUnavailableError: It does not respond.
     """
     target = target_of(cluster)
 

@@ -1,8 +1,8 @@
-"""Observing: what both sources can say about an hour, and whether that is enough to meter it.
+"""Observing: what both sources report of an hour, and whether that is enough to meter it.
 
-Asking is IO and happens outside any transaction; what is given to a composition is read inside one.
-Nothing here writes but the audit entry of what is refused at use, so that the same hour may be
-looked at again after its seal.
+Queries are IO and run outside any transaction; the input of a composition is read inside one. The
+only write is the audit entry of a refused target, so the same hour may be observed again after its
+seal.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ from tenants.selectors.directory import namespace_directory
 from tenants.services.audit import audited_use
 
 BEGUN_SCRAPES = 2
-"""A pod that begins within so many scrapes of the hour's end may be seen first after it."""
+"""A pod that begins within so many scrapes of the hour's end may be observed first after it."""
 REFUSED_REASONS = frozenset({"bad_sample", "clock_skew", "two_clusters"})
 """The source has samples of the hour that cannot be used, and waiting mends none of them."""
 
@@ -44,12 +44,12 @@ class Coverage:
     """What the scrapes observed of a window.
 
     Attributes:
-        expected: How many scrapes belong into it.
-        observed: How many took place, of the target that has the fewest.
+        expected: How many scrapes should be in it.
+        observed: How many succeeded, for the target that has the fewest.
         ratio: Observed of expected scrapes, 0 to 1, rounded down to five digits.
         holes: When some pods and nodes were not observed, oldest first.
         is_blind_at_end: Whether nothing was observed at or after the window's end.
-        idle_targets: Targets that carried nothing, which hide nothing.
+        idle_targets: Targets without series, whose gaps hide nothing.
     """
 
     expected: int
@@ -62,14 +62,14 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Sight:
-    """What became of looking at one hour.
+    """The result of observing one hour.
 
     Attributes:
-        observation: What the source saw; None when there is none to ask, or it did not answer.
-        coverage: How much of the hour that was; None without an observation.
-        failure: Why the source did not answer.
-        watch: When the watch had eyes; never, without a watch.
-        has_claims: Whether devices are claimed there, of which only the watch can tell.
+        observation: What the source reported; None when there is no source, or it did not respond.
+        coverage: How much of the hour it covers; None without an observation.
+        failure: Why the source did not respond.
+        watch: When the watch was observing; never, without a watch.
+        has_claims: Whether the cluster has device claims, which only the watch reports.
     """
 
     hour: Hour
@@ -93,7 +93,7 @@ class Sight:
 
     @property
     def is_estimable(self) -> bool:
-        """Whether an estimate of the hour need not wait for the source to answer."""
+        """Whether an estimate of the hour need not wait for the source to respond."""
         is_refused = self.failure is not None and self.failure.reason in REFUSED_REASONS
         return self.failure is None or self.hour.is_watched or is_refused
 
@@ -106,13 +106,14 @@ class Sight:
 
 @dataclass(frozen=True)
 class Basis:
-    """On what an hour rests.
+    """The sources an hour is metered from.
 
     Attributes:
-        scrapes_suffice: Whether the scrapes alone would do.
-        watch_suffices: Whether the watch alone would do.
+        scrapes_suffice: Whether the scrapes alone are enough.
+        watch_suffices: Whether the watch alone is enough.
         both_suffice: Whether each covers the holes of the other.
-        may_miss_claims: Whether there are device claims that the watch was too blind to tell of.
+        may_miss_claims: Whether there are device claims, and the watch observed too little to
+            report them.
     """
 
     scrapes_suffice: bool
@@ -129,19 +130,19 @@ class Basis:
 def look_at(
     *, hour: Hour, source: UsageSource, as_of: datetime, actor: Actor, at: datetime
 ) -> Sight:
-    """Ask everybody about an hour; a source that does not answer is told of, not raised.
+    """Query every source about an hour; a failure is returned, not raised.
 
-    No transaction may be open: a slow source must hold no lock.
+    No transaction may be open: a slow source must not keep locks.
 
     Args:
-        hour: Which one.
-        source: What is asked.
-        as_of: Up to when it is asked.
-        actor: Who asks; what is refused at use is audited.
+        hour: The hour.
+        source: The source to query.
+        as_of: The evaluation time of the query.
+        actor: The actor of the audit entry for a refused target.
         at: When, UTC.
 
     Raises:
-        ValueError: The source answered about another hour, which is a mistake in it.
+        ValueError: The source returned another hour, which is a bug in it.
     """
     observation, failure = None, None
     if hour.asks_a_source:

@@ -38,17 +38,17 @@ _ESTIMATES = frozenset({GapPolicy.LAST_KNOWN, GapPolicy.HOLD})
 
 @dataclass(frozen=True)
 class Case:
-    """One pod's one resource in one window.
+    """One resource of one pod in one window.
 
     Attributes:
         resource: Sanitised.
-        row: What the ledger knows of it, whoever wrote it.
-        pod: What the scrapes saw; None when they did not.
-        kubernetes: What the API tells; None without a watch too.
-        prometheus: What the scrapes tell; None when it held nothing by them.
-        seen_life: When it held its devices by the scrapes, whatever it asked for.
-        requested_units: As the scrapes told; 0 when they did not.
-        is_estimated: Whether its end is not known, and taken to be near its last sample.
+        row: Its ledger row, from either source.
+        pod: What the scrapes showed; None when they did not show it.
+        kubernetes: What the API reports; also None without a watch.
+        prometheus: What the scrapes report; None when it held nothing by them.
+        seen_life: When it held its devices by the scrapes, whatever it requested.
+        requested_units: As scraped; 0 when missing.
+        is_estimated: Whether its end is unknown and estimated near its last sample.
     """
 
     uid: str
@@ -104,7 +104,7 @@ def cases_of(given: WindowInput) -> Iterator[Case]:
 
 
 class _Pairing:
-    """What is looked up for every case of one window."""
+    """Lookups shared by all cases of one window."""
 
     def __init__(self, given: WindowInput) -> None:
         seen = given.observation
@@ -138,10 +138,10 @@ class _Pairing:
         self.is_estimating = given.gap_policy in _ESTIMATES
 
     def remembered(self) -> Iterator[AllocationKey]:
-        """Yield what only the ledger tells of: the API's rows, and where ends are estimated all.
+        """Yield rows found only in the ledger: the API's, or all where ends are estimated.
 
-        What was shown after the hour too, because it cannot have ended before; and what a person
-        decided about, though nobody told of it any more.
+        Includes pods observed after the hour, because they cannot have ended before; and pods a
+        person decided about, although no source reports them any more.
         """
         for key, row in self.given.ledger.rows.items():
             is_api = self.given.hour.is_watched and row.is_from_api
@@ -150,13 +150,13 @@ class _Pairing:
                 yield key
 
     def case(self, key: AllocationKey) -> Case | None:
-        """Return one case; None when nobody tells that anything was held."""
+        """Return one case; None when no source reports that anything was held."""
         row, pod = self.given.ledger.rows.get(key), self.pods.get(key[0])
         units = effective_units(self.asked[key]) if key in self.asked else 0
         kubernetes = self._from_api(row) if row else None
         prometheus = self._from_scrapes(pod, units=units) if pod else None
         if kubernetes is not None and pod is not None and pod.defects:
-            # What contradicts itself contradicts nobody else: the API's word stands alone.
+            # A self-contradicting sample is not compared: only the API's value counts.
             prometheus = None
         if row is not None and kubernetes is None and (self.is_estimating or self._outlasted(row)):
             prometheus = _later(prometheus, row=row)
@@ -201,7 +201,7 @@ class _Pairing:
         )
 
     def _known_life(self, row: LedgerRow, *, until: datetime) -> Life:
-        """Return a row's life; a claim, which only the watch sees, ends where it fell silent."""
+        """Return a row's life; a claim, which only the watch observes, ends where that stopped."""
         end_at = self.given.hour.end_at
         is_lost = row.fact.resource.startswith(CLAIM_PREFIX) and until < end_at
         if row.life.end_at is not None or not is_lost:
@@ -310,7 +310,7 @@ class Sizer:
     """The catalogue in force, with the models each node's devices name in an observation."""
 
     def __init__(self, catalogue: Catalogue, *, observation: Observation | None) -> None:
-        """Keep what is asked; the observation must outlive the sizer."""
+        """Start with an empty cache; the observation must outlive the sizer."""
         self._catalogue = catalogue
         self._models = observation.device_models if observation else {}
         self._known: dict[tuple[str, str, int], Sized | Unsized] = {}
@@ -318,7 +318,7 @@ class Sizer:
     def size(self, resource: str, *, node: str, labels: Mapping[str, str]) -> Sized | Unsized:
         """Return what one unit of a resource is on a node with these labels; see `size_of`.
 
-        Labels are told apart by identity: sources share one mapping among the pods of a node.
+        Labels are compared by identity: sources share one mapping among the pods of a node.
         """
         key = (resource, node, id(labels))
         found = self._known.get(key)

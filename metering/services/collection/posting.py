@@ -26,7 +26,7 @@ _CAPACITY_COLUMNS = (
     " share_numerator, share_denominator, allocatable_units, capacity_unit_seconds,"
     " billed_unit_seconds, held_unit_seconds, idle_unit_seconds"
 )
-# The watch may have come to know the pod a moment ago; its row stands.
+# The watch may have inserted the pod a moment ago; its row is kept.
 _NEW_ALLOCATIONS = """
 INSERT INTO metering_podallocation (cluster_id, pod_uid, resource, namespace, pod_name, node, owner,
   priority_class, units, size, price_group, sharing_mode, product, share_numerator,
@@ -39,10 +39,10 @@ SELECT %s, f.*, 'prometheus' FROM jsonb_to_recordset(%s) AS f(pod_uid text, reso
   end_at timestamptz, end_kind text, end_slack_seconds integer, last_seen_at timestamptz)
 ON CONFLICT (cluster_id, pod_uid, resource) DO NOTHING
 """
-# Only a later sight changes what is known of an end, so windows may be collected in any order; and
-# nothing changes an end that is known to the second, or what the API told while there is a watch.
-# An end in a gap is a lower bound: samples that begin after the end bound it by the begin alone. So
-# it is never put before the end that is known, or before the last sample of what was running.
+# Only a later observation changes an end, so windows may be collected in any order; an end known to
+# the second never changes, nor does one the API reported while there is a watch. An end in a gap is
+# a lower bound: samples that begin after the end bound it by the begin alone. So it is never put
+# before the end that is known, or before the last sample of what was running.
 _SEEN_AGAIN = """
 UPDATE metering_podallocation a
    SET end_at = CASE WHEN s.is_lower THEN s.known_end_at ELSE s.end_at END,
@@ -68,8 +68,9 @@ UPDATE metering_podallocation a
    AND (a.end_at, a.end_kind, a.last_seen_at) IS DISTINCT FROM
        (s.end_at, s.end_kind, s.last_seen_at)
 """
-# What was last seen before a fully observed hour, and not in it, is gone. What the watch told of
-# was there until its last heartbeat; once it is switched off, nobody else tells that it is gone.
+# What was last observed before a fully observed hour, and not in it, is gone. What the watch
+# reported existed until its last heartbeat; once the watch is switched off, no other source reports
+# its end.
 _GONE = """
 UPDATE metering_podallocation a
    SET end_at = g.end_at, end_kind = 'vanished_in_gap',
@@ -119,9 +120,9 @@ def replace_capacity(claimed: ClaimedWindow, *, rows: Sequence[CapacityRow]) -> 
 def write_allocations(
     claimed: ClaimedWindow, *, new: Sequence[NewAllocation], seen_again: Sequence[SeenAgain]
 ) -> None:
-    """Add allocations seen for the first time and tell how long the known ones were seen.
+    """Add newly observed allocations and record until when the known ones were observed.
 
-    What the cluster's API told is not touched while the cluster has a watch.
+    Rows from the cluster's API are not changed while the cluster has a watch.
     """
     with connection.cursor() as cursor:
         if new:
@@ -136,10 +137,10 @@ def write_allocations(
 
 
 def close_unseen(claimed: ClaimedWindow, *, pod_uids: Sequence[str]) -> None:
-    """End what was last seen before a fully observed hour, and not in it.
+    """End what was last observed before a fully observed hour, and not in it.
 
-    Only for a cluster without a watch, or whose watch was switched off: a watch tells itself who
-    is gone. How far the truth may lie after the last sight is kept with the row.
+    Only for a cluster without a watch, or whose watch was switched off: a watch reports ends
+    itself. The row stores how long after the last sample the true end may be.
     """
     with connection.cursor() as cursor:
         cursor.execute(
@@ -243,7 +244,7 @@ def _json(rows: Sequence[dict[str, object]]) -> str:
 
 
 def _iso(value: object) -> str:
-    """Return a time for JSON; nothing else comes here.
+    """Return a time for JSON; no other type is passed.
 
     Raises:
         TypeError: The value is no time.

@@ -1,4 +1,4 @@
-"""What a window says about its sources: how they compare, and which of them was away."""
+"""Facts of a window about its sources: how they compare, and which was unavailable."""
 
 import json
 from collections import Counter, defaultdict
@@ -76,7 +76,7 @@ def coverage_details(sight: Sight) -> dict[str, str | int]:
 
 
 def target_names(holes: Iterable[Hole]) -> str:
-    """Return the scrape targets that holes are of, in words."""
+    """Return the scrape targets with gaps, as text."""
     names = sorted({name for hole in holes for name in hole.targets})
     more = len(names) - TARGETS_NAMED_MAX
     return ", ".join(names[:TARGETS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
@@ -130,11 +130,11 @@ def hidden_unit_seconds(composed: Composed, *, holes: Sequence[Hole]) -> dict[st
 
 
 def shown_of(composed: Composed, *, sight: Sight) -> Shown:
-    """Return what a person is shown of an hour before deciding on it.
+    """Return what a reviewer is shown of an hour before deciding on it.
 
     Args:
-        composed: What the hour comes to without any estimate.
-        sight: What was observed.
+        composed: The hour's records without any estimate.
+        sight: What the sources reported.
     """
     found = [row for row in composed.findings if row.held_unit_seconds]
     pods = {row.fact.pod_uid for row in composed.usage}
@@ -157,7 +157,7 @@ def shown_of(composed: Composed, *, sight: Sight) -> Shown:
 
 
 def evidence_digests(sight: Sight) -> list[str]:
-    """Return the SHA-256 of each answer that an observation was read from."""
+    """Return the SHA-256 of each response that an observation was read from."""
     return [item.sha256 for item in sight.observation.evidence] if sight.observation else []
 
 

@@ -1,8 +1,8 @@
-"""Sealing: after it nothing in a window changes any more, and its digest is in the audit trail.
+"""Sealing: makes a window immutable, with its digest in the audit trail.
 
 A window with open exceptions about single pods may be sealed: their unit-seconds stay held there,
-and one tenant's unbound namespace does not stop everybody's invoice. A cause that puts the whole
-window in doubt keeps it from being reconciled, and so from being sealed.
+and one tenant's unbound namespace does not stop the invoices of the others. A cause that concerns
+the whole window prevents its reconciliation, and so its seal.
 """
 
 from datetime import datetime
@@ -49,10 +49,10 @@ RETURNING d.records, d.unit_seconds, d.digest
 
 
 def reconcile_windows(*, window_ids: list[int], actor: Actor, at: datetime) -> list[int]:
-    """Reconcile collected windows against which nothing stands any more; return their ids.
+    """Reconcile collected windows without open blocking exceptions; return their ids.
 
-    With one source there is nothing to compare; what stood against them was resolved by a person,
-    who is in the audit trail already.
+    With one source there is nothing to compare; a person resolved the exceptions, which is in the
+    audit trail already.
     """
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(
@@ -77,10 +77,10 @@ def seal_window(*, window_id: int, actor: Actor, at: datetime) -> str:
     Raises:
         WindowNotFoundError: There is no such window.
         WindowSealedError: It is sealed already.
-        WindowNotReconciledError: It is not reconciled yet, or something stands against it.
+        WindowNotReconciledError: It is not reconciled yet, or a blocking exception is open.
     """
     with transaction.atomic():
-        # The row is locked by a statement of its own, so that the digest sees every commit.
+        # The row is locked by a statement of its own, so that the digest includes every commit.
         cluster_id, start_at = _lock_reconciled(window_id)
         with connection.cursor() as cursor:
             cursor.execute(_SEAL, {"window_id": window_id, "start_at": start_at, "at": at})

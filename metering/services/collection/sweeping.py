@@ -35,7 +35,7 @@ class Sweep:
     """What a sweep did.
 
     Attributes:
-        retried: Windows whose source saw nothing or too little, due again later or a gap.
+        retried: Windows whose source observed nothing or too little, due again later or a gap.
         failed: Windows whose metering raised an unexpected error; their lease runs out.
     """
 
@@ -55,7 +55,7 @@ Progress = Callable[[Sweep], None]
 
 @dataclass(frozen=True)
 class Worker:
-    """Who meters, with what and by which rules."""
+    """The metering process, its source and its policy."""
 
     name: str
     source: UsageSource
@@ -67,7 +67,7 @@ def meter_due(*, worker: Worker, at: datetime, progress: Progress | None = None)
     """Open, collect and seal every window that is due; return what was done.
 
     Args:
-        worker: Who meters, with what and by which rules.
+        worker: The metering process.
         at: Now.
         progress: Called with the sweep so far after every window.
     """

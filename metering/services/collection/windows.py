@@ -1,7 +1,7 @@
 """Windows: partitions made, due hours opened, and some of them leased for a worker.
 
-Windows come from the clock and the clusters, never from messages: a dead scheduler makes a bill
-late, it cannot make a hole.
+Windows come from the clock and the clusters, never from messages: a failed scheduler delays an
+invoice, but no window is missed.
 """
 
 import json
@@ -118,21 +118,21 @@ def _is_missing(*, from_month: datetime, months: int) -> bool:
 
 
 TICK: Final = "metering.tick_windows"
-"""Whose lock it is: that of the task and of `manage.py tick`."""
+"""The owner of the lock: that of the task and of `manage.py tick`."""
 OPENED_MAX = 20_000
-"""Windows opened by one call: more than two years of hours of one cluster; the rest comes next."""
+"""Windows opened by one call: more than two years of hours of one cluster; the rest follows."""
 CLAIMED_MAX = 100
 
 
 @dataclass(frozen=True)
 class ClaimedWindow:
-    """One hour of one cluster that a worker may collect while `fence` and lease hold.
+    """One hour of one cluster that a worker may collect while `fence` and lease are valid.
 
     Attributes:
-        failures: Answers in a row that could not be used.
-        claimed_at: When it was claimed, by the database's clock: no work on it happens earlier.
-        gap_policy: What was decided about what nobody saw; None while nothing was.
-        decided_on: What was shown when that was decided.
+        failures: Consecutive unusable responses.
+        claimed_at: When it was claimed, by the database's clock: no work on it has an earlier time.
+        gap_policy: The decision about unobserved time; None without one.
+        decided_on: The evidence shown for that decision.
     """
 
     id: int
@@ -147,7 +147,7 @@ class ClaimedWindow:
 
     @property
     def cluster_id(self) -> UUID:
-        """Return whose hour it is."""
+        """Return the cluster of the hour."""
         return self.hour.cluster_id
 
     @property
@@ -288,19 +288,19 @@ def claim_windows(
     at: datetime | None = None,
     policy: MeteringPolicy = DEFAULT_POLICY,
 ) -> list[ClaimedWindow]:
-    """Claim due windows for a worker, longest due first, passing over what others hold.
+    """Claim due windows for a worker, longest due first, skipping those of other workers.
 
     An hour is due from its end on, so a backlog is metered oldest first; one whose source did not
-    answer is due again after a pause, behind the hours that came due meanwhile. All due hours of a
-    cluster whose source is away wait together, so that it costs one attempt a pause.
-    A claim lasts `policy.lease_seconds` by the database's clock. A window whose claims never
-    report back is quarantined instead of claimed once more, and an exception tells so; the next
-    ones are claimed in its place, so that nothing is returned only when nothing is due.
+    respond is due again after a pause, behind the hours that became due meanwhile. All due hours of
+    a cluster with an unavailable source are delayed at once, so that it costs one attempt per
+    pause. A claim lasts `policy.lease_seconds` by the database's clock. A window whose claims keep
+    expiring is quarantined with an exception instead of claimed again; the next ones are claimed
+    instead, so the result is empty only when nothing is due.
 
     Args:
         worker: Name of the worker, for people.
         limit: How many at most; never more than 100.
-        cluster_id: Only this cluster's; None for any.
+        cluster_id: Only of this cluster; None for any.
         at: Which retries are due; None takes the database's clock, and no later time counts.
         policy: Lease and attempts.
     """

@@ -1,4 +1,4 @@
-"""Accepting evidence: a person decides which of two sources is believed about a pod's hour."""
+"""Accepting evidence: a person decides which of two sources is accepted for a pod's hour."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -41,11 +41,12 @@ def accept_side(
     at: datetime,
     policy: MeteringPolicy = DEFAULT_POLICY,
 ) -> MeteringException:
-    """Believe one source about what an exception tells, and bill what it told.
+    """Accept one source's evidence in an exception, and bill it.
 
-    An hour that is not sealed is metered again at once. A sealed one is looked at again, and what
-    comes of it is a correction. What the source told when the exception was written is kept and
-    billed, whatever it tells later; one that did not see the pod then says that it held nothing.
+    An hour that is not sealed is metered again at once. A sealed one is rechecked, and a difference
+    becomes a correction. The source's report when the exception was written is stored and billed,
+    even if it changes later; a source that did not observe the pod then reports that it held
+    nothing.
 
     Raises:
         NoteMissingError: The note is empty.
@@ -53,7 +54,7 @@ def accept_side(
         ExceptionResolvedError: It is resolved already.
         ExceptionNotSidedError: It is not about two sources.
         WindowStateError: A worker collects the hour at the moment.
-        WindowTooOldError: The sources no longer tell of the hour.
+        WindowTooOldError: The hour is older than the sources' retention.
     """
     text = note.strip()
     if not text:
@@ -99,7 +100,7 @@ def accept_side(
 
 
 def _told(details: Mapping[str, Any], *, side: Side) -> dict[str, Any]:
-    """Return what a side told of a pod, by column, from an exception's details."""
+    """Return what a source reported of a pod, by column, from an exception's details."""
     known_as = details.get(f"{side.value}_known_as", UNSEEN)
     if known_as == UNSEEN:
         return {}
@@ -142,11 +143,11 @@ def _lock(exception_id: int) -> tuple[MeteringWindow, MeteringException]:
 def _meter_again(
     window: MeteringWindow, *, note: str, actor: Actor, at: datetime, policy: MeteringPolicy
 ) -> None:
-    """Let the decision take effect; a window that waits for a person goes on waiting.
+    """Apply the decision; a window that needs review stays in review.
 
     Raises:
         WindowStateError: A worker collects the hour at the moment, perhaps without the decision.
-        WindowTooOldError: The sources no longer tell of the hour.
+        WindowTooOldError: The hour is older than the sources' retention.
     """
     state = WindowState(window.state)
     if state is WindowState.SEALED:

@@ -1,7 +1,7 @@
-"""Corrections: asked for, approved or rejected by people, and written as records, all or nothing.
+"""Corrections: requested, approved or rejected by people, and written as records, all or nothing.
 
-Where the site asks for four eyes, a second person approves what the first asked for; what rechecks
-propose always waits for a person.
+Where the site requires four eyes, a second person approves what the first requested; proposals of
+rechecks always need approval.
 """
 
 import json
@@ -139,7 +139,7 @@ def require_fresh(lines: Sequence[Line], *, ledger: Mapping[tuple[str, str], Led
 
 
 def facts_of(correction: UsageCorrection) -> dict[str, object]:
-    """Return what the audit trail tells of a correction."""
+    """Return the audit facts of a correction."""
     return {
         "correction": str(correction.pk),
         "window": correction.window_id,
@@ -191,14 +191,14 @@ def ask_correction(
     actor: Actor,
     at: datetime,
 ) -> UsageCorrection:
-    """Ask for a correction of one pod's use in one sealed hour; without four eyes it is posted.
+    """Request a correction of one pod's use in one sealed hour; without four eyes it is posted.
 
     Args:
         record: Any revision of what is corrected.
         unit_seconds: What is added, negative to take away; None retracts all there is.
         reason: Why; goes into the audit trail and stays with the correction.
         is_four_eyes: Whether another person has to approve it.
-        actor: Who asks.
+        actor: The person who requests it.
         at: When.
 
     Raises:
@@ -266,8 +266,8 @@ def approve_correction(
     Raises:
         CorrectionNotFoundError: There is none.
         CorrectionDecidedError: It is posted or rejected already.
-        CorrectionFourEyesError: The actor asked for it, and the site asks for four eyes.
-        CorrectionStaleError: The records have changed since it was asked for.
+        CorrectionFourEyesError: The actor requested it, and the site requires four eyes.
+        CorrectionStaleError: The records have changed since it was requested.
         CorrectionBelowZeroError: It takes away more than there is.
     """
     with transaction.atomic():
@@ -290,7 +290,7 @@ def approve_correction(
 def reject_correction(
     *, correction_id: UUID, note: str, actor: Actor, at: datetime
 ) -> UsageCorrection:
-    """Turn a proposed correction down for a reason; a recheck does not propose it again.
+    """Reject a proposed correction with a reason; a recheck does not propose it again.
 
     Raises:
         NoteMissingError: The note is empty.
@@ -306,7 +306,7 @@ def reject_correction(
 
 
 def _lock_proposed(correction_id: UUID) -> UsageCorrection:
-    """Return a correction that nobody has decided, its window locked before it.
+    """Lock the window, then an undecided correction, and return the correction.
 
     Raises:
         CorrectionNotFoundError: There is none.

@@ -48,7 +48,7 @@ BATCH: Final = 500
 """Hours decided on in one transaction: three weeks of a cluster, locked for well under a second."""
 UNMETERED_NOTE: Final = "The cluster is no longer metered at this hour."
 
-# A lease is taken away with the state it belongs to: its worker finds that out when it posts. How
+# A lease is removed with the state it belongs to: its worker finds that out when it posts. How
 # little was observed is only known of a gap, so nowhere else less than all of it is accepted. What
 # was accepted of a gap stays the least that a later decision holds for.
 _METER_AGAIN = """
@@ -141,15 +141,15 @@ def decide_window(  # noqa: PLR0913 - A decision has these parts; all are keywor
     empty. One that is metered, but over capacity, is accepted as it is. Any other decision meters
     it again, querying far enough ahead to observe what outlived the outage: accepted, it bills what
     was observed; as last known, what was bound before the hole until half a scrape after its last
-    sample, and on if it was observed again; held, it keeps all of that in exceptions. Decided twice
-    alike is decided once.
+    sample, and on if it was observed again; held, it keeps all of that in exceptions. Repeating a
+    decision has no effect.
 
     Args:
         window_id: The hour.
-        decision: What becomes of it.
+        decision: The decision.
         note: Why.
         shown_digest: The digest of what the person was shown; "" for what is known now.
-        actor: Who decides.
+        actor: The deciding person.
         at: When, UTC.
         policy: From which age an hour may be decided on.
 
@@ -190,18 +190,18 @@ def decide_windows(  # noqa: PLR0913 - As above.
     at: datetime,
     policy: MeteringPolicy = DEFAULT_POLICY,
 ) -> list[DecidedHour]:
-    """Decide on many hours alike; return what that did to each, in their order.
+    """Make one decision on many hours; return the result of each, in their order.
 
-    One transaction for each batch of hours. What is sealed or not yet over its patience is left
-    alone and says so, and hours decided alike before stay as they are, so that the same call may
-    be made again. With a digest, so is an hour of which something else is known once it is locked.
+    One transaction for each batch of hours. Hours that are sealed or not yet over their patience
+    are skipped and reported, and hours with the same decision stay as they are, so that the call
+    may be repeated. With a digest, an hour whose facts differ once it is locked is skipped too.
 
     Args:
         window_ids: The hours.
-        decision: What becomes of them.
+        decision: The decision.
         note: Why.
         shown_digest: The digest of the preview that the person was shown; "" for none.
-        actor: Who decides.
+        actor: The deciding person.
         at: When, UTC.
         policy: From which age an hour may be decided on.
 

@@ -56,10 +56,10 @@ def less(lines: Sequence[Line], *, by: int) -> list[Line]:
 
 
 def line_of(row: UsageRow | None, *, fact: LedgerFact | None, sibling: LedgerFact | None) -> Line:
-    """Return the record that a difference would become, but for its delta.
+    """Return the record of a difference, without its delta.
 
     Args:
-        row: What is known now; None when nobody tells of it any more.
+        row: What is known now; None when no source reports it any more.
         fact: What the ledger holds of it; None when it has no record yet.
         sibling: What the ledger holds of another part of the same claim, which belongs to the same
             project and is the same hardware.
@@ -96,7 +96,7 @@ def _first_line(row: UsageRow) -> Line:
 
 
 def _next_line(row: UsageRow | None, *, fact: LedgerFact) -> Line:
-    """Return the next revision: whose and what it is stays, when it was is what is known now."""
+    """Return the next revision: project and size stay, the times are those known now."""
     nothing = {"end_at": fact.line["begin_at"], "seconds": 0}
     return {
         **fact.line,
@@ -118,7 +118,7 @@ def _interval(row: UsageRow) -> Line:
 
 
 def taken_already(lines: Sequence[Line]) -> Finding:
-    """Return what is told when a correction would take more than persons have left of it."""
+    """Return the message for a correction that would take more than persons have left of it."""
     line = lines[0]
     uid, resource = allocation_key(uid=line["pod_uid"], resource=line["resource"])
     left = sum(one["basis"] for one in lines)
@@ -171,7 +171,7 @@ class _Change:
 
     @property
     def group(self) -> tuple[str, str, str]:
-        """Return what makes changes one correction; what is taken away is decided on by itself."""
+        """Return what makes changes one correction; reductions are decided separately."""
         takes_away = any(line["unit_seconds"] < 0 for line in self.lines)
         alone = " ".join(self.allocation) if takes_away else ""
         return self.lines[0]["project_id"], self.cause.value, alone
@@ -193,10 +193,10 @@ class _Change:
 
 @dataclass(frozen=True)
 class Drafts:
-    """What follows of a recheck.
+    """The corrections of a recheck.
 
     Attributes:
-        passed_over: What could not be corrected, told to people.
+        passed_over: What could not be corrected, reported to people.
     """
 
     posted: Sequence[Draft]
@@ -218,8 +218,9 @@ def drafts_of(  # noqa: PLR0913 - Everything a recheck found; all are keyword on
 ) -> Drafts:
     """Return the corrections to be posted and those to be proposed.
 
-    What a person has rejected, or has still to decide on, is not proposed again. What would take
-    more than a person has left is passed over and told, and the rest of the hour goes on.
+    A correction that a person rejected, or has not decided yet, is not proposed again. One that
+    would take more than a person has left is skipped and reported, and the rest of the hour
+    continues.
 
     Args:
         claimed: The recheck they come of.
@@ -227,8 +228,8 @@ def drafts_of(  # noqa: PLR0913 - Everything a recheck found; all are keyword on
         differences: What is to be corrected.
         known: What is known now.
         ledger: What the ledger holds.
-        findings: What does not add up as of now.
-        vouched_for: Pods of which both sources tell now, or about which a person decided.
+        findings: The current findings.
+        vouched_for: Pods that both sources report now, or about which a person decided.
         posts_late_usage: Whether later usage is posted without a person.
         evidence: Of the query, as JSON values.
     """
@@ -259,7 +260,7 @@ def drafts_of(  # noqa: PLR0913 - Everything a recheck found; all are keyword on
         )
         if change is None:
             continue
-        # What a person took away already is not there to be taken or moved.
+        # What a person removed already cannot be removed or moved.
         if not stays_above_zero(change.lines):
             passed_over.append(taken_already(change.lines))
             continue

@@ -29,9 +29,9 @@ from metering.services.devices.leasing import LeasedDevices
 from tenants.domain.actors import Actor, ActorKind
 from tenants.services.audit import record
 
-# What a person resolved stays resolved while the facts are the same; anything else opens again,
-# and so does a cause for which the window waits: else it would wait without an open exception.
-# The digest of the answers tells how the facts are known, and changes whenever they are asked for.
+# An exception a person resolved stays resolved while the facts are the same; others open again, and
+# so does a cause that blocks the window: otherwise it would be blocked without an open exception.
+# The digest of the responses is not compared, because it changes with every query.
 _UPSERT = """
 INSERT INTO metering_meteringexception AS e (cluster_id, window_id, window_start, kind, subject,
   namespace, summary, remedy, held_unit_seconds, details, state, created_at, resolution)
@@ -236,5 +236,5 @@ def _required_note(note: str) -> str:
 
 
 def person_id(*, actor: Actor) -> int | None:
-    """Return the id of the person who acts; None for the system and for tokens."""
+    """Return the acting person's id; None for the system and for tokens."""
     return int(actor.id) if actor.kind is ActorKind.PERSON else None

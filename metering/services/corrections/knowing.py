@@ -1,4 +1,4 @@
-"""Knowing: what a composition as of now says of each record, and how far that is to be believed."""
+"""Knowing: the current composition of each record, and how certain it is."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -18,7 +18,7 @@ _SURENESS: Final[Mapping[EndKind, int]] = {
     EndKind.EXACT: 2,
     EndKind.OPEN: 2,
 }
-"""How surely an end is known; who goes on past the hour has none in it."""
+"""How surely an end is known; a pod that continues past the hour has no end in it."""
 
 
 def known_now(
@@ -62,7 +62,7 @@ def _is_decided_as_nothing(key: UsageKey, *, given: WindowInput) -> bool:
 
 
 def _is_proof(row: UsageRow, *, given: WindowInput) -> bool:
-    """Whether the cluster's API told the row's end exactly."""
+    """Whether the cluster's API reported the row's exact end."""
     uid, resource = allocation_key(uid=row.fact.pod_uid, resource=row.fact.resource)
     told = given.ledger.rows.get((uid, sanitise(resource)))
     return (
@@ -74,9 +74,9 @@ def _is_proof(row: UsageRow, *, given: WindowInput) -> bool:
 
 
 def _jitter(row: UsageRow, *, fact: LedgerFact | None, given: WindowInput) -> int:
-    """Return how much more says nothing: an end that is estimated as it was before moves a little.
+    """Return how much more is jitter: an end that is estimated as it was before moves a little.
 
-    Another replica that scrapes some seconds later would else add these at every look.
+    Another replica that scrapes some seconds later would otherwise add these at every recheck.
     """
     kind = row.interval.end_kind
     is_decided = _accepted(row.key, given=given) is not None

@@ -1,4 +1,4 @@
-"""The ends of a recheck: done, postponed because too little was seen, or lapsed for good."""
+"""The ends of a recheck: done, postponed because too little was observed, or lapsed for good."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -32,12 +32,12 @@ UPDATE metering_windowrecheck
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a recheck came to.
+    """The result of a recheck.
 
     Attributes:
-        corrections: How many were made, posted and proposed ones.
+        corrections: How many were made, posted or proposed.
         unproven_unit_seconds: How much less is known now without a proof.
-        unseen: Records that nobody tells of any more.
+        unseen: Records that no source reports any more.
     """
 
     state: RecheckState = RecheckState.DONE
@@ -68,7 +68,7 @@ def finish(*, claimed: ClaimedRecheck, outcome: Outcome, sight: Sight, at: datet
 
 
 def postpone(*, claimed: ClaimedRecheck, sight: Sight, at: datetime) -> Outcome:
-    """Make a recheck due again after a pause, because too little was seen to conclude from.
+    """Make a recheck due again after a pause, because too little was observed.
 
     Raises:
         ClaimLostError: Another worker took the recheck over.

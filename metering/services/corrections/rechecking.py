@@ -1,6 +1,6 @@
 """Rechecking: a sealed hour is observed again, composed as of now, and corrected.
 
-The sources are asked outside any transaction. What they say is compared with what the ledger holds
+The sources are queried outside any transaction. The result is compared with what the ledger holds
 while the window is locked, so that a recheck done twice, or by two workers, finds nothing the
 second time.
 """
@@ -64,7 +64,7 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class _Found:
-    """What a composition as of now and the ledger say of one window."""
+    """The current composition and the ledger of one window."""
 
     window: MeteringWindow
     ledger: dict[UsageKey, LedgerFact]
@@ -82,10 +82,11 @@ def recheck_window(
     at: datetime,
     policy: MeteringPolicy = DEFAULT_POLICY,
 ) -> Outcome:
-    """Do one claimed recheck; sources that see too little make it due again later.
+    """Do one claimed recheck; with too little observation it is due again later.
 
     More use than the ledger holds is posted, unless it contradicts a node's capacity or a person's
-    correction. Less is proposed to a person when the API told an exact end, and ignored otherwise.
+    correction. Less is proposed to a person when the API reported an exact end, and ignored
+    otherwise.
 
     Raises:
         ClaimLostError: Another worker took the recheck over; nothing was written.
@@ -120,7 +121,7 @@ def recheck_window(
 def _memory(
     claimed: ClaimedRecheck, *, source: UsageSource, actor: Actor, at: datetime
 ) -> timedelta | None:
-    """Return how long the source remembers; None where it does not say, or is away."""
+    """Return the source's retention; None where it is unknown, or the source is unavailable."""
     if not claimed.hour.asks_a_source:
         return timedelta.max
     try:
@@ -131,7 +132,7 @@ def _memory(
 
 
 def _holds_nothing(sight: Sight) -> bool:
-    """Whether a source answered, and held neither a pod nor a scrape of the hour."""
+    """Whether a source responded, and had neither a pod nor a scrape of the hour."""
     seen = sight.observation
     return seen is not None and not seen.ticks and not seen.pods
 
@@ -139,13 +140,13 @@ def _holds_nothing(sight: Sight) -> bool:
 def _tells_too_little(
     sight: Sight, *, basis: Basis, claimed: ClaimedRecheck, policy: MeteringPolicy
 ) -> bool:
-    """Whether a source that told enough of the hour when it was sealed does not now.
+    """Whether a source covered the hour well enough when it was sealed, but does not now.
 
-    What the other one tells alone is not to be compared with what both told together. A source
-    that never told enough of the hour is not waited for.
+    Data of one source must not be compared with data of both. A source that never covered the hour
+    is not waited for.
     """
     if claimed.gap_policy is GapPolicy.LAST_KNOWN and sight.failure is None:
-        # Later hours may tell that a pod lasted through the hole.
+        # Later hours may show that a pod lasted through the gap.
         return False
     if not basis.suffices:
         return True
@@ -306,8 +307,8 @@ class RecheckSweep:
     """What a sweep did.
 
     Attributes:
-        made: Rechecks asked for.
-        done: Rechecks that came to a conclusion, lapsed ones too.
+        made: Rechecks created.
+        done: Rechecks that ended, lapsed ones too.
         corrections: Corrections they made.
         postponed: Rechecks that saw too little, due again later.
         failed: Rechecks that raised an unexpected error; their lease runs out.
@@ -331,7 +332,7 @@ class RecheckSweep:
 
 
 def recheck_due(*, worker: Worker, at: datetime) -> RecheckSweep:
-    """Ask for and do every recheck that is due; return what was done."""
+    """Create and do every recheck that is due; return what was done."""
     total = RecheckSweep(made=make_due_rechecks(at=at, policy=worker.policy))
     for _ in range(RECHECKS_MAX):
         sweep = recheck_next(worker=worker, at=at)

@@ -1,7 +1,7 @@
 """Rechecks: which sealed windows need one, and leasing some of them for a worker.
 
-They come from the clock and the tables, never from messages: what a dead scheduler did not ask for
-is asked for by the next one. Each is made once, whoever makes it.
+They follow from the clock and the tables, never from messages: the next scheduler creates what a
+failed one did not. Each is created once, by any scheduler.
 """
 
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ from tenants.domain.actors import Actor, system_actor
 from tenants.models import Cluster
 from tenants.services.audit import record
 
-# A window that was collected after a moment has seen what a recheck at that moment would see. Of
-# several that are due at once only the latest is made.
+# A window that was collected after a moment has observed what a recheck at that moment would
+# observe. Of several that are due at once only the latest is made.
 MAKE: Final = """
 WITH sealed AS NOT MATERIALIZED (
   SELECT w.id, w.cluster_id, w.start_at, w.collected_at, w.catalogue_version
@@ -96,12 +96,12 @@ ON CONFLICT (window_id, reason, key) DO NOTHING
 
 
 TICK: Final = "metering.tick_rechecks"
-"""Whose lock it is: that of the task and of `manage.py tick`."""
+"""The owner of the lock: that of the task and of `manage.py tick`."""
 MADE_MAX: Final = 20_000
-"""Rechecks made by one call: a day of 280 clusters; the rest comes with the next."""
+"""Rechecks made by one call: a day of 280 clusters; the rest follows with the next."""
 CLAIMED_MAX: Final = 100
 REMEMBERED_BY_ALL: Final = timedelta(days=14)
-"""What any source remembers: Prometheus keeps 15 days unless it is set up otherwise. What the clock
+"""Retention of any source: Prometheus keeps 15 days unless it is set up otherwise. What the clock
 asks for is asked for within it; a binding, a catalogue or a person may ask for older hours."""
 CLOCK: Final = system_actor("metering.rechecks")
 FAILED_SENTENCE: Final = "No worker that claimed this recheck ever reported back."
@@ -109,17 +109,17 @@ FAILED_SENTENCE: Final = "No worker that claimed this recheck ever reported back
 
 @dataclass(frozen=True)
 class ClaimedRecheck:
-    """One recheck that a worker may do while its fence and lease hold.
+    """One recheck that a worker may do while its fence and lease are valid.
 
     Attributes:
         hour: The sealed window's hour.
-        failures: Answers in a row that could not be used.
-        accepts_low_coverage: Whether a person accepted what was seen of the window.
-        claimed_at: When it was claimed, by the database's clock: no work on it happens earlier.
-        gap_policy: What was decided about what nobody saw of it. A person who asks for a look at a
-            held hour holds it no longer, so that what is known now is billed.
-        coverage: How much of it the scrapes saw when it was sealed, 0 to 1; None without any.
-        watch_coverage: How much of it the watch saw, likewise.
+        failures: Consecutive unusable responses.
+        accepts_low_coverage: Whether a person accepted the observation of the window.
+        claimed_at: When it was claimed, by the database's clock: no work on it has an earlier time.
+        gap_policy: The decision about its unobserved time. When a person requests a recheck of a
+            held hour, it is no longer held, so that what is known now is billed.
+        coverage: How much of it the scrapes covered when it was sealed, 0 to 1; None without any.
+        watch_coverage: How much of it the watch covered, likewise.
     """
 
     id: int
@@ -136,13 +136,13 @@ class ClaimedRecheck:
 
 
 def make_due_rechecks(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) -> int:
-    """Ask for every recheck that is due by now; return how many were new.
+    """Create every recheck that is due by now; return how many were new.
 
     One statement: the clock's at set times after each sealed hour, one for each new binding of a
     namespace whose usage an hour holds, one for each new catalogue where a device was unknown, and
-    one when the watch is back that an hour's device claims are only known to.
-    Hours the sources no longer tell of and waived ones are left alone. While another asks for them
-    there is nothing to do.
+    one when the watch returns that alone reports an hour's device claims. Hours older than the
+    sources' retention and waived ones are skipped. While another process creates them there is
+    nothing to do.
     """
     with transaction.atomic():
         if not try_tick_lock(TICK):
@@ -175,13 +175,13 @@ def ask_recheck(
     at: datetime,
     policy: MeteringPolicy = DEFAULT_POLICY,
 ) -> WindowRecheck:
-    """Ask for one more look at a sealed window now; asked twice at one moment is asked once.
+    """Request a recheck of a sealed window now; two requests at one moment count once.
 
     Raises:
         WindowNotFoundError: There is no such window.
         WindowNotSealedError: It is not sealed; metering it again replaces all of it.
         WindowWaivedError: A person decided that nothing is billed for it.
-        WindowTooOldError: The sources no longer tell of it.
+        WindowTooOldError: It is older than the sources' retention.
     """
     with transaction.atomic():
         window = MeteringWindow.objects.select_for_update().filter(id=window_id).first()
@@ -225,7 +225,7 @@ def _require_checkable(window: MeteringWindow, *, at: datetime, policy: Metering
 
 
 def _oldest(policy: MeteringPolicy, *, at: datetime) -> datetime:
-    """Return the start at or before which an hour is too old to be asked about."""
+    """Return the start at or before which an hour is too old to be queried."""
     return at - timedelta(seconds=policy.recheck_retention_seconds)
 
 
@@ -262,10 +262,10 @@ def claim_rechecks(
     at: datetime | None = None,
     policy: MeteringPolicy = DEFAULT_POLICY,
 ) -> list[ClaimedRecheck]:
-    """Claim due rechecks for a worker, longest due first, passing over what others hold.
+    """Claim due rechecks for a worker, longest due first, skipping those of other workers.
 
-    A recheck whose claims never report back fails instead of being claimed once more, and the next
-    ones are claimed in its place: nothing is returned only when nothing is due.
+    A recheck whose claims keep expiring fails instead of being claimed again, and the next ones are
+    claimed instead: the result is empty only when nothing is due.
 
     Args:
         worker: Name of the worker, for people.

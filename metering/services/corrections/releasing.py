@@ -1,4 +1,4 @@
-"""Releasing: what becomes of a sealed hour's exceptions when it is looked at again."""
+"""Releasing: the changes of a sealed hour's exceptions in a recheck."""
 
 import json
 from collections import Counter
@@ -32,8 +32,9 @@ UPDATE metering_meteringexception e
    AND NOT (e.kind, e.subject) IN (SELECT * FROM jsonb_to_recordset(%(holding)s)
                                      AS f(kind text, subject text))
 """
-# Exceptions a person has looked at stay as they are; what was resolved because it was no longer so
-# opens when it is so again, and so does a decision whose evidence nobody tells of any more.
+# Exceptions a person has reviewed stay as they are; one that was resolved because its cause was
+# gone opens when the cause returns, and so does a decision whose evidence no source reports any
+# more.
 _ADD = """
 INSERT INTO metering_meteringexception AS e (cluster_id, window_id, window_start, kind, subject,
   namespace, summary, remedy, held_unit_seconds, details, state, created_at, resolution)
@@ -62,8 +63,8 @@ def resolve_released(
 ) -> int:
     """Resolve the exceptions whose usage posted corrections released; return how many.
 
-    Each is told the correction that bills what it held. What holds something of the pod still
-    stays open.
+    Each refers to the correction that bills what it held. An exception that still holds usage of
+    the pod stays open.
     """
     released = [
         {"subject": subject, "correction": str(row.pk)}
@@ -102,13 +103,13 @@ def still_held(
     ledger: Mapping[UsageKey, int],
     posted: Iterable[Line],
 ) -> Iterator[Finding]:
-    """Yield findings of a sealed hour with what is truly held: no more than the ledger lacks.
+    """Yield findings of a sealed hour with the amount held: no more than the ledger lacks.
 
     Args:
-        findings: As a composition found them, as if nothing was billed yet.
+        findings: As a composition found them, as if no usage was billed yet.
         told: What the composition would bill.
-        ledger: What the ledger held before this look.
-        posted: What this look adds.
+        ledger: What the ledger held before this recheck.
+        posted: What this recheck adds.
     """
     would, has = _by_subject(told.items()), _by_subject(ledger.items())
     has.update(_by_subject(((i["pod_uid"], i["resource"]), i["unit_seconds"]) for i in posted))

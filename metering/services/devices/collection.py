@@ -1,7 +1,7 @@
-"""Device collection: what devices did in sealed hours, asked for, written and sealed by itself.
+"""Device collection: device figures of sealed hours, queried, written and sealed separately.
 
-No bill waits for it. What waits are waste, credits and energy, which derive from hours whose device
-figures are final: sealed, or unavailable, which says that nobody can know them and is never zero.
+No invoice depends on it. Waste, credits and energy do: they derive from hours whose device figures
+are final, which is sealed or unavailable. Unavailable means unknown, never zero.
 """
 
 from dataclasses import dataclass
@@ -51,8 +51,8 @@ class DeviceSweep:
     """What became of due device figures.
 
     Attributes:
-        retried: Hours whose source gave none, due again later.
-        failed: Hours whose figures raised an unexpected error; their lease runs out.
+        retried: Hours whose source returned none, due again later.
+        failed: Hours whose figures raised an unexpected error; their lease expires.
     """
 
     sealed: int = 0
@@ -129,7 +129,7 @@ def collect_devices(
     at: datetime,
     policy: MeteringPolicy = DEFAULT_POLICY,
 ) -> DeviceState:
-    """Ask for one hour's device figures and seal them; `due` when they are asked for again later.
+    """Query one hour's device figures and seal them; `due` when they are queried again later.
 
     Raises:
         ClaimLostError: Another worker took the hour over; nothing was written.
@@ -203,7 +203,7 @@ def _record_failure(
     at: datetime,
     policy: MeteringPolicy,
 ) -> DeviceState:
-    """Ask again after a pause, until the hour is older than anybody waits for."""
+    """Retry after a pause, until the hour is over its patience."""
     if at - leased.end_at >= timedelta(seconds=policy.device_patience_seconds):
         return _give_up(leased, reason=str(error), is_expected=False, actor=actor, at=at)
     with transaction.atomic():
@@ -218,7 +218,7 @@ def _record_failure(
 def _give_up(
     leased: LeasedDevices, *, reason: str, is_expected: bool, actor: Actor, at: datetime
 ) -> DeviceState:
-    """Say for good that nobody can know the figures; with an exception where they should exist."""
+    """Mark the figures unavailable for good; with an exception where they should exist."""
     finding = Finding(
         kind=ExceptionKind.DEVICES_UNAVAILABLE,
         subject="",

@@ -1,4 +1,4 @@
-"""Composing devices: from what devices showed and what pods held to whom each device speaks of.
+"""Composing devices: from device samples and pod holdings to the attribution of each device.
 
 Nothing here changes a bill. Each usage record gets an activity beside it, of its own devices; every
 device gets a row of its own, and the energy rows of one physical GPU add up to what it took.
@@ -33,7 +33,7 @@ from metering.models import UsageRecord
 from metering.protocols import DeviceFigures, DeviceObservation, EnergyObservation
 
 SLICES: Final = 7
-"""Compute slices of a GPU whose geometry is not known."""
+"""Compute slices of a GPU of unknown geometry."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class DeviceRow:
     """One row of device usage before it is written; see models.DeviceUsage.
 
     Attributes:
-        device: What was seen; of an overhead row only device, node and model are told.
-        usage: Whom it served alone.
+        device: The observation; an overhead row has only device, node and model.
+        usage: The usage that held it alone.
         energy: This row's part in millijoules.
     """
 
@@ -185,10 +185,11 @@ def _overhead(energy: EnergyObservation, *, device: DeviceObservation, amount: i
 def _shared_energies(
     rows: Sequence[UsageRecord], *, devices: Sequence[DeviceRow]
 ) -> dict[int, int]:
-    """Return what falls to each pod that shares devices, by index: its share of the time.
+    """Return the energy of each pod that shares devices, by index: its share of the time.
 
-    Which of a node's shared devices a pod ran on is not told, so they are taken together. What
-    nobody held stays with the devices. Nothing is said where one device's energy is unknown.
+    It is unknown on which of a node's shared devices a pod ran, so their energy is summed. The part
+    without a holder stays with the devices. The result is empty where one device's energy is
+    unknown.
     """
     pools: dict[Place, list[DeviceRow]] = defaultdict(list)
     for row in devices:

@@ -20,10 +20,10 @@ from metering.selectors.efficiency import has_news
 from tenants.domain.actors import Actor, ActorKind
 from tenants.services.audit import record
 
-# A failure without an end spoils what was bound before it, until the pod ends: what came later was
-# placed on a device that somebody took for sound, and would fail with an event of its own. A pod
-# is known to be on the device when the exporter said so; where it said nothing of device and pod,
-# only the node is known, and the proposal says that it is not certain.
+# A failure without an end affects pods bound before it, until the pod ends: later pods were bound
+# to a device considered healthy, and a failure there would have its own event. A pod is on the
+# device when the exporter reported so; where the exporter did not report device and pod, only the
+# node is known, and the proposal is marked uncertain.
 _PROPOSE = f"""{NET_USAGE},
 touched AS (
   SELECT u.record_id, e.id AS event_id, e.begin_at AS event_begin, own.is_own,
@@ -90,12 +90,12 @@ WITHDRAWN = "Corrections took back the usage that would have been credited."
 
 
 def propose_credits(*, window_id: int, start_at: datetime, at: datetime) -> int:
-    """Propose to credit what failures spoiled of a sealed window's usage; return how many records.
+    """Propose credits for usage of a sealed window lost to failures; return how many records.
 
-    Usage is the sum over its revisions. A proposal of which corrections left less shrinks, one of
-    which they left nothing is withdrawn, and comes back if usage does. What is decided stays
-    decided; an accepted one is told how much of it was taken back since. One statement, whatever
-    the number of records and events.
+    Usage is the sum over its revisions. When corrections reduce the usage, the proposal shrinks; at
+    zero it is withdrawn, and it returns if usage does. A decided proposal stays decided; an
+    accepted one records how much of it was taken back since. One statement, whatever the number of
+    records and events.
     """
     given: dict[str, Any] = {
         "window": window_id,
@@ -115,10 +115,10 @@ def decide_credit(
 
     Raises:
         NoteMissingError: The reason is empty.
-        CreditDecidedError: Somebody has decided already.
+        CreditDecidedError: It is decided already.
         CreditWithdrawnError: Corrections took all of it back.
-        CreditStaleError: The hour was corrected, and the proposal does not know it yet.
-        ValueError: The decision is none.
+        CreditStaleError: The hour was corrected, and the proposal is not updated yet.
+        ValueError: The decision is not valid.
     """
     if state not in {CreditState.ACCEPTED, CreditState.DISMISSED}:
         raise ValueError("A decision accepts or dismisses.")
@@ -150,10 +150,10 @@ def decide_credit(
 
 
 def _lock_pending(proposal_id: int) -> CreditProposal:
-    """Return a proposal that nobody has decided; no correction of its hour is posted meanwhile.
+    """Return an undecided proposal, locked so that no correction of its hour is posted meanwhile.
 
     Raises:
-        CreditDecidedError: Somebody has decided already.
+        CreditDecidedError: It is decided already.
         CreditWithdrawnError: Corrections took all of it back.
     """
     rows = CreditProposal.objects.filter(pk=proposal_id)

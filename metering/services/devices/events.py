@@ -1,4 +1,4 @@
-"""Writing device events: with the window that saw them, once; ended by a person's word."""
+"""Writing device events: with the window that saw them, once; ended by a person."""
 
 import json
 from collections import defaultdict
@@ -23,7 +23,7 @@ _FACTS: Final = """jsonb_to_recordset(%(events)s) AS f(uuid text, node text, ins
   end_at timestamptz, value_before numeric, value_after numeric, is_continued boolean)"""
 _SAME: Final = """e.cluster_id = %(cluster_id)s AND e.uuid = f.uuid
    AND e.instance_id = f.instance_id AND e.kind = f.kind AND e.code = f.code"""
-# A level that still stood when the window began goes on in the event of the window before.
+# A level that was still present when the window began continues the event of the window before.
 _EXTEND = f"""
 UPDATE metering_deviceevent e SET end_at = GREATEST(e.end_at, f.end_at)
   FROM {_FACTS}
@@ -78,7 +78,7 @@ def write_device_events(leased: LeasedDevices, *, figures: DeviceFigures) -> int
 
 
 def end_device_event(*, event_id: int, note: str, actor: Actor, at: datetime) -> DeviceEvent:
-    """Say that a device is sound again, or out of service: nothing later is creditable.
+    """Record that a device is healthy again, or out of service: nothing later is creditable.
 
     Raises:
         NoteMissingError: The note is empty.

@@ -1,7 +1,7 @@
-"""Leasing device figures: which sealed hour's are due, who asks for them, and how that ends.
+"""Leasing device figures: which sealed hour's are due, which worker queries them, and the result.
 
-The bill of the hour is sealed already and nothing here touches it. A lease lasts by the database's
-clock; a worker that was overtaken writes nothing, because its fence no longer holds.
+The hour's billed usage is sealed already and not changed here. A lease expires by the database's
+clock; a worker whose lease was taken over writes nothing, because its fence is no longer valid.
 """
 
 import json
@@ -24,7 +24,7 @@ ERROR_LENGTH_MAX: Final = 1_000
 UPGRADE_DURATION_MAX: Final = timedelta(days=3)
 """For so long workers of two versions may run beside each other."""
 SEALED_AGE_MAX: Final = timedelta(days=35)
-"""Older hours are not looked for: a backlog of a month is the longest that is usual."""
+"""Older hours are not searched: a backlog of a month is the longest that is usual."""
 
 _INSERT_DUE = """
 INSERT INTO metering_devicewindow (window_id, window_start, cluster_id, state, fence, attempt,
@@ -91,7 +91,7 @@ class LeasedDevices:
 
     @property
     def cluster_id(self) -> UUID:
-        """Return whose hour it is."""
+        """Return the cluster of the hour."""
         return self.hour.cluster_id
 
     @property
@@ -168,7 +168,7 @@ def check_lease(leased: LeasedDevices) -> None:
 
 
 def put_off(leased: LeasedDevices, *, error: str, at: datetime) -> int:
-    """Release a lease whose source gave no figures; return the seconds until they are due again."""
+    """Release a lease without figures; return the seconds until they are due again."""
     seed = f"devices/{leased.cluster_id}/{leased.start_at.isoformat()}"
     wait = backoff_seconds(failures=leased.failures + 1, seed=seed)
     with connection.cursor() as cursor:

@@ -73,7 +73,7 @@ def replace_devices(leased: LeasedDevices, *, rows: Sequence[DeviceRow]) -> None
 
 
 def _is_storable(device: DeviceObservation) -> bool:
-    """Whether a device's name fits; one cut short could be taken for another."""
+    """Whether a device's name fits; a shortened one could be confused with another."""
     return (
         len(device.uuid) <= UUID_MAX
         and len(device.instance_id) <= INSTANCE_MAX
@@ -146,7 +146,7 @@ def _kind_values(row: DeviceRow) -> tuple[object, ...]:
 
 
 def _activity_values(device: DeviceObservation) -> tuple[object, ...]:
-    """Return busy ratio, its coverage, and whether it is in doubt: then there is no ratio."""
+    """Return busy ratio, its coverage, and whether it is uncertain: then there is no ratio."""
     ratio = None if device.is_busy_doubtful else device.busy_ratio
     return ratio, _coverage(device, device.samples), device.is_busy_doubtful
 

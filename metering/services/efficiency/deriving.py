@@ -27,10 +27,10 @@ from tenants.services.audit import record
 from tenants.services.turns import run_isolated
 
 MEMORY_XIDS: Final = ("48", "63", "64", "94", "95", "140")
-"""XIDs that tell of memory: double-bit errors, remapping, contained and uncontained errors."""
+"""XIDs of memory errors: double-bit errors, remapping, contained and uncontained errors."""
 
-# With a watch, nodes are counted Ready by what the API said of them. Without one, all that is known
-# is for how long each was seen to offer its GPUs.
+# With a watch, nodes are counted Ready by the API. Without one, only the time for which each was
+# observed to offer its GPUs is known.
 _INSERT = """
 WITH w AS (
   SELECT id, cluster_id, start_at, start_at + interval '1 hour' AS end_at
@@ -113,17 +113,17 @@ def see_corrections(*, window_id: int) -> bool:
 logger = structlog.get_logger(__name__)
 
 TICK: Final = "metering.tick_waste"
-"""Whose lock it is: that of the task and of `manage.py tick`."""
+"""The owner of the lock: that of the task and of `manage.py tick`."""
 WINDOWS_PER_ROUND_MAX = 500
-"""A day of twenty clusters; a longer backlog is worked off round by round."""
+"""A day of twenty clusters; a longer backlog takes several runs."""
 
 
 @dataclass(frozen=True)
 class Derived:
-    """What one round did; `findings` are those that stand at the end of its windows.
+    """The result of one run; `findings` are those open at the end of its windows.
 
     Attributes:
-        corrected: Windows whose credits were looked at again because they were corrected.
+        corrected: Windows whose credits were recomputed because they were corrected.
     """
 
     windows: int = 0
@@ -165,11 +165,11 @@ def derive_each(
     thresholds: WasteThresholds = DEFAULT_THRESHOLDS,
     limit: int = WINDOWS_PER_ROUND_MAX,
 ) -> Iterator[Derived | None]:
-    """Derive what follows from sealed windows that were not looked at yet, oldest first.
+    """Derive waste and credits from sealed windows not derived yet, oldest first.
 
-    Then look again at the credits of those that were corrected. Each window is a transaction of
-    its own, done once, by one worker at a time: one that meets another leaves it the rest, so that
-    no lock is held or waited for longer than a window takes. A window that fails stops no other.
+    Then recompute the credits of those that were corrected. Each window is a separate transaction,
+    done once, by one worker at a time: a second worker returns at once, so that no lock is held or
+    waited for longer than a window takes. A failed window does not stop the others.
 
     Yields:
         What was done for each window; None when another worker is at it, and nothing after that.
@@ -221,9 +221,9 @@ def derive_window(
     actor: Actor,
     at: datetime,
 ) -> Derived:
-    """Derive what follows from one sealed window; nothing when it was done before.
+    """Derive waste and credits from one sealed window; no-op when done before.
 
-    Waste is judged by the newest window only: an hour that was sealed late accuses nobody. Rules
+    Waste is judged by the newest window only: an hour that was sealed late makes no findings. Rules
     that look back a day or more are judged by the first window of a cluster's UTC day.
     """
     with transaction.atomic():
@@ -252,9 +252,9 @@ def derive_window(
 
 
 def derive_corrections(*, window: JudgedWindow, actor: Actor, at: datetime) -> Derived:
-    """Look again at the credits of a derived window that was corrected; nothing when it was not.
+    """Recompute the credits of a derived window that was corrected; no-op when it was not.
 
-    What was said of its waste stays: it accused nobody after the hour was over.
+    Its waste findings stay: they do not change after the hour is over.
     """
     with transaction.atomic():
         if not see_corrections(window_id=window.id):

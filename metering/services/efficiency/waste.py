@@ -64,7 +64,7 @@ ON CONFLICT (cluster_id, pod_uid, resource, rule, from_at) DO UPDATE
 
 @dataclass(frozen=True)
 class _Accusation:
-    """A verdict about a holder, and the finding it goes on in, or the time it begins anew."""
+    """A verdict about a holder, and the finding it continues, or the time it begins."""
 
     holder: Holder
     verdict: Verdict
@@ -85,12 +85,12 @@ def update_waste(
     catalogue: Catalogue,
     at: datetime,
 ) -> int:
-    """Bring a cluster's findings to the end of its newest sealed window; return how many stand.
+    """Bring a cluster's findings to the end of its newest sealed window; return how many are open.
 
-    What is no longer so is closed. What a person dismissed is not said again of that allocation.
-    Rules that look back a day or more are judged when `is_daily` only; until then what they said
-    stands as it was, unless the pod is gone or something stronger is said of it. Twelve statements
-    at most, whatever the number of allocations; call it in a transaction.
+    What is no longer so is closed. A dismissed finding is not made again for that allocation. Rules
+    that look back a day or more are judged when `is_daily` only; until then what they said stands
+    as it was, unless the pod is gone or something stronger is said of it. Twelve statements at
+    most, whatever the number of allocations; call it in a transaction.
     """
     prefer_hash_joins()
     asked = rules_asked(thresholds, is_daily=is_daily)
@@ -125,7 +125,7 @@ def _verdicts(
     thresholds: WasteThresholds,
     catalogue: Catalogue,
 ) -> dict[HolderKey, tuple[Holder, Verdict]]:
-    """Return what is said of whom; rules that look back as far share one statement."""
+    """Return the verdicts by holder; rules with the same range share one statement."""
     by_hours = {
         hours: spells_before_end(window, holders=holders, hours=hours)
         for hours in sorted({thresholds.hours_of(rule) for rule in asked})
@@ -156,7 +156,7 @@ def _waiting(
     asked: Sequence[WasteRule],
     verdicts: Mapping[HolderKey, tuple[Holder, Verdict]],
 ) -> dict[HolderKey, int]:
-    """Return the open findings, by holder, that stand until their rule is judged again."""
+    """Return the open findings, by holder, that stay until their rule is judged again."""
     present = {holder.key for holder in holders}
     found = {}
     for key in standing.keys() & present:
@@ -175,7 +175,7 @@ def _accusations(
     *,
     standing: Mapping[HolderKey, Sequence[StandingFinding]],
 ) -> list[_Accusation]:
-    """Return what is said; no second of an allocation is accused twice."""
+    """Return the accusations; no second of an allocation is in two findings."""
     found = []
     for key, (holder, verdict) in verdicts.items():
         told = standing.get(key, ())
@@ -227,11 +227,11 @@ def _row(
 
 
 def dismiss_finding(*, finding_id: int, reason: str, actor: Actor, at: datetime) -> WasteFinding:
-    """Say that an allocation is meant to be so; the rule is not said of it again.
+    """Record that an allocation is intended; the rule is not applied to it again.
 
     Raises:
         NoteMissingError: The reason is empty.
-        FindingNotOpenError: It does not go on any more, or is dismissed already.
+        FindingNotOpenError: It has ended, or is dismissed already.
     """
     text = reason.strip()
     if not text:
