@@ -37,7 +37,7 @@ from metering.models import (
 from tenants.models import Cluster
 
 PODS_MAX: Final = 50
-"""Pods of one name that are looked at: names are used again, uids never."""
+"""Pods of one name that are read: names are used again, uids never."""
 HOURS_MAX: Final = 24 * 31
 
 

@@ -86,7 +86,7 @@ def add_catalogue_version(
     Raises:
         CatalogueRulesInvalidError: Rules are wrong; every problem is listed.
         NoteMissingError: The note is empty.
-        CatalogueChangedError: Another version came in between.
+        CatalogueChangedError: Another version was stored in between.
         CatalogueSameError: The rules are those in force.
     """
     proposed = _read(rules)

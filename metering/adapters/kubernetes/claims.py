@@ -20,7 +20,7 @@ from metering.adapters.kubernetes.pods import created_at
 from metering.protocols.watch import ClaimedDevice, ClaimState, SliceState
 
 FOR_EXTENDED_RESOURCE: Final = "resource.kubernetes.io/extended-resource-claim"
-"""Annotation of a claim that the scheduler made for a pod that asks for an extended resource."""
+"""Annotation of a claim that the scheduler made for a pod that requests an extended resource."""
 _NAME_MAX: Final = 253
 _TEXT_MAX: Final = 512
 _JSON = dict[str, Any]

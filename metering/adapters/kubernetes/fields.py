@@ -1,8 +1,8 @@
 """Raw JSON values read with suspicion: text, times, whole units, maps and lists.
 
 Two kinds of wrong are kept apart. What no API server sends, such as a pod without a uid, makes the
-whole response invalid, and it is requested again. What an object says about itself, such as half a
-GPU, would come again for ever: it is noted on the object as a defect, for a person to look at.
+whole response invalid, and it is requested again. An invalid field of an object, such as half a
+GPU, would be repeated for ever: it is noted on the object as a defect, for review.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -91,10 +91,10 @@ def shown(value: object, *, characters_max: int) -> str:
 
 
 class Sight:
-    """One object while it is read: when it came, and what of it cannot be believed.
+    """One object while it is read: when it came, and its invalid fields.
 
     Args:
-        seen_at: When it came in; times that lie after it cannot be.
+        seen_at: When it arrived; later times are invalid.
     """
 
     def __init__(self, seen_at: datetime) -> None:

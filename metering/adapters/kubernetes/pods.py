@@ -1,4 +1,4 @@
-"""Pods: what each asks of GPUs, and where in its life it is.
+"""Pods: the GPUs each requests, and its phase.
 
 Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
 """
@@ -46,7 +46,7 @@ def pod_state(
 ) -> PodState | None:
     """Return a pod's state; see `_readable`. One that cannot be read is there all the same.
 
-    Its defects say so, and it asks for nothing; a list or stream does not stop because of it.
+    Its defects record that, and it has no request; a list or stream does not stop because of it.
 
     Raises:
         SourceUnavailableError: This is no pod of an API server: it has no uid, name or version.
@@ -96,14 +96,14 @@ def _readable(
     user_label: str,
     owner_annotation: str = "",
 ) -> PodState | None:
-    """Return a pod's state; None for one that asks for no GPU and uses no device claim.
+    """Return a pod's state; None for one that requests no GPU and uses no device claim.
 
-    That is looked at first, since most pods are such. Nothing is lost by it: neither the GPU
-    requests of a pod nor its claims ever change.
+    That is checked first, since most pods are such. Nothing is lost by it: neither the GPU requests
+    of a pod nor its claims ever change.
 
     Args:
         obj: The raw object.
-        seen_at: When it came in.
+        seen_at: When it arrived.
         is_gpu: Whether a raw resource name is a GPU's.
         user_label: The label that names the owning user, raw or as Prometheus spells it.
         owner_annotation: The annotation that goes before it; "" for none.
@@ -155,7 +155,7 @@ _Ask = tuple[str, ContainerKind, int | None, str, object]
 
 
 def _asks(spec: _JSON, is_gpu: Callable[[str], bool]) -> Iterator[_Ask]:
-    """Yield container, kind, order, resource and raw quantity of everything GPU that is asked."""
+    """Yield container, kind, order, resource and raw quantity of every GPU request."""
     for order, container in enumerate(objects(spec.get("initContainers"), "spec.initContainers")):
         is_sidecar = container.get("restartPolicy") == "Always"
         kind = ContainerKind.SIDECAR if is_sidecar else ContainerKind.INIT

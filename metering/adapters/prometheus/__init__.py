@@ -1,8 +1,8 @@
 """Prometheus as a source of usage: kube-state-metrics for allocations, DCGM for device activity.
 
-`source` asks at most four queries a window (`queries`) through a session that checks every response
-(`session`), and parses the responses (`samples`) into the clock (`clock`), pods (`pods`), nodes
-(`nodes`) and devices (`devices`, `energy`).
+`source` sends at most four queries a window (`queries`) through a session that checks every
+response (`session`), and parses the responses (`samples`) into the clock (`clock`), pods (`pods`),
+nodes (`nodes`) and devices (`devices`, `energy`).
 """
 
 from metering.adapters.prometheus.source import PrometheusUsageSource

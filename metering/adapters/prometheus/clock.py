@@ -76,7 +76,7 @@ def read_clock(sights: Sequence[Series], names: Names, *, scrape_seconds: int) -
 def _ticks(targets: Mapping[str, _Target], *, serving: AbstractSet[str], scrape: int) -> list[int]:
     """Return the scrapes of the targets that carried anything, in Unix milliseconds.
 
-    Series that lost their `instance` are carried by some target that answered at all; each of them
+    Series that lost their `instance` belong to some target with a successful scrape; each of them
     is needed then, because it is unknown which.
     """
     known = [one for name, one in targets.items() if name in serving]

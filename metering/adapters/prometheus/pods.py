@@ -67,7 +67,7 @@ def read_facts(
         facts: Rows of the response; those of nodes and exporters are skipped.
         names: The cluster's spelling.
         user_label: Label that names the owning user; "" for none.
-        within: What was asked, for judging timestamps.
+        within: The queried range, for checking timestamps.
     """
     pods: dict[str, PodFacts] = defaultdict(PodFacts)
     for fact in facts:

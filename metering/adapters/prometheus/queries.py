@@ -26,8 +26,8 @@ FACTS: Final = "facts"
 DETAILS: Final = "details"
 TARGETS: Final = "targets"
 DAY_SECONDS: Final = 86_400
-"""How far back targets are queried: a shard that is away for longer has been away for a day of
-hours that each say so."""
+"""How far back targets are queried: a shard that is missing for longer was reported for a day of
+hours."""
 TARGET_STEP_SECONDS: Final = 300
 """How exactly the last successful scrape of a target is known."""
 SINCE_SECONDS: Final = 4 * 3600
@@ -62,7 +62,7 @@ class QueryPlan:
     def sights(self, range_seconds: int) -> str:
         """Return the query for raw samples of pods, nodes and their exporter.
 
-        What the exporter says of its own shards comes with them, where it is scraped.
+        Includes the exporter's own shard metrics, where they are scraped.
         """
         matchers = ",".join(
             (
@@ -195,7 +195,7 @@ class QueryPlan:
         """Return one row for each node and model of a GPU, under the name of its first metric.
 
         Over the whole range: what decides a size may not rest on one moment, at which an exporter
-        can be away.
+        can be down.
         """
         labels = ",".join(
             label
@@ -277,7 +277,7 @@ def counts(asked: Mapping[str, str]) -> str:
     One row for each, also where there are none: a row that is missing was taken out.
 
     Args:
-        asked: By name, queries that were asked at the same time; raw ranges or instant vectors.
+        asked: By name, queries with one evaluation time; raw ranges or instant vectors.
     """
     return " or ".join(
         f'label_replace(count({_as_vector(query)}) or vector(0),"{ANSWER_LABEL}","{name}","","")'

@@ -1,4 +1,4 @@
-"""Rows of an answer as series of samples: whole milliseconds, in order, inside the window.
+"""Rows of a response as series of samples: whole milliseconds, in order, inside the window.
 
 It validates the shape of a response completely; the readers of pods, nodes and devices interpret
 the values.

@@ -58,7 +58,7 @@ BUSY_STATUSES: Final = frozenset({502, 503, 504})
 BUSY_PAUSE_SECONDS: Final = 0.2
 ERROR_BYTES_MAX: Final = 1_024
 TIMED_OUT: Final = b'"errorType":"timeout"'
-"""What Prometheus answers with 503 when it gave up a query after its `timeout`. Source:
+"""The error type Prometheus returns with 503 when it stopped a query after its `timeout`. Source:
 https://prometheus.io/docs/prometheus/latest/querying/api/ and web/api/v1/api.go."""
 _REASONS: Final[Mapping[int, str]] = {
     400: "query_refused",

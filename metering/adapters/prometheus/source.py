@@ -72,8 +72,8 @@ LABELS_LATE_SECONDS: Final = 3600
 """How long after that the first labels of a node that had none still apply to its pods."""
 
 OBSERVE_SECONDS_MAX: Final = 150
-"""Of the 200 s after which a task is stopped: what is left writes the hour. At 35 s an answer four
-queries fit in, which is more than a bill costs."""
+"""Of the 200 s after which a task is stopped: what is left writes the hour. At 35 s a response four
+queries fit in, which is more than billed usage needs."""
 
 
 class PrometheusUsageSource:
@@ -192,7 +192,7 @@ class _Pods:
     plan: QueryPlan
     around: Range
     afterwards: Range
-    """What lies between the time of the queries and now; empty when it is asked at once."""
+    """What lies between the time of the queries and now; empty when it is queried at once."""
 
     def sights(self) -> Iterator[Series]:
         return self.asking.matrix(self.plan.sights, self.around, name=SIGHTS)

@@ -39,7 +39,7 @@ QUERIES_MAX: Final = 12
 one; where that is not enough, as on a large DaemonSet, those of up to 40 minutes."""
 KEPT_PARTS_MIN: Final = 10
 """A target has a successor if one tenth of its objects was observed later. A restart keeps its
-nodes and most pods; of a shard that is away nothing is seen."""
+nodes and most pods; of a missing shard nothing is observed."""
 SHARDS_MAX: Final = 1_000
 
 
@@ -126,8 +126,8 @@ class _Handover:
     Attributes:
         pods_placed: Pods on nodes that were seen later.
         alone: Pods that no other target carried at that time.
-        nodes_alone: Nodes likewise: a node that another target was showing all along says nothing
-            about a successor.
+        nodes_alone: Nodes likewise: a node that another target exported all along is no evidence of
+            a successor.
         nodes_kept: Of those, the ones that were seen later.
         nodes_in_use: Of those, the ones that pods of any kind were shown on at last.
     """

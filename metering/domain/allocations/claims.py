@@ -269,8 +269,8 @@ def record_resource(*, claim_uid: str, resource: str) -> str:
 def allocation_key(*, uid: str, resource: str) -> tuple[str, str]:
     """Return the uid and the resource of the allocation that a usage record is of.
 
-    A pod's record is of its own; a part of a claim is of the claim's, whichever pod it is billed
-    to.
+    A pod's record has the key of the pod; a part of a claim has the key of the claim, whichever pod
+    it is billed to.
     """
     claim_uid, slash, device_class = resource.removeprefix(CLAIM_PREFIX).partition("/")
     if resource.startswith(CLAIM_PREFIX) and slash:

@@ -1,6 +1,6 @@
 """A pod's life as its API reported it: its requests, its bind, and its end by the best evidence.
 
-An end is known by evidence, the best first: a container's `finishedAt`; the moment an event came in
+An end is known by evidence, the best first: a container's `finishedAt`; the moment an event arrived
 while the watch was healthy; a bound, when the pod was found missing. Observations of one pod are
 merged: the bind stays as first observed, and a better end replaces a worse one.
 """

@@ -80,7 +80,7 @@ def group_of(price_group: str, *, priority_class: str, burst_classes: Collection
 
 
 def is_burst(price_group: str) -> bool:
-    """Whether what was used could be taken away at any time."""
+    """Whether the usage could be preempted at any time."""
     return price_group.endswith(BURST_ENDING)
 
 

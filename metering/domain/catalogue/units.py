@@ -6,7 +6,7 @@ from typing import Final
 UNITS_MAX: Final = 10_000
 """More units of one resource than any node offers; a larger request is a broken sample."""
 UNKNOWN_UNITS_MAX: Final = 10**12
-"""More of anything than a pod asks for, memory in bytes included; an hour of it can be counted."""
+"""More of anything than a pod requests, memory in bytes included; an hour of it can be counted."""
 
 
 def unit_seconds(*, units: int, seconds: int) -> int:

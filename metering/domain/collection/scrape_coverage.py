@@ -1,9 +1,9 @@
 """Coverage by scrapes: which targets observed a pod or node, and when nothing observed it.
 
 A pod's absence means something only at a scrape of a target that would have shown it. So pods and
-nodes are grouped by the targets that carried them, and each group has a timeline of its own: of two
+nodes are grouped by the targets that carried them, and each group has its own timeline: of two
 shards one does not cover for the other, and a target that never carried anything covers for nothing
-and hides nothing. A copy of the exporter, or one that came back under another address, carries the
+and hides nothing. A copy of the exporter, or one that returned under another address, carries the
 same objects, and is joined to the first one by them.
 """
 

@@ -241,8 +241,8 @@ NOTHING_HELD: Final = "nothing"
 def held_words(held_unit_seconds: int, *, details: Mapping[str, Any]) -> str:
     """Return what one exception holds, such as "12.50 unit-hours".
 
-    A resource that no rule knows has units of its own: 50 of a percentage for an hour are not 50
-    hours of a GPU. It is shown as requested.
+    A resource without a rule has its own units: 50 of a percentage for an hour are not 50 hours of
+    a GPU. It is shown as requested.
 
     Args:
         held_unit_seconds: Units x seconds that are not billed.

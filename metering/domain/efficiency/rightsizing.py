@@ -1,7 +1,7 @@
 """Rightsizing: the smallest part of the same GPU that would have served a pod.
 
 A MIG profile where the model has MIG, else a time-sliced share. Whether a suggestion can be had in
-a cluster is not known here; its size and price group are what the catalogue in force says of it.
+a cluster is not known here; its size and price group are those of the catalogue in force.
 """
 
 from collections.abc import Iterator

@@ -161,9 +161,9 @@ def rules_asked(thresholds: WasteThresholds, *, is_daily: bool) -> tuple[WasteRu
 def waits_for_its_day(
     rule: WasteRule, *, asked: Collection[WasteRule], verdict: Verdict | None
 ) -> bool:
-    """Whether what was said of a pod stands until its rule is judged again.
+    """Whether the finding of a pod stays until its rule is judged again.
 
-    Only while nothing stronger is said of the pod: a weaker word never replaces it.
+    Only while the pod has no stronger finding: a weaker one never replaces it.
     """
     if rule in asked or rule not in ACTIVITY_RULES:
         return False

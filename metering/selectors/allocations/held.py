@@ -139,7 +139,7 @@ def holdings_now(
 
     Args:
         at: When, UTC: decides whose a namespace is.
-        organization_ids: Whose.
+        organization_ids: The organizations.
         admission_modes: Of which clusters, such as ("off",).
     """
     with connection.cursor() as cursor:
@@ -235,7 +235,7 @@ def held_pods(uids: Iterable[str]) -> Mapping[tuple[UUID, str], HeldPod]:
         key = queued.cluster_id, queued.pod_uid
         deleted[key] = queued.deletion_at is not None or queued.gone_at is not None
         found[key] = HeldPod("", queued.priority_class, None, None, deleted[key])
-    # Ended ones first: a pod that holds anything still is as its open allocation says.
+    # Ended ones first: a pod with an open allocation has the values of that.
     for row in PodAllocation.objects.filter(pod_uid__in=wanted).order_by("end_at", "pk"):
         key = row.cluster_id, row.pod_uid
         found[key] = HeldPod(

@@ -116,7 +116,7 @@ def unseen_pods(
     """Return how many allocations other hours show in one and this does not, and some names.
 
     Args:
-        cluster_id: Whose.
+        cluster_id: The cluster.
         start_at: Begin of the hour.
         begun_before: A moment of the hour from which on a pod may have been seen too late.
         pod_uids: Pods that were seen in the hour.

@@ -78,7 +78,7 @@ def cluster_room(
     """Return the clusters in which a project has a namespace, by slug; one statement.
 
     Args:
-        project_id: Whose namespaces.
+        project_id: The project of the namespaces.
         size: Of which size.
         model_group: Of which model; "" for every one.
         at: When, UTC.

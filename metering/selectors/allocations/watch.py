@@ -37,7 +37,7 @@ class SpanFact:
 
 
 def cursor_of(cluster_id: UUID, kind: WatchedKind) -> str | None:
-    """Return the version a watch of this kind goes on from, or None when it must list first."""
+    """Return the version a watch of this kind continues from, or None when it must list first."""
     return (
         WatchCursor.objects.filter(cluster_id=cluster_id, kind=kind.value)
         .values_list("resource_version", flat=True)
@@ -238,7 +238,7 @@ SELECT c.claim_uid, c.pod_uid, c.pod_name, COALESCE(NULLIF(c.owner, ''), q.owner
 def claim_uses(cluster_id: UUID, *, claim_uids: Collection[str]) -> tuple[ClaimUse, ...]:
     """Return which pods used some claims and when, by claim and begin, in one statement.
 
-    Where a pod's bind is known its first use begins there, and a later one when it came back.
+    Where a pod's bind is known its first use begins there, and a later one when it returned.
     """
     with connection.cursor() as cursor:
         cursor.execute(_USES, [cluster_id, list(claim_uids)])

@@ -42,7 +42,7 @@ class WatchCoverage:
     """Coverage of the watch around one window.
 
     Attributes:
-        spans: When it can answer for what happened, from the window's start on, in order.
+        spans: When it observed, from the window's start on, in order.
         until_at: Its last heartbeat that is known; None when there was none.
         ratio: Share of the window, 0 to 1, rounded down to five digits.
         is_blind_at_end: Whether there was no heartbeat at or after the window's end.
@@ -108,7 +108,7 @@ def window_ledger(
     """Return what the database knows of [start_at, end_at), of what some pods hold besides.
 
     Args:
-        cluster_id: Whose window.
+        cluster_id: The cluster.
         start_at: Begin, included.
         end_at: End, excluded.
         until_at: How far another source looked, at least the end.

@@ -230,7 +230,7 @@ net AS MATERIALIZED (
   SELECT * FROM told WHERE net_unit_seconds > 0)"""
 
 
-# The hours without use count as 0: only the ranks above them are looked at.
+# The hours without use count as 0: only the ranks above them are read.
 _PEAKS: Final = """
 WITH by_hour AS (
   SELECT project_id, size, window_start,
@@ -253,7 +253,7 @@ def peak_units(*, before: datetime, hours: int, percent: int) -> dict[tuple[UUID
     at 0: it was used in too few hours.
 
     Args:
-        before: End of the time looked at, excluded.
+        before: End of the range, excluded.
         hours: How long it is.
         percent: The percentile, such as 95.
     """
@@ -288,7 +288,7 @@ def daily_peaks(
     A day that is not there was a day without use.
 
     Args:
-        project_ids: Whose use.
+        project_ids: The projects.
         begin: First day.
         end: The day after the last one.
     """

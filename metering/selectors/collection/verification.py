@@ -36,7 +36,7 @@ SELECT id FROM (
  WHERE before < %s ORDER BY id
 """
 # The digest in the audit entry of the seal is compared too: to change records unseen, one would
-# have to change window, entry and leaf alike. Capacity is what the last entry about it says, of the
+# have to change window, entry and leaf alike. Capacity is that of the last entry about it, of the
 # seal or of a posted correction.
 _WINDOWS: Final = f"""
 SELECT w.id, to_char(w.start_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24"Z"'), d.records,

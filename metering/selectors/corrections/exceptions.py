@@ -126,9 +126,9 @@ class AlikeExceptions:
     """Open exceptions of one cause about one thing in one cluster.
 
     Attributes:
-        cause: The cause in the details, such as "unknown_resource"; "" where the kind says it all.
+        cause: The cause in the details, such as "unknown_resource"; "" where the kind is enough.
         cluster: The cluster's name.
-        namespace: Whose pods they are; "" for what is about a node or a whole hour.
+        namespace: The namespace of the pods; "" for a node or a whole hour.
         resource: The device it is about, as Kubernetes names it; "" for any.
         node: The node it is about; "" for any.
         exceptions: How many hours and pods wait.

@@ -115,7 +115,7 @@ class CoTenancyInterval:
 
 @dataclass(frozen=True)
 class Reach:
-    """Whose intervals and names the caller may read.
+    """The intervals and names a caller may read.
 
     Attributes:
         projects: Ids; None for all.
@@ -215,7 +215,7 @@ def _interval(row: tuple[Any, ...], *, reach: Reach) -> CoTenancyInterval:
 
 
 def _read_cursor(text: str) -> tuple[str | None, ...]:
-    """Return where a list goes on; nothing for its beginning.
+    """Return where a list continues; only None values for its beginning.
 
     Raises:
         ValueError: The cursor is malformed.

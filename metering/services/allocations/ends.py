@@ -1,9 +1,9 @@
 """Ends: how the rows of the ledger are closed, each by the best evidence there is.
 
-Best first: `exact`, a container's end by the kubelet; `vanished` without slack, an event that came
-in while the watch was healthy, or the policy for a lost node; then bounds, the narrower the better:
-`vanished_in_gap` ends at the last time it was known alive; `end_slack_seconds` is how much later
-the true end may be. A better end replaces a worse one, never the reverse.
+Best first: `exact`, a container's end by the kubelet; `vanished` without slack, an event that
+arrived while the watch was healthy, or the policy for a lost node; then bounds, the narrower the
+better: `vanished_in_gap` ends at the last time it was known alive; `end_slack_seconds` is how much
+later the true end may be. A better end replaces a worse one, never the reverse.
 """
 
 from datetime import datetime

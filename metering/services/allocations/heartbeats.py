@@ -15,7 +15,7 @@ from metering.models import ClusterWatch
 from metering.services.allocations.ends import end_on_lost_nodes
 from metering.services.allocations.leases import Lease, require_lease
 
-# The newest span goes on unless the watch was silent for too long, or a list began a new one.
+# Extend the newest span unless the watch was silent for too long, or a list began a new one.
 _GO_ON = """
 UPDATE metering_watchspan s SET until_at = GREATEST(s.until_at, %(at)s)
  WHERE s.id = (SELECT id FROM metering_watchspan WHERE cluster_id = %(cluster_id)s
@@ -94,7 +94,7 @@ def refuse_future(moment: datetime, *, database_at: datetime) -> None:
     """Refuse a moment that the database's clock has not come to.
 
     Raises:
-        ClockAheadError: It is more than `CLOCK_AHEAD_MAX` away.
+        ClockAheadError: It is more than `CLOCK_AHEAD_MAX` ahead.
     """
     ahead = moment - database_at
     if ahead > CLOCK_AHEAD_MAX:
@@ -155,7 +155,7 @@ def wait_seconds(*, failures: int, seed: str, asked: int = 0) -> int:
     Args:
         failures: At least 1.
         seed: What spreads several streams; the same seed waits the same time.
-        asked: The least the server asks for, in seconds.
+        asked: The minimum the server requests, in seconds.
     """
     base = min(1 << min(failures - 1, WAIT_DOUBLINGS_MAX), WAIT_SECONDS_MAX)
     digest = hashlib.sha256(f"{seed}/{failures}".encode()).digest()

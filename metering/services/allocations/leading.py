@@ -130,9 +130,9 @@ class Leader:
     def read_list_again(self, kind: WatchedKind, version: str, *, follows: bool) -> str:
         """Write a list without losing what happened since a version; return where to continue.
 
-        The list is taken first and written last: in between, the stream is read up to the moment
-        of the list. A pod that came and went in that time is so in the ledger with its own times,
-        and one that is open there but not in the list has truly been missed.
+        The list is taken first and written last: in between, the stream is read up to the moment of
+        the list. So a pod created and deleted in that time is in the ledger with its own times, and
+        only for one that is open there but not in the list was an event lost.
 
         Args:
             kind: What is listed.

@@ -1,7 +1,7 @@
 """Lists and events: a consistent list of one kind, or events in their order, written at once.
 
-The pages are read outside any transaction. Only when the last one has come is everything written
-in one, with the version the stream goes on from; a list that breaks off half-way is no list.
+The pages are read outside any transaction. Only after the last one is everything written at once,
+with the version the stream continues from; an incomplete list is discarded.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -75,7 +75,7 @@ def ledger_list(  # noqa: PLR0913 - A list is told by what it is of and by how i
         kind: What is listed.
         pages: Read one after the other, outside any transaction.
         at: When the list was requested.
-        actor: Who watches.
+        actor: The watching process.
         is_afresh: Whether what happened before the list may have been missed; False only when the
             kind was read without a gap up to the list. The next heartbeat records the gap, from
             whichever process.
@@ -138,10 +138,10 @@ def ledger_events(
 ) -> Ledgered:
     """Write some events of one kind, in order, and the version of the last one, or nothing.
 
-    An event counts as prompt when its stream says so, and the last heartbeat or the list it goes on
-    from is not older than `HEALTHY_FOR` at the time it came in. Other events accumulated while no
-    watch ran: an end without its own time is bounded by the last heartbeat. Duplicates and events
-    after a pod's deletion change nothing.
+    An event counts as prompt when its stream says so, and the last heartbeat or the list it
+    continues from is not older than `HEALTHY_FOR` when it arrived. Other events accumulated while
+    no watch ran: an end without its own time is bounded by the last heartbeat. Duplicates and
+    events after a pod's deletion change nothing.
 
     Args:
         lease: The watch's.

@@ -284,7 +284,7 @@ class WatchLoop:
         self._beat_at = self._watcher.pulse() + self._pace.heartbeat_seconds
 
     def _is_well(self, reading: _Reading) -> bool:
-        """Whether a kind is read without a gap: it caught up, or ended and is due to go on."""
+        """Whether a kind is read without a gap: it caught up, or ended and is due to continue."""
         if not reading.is_served:
             return True
         if reading.stream is not None and self._is_old(reading):
@@ -373,7 +373,7 @@ def watch_cluster(
             loop.turn()
         loop.finish()
     except ClockAheadError:
-        # A process whose clock is right may lead at once; it goes on from the kept versions.
+        # A process whose clock is right may lead at once; it continues from the stored versions.
         release_lease(lease=lease)
         raise
     except StoppedError:

@@ -139,7 +139,7 @@ def sight_of(
 
     Args:
         pod: The state.
-        told_at: When a list was taken, or when an event came in.
+        told_at: When a list was taken, or when an event arrived.
         is_deleted: Whether the object is gone; its last state may be an old one, so its phase
             proves nothing about whether it ever ran.
         is_prompt: Whether the change has just happened; False for events that accumulated while the

@@ -47,7 +47,7 @@ def burst_classes() -> list[str]:
 _SIZING_LABELS = ("nvidia.com/gpu.", "nvidia.com/mig.", "nvidia.com/mig-")
 _CHATTER = ("nvidia.com/gpu.deploy.",)
 _DEDICATED_TO = "gpu-ledger.io/dedicated-to"
-"""Whose alone a node is; isolation reads it from the record of the node."""
+"""The tenant a node is dedicated to; isolation reads it from the record of the node."""
 
 
 def sizing_labels(labels: Mapping[str, str]) -> dict[str, str]:
@@ -162,8 +162,8 @@ def settle_sizes(*, cluster_id: UUID, actor: Actor, at: datetime) -> int:
 def settle_everywhere(*, actor: Actor, at: datetime) -> int:
     """Size what the catalogue now covers, in every cluster that has something open.
 
-    One statement when there is nothing; each cluster is a transaction of its own, and one that
-    fails stops no other.
+    One statement when there is nothing; each cluster is a separate transaction, and a failed one
+    does not stop the others.
     """
     clusters = PodAllocation.objects.filter(size="").order_by("cluster_id")
     return for_each_isolated(

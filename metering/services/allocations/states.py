@@ -33,7 +33,7 @@ class Told:
     """One state from a list or an event.
 
     Attributes:
-        told_at: When the list was taken, or when the event came in.
+        told_at: When the list was taken, or when the event arrived.
         is_prompt: Whether the change has just happened; False for what accumulated while no watch
             ran.
     """

@@ -1,4 +1,4 @@
-"""Streams: each watch of a kind is read in a thread of its own, all feeding one queue.
+"""Streams: each watch of a kind is read in its own thread, all feeding one queue.
 
 Readers use no database. Only the consumer of the queue writes; while it is slow the queue fills,
 and the readers and the server wait, so memory stays constant.

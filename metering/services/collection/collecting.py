@@ -227,7 +227,7 @@ def _returned(
 ) -> WindowState | None:
     """Return an hour to a person if it has less than the decision in force was made on.
 
-    What is compared is what was observed, without the estimates that a decision asks for.
+    What is compared is what was observed, without the estimates that a decision requires.
 
     Returns:
         The window's state, or None when the decision holds.

@@ -112,7 +112,7 @@ class _Composing:
     def _is_inconsistent(self, case: Case, *, share: Share) -> bool:
         """Whether only metrics that contradict each other could show what a pod used.
 
-        A snapshot of its bind, the API or a person's decision say it without them.
+        A snapshot of its bind, the API or a person's decision shows it without them.
         """
         if not case.defects:
             return False

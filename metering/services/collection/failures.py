@@ -199,7 +199,7 @@ def return_to_person(
 ) -> WindowState:
     """Release a claim of which less was observed than a decision was made on; return `gap`.
 
-    The decision no longer holds. The exception says what has changed, and is open whatever was
+    The decision no longer holds. The exception records what has changed, and is open whatever was
     resolved before.
 
     Raises:

@@ -189,8 +189,8 @@ def basis_of(sight: Sight, *, policy: MeteringPolicy, accepts_low_coverage: bool
 def continuous(sight: Sight) -> Sight:
     """Return an hour as it was observed, or as a failure where neighbours show more pods in it.
 
-    The hour before looks into this one, and one that was metered earlier shows what came after it.
-    A pod that they show while this answer, which claims to have no hole, does not, was left out of
+    The query of the hour before reaches into this one, and one that was metered earlier shows what
+    came after it. A pod that they show, but this response without holes does not, was omitted from
     it. For a cluster whose pods only the scrapes show.
 
     One statement, however many pods there are.

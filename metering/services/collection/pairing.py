@@ -297,7 +297,7 @@ def _later(told: Account | None, *, row: LedgerRow) -> Account | None:
     """Return what the ledger knows from other hours, where it lasted longer by that.
 
     A pod that only vanished and was shown again later had not ended. A pod that ended is shown
-    later too while its object stays, and that may say less of its end than this hour does.
+    later too while its object stays, and that may bound its end less closely than this hour does.
     """
     known = Account(life=row.life, units=row.fact.units, known_until_at=row.last_seen_at)
     if told is None:
@@ -333,7 +333,7 @@ class Sizer:
 
 
 def sized_for(sized: Sized, *, priority_class: str) -> Sized:
-    """Return what a pod of a priority class holds: what is preemptible has a group of its own."""
+    """Return what a pod of a priority class holds: preemptible pods have their own group."""
     group = group_of(
         sized.price_group,
         priority_class=priority_class,

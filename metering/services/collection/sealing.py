@@ -80,7 +80,7 @@ def seal_window(*, window_id: int, actor: Actor, at: datetime) -> str:
         WindowNotReconciledError: It is not reconciled yet, or a blocking exception is open.
     """
     with transaction.atomic():
-        # The row is locked by a statement of its own, so that the digest includes every commit.
+        # The row is locked by a separate statement, so that the digest includes every commit.
         cluster_id, start_at = _lock_reconciled(window_id)
         with connection.cursor() as cursor:
             cursor.execute(_SEAL, {"window_id": window_id, "start_at": start_at, "at": at})

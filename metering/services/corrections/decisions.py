@@ -87,7 +87,7 @@ class DecidedHour:
 def retry_window(*, window_id: int, note: str = "", actor: Actor, at: datetime) -> MeteringWindow:
     """Make a window that is not sealed due now, with all its attempts before it.
 
-    What a person accepted before is to be accepted anew.
+    An earlier acceptance must be given again.
 
     Raises:
         WindowNotFoundError: There is no such window.

@@ -1,6 +1,6 @@
 """Drafting: from the differences that a recheck found to corrections of one project and cause.
 
-What goes into the ledger at once and what waits for a person is decided here; nothing is written.
+Decides what is posted at once and what needs approval; writes nothing.
 """
 
 from collections import defaultdict

@@ -101,8 +101,8 @@ MADE_MAX: Final = 20_000
 """Rechecks made by one call: a day of 280 clusters; the rest follows with the next."""
 CLAIMED_MAX: Final = 100
 REMEMBERED_BY_ALL: Final = timedelta(days=14)
-"""Retention of any source: Prometheus keeps 15 days unless it is set up otherwise. What the clock
-asks for is asked for within it; a binding, a catalogue or a person may ask for older hours."""
+"""Retention of any source: Prometheus keeps 15 days unless it is set up otherwise. Scheduled
+rechecks are created within it; a binding, a catalogue or a person may request older hours."""
 CLOCK: Final = system_actor("metering.rechecks")
 FAILED_SENTENCE: Final = "No worker that claimed this recheck ever reported back."
 

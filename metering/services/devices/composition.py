@@ -1,7 +1,7 @@
 """Composing devices: from device samples and pod holdings to the attribution of each device.
 
-Nothing here changes a bill. Each usage record gets an activity beside it, of its own devices; every
-device gets a row of its own, and the energy rows of one physical GPU add up to what it took.
+Nothing here changes a bill. Each usage record gets the activity of its devices; every device gets
+its own row, and the energy rows of one physical GPU add up to its consumption.
 """
 
 from collections import defaultdict

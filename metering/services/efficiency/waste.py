@@ -88,9 +88,9 @@ def update_waste(
     """Bring a cluster's findings to the end of its newest sealed window; return how many are open.
 
     What is no longer so is closed. A dismissed finding is not made again for that allocation. Rules
-    that look back a day or more are judged when `is_daily` only; until then what they said stands
-    as it was, unless the pod is gone or something stronger is said of it. Twelve statements at
-    most, whatever the number of allocations; call it in a transaction.
+    that look back a day or more are judged when `is_daily` only; until then their findings stay,
+    unless the pod is gone or has a stronger finding. Twelve statements at most, whatever the number
+    of allocations; call it in a transaction.
     """
     prefer_hash_joins()
     asked = rules_asked(thresholds, is_daily=is_daily)
