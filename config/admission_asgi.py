@@ -64,7 +64,7 @@ class ClientGoneError(Exception):
 
 
 class Response(NamedTuple):
-    """What goes back."""
+    """The response."""
 
     status: int
     headers: Headers
@@ -128,7 +128,7 @@ class Doors:
 
 
 def checking_names(inner: Application, names: Mapping[str, Sequence[str]]) -> Application:
-    """Return an application in which a certificate asks only for its own clusters.
+    """Return an application that accepts a certificate only for its own clusters.
 
     Args:
         inner: What answers them.

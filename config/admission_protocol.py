@@ -25,14 +25,14 @@ SILENCE_SECONDS = 10
 """A request that has not come whole by then ends its connection, and so does an answer that is not
 read: no API server waits longer."""
 HEAD_BYTES_MAX = 64 * 1024
-"""About as much of a request may come without a body: what one read brings is looked at whole."""
+"""Approximate limit of a request without its body: one read is checked as a whole."""
 
 
 class NamingProtocol(HttpToolsProtocol):
     """One connection; its requests carry the common name of its client.
 
     Args:
-        worker: Whose connection it is.
+        worker: Owner of the connection.
     """
 
     def __init__(self, worker: "AdmissionWorker") -> None:
@@ -188,7 +188,7 @@ def common_name(connection: ssl.SSLObject | None) -> str:
 
 
 def probed(protocol: NamingProtocol) -> NamingProtocol:
-    """Return a connection on which nothing is answered but what probes ask."""
+    """Return a connection that answers only probes."""
     inner = protocol.app
 
     async def answer_probes(scope: Scope, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI's own.

@@ -120,7 +120,7 @@ class Taking:
 
 
 class TakingLoop(uvloop.Loop):
-    """An event loop whose servers take one connection after the other."""
+    """An event loop whose servers accept one connection at a time."""
 
     async def create_server(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - As it is inherited.
         """Serve on a socket that listens: to probes alone, and without TLS, where it is theirs."""
@@ -149,7 +149,7 @@ class AdmissionWorker(gasgi.ASGIWorker):  # type: ignore[misc] # As above.
         self.answer_with(self.asgi)
 
     def answer_with(self, application: Application) -> None:
-        """Have every connection ask an application."""
+        """Make every connection call an application."""
         self.protocol_state = ServerState()
         self.protocol_config = protocol_config(application, keep_alive_seconds=self.cfg.keepalive)
 

@@ -1,4 +1,4 @@
-"""The broker's side of Celery: what cannot be read is dropped, logged and counted.
+"""The broker's side of Celery: unreadable messages are dropped, logged and counted.
 
 Celery's worker ends when one message of its queue is no JSON, or no envelope of a message: fifty of
 them kept a worker from working for a quarter of an hour. Losing a message costs nothing here, since

@@ -1,4 +1,4 @@
-"""Celery: it wakes workers. PostgreSQL knows what is due, and no message stands for a row.
+"""Celery: it wakes workers. PostgreSQL says what is due; no message represents a row.
 
 All that is published goes through `tenants.services.wakeups`, beat's entries too: two beats may
 run, and nothing piles up while no worker consumes. The limits follow one law: hard time limit <

@@ -135,9 +135,9 @@ class Environment(BaseSettings):
     WASTE_THRESHOLDS: Annotated[dict[str, Any], NoDecode] = Field(default_factory=dict)
     """JSON: thresholds of waste to replace, such as `{"idle_hours": 2}`."""
     RECHECK_SECONDS: Annotated[tuple[int, ...], NoDecode] = (3_600, 21_600, 86_400)
-    """How long after its end a sealed hour is looked at again, once each."""
+    """How long after its end a sealed hour is checked again, once each."""
     RECHECK_RETENTION_SECONDS: int = Field(default=31_536_000, ge=86_400, le=315_360_000)
-    """Age from which an hour is not looked at again: how long Prometheus keeps its samples."""
+    """Age from which an hour is not checked again: how long Prometheus keeps its samples."""
     POST_LATE_USAGE: bool = True
     """Whether late usage is posted automatically; otherwise a person decides."""
     FOUR_EYES: bool = True

@@ -6,7 +6,7 @@ from django.shortcuts import render
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - Django's signature.
-    """Answer a person whose roles do not allow what was asked for."""
+    """Answer a user whose roles do not allow the request."""
     text = (
         "No role of yours opens this page, or allows what you sent. Your access shows your roles; "
         "a platform admin, or an administrator of your organization, gives another one."

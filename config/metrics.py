@@ -1,7 +1,7 @@
 """Metrics of our own in Prometheus text: what an operator watches, and nothing about tenants.
 
-Counts of requests live in each web process and are added up over all of them. Gauges are asked of
-the database when Prometheus asks, so every process gives the same answer.
+Each web process counts its requests; the counts are summed over all. Gauges are queried from the
+database at the scrape, so every process returns the same values.
 """
 
 import time
@@ -117,7 +117,7 @@ class RequestMetrics:
 
 
 class LedgerCollector(Collector):
-    """The state of the ledgers, asked at the time of the scrape; see each gauge's help."""
+    """The state of the ledgers, queried at the time of the scrape; see each gauge's help."""
 
     def __init__(self, *, at: datetime) -> None:
         """Keep the time of the scrape."""

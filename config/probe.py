@@ -12,7 +12,7 @@ TIMEOUT_SECONDS = 4
 
 
 def main(arguments: list[str]) -> int:
-    """Ask one URL; return the exit status."""
+    """Request one URL; return the exit status."""
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m config.probe URL\n")
         return 2

@@ -1,1 +1,1 @@
-"""IO of billing: they know no model."""
+"""IO of billing, without models."""

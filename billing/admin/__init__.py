@@ -1,4 +1,4 @@
-"""The admin pages of billing: prices through services, ledgers to look at, invoices to walk."""
+"""The admin pages of billing: prices, read-only ledgers, and invoices with their actions."""
 
 from billing.admin import invoices, ledgers, periods, prices
 

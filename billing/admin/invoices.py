@@ -144,7 +144,7 @@ class InvoiceAdmin(LedgerAdmin):
 
     @method_decorator(require_POST)
     def finalize(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:
-        """Finalize the draft that was looked at."""
+        """Finalize the displayed version of the draft."""
         return self._perform(
             request,
             invoice_id,
@@ -172,7 +172,7 @@ class InvoiceAdmin(LedgerAdmin):
 
     @method_decorator(require_POST)
     def discard(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:
-        """Discard the draft that was looked at."""
+        """Discard the displayed version of the draft."""
         return self._perform(
             request,
             invoice_id,

@@ -33,7 +33,7 @@ from tenants.domain.actors import Actor
 
 TEMPLATE: Final = "admin/billing/charge/waste.html"
 ROWS_MAX: Final = 100
-"""The most money stands first; the rest is behind the list of findings."""
+"""The largest amounts; the list of findings has the rest."""
 RULE_WORDS: Final = {
     WasteRule.NOT_RUNNING: "Never started",
     WasteRule.IDLE: "Idle",
@@ -78,7 +78,7 @@ class WasteLine:
 
     @property
     def link(self) -> str:
-        """Return where the finding is looked at and dismissed."""
+        """Return the link to the finding's page, where it can be dismissed."""
         query = f"?q={self.finding.pod_name}&state__exact=open"
         return reverse("admin:metering_wastefinding_changelist") + query
 

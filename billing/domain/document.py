@@ -109,7 +109,7 @@ def compose_document(
 
 
 def issue_document(draft: Mapping[str, Any], *, reference: str, issued_at: datetime) -> Document:
-    """Return the document of a final invoice: the draft as it was looked at, with a number."""
+    """Return the document of a final invoice: the draft with a number."""
     return {
         **draft,
         "state": InvoiceState.FINAL.value,
@@ -206,7 +206,7 @@ _SIZE_ORDER: Final = ("small", "medium", "large")
 
 @dataclass(frozen=True)
 class LineWords:
-    """One line as it is read."""
+    """One line as displayed."""
 
     project: str
     description: str
@@ -234,7 +234,7 @@ class InvoiceWords:
 
 
 def invoice_words(document: Mapping[str, Any]) -> InvoiceWords:
-    """Return a document of `billing.domain.document` as the page says it."""
+    """Return a document of `billing.domain.document` as the page shows it."""
     return InvoiceWords(
         lines=tuple(_document_words_line(line) for line in document["lines"]),
         sizes=_sizes(document["lines"]),

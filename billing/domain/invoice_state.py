@@ -7,7 +7,7 @@ from billing.domain.errors import InvoiceFinalError
 
 
 class InvoiceState(StrEnum):
-    """Where an invoice stands."""
+    """State of an invoice."""
 
     DRAFT = "draft"
     FINAL = "final"

@@ -82,7 +82,7 @@ def find_problems(spans: Iterable[PriceSpan]) -> tuple[PriceProblem, ...]:
 def find_price(
     spans: Iterable[PriceSpan], *, book: str, size: str, price_group: str, at: datetime
 ) -> PriceSpan | None:
-    """Return the price in force; that of the exact group goes before that of any group.
+    """Return the price in force; the exact group takes precedence over any group.
 
     What preemptible pods hold is priced apart: the price of any group is not theirs unless it is
     that of any preemptible one. Without either there is no price, and a person decides.

@@ -20,8 +20,8 @@ class Readiness:
     Attributes:
         unsealed_windows: Hours of the organization's clusters that are over and not sealed.
         upcoming_windows: Hours of them that are not over yet.
-        unaccrued_windows: Sealed ones that accrual has not looked at.
-        unaccrued_corrections: Posted corrections of its hours that accrual has not looked at.
+        unaccrued_windows: Sealed windows without accrual.
+        unaccrued_corrections: Posted corrections of its hours without accrual.
         open_exceptions: Usage of the period that waits for a price.
         held_unit_seconds: How much that is.
         used_unit_seconds: Sealed usage of the period's hours.

@@ -1,4 +1,4 @@
-"""What accrual has still to do: windows and corrections whose usage is not charged in full."""
+"""Pending accrual: windows and corrections whose usage is not charged in full."""
 
 from datetime import datetime
 from uuid import UUID

@@ -280,7 +280,7 @@ def check_numbers(_: Cursor) -> Batch:
 
 
 def _differences(invoice: Invoice, *, audited: Mapping[tuple[str, str], AuditEntry]) -> list[str]:
-    """Return how the sentence about an invoice goes on, for each difference.
+    """Return the end of the sentence about an invoice, for each difference.
 
     Args:
         invoice: A final one.

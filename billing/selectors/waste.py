@@ -68,7 +68,7 @@ def with_money(findings: QuerySet[Any], *, at: datetime) -> QuerySet[Any]:
 
     Args:
         findings: Waste findings an actor sees.
-        at: Whose prices count.
+        at: Time of the prices.
     """
     month = SECONDS_PER_HOUR * HOURS_PER_MONTH
     priced: QuerySet[Any] = (

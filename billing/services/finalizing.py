@@ -41,7 +41,7 @@ def finalize_invoice(
         actor: The account that finalizes.
         at: When; printed as the date of the invoice.
         terms: Whether the four-eyes rule applies.
-        expected_version: The version of the draft the caller looked at; None for any.
+        expected_version: The version of the draft that the caller saw; None for any.
 
     Raises:
         StaleVersionError: It was drafted again since.

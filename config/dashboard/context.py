@@ -69,7 +69,7 @@ def waiting_table(
     drafts: Sequence[InvoiceFact],
     requests: int,
 ) -> dict[str, Any]:
-    """Return what a person has to look at, what it is about, and how much of it there is."""
+    """Return the items that need review, with subject and count."""
     year, month = begin_at.year, begin_at.month
     rows = [
         _waiting(
@@ -150,7 +150,7 @@ def dashboard_context(request: HttpRequest, context: dict[str, Any]) -> dict[str
 
 
 def shown_month(wanted: str, *, at: datetime) -> datetime:
-    """Return the begin of the asked month, or of the present one for none or nonsense."""
+    """Return the begin of the requested month; of the current one if missing or invalid."""
     try:
         begin_at = datetime.strptime(wanted, "%Y-%m").replace(tzinfo=UTC)
     except ValueError:

@@ -163,7 +163,7 @@ def cell(text: str, *, link: str = "", is_number: bool = False) -> dict[str, Any
 
 
 def number(text: str) -> dict[str, Any]:
-    """Return a cell that stands at the right."""
+    """Return a right-aligned cell."""
     return cell(text, is_number=True)
 
 

@@ -186,7 +186,7 @@ BACKENDS: Mapping[str, Mapping[str, str]] = {
         "none": "quotas.adapters.cost_unknown.NoCostEstimator",
     },
 }
-"""By variable and value. What `simulated` means only the environment of a checkout knows."""
+"""By variable and value. Only the environment of a checkout defines `simulated`."""
 
 INSTALLED_APPS = [
     "unfold",

@@ -1,4 +1,4 @@
-"""How notifications leave the house, as the environment says: mail server, webhooks, or memory."""
+"""Delivery of notifications, from the environment: mail server, webhooks, or memory."""
 
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit

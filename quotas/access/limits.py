@@ -118,7 +118,7 @@ def access_grant(actor: Actor, grant_id: UUID, capability: str) -> QuotaGrant:
 
 
 def _who_may(error: ForbiddenError, capability: str, *, is_whole: bool) -> ForbiddenError:
-    """Return a refusal that names whose roles do: an organization's own limit is the platform's."""
+    """Return an error with the required role: a platform role for an organization's own limit."""
     if capability != WRITE_LIMIT or not is_whole:
         return error
     return forbidden(capability, reach={RoleScope.PLATFORM})

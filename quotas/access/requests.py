@@ -43,7 +43,7 @@ def is_cost_visible(actor: Actor, *, organization_id: UUID, project_id: UUID) ->
 
 
 def access_request_to_decide(actor: Actor, request_id: UUID) -> QuotaRequest:
-    """Return a quota request that an actor decides at some level; the service says at which.
+    """Return a quota request that an actor may decide at some level; the service checks which.
 
     Raises:
         NotFoundError: It does not exist for this actor.

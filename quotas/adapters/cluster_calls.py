@@ -25,7 +25,7 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 TIMEOUT_SECONDS: Final = (5, 10)
 """To connect, and to read."""
 CONNECTIONS_MAX: Final = 32
-"""To one cluster; more than the namespaces one worker asks about at once."""
+"""Per cluster; more than the parallel calls of one worker."""
 JSON = dict[str, Any]
 
 _MANAGER = re.compile(r'conflict with "([^"]+)"')
@@ -73,7 +73,7 @@ class ClusterCalls:
         self._lock = Lock()
 
     def get(self, endpoint: EnforcementEndpoint, path: str) -> JSON:
-        """Return what stands at a path.
+        """Return the value at a path.
 
         Raises:
             ClusterRefusalError: The server refused.
@@ -154,7 +154,7 @@ def unavailable(error: ClusterRefusalError, what: str) -> SourceUnavailableError
 
 
 def unsendable(slug: str) -> SourceUnavailableError:
-    """Return what it means that a call cannot be put on the wire."""
+    """Return the error for a call that cannot be sent."""
     return SourceUnavailableError(
         f"The URL or the token of cluster {slug} cannot be sent.", reason="bad_target"
     )

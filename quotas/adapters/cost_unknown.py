@@ -8,7 +8,7 @@ from quotas.protocols.costs import CostEstimate
 
 
 class NoCostEstimator:
-    """Knows no price, and says so."""
+    """Returns no price, with a note."""
 
     def estimate(  # noqa: PLR0913 - As the protocol.
         self,

@@ -29,13 +29,13 @@ from tenants.domain.errors import SourceUnavailableError
 
 RETRY_AFTER_SECONDS_MAX: Final = 3_600
 SEVERAL_BUDGETS: Final = "more than one PodDisruptionBudget"
-"""What a server says of a pod that several budgets match; it says so with a 500."""
+"""Text of the API server's 500 response for a pod with several budgets."""
 
 
 def eviction_of(
     pod: WorkloadReference, *, version: str, grace_seconds: int | None, is_dry_run: bool
 ) -> dict[str, Any]:
-    """Return the body that asks for an eviction of the pod with that uid, and no other."""
+    """Return the Eviction of the pod with that uid."""
     options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
     if grace_seconds is not None:
         options["gracePeriodSeconds"] = grace_seconds
@@ -64,7 +64,7 @@ def answer_of(error: ApiException, pod: WorkloadReference) -> EvictionAnswer:
 
 
 def _retry_after(error: ApiException) -> timedelta | None:
-    """Return how long the server asks to wait; None when it does not say it in whole seconds."""
+    """Return the server's Retry-After; None unless in whole seconds."""
     headers = error.headers or {}
     text = str(headers.get("Retry-After", "")).strip()
     if not (text.isascii() and text.isdigit()):
@@ -106,7 +106,7 @@ PATCH_TRIES: Final = 3
 MERGE_PATCH: Final = "application/merge-patch+json"
 EVICTION: Final = "pods/eviction"
 PODS_PER_PAGE: Final = 500
-"""As many as kubectl asks for at once."""
+"""The page size of kubectl."""
 PAGES_MAX: Final = 200
 """An Indexed Job has at most 100,000 completions."""
 _ENDED: Final = frozenset({"Complete", "Failed"})
@@ -279,7 +279,7 @@ class KubernetesWorkloadEvictor:
         return True
 
     def _eviction_version(self, endpoint: EnforcementEndpoint) -> str:
-        """Return the version of Eviction a server takes, such as "policy/v1"; asked once."""
+        """Return the version of Eviction a server takes, such as "policy/v1"; requested once."""
         with self._lock:
             known = self._versions.get(endpoint)
         if known is not None:

@@ -66,7 +66,7 @@ class KueueQuotaEnforcer:
         )
 
     def read(self, endpoint: EnforcementEndpoint, namespace: str) -> LiveQuota:
-        """Return what a namespace's queue says; see `QuotaEnforcer.read`."""
+        """Return the state of a namespace's queue; see `QuotaEnforcer.read`."""
         return _live_of(namespace, self._find(endpoint, namespace))
 
     def _read_back(self, endpoint: EnforcementEndpoint, desired: DesiredQuota) -> LiveQuota:
@@ -150,7 +150,7 @@ def _has_settled(queue: JSON) -> bool:
 
 
 def _live_of(namespace: str, queue: JSON) -> LiveQuota:
-    """Return what a queue says; nothing while Kueue has not looked at it."""
+    """Return the values of a queue; nothing until Kueue has observed it."""
     status = queue.get("status") or {}
     if not _has_settled(queue):
         return LiveQuota(namespace, {}, {}, _generation_of(queue))

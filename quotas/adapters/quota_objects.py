@@ -36,7 +36,7 @@ _GENERATION_DIGITS_MAX: Final = 18
 
 @dataclass(frozen=True)
 class Wall:
-    """One object that should be: its name, what it says, and which pods it is about.
+    """One desired object: its name, spec and pod scope.
 
     Attributes:
         operator: "In" or "NotIn" the burst classes; "" for every pod.
@@ -112,7 +112,7 @@ class NamespaceQuotas:
         refuse_newer(self.generation, desired, managers=self._managers())
 
     def has(self, wall: Wall) -> bool:
-        """Whether an object's status says what it should."""
+        """Whether an object's status has the desired values."""
         hard = self._said(wall.name, "hard")
         return all(hard.get(key) == units for key, units in wall.hard.items())
 

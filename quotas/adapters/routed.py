@@ -1,4 +1,4 @@
-"""The routed enforcer: each cluster's quotas are written as its `quota_target` says."""
+"""The routed enforcer: it writes each cluster's quotas by its `quota_target`."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ from quotas.protocols import DesiredQuota, EnforcementEndpoint, LiveQuota, Quota
 
 
 class RoutedQuotaEnforcer:
-    """Writes ResourceQuotas where nothing else is said, and Kueue's queues where that is said."""
+    """Writes Kueue's queues where configured, otherwise ResourceQuotas."""
 
     def __init__(self, *, burst_classes: Sequence[str] = BURST_CLASSES) -> None:
         """Make one enforcer for each target."""
@@ -22,5 +22,5 @@ class RoutedQuotaEnforcer:
         return self._by_target[endpoint.quota_target].apply(endpoint, desired)
 
     def read(self, endpoint: EnforcementEndpoint, namespace: str) -> LiveQuota:
-        """Return what a namespace's quota says; see `QuotaEnforcer.read`."""
+        """Return the state of a namespace's quota; see `QuotaEnforcer.read`."""
         return self._by_target[endpoint.quota_target].read(endpoint, namespace)

@@ -74,7 +74,7 @@ class BurstFilter(admin.BooleanFieldListFilter):
 
 @admin.register(Reservation)
 class ReservationAdmin(LedgerAdmin):
-    """What pods take, from their admission until they are gone."""
+    """Units of pods, from their admission to their end."""
 
     view_capability = "quotas:reservation:read"
     hint = (
@@ -160,7 +160,7 @@ class ReservationAdmin(LedgerAdmin):
 
     @display(description="counted since", ordering="admitted_at")
     def counted_since(self, row: Reservation) -> str:
-        """Return when it was let in; of what was found running, when it was found."""
+        """Return when it was admitted; for a pod found running, when it was found."""
         return f"{row.admitted_at:%Y-%m-%d %H:%M} UTC"
 
     @display(description="takes", ordering="units")

@@ -63,7 +63,7 @@ class BoardRow:
 
     @property
     def reserved_percent(self) -> int:
-        """Return the width of what is let in and not bound yet, after what is held."""
+        """Return the width of the admitted but unbound part, after the held part."""
         headroom = self.line.headroom
         if not headroom.reserved_units:
             return 0
@@ -107,7 +107,7 @@ def day_words(at: datetime) -> str:
 
 
 def exhaustion_words(exhaustion: Exhaustion) -> str:
-    """Return what the trend says, "" where it says nothing to worry about."""
+    """Return the text of the trend; "" without a concern."""
     if exhaustion.outcome is ExhaustionOutcome.EXPECTED and exhaustion.on is not None:
         return f"full about {exhaustion.on:%a} {exhaustion.on.day} {exhaustion.on:%b}"
     return {

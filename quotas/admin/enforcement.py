@@ -1,4 +1,4 @@
-"""Admin pages of enforcement: what each namespace should say, was brought to say, and says."""
+"""Admin pages of enforcement: desired, applied and live quota of each namespace."""
 
 from typing import Any
 
@@ -92,7 +92,7 @@ class EnforcementTargetAdmin(LedgerAdmin):
 
     @display(description="live")
     def live_text(self, target: EnforcementTarget) -> str:
-        """Return what the namespace said when it was last read."""
+        """Return the namespace's values at the last read."""
         return format_granted(target.live_hard)
 
     @display(description="burst")

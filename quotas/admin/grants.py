@@ -132,7 +132,7 @@ class QuotaGrantAdmin(ServiceAdmin):
         label={"coming": "info", "in_force": "success", "over": "", "cancelled": "warning"},
     )
     def state_label(self, grant: QuotaGrant) -> tuple[str, str]:
-        """Return where it stands now, coloured by unfold."""
+        """Return its state now, coloured by unfold."""
         state: GrantState = grant_state(grant.valid.lower, grant.valid.upper, at=timezone.now())
         return state.value, state.value.replace("_", " ")
 

@@ -33,7 +33,7 @@ TERMS = (
 
 
 class LimitForm(ServiceForm):
-    """A limit; unlimited is said by a switch, never by an empty field."""
+    """A limit; unlimited is set by a switch, never by an empty field."""
 
     is_unlimited = forms.BooleanField(
         required=False,
@@ -185,7 +185,7 @@ class QuotaLimitAdmin(ServiceAdmin):
     def change(
         self, row: QuotaLimit, changes: Mapping[str, Any], *, actor: Actor, at: datetime
     ) -> QuotaLimit:
-        """Change what a limit says."""
+        """Change a limit."""
         said = {name: changes.get(name, KEEP) for name in TERMS[2:]}
         return set_limit(
             scope=row.scope,

@@ -144,7 +144,7 @@ class PreemptionPlanAdmin(ServiceAdmin):
         variant="danger",
     )
     def execute(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Ask once more, and let the plan run."""
+        """Ask for confirmation, and execute the plan."""
         plan = self.get_object(request, str(object_id))
         if plan is None:
             raise Http404

@@ -88,7 +88,7 @@ class ProtectedWindowAdmin(ServiceAdmin):
         label={"coming": "info", "in_force": "success", "over": "", "cancelled": "warning"},
     )
     def state_label(self, window: ProtectedWindow) -> tuple[str, str]:
-        """Return where it stands, coloured."""
+        """Return its state, coloured."""
         state = window_state(
             window.valid.lower, window.valid.upper, window.cancelled_at, at=timezone.now()
         )

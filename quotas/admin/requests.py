@@ -242,7 +242,7 @@ class QuotaRequestAdmin(LedgerAdmin):
         return [*made[:-1], button, made[-1]]
 
     def decide_view(self, request: HttpRequest, pk: object, verb: str) -> HttpResponse:
-        """Do what a button says as the signed-in person, and show the request again."""
+        """Run a button's action as the signed-in user, and show the request again."""
         decide = DECISIONS.get(verb)
         if decide is None or not self.has_view_permission(request):
             raise Http404

@@ -1,4 +1,4 @@
-"""/api/v1/enforcement-targets/: what each namespace's ResourceQuota should say, and says."""
+"""/api/v1/enforcement-targets/: desired and live ResourceQuota of each namespace."""
 
 from django.conf import settings
 from django.db.models import QuerySet

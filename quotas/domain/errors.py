@@ -111,14 +111,14 @@ class QuotaRequestWithoutLimitError(ConflictError):
 
 
 class QuotaRequestNothingMoreError(ConflictError):
-    """What is asked for a time is not more than what is in force then."""
+    """The requested units for a time are not more than those in force then."""
 
     code = "quota_request_nothing_more"
     remedy = "Ask for the total you want to hold in all: requested_units is never the difference."
 
 
 class QuotaRequestNotRenewableError(ConflictError):
-    """Only what was approved for a time can be asked for longer."""
+    """Only an approval for a time can be extended."""
 
     code = "quota_request_not_renewable"
     remedy = "Submit a new request."
@@ -195,7 +195,7 @@ class PreemptionPlanEndedError(ConflictError):
 
 
 class QuotaNotAppliedError(ConflictError):
-    """A namespace's quota is not in its cluster yet, so what goes would only come back."""
+    """A namespace's quota is not in its cluster yet, so preempted pods would only come back."""
 
     code = "quota_not_applied"
     remedy = "Wait until the enforcement targets named under facts are applied, or repair them."

@@ -24,7 +24,7 @@ class LoanBand:
     Attributes:
         max_units: The most one project borrows of one selector, by all its loans together.
         max_days: The longest a loan lasts.
-        keep_free_percent: Of the lender's limit, what stays free beside its use; 0 to 100.
+        keep_free_percent: Part of the lender's limit that stays free; 0 to 100.
     """
 
     max_units: int
@@ -34,7 +34,7 @@ class LoanBand:
 
 @dataclass(frozen=True)
 class Purse:
-    """One project's limit of one selector, as it stands now.
+    """One project's limit of one selector, now.
 
     Attributes:
         limit_units: In force, loans and grants included.

@@ -133,7 +133,7 @@ class QuotaGrant(models.Model):
     valid = DateTimeRangeField()
     reason = models.CharField(max_length=16, choices=GrantReason.choices)
     reference = models.CharField(max_length=64, blank=True, default="")
-    """Id of the request or loan it comes from; "" when somebody made it by hand."""
+    """Id of the request or loan it comes from; "" when a person made it."""
     note = models.TextField(blank=True, default="")
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField()
@@ -168,9 +168,9 @@ class QuotaSuspension(models.Model):
     )
     """None suspends the whole organization."""
     reason = models.TextField()
-    """Told to whoever is refused."""
+    """Shown in denials."""
     source = models.CharField(max_length=32, blank=True, default="")
-    """What asked for it, such as "budget" or "arrears"; "" for a person."""
+    """Its source, such as "budget" or "arrears"; "" for a person."""
     begin_at = models.DateTimeField()
     end_at = models.DateTimeField(null=True, blank=True)
     version = models.PositiveIntegerField(default=1)

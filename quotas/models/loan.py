@@ -16,7 +16,7 @@ class LoanState(models.TextChoices):
     ACTIVE = "active"
     DECLINED = "declined"
     LAPSED = "lapsed"
-    """Nobody decided while it would have helped."""
+    """Not decided while it would have helped."""
     ENDED = "ended"
     RECALLED = "recalled"
 

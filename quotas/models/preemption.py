@@ -50,9 +50,9 @@ class PreemptionPlan(models.Model):
     is_dry_run = models.BooleanField(default=True, db_default=True)
     """Nothing of it has been done in any cluster, and nothing will be until it is executed."""
     overage = models.JSONField(default=list)
-    """What is over: kind, holder, selector and units of each wall."""
+    """Overages: kind, holder, selector and units of each."""
     remainders = models.JSONField(default=list)
-    """What stays over whoever goes, and why."""
+    """Overages that remain after the plan, and why."""
     planned_by = models.CharField(max_length=150)
     executed_by = models.CharField(max_length=150, blank=True, default="")
     created_at = models.DateTimeField()
@@ -60,7 +60,7 @@ class PreemptionPlan(models.Model):
     """Until then it may be executed, and once it runs, until then it may run."""
     notified_at = models.DateTimeField(null=True, blank=True)
     not_before = models.DateTimeField(null=True, blank=True)
-    """When its next step is due; None while nobody has executed it, and after its end."""
+    """When its next step is due; None before it is executed, and after its end."""
     end_at = models.DateTimeField(null=True, blank=True)
     message = models.TextField(blank=True, default="")
     """What it waits for, or how it ended."""
@@ -157,7 +157,7 @@ class ProtectedWindow(models.Model):
     """None protects the whole organization."""
     valid = DateTimeRangeField()
     cancelled_at = models.DateTimeField(null=True, blank=True)
-    """When it was taken back before it began: it protects nobody. None for every other."""
+    """When it was cancelled before it began: it protects nothing. None for every other."""
     reason = models.CharField(max_length=200)
     created_by = models.CharField(max_length=150)
     created_at = models.DateTimeField()

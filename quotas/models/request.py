@@ -39,7 +39,7 @@ class QuotaRequest(models.Model):
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", null=True, blank=True
     )
-    """Whom it is for; None for the whole project."""
+    """User it is for; None for the whole project."""
     size = models.CharField(max_length=16, choices=SIZE_CHOICES)
     model_group = models.CharField(max_length=32, blank=True, default="", db_default="")
     cluster = models.ForeignKey(
@@ -69,7 +69,7 @@ class QuotaRequest(models.Model):
         "self", on_delete=models.PROTECT, related_name="successors", null=True, blank=True
     )
     cost = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))
-    """The cost preview as told when it was asked; amounts as text."""
+    """The cost preview at submission; amounts as text."""
     state = models.CharField(
         max_length=16, choices=RequestState.choices, default=RequestState.SUBMITTED
     )
@@ -136,9 +136,9 @@ class StepOutcome(models.TextChoices):
     APPROVED = "approved"
     REJECTED = "rejected"
     ESCALATED = "escalated"
-    """Nobody answered in time, and the next step stands higher."""
+    """Not decided in time, and the next step has a higher level."""
     CLOSED = "closed"
-    """The request ended before its turn."""
+    """The request ended before this step."""
 
 
 class RequestStep(models.Model):
@@ -154,7 +154,7 @@ class RequestStep(models.Model):
     escalates_at = models.DateTimeField(null=True, blank=True)
     """While it is open: when the next level takes over; None for never."""
     is_raised = models.BooleanField(default=False)
-    """Whether it was another level's turn, which did not answer."""
+    """Whether it was escalated from a level that did not answer."""
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", null=True, blank=True
     )
@@ -226,7 +226,7 @@ class RequestPolicy(models.Model):
     escalate_after_hours = models.PositiveIntegerField(null=True, blank=True)
     expire_after_days = models.PositiveIntegerField(default=30)
     remind_days = models.PositiveIntegerField(default=7)
-    """So long before a grant ends its holder is told to renew."""
+    """How long before its end a grant's holder is reminded to renew."""
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField()
 

@@ -12,7 +12,7 @@ class ReservationState(models.TextChoices):
     """Where an admitted pod's units stand."""
 
     RESERVED = "reserved"
-    """Let in, and not bound to a node yet. It expires unless the watch has seen the pod."""
+    """Admitted, and not bound to a node yet. It expires unless the watch has seen the pod."""
     HELD = "held"
     """Bound: there is an open allocation of it."""
     RELEASED = "released"
@@ -23,7 +23,7 @@ class ReservationOrigin(models.TextChoices):
 
     ADMISSION = "admission"
     FOUND = "found"
-    """The ledger has an open allocation that nobody asked admission for: a bypass, or older."""
+    """An open allocation without admission: a bypass, or older than admission."""
 
 
 class ReleaseReason(models.TextChoices):
@@ -38,7 +38,7 @@ class ReleaseReason(models.TextChoices):
     UNBOUND = "unbound"
     """Its namespace belongs to no project any more; it counts again once it does."""
     UNSIZED = "unsized"
-    """It was found, and nobody knows its size: it counts nowhere until somebody does."""
+    """Found with unknown size: it counts nowhere until a rule matches."""
 
 
 class Reservation(models.Model):
@@ -77,11 +77,11 @@ class Reservation(models.Model):
         db_constraint=False,
     )
     owner = models.CharField(max_length=150, blank=True, default="", db_default="")
-    """Whom the pod itself named when it was let in; "" when nobody."""
+    """Owner that the pod named at admission; "" for none."""
     username = models.CharField(max_length=150, blank=True, default="", db_default="")
-    """Whom it counts for: its owner, else its namespace's default owner of now."""
+    """User it counts for: its owner, else its namespace's current default owner."""
     size = models.CharField(max_length=16, choices=SIZE_CHOICES, blank=True)
-    """"" only of what nobody knows the size of, which is never among what counts."""
+    """"" only for an unknown size, which never counts."""
     units = models.PositiveIntegerField()
     model_groups = ArrayField(models.CharField(max_length=32), default=list)
     """Every model group it may land on; its own once it is bound; empty counts for all."""

@@ -1,4 +1,4 @@
-"""Enforcement targets: what each namespace's ResourceQuota should say, and what it says."""
+"""Enforcement targets: desired and observed ResourceQuota of each namespace."""
 
 from django.db import models
 
@@ -26,7 +26,7 @@ class EnforcementTarget(models.Model):
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="targets")
     desired_hard = models.JSONField(default=dict)
     desired_burst = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))
-    """What preemptible pods may hold beyond `desired_hard`; empty when nobody may burst here."""
+    """Units of preemptible pods beyond `desired_hard`; empty when burst is not allowed here."""
     desired_generation = models.PositiveBigIntegerField(default=0)
     applied_generation = models.PositiveBigIntegerField(default=0)
     ceiling_hard = models.JSONField(default=dict)
@@ -44,7 +44,7 @@ class EnforcementTarget(models.Model):
         default=dict, db_default=models.Value({}, models.JSONField())
     )
     foreign_quotas = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))
-    """Other quotas of GPU resources in the namespace, by name: told, for they may be tighter."""
+    """Other quotas of GPU resources in the namespace, by name: shown, for they may be stricter."""
     state = models.CharField(
         max_length=16, choices=EnforcementState.choices, default=EnforcementState.PENDING
     )
@@ -56,7 +56,7 @@ class EnforcementTarget(models.Model):
     drift_managers = models.JSONField(
         default=list, blank=True, db_default=models.Value([], models.JSONField())
     )
-    """Who had written the objects when drift was found; empty when one was deleted."""
+    """Field managers of the objects when drift was found; empty when one was deleted."""
     drifts_repaired = models.PositiveIntegerField(default=0, db_default=0)
     applied_at = models.DateTimeField(null=True, blank=True)
     checked_at = models.DateTimeField(null=True, blank=True)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class EnforcementEndpoint:
-    """One cluster, as an enforcer needs to know it.
+    """One cluster, as an enforcer needs it.
 
     Attributes:
         quota_target: What a namespace's limit becomes there: "resource_quota" or "kueue".
@@ -101,7 +101,7 @@ class QuotaEnforcer(Protocol):
     """
 
     def apply(self, endpoint: EnforcementEndpoint, desired: DesiredQuota) -> LiveQuota:
-        """Make a namespace's quota say what is desired, and return what the cluster then says.
+        """Apply the desired quota of a namespace, and return the cluster's state after it.
 
         The answer is read back from the object's status until it has caught up or a limit of
         tries is reached; the caller compares and calls it applied only when equal.
@@ -114,7 +114,7 @@ class QuotaEnforcer(Protocol):
         ...
 
     def read(self, endpoint: EnforcementEndpoint, namespace: str) -> LiveQuota:
-        """Return what the cluster says now.
+        """Return the cluster's state now.
 
         Raises:
             SourceUnavailableError: The cluster did not answer, or refused us.

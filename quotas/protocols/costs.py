@@ -23,8 +23,9 @@ class CostEstimate:
         at_last_use: With as many unit-hours in a month as the project really used in the last 30
             days, up to full use; 0 when it used none, which the note says; None when no price is
             known.
-        price_group: Whose price was taken, such as "H100/whole"; the dearest one that may serve.
-        note: What the reader has to know, in a sentence; "" for nothing.
+        price_group: Group of the price, such as "H100/whole"; the most expensive one that may
+            serve.
+        note: A remark for the reader, in a sentence; "" for none.
     """
 
     currency: str

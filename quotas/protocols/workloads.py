@@ -21,7 +21,7 @@ class EvictionOutcome(StrEnum):
     CHANGED = "changed"
     """Another object has the name by now (the uid differs); nothing was done."""
     BLOCKED = "blocked"
-    """A PodDisruptionBudget does not allow it now; ask again later."""
+    """A PodDisruptionBudget does not allow it now; retry later."""
     MISCONFIGURED = "misconfigured"
     """Several PodDisruptionBudgets match, which no eviction can satisfy: a person is needed."""
     WOULD_START = "would_start"
@@ -45,7 +45,7 @@ class WorkloadReference:
 
 @dataclass(frozen=True)
 class EvictionAnswer:
-    """What the cluster said.
+    """The cluster's answer.
 
     Attributes:
         retry_after: How long to wait when blocked; None when the cluster did not say.
@@ -62,7 +62,8 @@ class JobOfPod:
     """A Job, and the pods that are its own.
 
     Attributes:
-        can_be_suspended: The server knows how (Kubernetes 1.22 and later), and it has not ended.
+        can_be_suspended: Whether the server supports it (Kubernetes 1.22 and later), and it has not
+            ended.
         pod_uids: Of the pods that are there and name this very Job, by its uid, as their
             controller. Pods of an older Job of the same name are not among them.
     """
@@ -110,7 +111,7 @@ class WorkloadEvictor(Protocol):
             endpoint: Which cluster.
             pod: Which pod.
             grace_seconds: None takes the pod's own.
-            is_dry_run: Ask only whether it would be taken.
+            is_dry_run: Only check whether it would be accepted.
 
         Raises:
             SourceUnavailableError: The cluster did not answer, or refused us.

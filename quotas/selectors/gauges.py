@@ -24,7 +24,7 @@ from tenants.models.organization import LifecycleState
 def unapplied_targets() -> dict[str, int]:
     """Return how many namespaces' quotas are not yet true, by cluster slug; two statements.
 
-    An active cluster where all of them are stands with zero.
+    An active cluster without any is included with zero.
     """
     clusters = Cluster.objects.filter(state=LifecycleState.ACTIVE).order_by("slug")
     unsettled = EnforcementTarget.objects.filter(
@@ -63,7 +63,7 @@ def interference() -> dict[str, TargetInterference]:
 def reservations_by_state() -> dict[tuple[str, str], int]:
     """Return how many reservations count now, by cluster slug and state; two statements.
 
-    An active cluster stands with zero for both states.
+    An active cluster is included with zero for both states.
     """
     clusters = Cluster.objects.filter(state=LifecycleState.ACTIVE).order_by("slug")
     found = dict.fromkeys(

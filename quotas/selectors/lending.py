@@ -33,7 +33,7 @@ Market = tuple[GPUSize, UUID | None]
 
 @dataclass(frozen=True)
 class LendingTerms:
-    """What settings say: priority classes of preemptible pods, and how long idle is looked for."""
+    """Settings: priority classes of preemptible pods, and the period of idleness."""
 
     burst_classes: Collection[str]
     thresholds: WasteThresholds
@@ -85,7 +85,7 @@ def market_facts(
     """Return the facts of every market of an organization; nine statements.
 
     Args:
-        organization_id: Whose projects.
+        organization_id: Organization of the projects.
         terms: From the settings.
         at: Now, UTC.
         counts_requests: Whether an open quota request counts as waiting too; False for automatic
@@ -148,7 +148,7 @@ def _project(limit: LimitInForce) -> UUID:
 
 
 def _settled_limits(organization_id: UUID, *, terms: LendingTerms, at: datetime) -> set[UUID]:
-    """Return the limits that have stood as long as idleness is looked for."""
+    """Return the limits that did not change during the period of idleness."""
     since = at - timedelta(hours=terms.thresholds.hoarding_hours)
     rows = QuotaLimit.objects.filter(
         organization_id=organization_id, scope=LimitScope.PROJECT, changed_at__lte=since
@@ -223,9 +223,9 @@ Asked = tuple[UUID, str, UUID | None]
 
 
 def _asked(organization_id: UUID, *, at: datetime) -> Mapping[Asked, int]:
-    """Return the totals that submitted requests ask for now; of several the largest.
+    """Return the totals of submitted requests now; of several the largest.
 
-    What is asked for a later time, or for one that is over, is not waited for now.
+    A request for a later or past time does not count as waiting now.
     """
     requests = QuotaRequest.objects.filter(
         Q(begin_at=None) | Q(begin_at__lte=at),
@@ -250,7 +250,7 @@ def _wanted(
     asked: Mapping[Asked, int],
     at: datetime,
 ) -> Counter[UUID]:
-    """Return how many more units each limit's project wants: waited for, or asked for.
+    """Return how many more units each limit's project wants: for waiting pods, or by request.
 
     An allowance of unit-hours that is used up is waited for, but no units make it larger.
     """

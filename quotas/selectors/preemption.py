@@ -33,7 +33,7 @@ from tenants.models.organization import LifecycleState
 CLAIM_PREFIX: Final = "claim/"
 """How the resource of a device claim begins; its uid is the claim's, its pods are others."""
 ENDING_FOR: Final = timedelta(hours=1)
-"""How long a pod that a cluster said is ending is believed to, while the ledger still has it."""
+"""How long a pod counts as ending after the cluster's answer, while the ledger still has it."""
 _LIVE: Final = (ReservationState.RESERVED, ReservationState.HELD)
 
 
@@ -289,7 +289,7 @@ def _windows(organization_id: UUID, *, at: datetime) -> dict[UUID | None, str]:
 
 
 def _ending_uids(organization_id: UUID, *, at: datetime) -> frozenset[str]:
-    """Return the pods that a cluster took lately, or said are gone: the ledger is behind."""
+    """Return pods whose end a cluster recently accepted or reported; the ledger lags."""
     rows = PreemptionAction.objects.filter(
         plan__organization_id=organization_id,
         state__in=(StepState.STARTED.value, StepState.FREED.value),

@@ -185,7 +185,7 @@ def limits_around(request: QuotaRequest, *, at: datetime) -> dict[LimitKey, Held
 
 
 def key_asked(request: QuotaRequest) -> LimitKey:
-    """Return where the limit that a request asks to change stands in the tree."""
+    """Return the key in the tree of the limit that a request changes."""
     cluster = "" if request.cluster is None else request.cluster.slug
     return LimitKey(
         project=request.project.slug,
@@ -216,7 +216,7 @@ class Standing:
 
 
 def standing_of(request: QuotaRequest, *, at: datetime, burst_classes: Collection[str]) -> Standing:
-    """Return where a request stands now; four statements.
+    """Return the summary of a request now; four statements.
 
     Args:
         request: Which one.

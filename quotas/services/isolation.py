@@ -38,7 +38,7 @@ def set_isolation_policy(  # noqa: PLR0913 - A record's columns; all are keyword
     """Set which device modes may serve an organization or project, for a kind of work or any.
 
     Args:
-        organization: Whose it is.
+        organization: Its organization.
         project: None for all its projects.
         work_kind: "training", "development", "inference", or "" for any.
         modes: Allowed modes; with none, no GPU pod is admitted.

@@ -1,4 +1,4 @@
-"""Ticks of retention: what is over for long is forgotten, or added up."""
+"""Ticks of retention: purge or aggregate old rows."""
 
 import time
 from collections.abc import Callable
@@ -21,7 +21,7 @@ FORGETTING_SECONDS_MAX: Final = 60
 def forget(
     at: datetime, actor: Actor = ACTOR, *, clock_ns: Callable[[], int] = time.monotonic_ns
 ) -> retention.Forgotten:
-    """Forget reservations released long ago, and add up old refusals; return how many of each."""
+    """Purge reservations released long ago, and aggregate old refusals; return how many of each."""
     until_ns = clock_ns() + FORGETTING_SECONDS_MAX * 1_000_000_000
 
     def after(days: int, forget_them: Callable[..., int]) -> int:
@@ -36,5 +36,5 @@ def forget(
 
 @shared_task(base=WakeUp, name="quotas.tick_retention")
 def tick_retention() -> None:
-    """Forget what is over for long."""
+    """Purge old rows."""
     forget(database_now())

@@ -52,7 +52,7 @@ class Decide(Protocol):
 
 @dataclass(frozen=True)
 class Answer:
-    """What goes back over HTTP, as JSON."""
+    """The HTTP response, JSON."""
 
     status: HTTPStatus
     body: bytes
@@ -80,7 +80,7 @@ def answer(door: str, slug: str, body: bytes, *, begin: int | None = None) -> An
 
 
 def told(decision: Decision, review: Review, slug: str, door: str, *, begin: int) -> Answer:
-    """Return a decision as it is answered, and count it."""
+    """Return the response of a decision, and count it."""
     count_answer(slug, door, decision.reason, nanoseconds=time.monotonic_ns() - begin)
     return json_answer(decision.review(review.uid))
 
@@ -102,9 +102,9 @@ def guard() -> Guard:
 
 
 def read_ahead() -> None:
-    """Read the facts of every cluster that asks.
+    """Load the facts of every calling cluster.
 
-    What a cluster wants while the ledger is away stands in them: a process that has never read them
+    They hold the cluster's policy for an unavailable database: a process that has never read them
     would have to leave its pods to the webhook's failurePolicy.
     """
     try:

@@ -1,4 +1,4 @@
-"""Decisions: what a review asks, and what is answered to an API server."""
+"""Decisions: the request in a review, and the response to the API server."""
 
 import base64
 import json
@@ -100,7 +100,7 @@ def malformed(message: str) -> Decision:
 
 
 def lets_in_unasked(facts: AdmissionFacts) -> bool:
-    """Whether the cluster wants pods let in while the ledger cannot be asked."""
+    """Whether the cluster admits pods while the database is unavailable."""
     return facts.mode is not AdmissionMode.ENFORCE or facts.on_failure is FailurePolicy.ALLOW
 
 
@@ -130,7 +130,7 @@ def _with_requests(ask: PodAsk, requests: Mapping[str, int]) -> PodAsk:
 
 
 def is_forged_claim(review: Review, obj: JSON | None) -> bool:
-    """Whether a claim says it was counted with a pod, and not the scheduler says so."""
+    """Whether a claim is marked as counted with a pod by a client other than the scheduler."""
     if obj is None or (review.group, review.kind) != CLAIM:
         return False
     return is_for_extended_resource(obj) and review.requester.username != SCHEDULER

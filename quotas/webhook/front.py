@@ -75,7 +75,7 @@ class Front:
         return answers.told(decided, review, slug, ADMIT, begin=begin)
 
     async def _let_in(self, weighed: Weighed) -> Decision | None:
-        """Return what is answered to a pod that was let in with others, None where it was not."""
+        """Return the response to a pod that was admitted in a batch; None where it was not."""
         if not weighed.may_be_together:
             return None
         question = question_json(

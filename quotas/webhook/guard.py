@@ -24,7 +24,7 @@ Answer = TypeVar("Answer")
 PAUSE_NANOSECONDS = 1_000_000_000
 """How long no connection is tried after one failed."""
 LOOK_SECONDS = 0.05
-"""How often the deadlines are looked at: by so much an answer may be later."""
+"""How often the deadlines are checked: an answer may be late by that time."""
 BUSY_STATES = frozenset({"55P03", "57014", "40P01", "40001"})
 """The database is available, but busy: lock, statement, deadlock, serialization."""
 AWAY_CLASSES = ("08", "57P")
@@ -32,22 +32,22 @@ AWAY_CLASSES = ("08", "57P")
 
 
 class LedgerAwayError(OperationalError):
-    """Raised without asking: the ledger was away a moment ago."""
+    """Raised without a query: the database was unavailable a moment ago."""
 
 
 class TooLateError(OperationalError):
-    """Raised without asking: a question has waited for its thread as long as it may take."""
+    """Raised without a query: the request waited for a thread until its deadline."""
 
 
 class Breaker:
-    """Remembers that the ledger is away, and lets one ask at a time whether it is back.
+    """Circuit breaker: while the database is unavailable, one query at a time probes it.
 
     Args:
         clock: Returns nanoseconds that only grow.
     """
 
     def __init__(self, clock: Callable[[], int]) -> None:
-        """All is well."""
+        """Start closed."""
         self._clock = clock
         self._closed_until: int | None = None
         self._lock = threading.Lock()
@@ -65,7 +65,7 @@ class Breaker:
             # Since the look outside the lock another one may have found the ledger back.
             if now < (self._closed_until or 0):
                 raise LedgerAwayError("The ledger was away a moment ago.")
-            # This one asks; the others wait for what it finds.
+            # This thread probes; others are refused until it has a result.
             self._closed_until = now + PAUSE_NANOSECONDS
 
     def failed(self) -> None:
@@ -79,7 +79,7 @@ class Breaker:
 
 
 class Watchdog:
-    """Cuts database connections whose question is over its deadline.
+    """Closes database connections whose query is over its deadline.
 
     Args:
         clock: Returns nanoseconds that only grow.
@@ -131,7 +131,7 @@ class Watchdog:
 
     @staticmethod
     def _cut(wrapper: BaseDatabaseWrapper) -> None:
-        """Cut one connection; where that fails, the others are looked after all the same."""
+        """Close one connection; a failure does not affect the others."""
         connection = wrapper.connection
         if connection is None:
             return
@@ -162,7 +162,7 @@ def own_connection() -> BaseDatabaseWrapper:
 
 
 class Guard:
-    """Asks the ledger within a time, once more where only an old connection was stale.
+    """Queries the database within a deadline, with one retry after a stale connection.
 
     Args:
         nanoseconds: The whole time of one question, without connecting.
@@ -170,7 +170,7 @@ class Guard:
     """
 
     def __init__(self, nanoseconds: int, clock: Callable[[], int]) -> None:
-        """Know of no trouble."""
+        """Start closed."""
         self._nanoseconds = nanoseconds
         self._clock = clock
         self._breaker = Breaker(clock)
@@ -233,7 +233,7 @@ class Guard:
 
 
 def is_busy(error: Error) -> bool:
-    """Whether the ledger is there and only could not give in time what was asked."""
+    """Whether the database is available, but did not answer in time."""
     return _state_of(error) in BUSY_STATES
 
 
@@ -241,13 +241,13 @@ def is_away(error: Error) -> bool:
     """Whether the database did not answer: only then new tries pause."""
     state = _state_of(error)
     if not state:
-        # What was refused before it was sent has no state either, and says nothing of the ledger.
+        # An error before sending has no SQLSTATE either, and says nothing about the database.
         return not is_about_question(error)
     return state.startswith(AWAY_CLASSES)
 
 
 def is_about_question(error: Error) -> bool:
-    """Whether the error lies in what was asked: the same question is never answered."""
+    """Whether the query itself is the cause: a retry would fail too."""
     return isinstance(error, DataError | IntegrityError)
 
 

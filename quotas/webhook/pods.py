@@ -42,7 +42,7 @@ def decide_change(review: Review, ask: PodAsk, facts: AdmissionFacts) -> Decisio
 
     Args:
         review: The question.
-        ask: What it asks for after the change.
+        ask: Its request after the change.
         facts: Of the cluster that asks.
 
     Raises:
@@ -62,7 +62,7 @@ def decide_change(review: Review, ask: PodAsk, facts: AdmissionFacts) -> Decisio
 
 
 def _changed(ask: PodAsk, old: PodAsk) -> Decision | None:
-    """Return the refusal of a change of what a pod was let in by."""
+    """Return the denial of a change to the fields by which a pod was admitted."""
     if ask.owner != old.owner:
         return refused("owner_changed", denials.OWNER_CHANGED)
     if ask.requests != old.requests:
@@ -90,9 +90,9 @@ def _newly_forged(review: Review) -> Decision | None:
 
 NO_UID = "metadata.uid is missing: this must be asked as a validating webhook."
 JUDGED_MAX = 1_000
-"""So many different asks are remembered with the facts they were judged by, which last a moment."""
+"""Size of the cache of checked requests; entries are valid for the same facts only."""
 JUDGED_PARTS_MAX = 64
-"""Resources and conditions of an ask that is remembered."""
+"""Largest request in the cache, in resources and conditions."""
 NO_PODS = "This door is for pods and resource claims: have the webhook's rules checked."
 
 
@@ -106,7 +106,7 @@ def decide_pod(review: Review, facts: AdmissionFacts, *, terms: Terms, at: datet
         at: When, UTC.
 
     Raises:
-        django.db.Error: The ledger cannot be asked.
+        django.db.Error: The database is unavailable.
     """
     weighed = weigh_pod(review, facts, terms=terms)
     if isinstance(weighed, Decision):
@@ -122,7 +122,7 @@ def decide_pod(review: Review, facts: AdmissionFacts, *, terms: Terms, at: datet
 
 
 def weigh_pod(review: Review, facts: AdmissionFacts, *, terms: Terms) -> "Decision | Weighed":
-    """Return what can be decided without the ledger, or else what it is to be asked."""
+    """Return the decision if no query is needed, else the query."""
     if facts.mode is AdmissionMode.OFF:
         return allowed("off")
     try:
@@ -148,11 +148,11 @@ def _weighed(review: Review, facts: AdmissionFacts, terms: Terms) -> "Decision |
 
 @dataclass(frozen=True)
 class Weighed:
-    """A pod or claim that only the ledger stands against, or that is counted in any case.
+    """A pod or claim that needs a query: to decide it, or only to count it.
 
     Attributes:
         question: To the ledger.
-        refusal: What stands against it where the cluster only warns.
+        refusal: The reason against it where the cluster only warns.
     """
 
     question: PodQuestion
@@ -164,9 +164,9 @@ class Weighed:
 
     @property
     def may_be_together(self) -> bool:
-        """Whether it may be asked with others.
+        """Whether it may join a batch.
 
-        Where a cluster only warns, every pod is counted one by one, whatever is said of it.
+        Where a cluster only warns, every pod is counted one by one, whatever the verdict.
         """
         return self.facts.mode is AdmissionMode.ENFORCE and may_be_together(self.question)
 
@@ -190,7 +190,7 @@ class Weighed:
 
 @dataclass(frozen=True)
 class _Creation:
-    """One pod or claim that asks to be created."""
+    """One pod or claim to be created."""
 
     review: Review
     ask: PodAsk
@@ -198,9 +198,9 @@ class _Creation:
     terms: Terms
 
     def weighed(self) -> Decision | Weighed:
-        """Return the first refusal, or what the ledger is asked.
+        """Return the first denial, or the query.
 
-        In a cluster that only warns the ledger is asked in any case: everything counts there.
+        In a cluster that only warns the query always runs: everything counts there.
         """
         if not self.ask.concerns_gpus:
             return allowed("no_gpus")
@@ -261,7 +261,7 @@ def _judged(
 ) -> tuple[tuple[Demand, ...], IsolationProblem | None]:
     """Return what a pod's requests count to, and why it may not be served so.
 
-    Pods that ask the same in the same namespace are judged once by the same facts.
+    Equal requests in one namespace are checked once per version of the facts.
     """
     key = (namespace, ask.work_kind, ask.placement, *ask.requests.items())
     known = facts.judged.get(key)
@@ -274,7 +274,7 @@ def _judged(
 
 
 def _is_small(ask: PodAsk) -> bool:
-    """Whether remembering an ask costs little; one that names a thousand nodes is judged anew."""
+    """Whether a request is small enough for the cache; one that names a thousand nodes is not."""
     placement = ask.placement
     parts = len(ask.requests) + sum(
         1 + len(one.values) for term in (placement.selector, *placement.terms) for one in term
@@ -338,7 +338,7 @@ def question_of(
 
 
 def place_of(namespace: str, facts: AdmissionFacts, terms: Terms) -> denials.Place:
-    """Return where a pod asks, as refusals name it."""
+    """Return a pod's cluster and namespace, as denials name them."""
     tenant = facts.tenants.get(namespace)
     return denials.Place(
         cluster=facts.slug,

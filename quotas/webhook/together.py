@@ -1,8 +1,8 @@
-"""Together: pods that are asked about at the same time share a statement and a connection.
+"""Batches: pod reviews that arrive at the same time share a statement and a connection.
 
 The event loop itself waits for the ledger here, without a thread: to pass questions and answers
-between threads cost more than to decide them (docs/adr/0027). What is not let in together, or not
-in time, is asked by itself in a thread, under the guard.
+between threads cost more than to decide them (docs/adr/0027). A pod that the batch does not admit,
+or not in time, is decided alone in a thread, under the guard.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Together:
         self._turns = Turns(self._asked, patience=timedelta(microseconds=nanoseconds // 1_000))
 
     async def let_in(self, question: str) -> bool:
-        """Return whether a question was let in; if not, nothing was decided on it.
+        """Return whether a request was admitted; if not, it is undecided.
 
         Args:
             question: As `quotas.services.admission.admission.question_json` returns it.
@@ -67,7 +67,7 @@ class Together:
             await connection.close()
 
     async def _asked(self, questions: Sequence[str]) -> Collection[int]:
-        """Return the numbers of those that were let in; the others ask by themselves.
+        """Return the numbers of those that were admitted; the others are decided alone.
 
         Each learns there what is the matter.
         """
@@ -85,7 +85,7 @@ class Together:
                 self._breaker.succeeded()
             return ()
         except Exception:
-            # A fault of ours in one question is not that of the others that were asked with it.
+            # A bug with one request must not fail the others of its batch.
             logger.exception("admission.batch_crashed", pods=len(questions))
             await self.close()
             return ()
@@ -93,7 +93,7 @@ class Together:
         return numbers
 
     async def _answered(self, questions: Sequence[str]) -> Collection[int]:
-        """Ask, and once more where only an old connection was stale."""
+        """Query, with one retry after a stale connection."""
         end = self._clock() + self._nanoseconds
         was_open = self._connection is not None
         try:

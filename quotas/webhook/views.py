@@ -34,13 +34,13 @@ def stamp_owners(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_POST
 def warn_workloads(request: HttpRequest, slug: str) -> HttpResponse:
-    """Answer what stands against a workload."""
+    """Answer with the reasons against a workload."""
     return _answer(request, slug, WARN)
 
 
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - Django's own signature.
-    """Answer 200 when the ledger can be asked."""
+    """Answer 200 when the database is available."""
     try:
         answers.guard().ask(_reach)
     except Error as error:
@@ -50,7 +50,7 @@ def readyz(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - Django's own
 
 
 def _reach() -> None:
-    """Ask the ledger for nothing.
+    """Run an empty query.
 
     Raises:
         django.db.Error: It does not answer.

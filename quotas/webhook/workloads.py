@@ -30,7 +30,7 @@ from quotas.webhook.pods import (
 from tenants.models.cluster import AdmissionMode
 
 TEMPLATES_ASKED_MAX = 8
-"""How many templates of one object the ledger is asked about."""
+"""Largest number of templates of one object that are checked in the database."""
 
 
 def decide_workload(
@@ -45,7 +45,7 @@ def decide_workload(
         at: When, UTC.
 
     Raises:
-        django.db.Error: The ledger cannot be asked.
+        django.db.Error: The database is unavailable.
     """
     if facts.mode is AdmissionMode.OFF:
         return allowed("off")
@@ -91,7 +91,7 @@ def _together(decisions: list[Decision]) -> Decision:
 
 @dataclass(frozen=True)
 class _Look:
-    """One pod template, as its pods would ask."""
+    """One pod template as a pod request."""
 
     review: Review
     facts: AdmissionFacts
@@ -100,7 +100,7 @@ class _Look:
     ask: PodAsk
 
     def decide(self, *, at: datetime) -> Decision:
-        """Refuse what no empty limit would take; warn of whatever else stands against it."""
+        """Deny what would not fit even an empty limit; warn about all other reasons."""
         if self.ask.hidden:
             return allowed("warned", warnings=(denials.hidden_gpus(self.ask.hidden),))
         try:

@@ -1,4 +1,4 @@
-"""`manage.py serve_admission`: become the server that API servers ask about pods."""
+"""`manage.py serve_admission`: become the server of the admission webhooks."""
 
 import ipaddress
 import os
@@ -19,7 +19,7 @@ from config.management.commands.serve import (
 KEEP_ALIVE_SECONDS = 100
 """API servers keep connections for 90 s; closing one at the same time loses a request."""
 GRACEFUL_SECONDS = 12
-"""A process that ends says so for a second, and the longest question takes nine."""
+"""A stopping process announces it for one second, and the longest request takes nine."""
 
 
 class Command(BaseCommand):

@@ -2,7 +2,7 @@
 
 It spans the apps, so it lives in the wiring. Run it from a CronJob, or by hand when Celery is away.
 A step that fails as a whole is logged and counted, as a task of Celery's is, and the others go on.
-Beside Celery's workers it takes their locks: what one of them is at is left to it.
+It takes the locks of Celery's workers, and skips steps that a worker runs.
 """
 
 from argparse import ArgumentParser

@@ -1,1 +1,1 @@
-"""Admission: what a pod asks for, what counts, and why one is denied."""
+"""Admission: requests of pods, what counts, and the reasons of denials."""

@@ -23,7 +23,7 @@ FROM_SMALLEST: Final = (GPUSize.SMALL, GPUSize.MEDIUM, GPUSize.LARGE)
 def size_by_name(
     resource: str, *, rules: Iterable[Rule], seen: Iterable[GPUSize]
 ) -> GPUSize | None:
-    """Return the size a resource name counts to; None when no rule knows it.
+    """Return the size a resource name counts to; None when no rule matches.
 
     Args:
         resource: As Kubernetes spells it.

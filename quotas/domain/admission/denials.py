@@ -1,6 +1,6 @@
 """Denials: the sentences a person reads under `kubectl apply`, and reads back later.
 
-They name whose limit it is, the limit, what is used, reserved and asked, and what can be done.
+They name the holder, the limit, the used, reserved and requested units, and the remedy.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -130,7 +130,7 @@ def unknown_device(resource: str, known: Iterable[str]) -> str:
 
 
 def hidden_gpus(ways: Sequence[str]) -> str:
-    """Return the refusal of a pod with containers that reach GPUs without asking for any."""
+    """Return the denial of a pod whose containers can use GPUs without requesting any."""
     return (
         f"The pod reaches GPUs without requesting any ({'; '.join(ways[:ALTERNATIVES_MAX])}): "
         "request nvidia.com/gpu in resources.limits of the same container, or set "
@@ -174,7 +174,7 @@ NOT_IN_TIME: Final = "The quota service could not decide in time"
 
 
 def label_changed(label: str) -> str:
-    """Return the refusal of a changed label that says whose a pod is, or what it is for."""
+    """Return the denial of a changed label for a pod's owner or kind of work."""
     return (
         f"The label {label} of a pod that uses GPUs cannot be changed: delete the pod and create "
         "it anew with the label it shall have."
@@ -189,7 +189,7 @@ def undecided(*, is_allowed: bool) -> str:
 
 
 def too_many(asked: int) -> str:
-    """Return the refusal of a workload whose pods together ask for what no cluster has."""
+    """Return the denial of a workload whose pods request more devices than can be counted."""
     return (
         f"Its pods ask for {asked} devices at once, and {UNITS_MAX} is the most that is counted: "
         "ask for fewer pods at a time."
@@ -197,7 +197,7 @@ def too_many(asked: int) -> str:
 
 
 def never_fits(kind: str, size: GPUSize, *, asked: int, ceiling: int) -> str:
-    """Return the refusal of a workload of which no single pod could ever be let in."""
+    """Return the denial of a workload of which no single pod could ever be admitted."""
     return (
         f"One pod of this {kind} asks for {asked} {size.value.capitalize()}, and the limits in "
         f"force would allow {ceiling} if nothing else ran: it could never start. Ask for less, or "

@@ -33,7 +33,7 @@ _DEVICES_MAX: Final = 4_096
 
 @dataclass(frozen=True)
 class Ways:
-    """How a pod reaches GPUs beside what it requests, one phrase each.
+    """Ways in which a pod can use GPUs beyond its requests, one phrase each.
 
     Attributes:
         hidden: Ways of containers that request none.
@@ -57,7 +57,7 @@ class _Container:
 
 
 def ways_in(metadata: JSON, spec: JSON, *, requests: Callable[[JSON], bool]) -> Ways:
-    """Return how a pod reaches GPUs beside what it requests.
+    """Return the ways in which a pod can use GPUs beyond its requests.
 
     Args:
         metadata: Of the pod.

@@ -89,7 +89,7 @@ def together(turns: Iterable[Sweep]) -> Sweep:
 
 
 def repairs_of(answer: Iterable[Mapping[str, Any]]) -> tuple[Repair, ...]:
-    """Return what the ledger's answer to a repair says, by organization and limit."""
+    """Return the result of a repair, by organization and limit."""
     return tuple(
         Repair(
             organization_id=UUID(told["organization_id"]),

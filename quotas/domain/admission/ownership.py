@@ -149,7 +149,7 @@ def stamp(path: tuple[str, ...], pod: JSON, owner: str) -> list[Operation]:
     Args:
         path: Where it is in the object; empty for the object itself.
         pod: What is there.
-        owner: Whose it shall be; "" takes the annotation away.
+        owner: The new owner; "" removes the annotation.
     """
     told = owner_label(pod)
     metadata = mapping(pod.get("metadata"), "metadata")
@@ -174,5 +174,5 @@ def _pointer(parts: tuple[str, ...]) -> str:
 
 
 def old_template(template: Template, olds: tuple[Template, ...]) -> JSON | None:
-    """Return what stood where a template stands; None where nothing did."""
+    """Return the old value at a template's path; None without one."""
     return next((old.pod for old in olds if old.path == template.path), None)

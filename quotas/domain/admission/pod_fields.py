@@ -13,7 +13,7 @@ ENTRIES_MAX: Final = 2_000
 
 
 class PodInvalidError(Exception):
-    """Raised for a pod that no API server would make; the text says what is wrong."""
+    """Raised for a pod that no API server would create; the text says what is wrong."""
 
 
 def mapping(value: object, name: str) -> JSON:

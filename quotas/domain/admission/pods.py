@@ -1,4 +1,4 @@
-"""Pod reviews: what a pod asks of GPUs, from the object an API server shows a webhook."""
+"""Pod reviews: a pod's GPU requests, from the object that an API server sends."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -35,7 +35,7 @@ _UID_MAX: Final = 64
 
 @dataclass(frozen=True)
 class PodAsk:
-    """What one pod asks.
+    """GPU request of one pod.
 
     Attributes:
         uid: "" before it has one, as a mutating webhook sees it.
@@ -43,8 +43,8 @@ class PodAsk:
         has_claims: Whether it uses ResourceClaims; these are admitted themselves.
         hidden: How containers that request no GPU reach some, one phrase each.
         beside: How containers that request GPUs may reach more of them.
-        owner: What its annotation says; "" without one.
-        work_kind: What its label says; "" without one.
+        owner: Value of its annotation; "" without one.
+        work_kind: Value of its label; "" without one.
         controller: Controlling owner as "Kind/name"; "" without one.
         placement: Which nodes it may land on.
     """
@@ -68,14 +68,14 @@ class PodAsk:
 
 
 def pod_ask(obj: JSON, *, offered: frozenset[str] = frozenset()) -> PodAsk:
-    """Return what a pod, or a pod template, asks.
+    """Return the GPU request of a pod or a pod template.
 
     Args:
         obj: The raw object.
         offered: Resource names that are GPUs on this cluster, beside the known pattern.
 
     Raises:
-        PodInvalidError: No API server makes such a pod, or it asks for part of a GPU.
+        PodInvalidError: No API server creates such a pod, or it requests part of a GPU.
     """
     metadata = mapping(obj.get("metadata"), "metadata")
     spec = mapping(obj.get("spec"), "spec")
@@ -99,7 +99,7 @@ def pod_ask(obj: JSON, *, offered: frozenset[str] = frozenset()) -> PodAsk:
 
 @dataclass(frozen=True)
 class _ContainerAsk:
-    """What one container asks of one resource."""
+    """Request of one container for one resource."""
 
     kind: str
     units: int
@@ -167,7 +167,7 @@ def _containers(spec: JSON) -> Iterator[tuple[str, int | None, JSON]]:
 
 
 def _amounts(container: JSON) -> Iterator[tuple[str, object]]:
-    """Yield what a container asks: the API server fills requests from limits, never less."""
+    """Yield a container's requests: the API server sets missing requests from limits."""
     resources = mapping(container.get("resources"), "resources")
     limits = mapping(resources.get("limits"), "resources.limits")
     requests = mapping(resources.get("requests"), "resources.requests")

@@ -33,7 +33,7 @@ _GROUPS_MAX: Final = 1_000
 
 
 class NoReviewError(Exception):
-    """Raised for what is no AdmissionReview of version 1; the text says why."""
+    """Raised for a body that is not an AdmissionReview v1; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ FOR_EXTENDED_RESOURCE: Final = "resource.kubernetes.io/extended-resource-claim"
 
 
 def claimed_classes(obj: JSON) -> Mapping[str, int]:
-    """Return the device classes a claim asks for, with the most devices it can get of each.
+    """Return a claim's device classes, with the most devices it can get of each.
 
     A request with `adminAccess` only looks on, and is nothing here.
 

@@ -11,7 +11,7 @@ from metering.domain.catalogue.units import GPUSize
 
 @dataclass(frozen=True)
 class Demand:
-    """What a pod asks of one resource.
+    """A pod's request for one resource.
 
     Attributes:
         resource: Raw resource name, or "claim/<device class>".
@@ -56,11 +56,11 @@ class PodQuestion:
 
 
 class VerdictCode(StrEnum):
-    """Why a pod was let in or refused. What starts with "allowed" lets it in."""
+    """Why a pod was admitted or denied. Codes that start with "allowed" admit it."""
 
     ALLOWED = "allowed"
     ALLOWED_BEFORE = "allowed_before"
-    """The same pod uid was let in before; nothing was counted again."""
+    """The same pod uid was admitted before; nothing was counted again."""
     ALLOWED_UNGOVERNED = "allowed_ungoverned"
     """Neither project nor organization has any limit."""
     LIMIT_REACHED = "limit_reached"
@@ -70,9 +70,9 @@ class VerdictCode(StrEnum):
     """The month's allowance of unit-hours is used up."""
     SUSPENDED = "suspended"
     REPLAYED_OTHERWISE = "replayed_otherwise"
-    """The uid is another pod's: asked before with another body, or one that is over."""
+    """The uid was used before: with another body, or by a pod that has ended."""
     DEMAND_TOO_LARGE = "demand_too_large"
-    """It asks for more of one resource than any pod has."""
+    """It requests more of one resource than any pod can."""
     CLOSED = "closed"
     """The project of its namespace, or the organization, is closed."""
     NAMESPACE_UNBOUND = "namespace_unbound"
@@ -81,7 +81,7 @@ class VerdictCode(StrEnum):
 
 @dataclass(frozen=True)
 class Blocker:
-    """The limit that a pod does not fit under, as it stood when it was asked.
+    """The limit that a pod does not fit under, with its figures at the review.
 
     Attributes:
         scope: "organization", "project" or "user".
@@ -90,8 +90,8 @@ class Blocker:
         cluster: Slug; "" for every cluster.
         limit_units: What is in force, burst or nominal as the pod is; 0 where nothing is granted.
         used_units: Held by bound pods.
-        reserved_units: Let in and not bound yet.
-        asked_units: What this pod asks.
+        reserved_units: Admitted and not bound yet.
+        asked_units: Units that this pod requests.
     """
 
     scope: str
@@ -128,7 +128,7 @@ class Verdict:
 
 
 def verdict_of(answer: Mapping[str, Any]) -> Verdict:
-    """Return the verdict that the ledger's JSON answer says.
+    """Return the verdict from the database's JSON.
 
     Args:
         answer: "code", and where they apply "blocker", "reason" and "nearly_full".

@@ -1,4 +1,4 @@
-"""Webhook configurations: what an API server must know to ask us, as Kubernetes objects.
+"""Webhook configurations: the Kubernetes objects that register this service's webhooks.
 
 Source: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
 """
@@ -34,7 +34,7 @@ class Registration:
         failure_policy: "Fail" or "Ignore".
         own_namespaces: Excluded namespaces: the service's own.
         offered: GPU resource names beside NVIDIA's.
-        has_conditions: Whether the server knows matchConditions (1.28 and later).
+        has_conditions: Whether the server supports matchConditions (1.28 and later).
     """
 
     cluster: str

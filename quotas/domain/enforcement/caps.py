@@ -74,7 +74,7 @@ def wall_of(
         namespace: Its name.
         size: Which size.
         sizes: What each resource the cluster offers may be, by its name.
-        hard: What the quota says, by key; what has no key there is not held back.
+        hard: Values of the quota by key; a resource without a key is not capped.
         used: What counts against it, by key.
     """
     here = {name: found for name, found in sizes.items() if size in found}

@@ -25,7 +25,7 @@ QUEUE_NAME: Final = "gpu-ledger"
 
 @dataclass(frozen=True)
 class QueueQuota:
-    """What one ClusterQueue says, by ResourceQuota key."""
+    """Values of one ClusterQueue, by ResourceQuota key."""
 
     hard: Mapping[str, int]
     burst: Mapping[str, int]
@@ -82,7 +82,7 @@ def queued(hard: Mapping[str, int]) -> dict[str, int]:
 
 
 def queue_quota(spec: Mapping[str, Any]) -> QueueQuota:
-    """Return what a ClusterQueue's spec says; quantities there are whole numbers.
+    """Return the values of a ClusterQueue's spec; quantities are whole numbers.
 
     Raises:
         ValueError: A quantity is none.
@@ -113,7 +113,7 @@ def queue_used(status: Mapping[str, Any]) -> dict[str, int]:
 
 
 def has_settled(metadata: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
-    """Whether Kueue's controller has looked at the spec as it is now."""
+    """Whether Kueue's controller has observed the current spec."""
     conditions = status.get("conditions") or []
     seen = [
         int(one.get("observedGeneration") or 0) for one in conditions if one["type"] == "Active"

@@ -41,7 +41,7 @@ class PlaceFacts:
     Attributes:
         project_id: None when no binding is in force: then its quota is zero.
         offered: GPU resource names of the cluster.
-        sizes: Resource name to the size it counts to there; None when no rule knows it.
+        sizes: Resource name to the size it counts to there; None when no rule matches.
         models: Resource name to the one GPU model group it can be there; left out when ambiguous.
         is_suspended: Whether its project or organization may start nothing new.
     """
@@ -120,7 +120,7 @@ def _units(
 
 
 def _wall(fact: PlaceFacts, wall: WallFacts) -> Wall:
-    assert fact.project_id is not None  # noqa: S101 - The caller has looked.
+    assert fact.project_id is not None  # noqa: S101 - The caller has checked.
     assert fact.organization_id is not None  # noqa: S101 - As above.
     cells: dict[Cell, list[str]] = {}
     for name in fact.offered:

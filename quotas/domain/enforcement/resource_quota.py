@@ -19,11 +19,11 @@ Source: Kubernetes, pkg/quota/v1/evaluator/core/pods.go."""
 CLAIM_PREFIX: Final = "claim/"
 """How an offered DRA device class is written, as metering writes it."""
 CLAIM_SUFFIX: Final = ".deviceclass.resource.k8s.io/devices"
-"""Counts the devices that claims of a class ask for.
+"""Counts the devices that claims of a class request.
 
 Source: Kubernetes, pkg/quota/v1/evaluator/core/resource_claims.go and KEP-4381."""
 IMPLICIT_PREFIX: Final = "requests.deviceclass.resource.kubernetes.io/"
-"""Counts what pods ask of a class as of an extended resource, without a claim of their own.
+"""Counts devices of a class that pods request as an extended resource, without a claim.
 
 Source: Kubernetes, KEP-5004 and staging/src/k8s.io/api/core/v1/types.go."""
 OPEN_UNITS: Final = 1_000_000

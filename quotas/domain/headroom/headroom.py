@@ -26,9 +26,9 @@ class Headroom:
         limit_units: What is in force, with grants; None where no number binds: not set, or
             unlimited.
         used_units: What bound pods hold now; more than the limit after the limit was lowered.
-        reserved_units: What was let in and is not bound to a node yet.
+        reserved_units: Admitted units that are not bound to a node yet.
         burst_limit_units: What preemptible pods may hold beyond.
-        burst_used_units: What they hold, let in or bound.
+        burst_used_units: Units that they hold, admitted or bound.
     """
 
     limit_units: int | None
@@ -88,7 +88,7 @@ HORIZON_DAYS: Final = 90
 
 
 class ExhaustionOutcome(StrEnum):
-    """What can be said."""
+    """Kind of forecast."""
 
     REACHED = "reached"
     """The trend is at the limit today, or beyond."""
@@ -99,7 +99,7 @@ class ExhaustionOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Exhaustion:
-    """What the trend says of one limit.
+    """The trend of one limit.
 
     Attributes:
         on: The first day on which the trend's peak is at least the limit; set for EXPECTED.

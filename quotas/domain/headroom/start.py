@@ -141,7 +141,7 @@ class LimitHeadroom:
         holder: Slug of the organization or project, or the user name.
         model_group: "" for every model.
         cluster: Slug; "" for every cluster.
-        limit_units: In force, nominal or burst as is asked; None is unlimited.
+        limit_units: In force, nominal or burst as requested; None is unlimited.
         is_allowance_used: The month's unit-hours are used up.
     """
 
@@ -267,7 +267,7 @@ WAITS: Final = frozenset({StartCode.LIMIT_REACHED, StartCode.ALLOWANCE_USED})
 def visible_free_units(
     verdict: StartVerdict, limits: Sequence[LimitHeadroom], *, hidden_scopes: Collection[str] = ()
 ) -> int | None:
-    """Return the most that fit, as far as a caller may know it.
+    """Return the most that fit, as far as a caller may see it.
 
     None when nothing bounds them, and when what a scope leaves does whose figures are not the
     caller's to read.

@@ -1,1 +1,1 @@
-"""Isolation: which ways of sharing a GPU may serve whose pods."""
+"""Isolation: which device modes may serve the pods of a tenant."""

@@ -12,7 +12,7 @@ from typing import Final
 
 
 class WorkKind(StrEnum):
-    """What a pod is for: the label `gpu-ledger.io/work-kind` says."""
+    """The kind of work of a pod, from the label `gpu-ledger.io/work-kind`."""
 
     TRAINING = "training"
     DEVELOPMENT = "development"
@@ -99,7 +99,8 @@ def terms_for(
 ) -> Terms:
     """Return what binds a pod: the most specific policy, else the default of its kind.
 
-    A project's policy goes before its organization's, and one for the kind before one for any.
+    A project's policy takes precedence over its organization's, and one for the kind over one for
+    any.
 
     Args:
         policies: Every policy.

@@ -1,6 +1,6 @@
-"""Isolation: which ways of sharing a GPU may serve whose pods, and why one is refused.
+"""Isolation: which device modes may serve the pods of a tenant, and the reasons of denials.
 
-The webhook asks once per pod, in memory, over facts it keeps:
+The webhook checks once per pod, in memory, with cached facts:
 
     find_isolation_problem(
         policies=..., organization=..., project=..., work_kind=..., demands=..., offers=...,
@@ -9,8 +9,8 @@ The webhook asks once per pod, in memory, over facts it keeps:
 
 `policies` come from `quotas.selectors.admission.facts.isolation_policies()`. None lets the pod in.
 
-A pod is let in only when every way it may be served is allowed: the scheduler picks the node after
-admission, so "perhaps" is "no". A MIG instance is a piece of hardware of its own. Under
+A pod is admitted only when every way it may be served is allowed: the scheduler picks the node
+after admission, so "perhaps" is "no". A MIG instance is a piece of hardware of its own. Under
 time-slicing and MPS pods meet on one device, so two more things must hold there: the kind of work
 allows it, and the pods that meet are of one organization, unless a policy says otherwise.
 """
@@ -92,7 +92,7 @@ class Alternative:
 
 
 class IsolationCode(StrEnum):
-    """Why a pod may not be served the way it asks."""
+    """Reason against the device mode that a pod requests."""
 
     WORK_KIND_UNKNOWN = "work_kind_unknown"
     MODE_NOT_ALLOWED = "sharing_mode_not_allowed"
@@ -159,7 +159,7 @@ def find_isolation_problem(  # noqa: PLR0913 - The facts of one question; all ar
     nodes: Collection[str] | None = None,
     has_other_tenants: bool = True,
 ) -> IsolationProblem | None:
-    """Return the first reason why a pod may not be served the way it asks, None for none.
+    """Return the first reason against the device mode that a pod requests; None for none.
 
     Args:
         policies: Every policy, or those of the organization.

@@ -62,7 +62,7 @@ class TallyKey:
 
 @dataclass
 class Taken:
-    """What counts against one key; burst is held and let in together."""
+    """Units that count against one key; burst is the sum of held and admitted."""
 
     held_units: int = 0
     reserved_units: int = 0

@@ -1,4 +1,4 @@
-"""What a limit says: its units, burst and monthly allowance; and when a grant is in force."""
+"""Terms of a limit: its units, burst and monthly allowance; and when a grant is in force."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -26,7 +26,7 @@ KEEP: Final = Keep.KEEP
 
 @dataclass(frozen=True)
 class LimitTerms:
-    """The terms of a limit, as far as they are said.
+    """The terms of a limit that are set.
 
     Attributes:
         limit_units: Zero is none; None is unlimited.
@@ -41,7 +41,7 @@ class LimitTerms:
     monthly_unit_hours: int | Keep | None = KEEP
 
     def problems(self) -> Iterator[FieldProblem]:
-        """Yield everything that is wrong with what is said."""
+        """Yield every problem of the terms that are set."""
         yield from limit_units_problems(self.limit_units, field="limit_units")
         if self.burst_units is not KEEP:
             yield from units_problems(self.burst_units, field="burst_units")
@@ -51,7 +51,7 @@ class LimitTerms:
             yield from unit_hours_problems(self.monthly_unit_hours)
 
     def said(self) -> dict[str, Any]:
-        """Return what is said, by column."""
+        """Return the terms that are set, by column."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value is not KEEP}
 
@@ -67,7 +67,7 @@ class GrantState(StrEnum):
 
 
 def grant_state(begin_at: datetime | None, end_at: datetime | None, *, at: datetime) -> GrantState:
-    """Return where a grant stands; one without a begin was cancelled."""
+    """Return the state of a grant; one without a begin was cancelled."""
     if begin_at is None:
         return GrantState.CANCELLED
     if at < begin_at:

@@ -14,7 +14,7 @@ ENTIRE_PERCENT: Final = 100
 
 @dataclass(frozen=True, order=True)
 class LimitKey:
-    """Which limit of an organization: whose, and of what.
+    """Key of a limit in an organization: holder and selector.
 
     Attributes:
         project: Slug; "" for the organization's own.
@@ -27,7 +27,7 @@ class LimitKey:
 
     @property
     def scope(self) -> str:
-        """The level it stands on."""
+        """Its level."""
         if self.user:
             return "user"
         return "project" if self.project else "organization"

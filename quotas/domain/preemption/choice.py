@@ -90,7 +90,7 @@ def choose_victims(overages: Sequence[Overage], candidates: Iterable[Candidate])
 
     Args:
         overages: Computed over all holdings, ending pods included.
-        candidates: Every pod of the organization that holds units or waits beside its gang.
+        candidates: Every pod of the organization that holds units, or waits for its gang.
     """
     pods = tuple(candidates)
     over = tuple(max(0, one.units - _ending(one, pods)) for one in overages)

@@ -19,14 +19,14 @@ GANG_KINDS: Final = frozenset(
         "TFJob",
     }
 )
-"""Controllers whose pods are worth nothing without one another."""
+"""Controllers whose pods are useless without each other."""
 GangKey = tuple[str, str, str]
 """Cluster, namespace, and what holds a gang together."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One pod that holds units, or waits for them beside others of its gang.
+    """One pod that holds units, or waits for units with its gang.
 
     Attributes:
         controller: "Kind/name"; "" without one.
@@ -56,14 +56,14 @@ class Candidate:
 
 
 def gang_of(pod: Candidate) -> GangKey:
-    """Return what goes together: the pods of one gang controller, else the pod alone."""
+    """Return the key of a gang: the gang controller, or the pod alone."""
     kind = pod.controller.partition("/")[0]
     name = pod.controller if kind in GANG_KINDS else f"Pod/{pod.pod_name}/{pod.pod_uid}"
     return pod.cluster, pod.namespace, name
 
 
 def gangs_of(pods: Iterable[Candidate]) -> dict[GangKey, list[Candidate]]:
-    """Return pods by what goes together: of one gang controller, or joined by device claims.
+    """Return pods by gang: of one gang controller, or joined by device claims.
 
     A claim that several pods share is free when all of them are gone, so it joins their gangs.
     """

@@ -21,7 +21,7 @@ class OverageKind(StrEnum):
 
 @dataclass(frozen=True)
 class Selector:
-    """Which units a limit counts: whose, of which size, on which model and cluster.
+    """Units that a limit counts: by holder, size, model and cluster.
 
     Attributes:
         project: "" for the whole organization.

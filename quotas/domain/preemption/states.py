@@ -6,7 +6,7 @@ from typing import Final
 
 
 class PlanState(StrEnum):
-    """Where a plan stands."""
+    """State of a plan."""
 
     PLANNED = "planned"
     """Shown; nothing has been done in any cluster."""
@@ -20,16 +20,16 @@ class PlanState(StrEnum):
 
 
 class StepState(StrEnum):
-    """Where the step about one pod stands."""
+    """State of the step of one pod."""
 
     PLANNED = "planned"
     CLAIMED = "claimed"
     """A worker is at it, or died there: it is done again, which changes nothing the second time."""
     STARTED = "started"
-    """The cluster has taken it: the pod is ending, and holds its devices until it is gone."""
+    """The cluster accepted it: the pod is terminating, and holds its devices until deleted."""
     FREED = "freed"
     BLOCKED = "blocked"
-    """The cluster does not allow it now; it is asked again."""
+    """The cluster does not allow it now; it is retried."""
     NEEDS_PERSON = "needs_person"
     NEEDLESS = "needless"
     """What was over is over no more."""
@@ -68,7 +68,7 @@ def window_state(
     *,
     at: datetime,
 ) -> WindowState:
-    """Return where a protected window stands; one of an older version may have lost its times."""
+    """Return the state of a protected window; one of an older version may have lost its times."""
     if cancelled_at is not None or begin_at is None or end_at is None:
         return WindowState.CANCELLED
     if at < begin_at:

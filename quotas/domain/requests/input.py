@@ -22,7 +22,7 @@ from tenants.domain.errors import FieldProblem
 
 @dataclass(frozen=True)
 class RequestInput:
-    """What was asked, as it came in.
+    """The fields of a request, as received.
 
     Attributes:
         requested_units: The wanted total, never the difference.

@@ -100,7 +100,7 @@ class WishWords:
         return f"{self.holder} would have been allowed {self.total} in all, {self.span}."
 
     def would_be(self, *, now: Allowed) -> str:
-        """Return what an open request would lead to, beside what holds now."""
+        """Return the text of an open request's effect, compared with the current limit."""
         if now.is_unlimited:
             held = f"it is {now} now"
         elif now.units is None:

@@ -25,7 +25,7 @@ class HeldLimit:
 
     @property
     def key(self) -> LimitKey:
-        """Whose it is, and of what."""
+        """Holder and selector."""
         return self.limit.key
 
 

@@ -84,7 +84,7 @@ class RequestedQuota:
 
     Attributes:
         units: Nominal and burst units wanted in all, or what the project then holds of the size.
-        asked_by: The highest level the asking person holds; None for none.
+        asked_by: The requester's highest level; None for none.
         is_lowering: Whether it lowers any limit, which needs a person's decision.
     """
 
@@ -130,7 +130,7 @@ def raised(level: RequestLevel) -> RequestLevel | None:
 
 
 def outranks(one: RequestLevel, other: RequestLevel) -> bool:
-    """Whether a level stands as high as another, or higher; finance compares with itself only."""
+    """Whether a level is as high as another, or higher; finance compares with itself only."""
     if one is other:
         return True
     if one not in LADDER or other not in LADDER:
@@ -177,7 +177,7 @@ OUTCOME: Final[dict[RequestMove, str]] = {
     RequestMove.CANCEL: "cancelled",
     RequestMove.EXPIRE: "expired",
 }
-"""Where each move leads; all of them start at `submitted`, and none goes on from there."""
+"""Target state of each move; all start at `submitted`, and all targets are final."""
 
 
 def next_state(state: str, move: RequestMove) -> str:

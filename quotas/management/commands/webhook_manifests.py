@@ -1,4 +1,4 @@
-"""`manage.py webhook_manifests`: print what makes a cluster's API server ask us about pods."""
+"""`manage.py webhook_manifests`: print the webhook configuration of a cluster."""
 
 import re
 from argparse import ArgumentParser

@@ -1,7 +1,7 @@
 """Facts of admission: what a cluster's pods are judged by, read together and kept for a moment.
 
-A pod cannot wait for ten statements, and none of this changes from one pod to the next. What
-counts against limits is not here: that is asked for every pod, under locks.
+A pod cannot wait for ten statements, and none of this changes from one pod to the next. What counts
+against limits is not here: it is queried for every pod, under locks.
 """
 
 import threading
@@ -87,7 +87,7 @@ class AdmissionFacts:
     Attributes:
         user_prefix: What its API server puts before a person's name.
         user_label: Pod label that names the owner where no annotation does; "" for none.
-        trusted: User names of operators that carry on what others asked for.
+        trusted: User names of operators that act on requests of others.
         offered: Every GPU resource name it offers.
         rules: The size catalogue in force.
         offers: What its nodes offer, nodes that are alike together.
@@ -157,7 +157,7 @@ def admission_facts(slug: str, at: datetime) -> AdmissionFacts | None:
 
 
 def clusters_that_ask() -> tuple[str, ...]:
-    """Return the slugs of active clusters whose API servers ask, by name; one statement."""
+    """Return the slugs of active clusters with admission, by name; one statement."""
     asking = Cluster.objects.filter(state=LifecycleState.ACTIVE).exclude(
         admission_mode=AdmissionMode.OFF
     )
@@ -227,7 +227,7 @@ class FactsCache:
         read: Callable[[str, datetime], AdmissionFacts | None],
         clock: Callable[[], int],
     ) -> None:
-        """Know nothing yet."""
+        """Start empty."""
         self._read = read
         self._clock = clock
         self._kept: dict[str, tuple[int, AdmissionFacts]] = {}
@@ -269,7 +269,7 @@ class FactsCache:
         return None if kept is None else kept[1]
 
     def forget(self) -> None:
-        """Forget everything, as after a change that must be seen at once."""
+        """Clear the cache, as after a change that must be seen at once."""
         self._kept.clear()
 
     def _younger(self, slug: str, nanoseconds: int) -> AdmissionFacts | None:

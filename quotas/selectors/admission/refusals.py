@@ -115,12 +115,12 @@ def _waits(*, at: datetime) -> Expression:
 
 
 def _live_since() -> QuerySet[Reservation]:
-    """Return what was let in after a refusal and counts; the index of live ones finds it."""
+    """Return reservations made after a refusal that count; uses the index of live ones."""
     return _let_in_since().exclude(state=ReservationState.RELEASED)
 
 
 def _released_since() -> QuerySet[Reservation]:
-    """Return what was let in after a refusal and is over again; the index of time finds it."""
+    """Return reservations made after a refusal that have ended; uses the index of time."""
     return _let_in_since().filter(
         state=ReservationState.RELEASED, released_at__gte=OuterRef("last_at")
     )

@@ -33,7 +33,7 @@ Used = Mapping[Key, Mapping[tuple[GPUSize, str], int]]
 
 @dataclass(frozen=True)
 class Ground:
-    """What planning reads beside the limits, all of it as of one time.
+    """Input of planning besides the limits, all as of one time.
 
     Attributes:
         sizes: Cluster id to the size each offered resource name counts to.
@@ -51,7 +51,7 @@ class Ground:
 
 
 def ground_of(clusters: Iterable[Cluster], *, at: datetime, burst_classes: Iterable[str]) -> Ground:
-    """Return what planning reads beside limits and bindings."""
+    """Return the input of planning besides limits and bindings."""
     nominal, burst = _used(burst_classes)
     known = list(clusters)
     models: dict[UUID, dict[str, str]] = {}

@@ -30,7 +30,7 @@ Key = tuple[UUID, str]
 
 @dataclass(frozen=True)
 class Bound:
-    """Whose a namespace is now."""
+    """Tenant of a namespace now."""
 
     project_id: UUID
     organization_id: UUID

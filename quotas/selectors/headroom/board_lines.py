@@ -39,7 +39,8 @@ class BoardLine:
         hoarded_units: Units it reserves but does not use.
         refused: Workloads that wait for units, each once.
         exhaustion: Forecast time at which use reaches it; None without a forecast.
-        cluster_constraints: Clusters without admission whose own quotas leave the project less.
+        cluster_constraints: Clusters without admission whose quotas leave the project less than the
+            limit.
     """
 
     size: GPUSize
@@ -154,7 +155,7 @@ def board_facts(
 
     Args:
         organization_ids: The organizations.
-        project_ids: Those shown, whose quotas in clusters are looked at.
+        project_ids: Projects that are shown, with their quotas in clusters.
         at: When, UTC.
         burst_classes: Priority classes of preemptible pods.
         thresholds: From when quota is hoarded.

@@ -96,7 +96,7 @@ PERCENTILE: Final = 95
 
 @dataclass(frozen=True)
 class HoardedQuota:
-    """A project's limit beside the units it used in all but its busiest hours.
+    """A project's limit, and the units it used in all but its busiest hours.
 
     Attributes:
         limit_units: In force: what it lent away is not kept from anybody.
@@ -120,12 +120,12 @@ def hoarded_quotas(
 ) -> tuple[HoardedQuota, ...]:
     """Return the projects' limits of which more than a share is never used; three statements.
 
-    Only limits for every model and cluster are looked at: the usage ledger knows peaks of a size.
-    A limit that was changed within the time looked at says nothing yet. Most spare units first.
+    Only limits for every model and cluster are checked: the usage ledger has peaks per size. A
+    limit that was changed within the period is left out. Most spare units first.
 
     Args:
         limits: The limits an actor sees; those of projects count.
-        at: End of the time looked at.
+        at: End of the period.
         thresholds: How long that is, and which share is too much.
     """
     hours = thresholds.hoarding_hours

@@ -2,7 +2,7 @@
 
 At most seven statements, whatever the number of limits and pods; one more where a limit has a
 monthly allowance, one more where a project without limits of its own might be suspended, and two
-more where a cluster does not ask admission and the quota of a namespace there was read.
+more where a cluster has no admission and the quota of a namespace there was read.
 """
 
 from collections.abc import Collection, Iterable, Sequence

@@ -123,7 +123,7 @@ class GrantTerm:
 def grant_terms(limit_ids: Collection[UUID], *, at: datetime) -> tuple[GrantTerm, ...]:
     """Return the grants of some limits that count at a time or later; one statement.
 
-    Those that end first stand first; those without an end last.
+    Sorted by end; those without an end last.
     """
     rows = QuotaGrant.objects.filter(
         Q(valid__endswith=None) | Q(valid__endswith__gt=at),

@@ -23,7 +23,7 @@ def limit_tree(
     """Return the limits of one organization with their grants of now and later; two statements.
 
     Args:
-        organization_id: Whose.
+        organization_id: The organization.
         sizes: Of which sizes.
         at: Now, UTC: what ended before counts no more.
     """
@@ -46,7 +46,7 @@ def grants_from(at: datetime) -> QuerySet[QuotaGrant]:
 
 
 def key_of(limit: QuotaLimit) -> LimitKey:
-    """Return where a limit stands in its organization's tree."""
+    """Return the key of a limit in its organization's tree."""
     return LimitKey(
         project="" if limit.project is None else limit.project.slug,
         user="" if limit.user is None else limit.user.username,

@@ -46,11 +46,11 @@ class PodNow:
 def units_now(
     *, at: datetime, organization_ids: Collection[UUID], burst_classes: Collection[str]
 ) -> tuple[UnitsNow, ...]:
-    """Return what organizations hold and were let in for, in no order; two statements.
+    """Return the held and admitted units of organizations, in no order; two statements.
 
     Args:
-        at: When, UTC: decides whose a namespace is, and which reservations have expired.
-        organization_ids: Whose.
+        at: When, UTC: decides which bindings are in force, and which reservations have expired.
+        organization_ids: The organizations.
         burst_classes: Priority classes of preemptible pods, for clusters without admission.
     """
     reserved = (

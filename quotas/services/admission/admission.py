@@ -1,4 +1,4 @@
-"""Admission: pods that are asked about close together are decided in one statement.
+"""Admission: pod reviews that arrive close together are decided in one statement.
 
 A batch starts when the event loop has run a few iterations, which takes microseconds, without a new
 request. Requests that arrive during a batch wait for its end; the next batch takes all of them, and
@@ -34,12 +34,12 @@ def admit(
 ) -> Verdict:
     """Let a pod in and count it, or say why not: all its demands or none, in one statement.
 
-    Asking again for the same pod counts nothing again. A dry run answers the same and writes
-    nothing. In a cluster that only warns, the pod is counted whatever the verdict says. What no pod
-    can have is refused before the database is asked, and never counted.
+    Repeated calls for the same pod count it once. A dry run returns the same and writes nothing. In
+    a cluster that only warns, the pod is counted whatever the verdict. Impossible requests are
+    denied without a query, and never counted.
 
     Args:
-        question: What the pod asks; it has at least one demand.
+        question: The pod's request; it has at least one demand.
         at: When, UTC: decides which bindings, grants and suspensions hold.
         ttl_seconds: How long it is counted before the watch has seen the pod.
         unbound: "allow" lets a pod into a namespace that no project has; "deny" refuses it.
@@ -64,7 +64,7 @@ def admit(
 
 
 def may_be_together(question: PodQuestion) -> bool:
-    """Whether a question may be asked with others: dry runs and what is too large may not."""
+    """Whether a request may join a batch: dry runs and too large ones may not."""
     return not (question.is_dry_run or _is_too_large(question))
 
 
@@ -78,12 +78,12 @@ async def admit_together(
     """Let the pods in that plainly fit, in one statement; see docs/adr/0027.
 
     Args:
-        questions: As `question_json` returns them, of those that may be asked together.
-        using: The connection to ask on; it commits by itself, and puts values in on our side.
+        questions: From `question_json`, of requests that may join a batch.
+        using: The connection; in autocommit, with client-side binding.
         deadline_milliseconds: As of `admit`.
 
     Returns:
-        The numbers of those that were let in and counted, from 1. The others are undecided.
+        The numbers of those that were admitted and counted, from 1. The others are undecided.
 
     Raises:
         psycopg.Error: Nothing was counted, unless the answer alone was lost.
@@ -177,10 +177,10 @@ class Turns:
             await asyncio.wait([self._asking])
 
     async def ask(self, question: str) -> bool:
-        """Return whether a question was let in; if not, nothing was decided on it.
+        """Return whether a request was admitted; if not, it is undecided.
 
         Raises:
-            Exception: What asking raised, to all that it was asked for.
+            Exception: The error of the batch, raised to all its requests.
         """
         turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting[turn] = question
@@ -224,7 +224,7 @@ class Turns:
     async def _ask_for(self, together: dict[asyncio.Future[bool], str]) -> None:
         try:
             numbers = await self._ask(list(together.values()))
-        except Exception as error:  # noqa: BLE001 - Each that asked raises it.
+        except Exception as error:  # noqa: BLE001 - Every request of the batch raises it.
             for turn in together:
                 if not turn.done():
                     turn.set_exception(error)

@@ -1,4 +1,4 @@
-"""Retention: released reservations are forgotten, and old refusals added up.
+"""Retention: purge released reservations, and aggregate old refusals.
 
 Both are admission's trail: each batch that forgot or added up anything leaves one audit entry.
 """

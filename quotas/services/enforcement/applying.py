@@ -82,7 +82,7 @@ def apply_target(
 
 
 def _settled_alone(answer: Answer[Claim], *, actor: Actor, at: datetime) -> EnforcementState:
-    """Write what became of a claim; what cannot be written keeps none of the others waiting."""
+    """Write the outcome of a lease; a failed write does not stop the others."""
     try:
         with transaction.atomic():
             return _settled(answer, actor=actor, at=at)
@@ -139,7 +139,7 @@ def check_targets(
 def check_target(
     *, target_id: int, enforcer: QuotaEnforcer, actor: Actor, at: datetime
 ) -> EnforcementState:
-    """Read again what one applied namespace says, and return its state after that.
+    """Read the quota of one applied namespace again, and return the target's new state.
 
     Raises:
         EnforcementTarget.DoesNotExist: There is no such target.
@@ -229,7 +229,7 @@ def read_again(
 ) -> int:
     """Read what namespaces say now; return how many had drifted, which are repaired.
 
-    What is not applied yet is only looked at.
+    A target that is not applied yet is only read.
     """
     rows = EnforcementTarget.objects.select_related(*WITH_TENANT).filter(pk__in=list(target_ids))
     open_rows = [row for row in rows if row.state != EnforcementState.APPLIED]
@@ -273,7 +273,7 @@ def _make_due(target_ids: Iterable[int], *, actor: Actor, at: datetime) -> list[
 
 
 def _note(answer: Answer[EnforcementTarget], *, at: datetime) -> None:
-    """Write what a namespace says that is not applied yet."""
+    """Write the observed quota of a namespace that is not applied yet."""
     if answer.live is None:
         log.warning(
             "quotas.enforcement.read_failed",

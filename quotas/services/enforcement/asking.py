@@ -17,15 +17,15 @@ from tenants.domain.actors import Actor
 from tenants.services.audit import note_refused_use
 
 SIDE_BY_SIDE: Final = 16
-"""How many namespaces one worker asks about at once: each waits for its controller, up to 3 s."""
+"""Parallel calls of one worker: each waits for its controller, up to 3 s."""
 WITH_TENANT: Final = ("cluster", "project", "project__organization")
-"""What a target is read with, so that nothing is asked of the database for each."""
+"""Related rows to load with a target, so that each needs no further query."""
 Asked = TypeVar("Asked")
 
 
 @dataclass(frozen=True)
 class Answer(Generic[Asked]):
-    """What a cluster said to one question: what it says now, or why it did not."""
+    """A cluster's result for one item: its state now, or the error."""
 
     asked: Asked
     live: LiveQuota | None = None
@@ -57,7 +57,7 @@ def ask_all(
 def _answers(
     questions: Sequence[Asked], ask: Callable[[Asked], LiveQuota]
 ) -> Iterator[Answer[Asked]]:
-    """Yield answers as they come; a single question is asked right here."""
+    """Yield results as they arrive; a single call runs in this thread."""
     if len(questions) <= 1:
         for question in questions:
             yield _answer(question, ask)

@@ -58,7 +58,7 @@ class Claim:
 
 
 def says_what_is_desired(desired: DesiredQuota, live: LiveQuota) -> bool:
-    """Whether a cluster says everything that is desired, of every kind of pod."""
+    """Whether a cluster has every desired value, for every kind of pod."""
     if not desired.burst_hard:
         return has_arrived(desired.hard, live.hard)
     return (
@@ -81,7 +81,7 @@ def _settle(claim: Claim, **fields: object) -> bool:
 def settle_applied(
     claim: Claim, live: LiveQuota, *, actor: Actor, at: datetime
 ) -> EnforcementState:
-    """Call a target applied: the cluster was read back and says what was sent."""
+    """Mark a target applied: the values read back equal those sent."""
     before = EnforcementTarget.objects.values("live_hard", "live_burst", "drift_managers").get(
         pk=claim.target_id
     )
@@ -158,7 +158,7 @@ def settle_overtaken(
 
 
 def settle_waiting(claim: Claim, live: LiveQuota, *, at: datetime) -> EnforcementState:
-    """Keep what the cluster says so far; its controller has not caught up."""
+    """Store the cluster's state so far; its controller has not caught up."""
     _settle(
         claim,
         state=EnforcementState.PENDING,
@@ -171,7 +171,7 @@ def settle_waiting(claim: Claim, live: LiveQuota, *, at: datetime) -> Enforcemen
 
 
 def said_columns(live: LiveQuota, *, at: datetime) -> dict[str, Any]:
-    """Return the columns of what a cluster said when it was read."""
+    """Return the columns of a cluster's observed state."""
     return {
         "live_hard": live.hard,
         "live_used": live.used,
@@ -183,7 +183,7 @@ def said_columns(live: LiveQuota, *, at: datetime) -> dict[str, Any]:
 
 
 def settle_failure(claim: Claim, sentence: str, *, at: datetime) -> EnforcementState:
-    """Keep why the cluster did not take it; it is asked again later."""
+    """Store why the cluster did not accept it; it is retried later."""
     _settle(
         claim,
         state=EnforcementState.FAILED,

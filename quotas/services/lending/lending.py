@@ -54,7 +54,7 @@ def refresh_loans(
     approved in the same transaction.
 
     Args:
-        organization_id: Whose projects.
+        organization_id: Organization of the projects.
         terms: From the settings.
         actor: An account that may write the limits of the organization's projects.
         at: Now, UTC.
@@ -136,7 +136,7 @@ def set_loan_policy(  # noqa: PLR0913 - A record's columns; all are keyword only
 def _facts(
     policy: LoanPolicy, *, terms: LendingTerms, at: datetime
 ) -> Mapping[Market, MarketFacts]:
-    """Return the facts a policy goes by; none where it wants no loans."""
+    """Return the facts for a policy; none where it allows no loans."""
     if policy.mode == LoanMode.OFF:
         return {}
     return market_facts(

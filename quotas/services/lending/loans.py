@@ -181,7 +181,7 @@ def lapse_loan(*, loan_id: UUID, actor: Actor, at: datetime) -> QuotaLoan:
 
 @transaction.atomic
 def end_loan(*, loan_id: UUID, actor: Actor, at: datetime) -> QuotaLoan:
-    """Close a loan whose time is over; its grants have ended by themselves.
+    """Close an expired loan; its grants have ended already.
 
     Raises:
         NotFoundError: There is no such loan.

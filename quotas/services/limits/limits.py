@@ -98,7 +98,7 @@ def set_limit(  # noqa: PLR0913 - A record's columns; all are keyword only.
 
     Args:
         scope: "organization", "project" or "user".
-        organization: Whose tree it is.
+        organization: Organization of the tree.
         project: The project, for a project's or a user's limit.
         user: The user, for a user's limit, which holds inside the project.
         size: "small", "medium" or "large".

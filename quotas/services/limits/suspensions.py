@@ -37,7 +37,7 @@ def suspend_tenant(
     """Deny all new workloads of a tenant from now on. Suspending again changes nothing.
 
     Args:
-        organization: Whose; all of it when no project is named.
+        organization: The organization; all of it when no project is named.
         project: Only this one.
         reason: Shown in denials.
         source: What asks for it, such as "budget" or "arrears"; "" for a person. Each source has

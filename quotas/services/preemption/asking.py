@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 
 def endpoint_of(cluster: Cluster) -> EnforcementEndpoint:
-    """Return a cluster as an evictor needs to know it."""
+    """Return a cluster as an evictor needs it."""
     return EnforcementEndpoint(
         slug=cluster.slug,
         kubernetes_url=cluster.kubernetes_url,
@@ -105,7 +105,7 @@ def _by_controller(steps: Iterable[PreemptionAction]) -> dict[str, list[Preempti
 def _of_job(
     controller: str, steps: list[PreemptionAction], turn: Turn, evictor: WorkloadEvictor
 ) -> dict[int, StepAnswer]:
-    """Return what the cluster said of those steps that are about the pods of one Job.
+    """Return the cluster's answers for the steps of one Job's pods.
 
     Raises:
         SourceUnavailableError: The cluster did not answer.

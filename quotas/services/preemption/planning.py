@@ -63,14 +63,14 @@ def plan_preemption(
     Replaces an older plan that was not executed.
 
     Args:
-        organization: Whose workloads.
+        organization: Organization of the workloads.
         yields: Burst units to release besides those over a limit; may be empty.
         actor: The account that plans.
         at: When, UTC.
 
     Raises:
         ForbiddenError: The actor may not plan for the organization.
-        PreemptionInputError: A number of units that cannot be; every problem is reported.
+        PreemptionInputError: A number of units that is not valid; every problem is reported.
         PreemptionNotNeededError: Nothing is over, and nothing must yield.
         PreemptionRunningError: A plan of the organization is running.
     """

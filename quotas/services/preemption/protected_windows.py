@@ -38,12 +38,12 @@ def open_window(  # noqa: PLR0913 - A window has this many columns; all are keyw
     """Protect an organization, or one of its projects, from preemption for a time.
 
     Args:
-        organization: Whose workloads.
+        organization: Organization of the workloads.
         project: None for the whole organization.
         valid_from: From when, UTC.
         valid_until: Up to when, UTC; at most 31 days later.
         reason: Shown in plans that spare them.
-        actor: The account that promises.
+        actor: The account that protects.
         at: When, UTC.
 
     Raises:

@@ -155,7 +155,7 @@ def _look_at(plan: PreemptionPlan, *, at: datetime) -> _Look:
 def _yield_left(
     overage: Overage, steps: Iterable[PreemptionAction], candidates: Iterable[Candidate]
 ) -> Overage:
-    """Return what must still yield: what was asked without the pods that are gone since."""
+    """Return the burst units still to release: the requested ones minus pods deleted since."""
     there = {(pod.cluster, pod.pod_uid) for pod in candidates}
     size, cluster = overage.selector.size.value, overage.selector.cluster
     gone = sum(
@@ -190,7 +190,7 @@ def _dead_suspension(look: _Look, *, is_settled: bool) -> list[PreemptionAction]
 
 
 def _note_gone(look: _Look, *, at: datetime) -> None:
-    """Call every step done whose pod holds nothing any more."""
+    """Mark every step done whose pod holds no units any more."""
     for step in (*look.due(), *look.started()):
         if not look.holds([step]):
             _write(step, StepState.FREED, message=step.message or "It is gone.", at=at)
@@ -238,7 +238,7 @@ def _pods_of(steps: Sequence[PreemptionAction], candidates: Iterable[Candidate])
 
 
 def _has_begun(look: _Look, steps: Sequence[PreemptionAction]) -> bool:
-    """Whether the gang is half gone: the rest of it goes as well, since gangs go whole."""
+    """Whether the gang is partly preempted: then the rest follows, as gangs go whole."""
     victim = steps[0].victim
     is_claimed = any(step.state == StepState.CLAIMED.value for step in steps)
     return is_claimed or any(step.victim == victim for step in look.started())

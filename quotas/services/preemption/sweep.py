@@ -164,7 +164,7 @@ def set_policy(
         mode: What it does; the current mode changes nothing. The first call stores and audits also
             the mode that is the default.
         expected_version: The version the caller saw; None when it does not matter.
-        actor: The account that says so.
+        actor: The account that sets it.
         at: When, UTC.
 
     Raises:

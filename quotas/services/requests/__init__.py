@@ -1,1 +1,1 @@
-"""Quota requests: asked for, routed, decided and granted."""
+"""Quota requests: submitted, routed, decided and granted."""

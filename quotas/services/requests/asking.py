@@ -1,4 +1,4 @@
-"""Asking for quota: once, for longer, or for several things at once."""
+"""Submit quota requests: new ones, extensions, or several at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -102,7 +102,7 @@ def make_request(
 
 
 @transaction.atomic
-def renew_request(  # noqa: PLR0913 - What is said anew; all are keyword only.
+def renew_request(  # noqa: PLR0913 - The changed fields; all are keyword only.
     *,
     request: QuotaRequest,
     end_at: datetime | None,
@@ -210,7 +210,7 @@ def _expiry(request: QuotaRequest, policy: PolicyInForce, *, at: datetime) -> da
 
 
 def _supersede(old: QuotaRequest, new: QuotaRequest, *, actor: Actor, at: datetime) -> None:
-    """Withdraw the request that a new one of the same project stands for."""
+    """Withdraw the request that a new one of the same project replaces."""
     locked = lock_request(old.pk)
     if locked is None or locked.project_id != new.project_id:
         raise NotFoundError("There is no such quota request in the project.", field="supersedes")

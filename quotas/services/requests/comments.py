@@ -42,7 +42,7 @@ def comment_request(*, request_id: UUID, text: str, actor: Actor, at: datetime) 
 
 
 def may_comment(request: QuotaRequest, *, actor: Actor) -> bool:
-    """Whether an actor may ask for the request's project, or decides there at some level."""
+    """Whether an actor may request for the project, or decides there at some level."""
     place = _place(request)
     return any(actor.may(held, **place) for held in (REVIEW, DECIDE, FUND, SUBMIT))
 

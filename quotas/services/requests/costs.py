@@ -18,7 +18,7 @@ class CostToday:
 
     Attributes:
         lots: The wanted units, nominal and then burst.
-        total: What they cost together, with everything the reader has to know.
+        total: Their total cost, with the notes.
         units: The wanted total; burst ones count where they are asked for.
         units_before: What holds without it, counted alike; None where the limit is unlimited, and
             where none is set: then the level above decides, and no number says what holds.

@@ -50,7 +50,7 @@ def submit_request(  # noqa: PLR0913 - A record's columns; all are keyword only.
     """Request a total number of units of a size for a project or a user in it.
 
     Args:
-        project: Whose.
+        project: The project.
         size: "small", "medium" or "large".
         requested_units: The requested total, never the difference.
         justification: What for.

@@ -42,7 +42,7 @@ READ_LIMIT: Final = "quotas:limit:read"
 
 @dataclass(frozen=True)
 class Before:
-    """What holds where a request asks, without it.
+    """The limit that a request changes, before the change.
 
     Attributes:
         units: In force at its begin; for one without times the limit itself; None when unset or
@@ -67,7 +67,7 @@ def is_dated(request: QuotaRequest) -> bool:
 
 
 def before(request: QuotaRequest, *, at: datetime) -> Before:
-    """Return what holds where a request asks, and what it would come to; two statements.
+    """Return the limit before a request, and the total with it; two statements.
 
     Raises:
         QuotaRequestWithoutLimitError: Units for a time are requested where no number is set.
@@ -91,7 +91,7 @@ def before(request: QuotaRequest, *, at: datetime) -> Before:
 
 
 def note_before(request: QuotaRequest, found: Before) -> None:
-    """Write down on a request what its number means when it is asked."""
+    """Store the basis of a request's number at submission."""
     request.units_before = found.units
     request.burst_before = found.burst_units
     request.is_unlimited_before = found.is_unlimited
@@ -156,7 +156,7 @@ def as_seen(
 ) -> QuotaHierarchyBrokenError:
     """Return why a request cannot be granted, as far as the actor may read the limits in the way.
 
-    A lead asks for their project and reads its limits, not those of the organization above it.
+    A lead reads the limits of their project, not those of the organization above it.
     """
     organization_id = request.organization_id
     reads_project = actor.may(
@@ -187,7 +187,7 @@ def _drafts(request: QuotaRequest, *, at: datetime) -> Iterator[GrantDraft]:
 
 
 def _with_it(request: QuotaRequest, held: HeldLimit | None, *, at: datetime) -> HeldLimit:
-    """Return the limit a request asks to change as it would be after it."""
+    """Return the limit that a request changes, as it would be after it."""
     if is_dated(request):
         missing = _missing(request, held, at=at)
         limit = _finite(held)

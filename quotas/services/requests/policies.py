@@ -27,7 +27,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "expire_after_days": 30,
     "remind_days": 7,
 }
-"""Every column that can be set, with what holds when it is not said."""
+"""Every column that can be set, with its default."""
 
 
 @transaction.atomic

@@ -91,7 +91,7 @@ def may_decide(request: QuotaRequest, *, actor: Actor) -> bool:
 
 
 def highest_level(*, actor: Actor, request: QuotaRequest) -> RequestLevel | None:
-    """Return the highest level of the ladder an actor stands at; None for none."""
+    """Return the highest level that an actor has; None for none."""
     for level in reversed(LADDER):
         if stands_at(level, actor=actor, request=request):
             return level

@@ -1,4 +1,4 @@
-"""What routing looks at: how much a request comes to, and what that costs."""
+"""Input of routing: the total of a request, and its cost."""
 
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -56,7 +56,7 @@ def requested_quota_of(
     actor: Actor,
     at: datetime,
 ) -> RequestedQuota:
-    """Return what routing looks at: the wanted total, or what the project then holds with it.
+    """Return the total for routing: the requested one, or the project's total with it.
 
     Several requests for models, clusters or users count as the one that they come to together.
     """
