@@ -1,0 +1,146 @@
+"""The structure of the packages: small folders, no import circles, unique names, plain words.
+
+What does not follow a rule yet is listed here with its number, which may only fall.
+"""
+
+import ast
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+
+import pytest
+
+from tests.architecture.source import Module, modules
+
+PACKAGES = ("tenants", "metering", "quotas", "billing", "config", "simulator", "embedded")
+MODULES_MAX = 15
+CROWDED = {"config": 20, "metering/adapters/prometheus": 16}
+"""Folders that still hold more modules than that."""
+REPEATED = 40
+"""How many class names still stand for more than one class."""
+HARD_WORDS = {
+    "bell": 0,
+    "deed": 6,
+    "deeds": 2,
+    "door": 29,
+    "doors": 5,
+    "forgotten": 23,
+    "purse": 36,
+    "sight": 451,
+    "sights": 67,
+    "tells": 36,
+    "told": 584,
+    "undisturbed": 5,
+    "whoever": 16,
+    "wish": 22,
+}
+"""Words that the style guide replaces by plain ones, and how often each is still there."""
+PARTS = re.compile(r"[A-Z]?[a-z]+")
+
+
+def shipped() -> list[Module]:
+    """Return the modules of all packages but migrations, whose text has landed."""
+    return [
+        module
+        for module in modules()
+        if module.path.split("/")[0] in PACKAGES and "/migrations/" not in module.path
+    ]
+
+
+def crowded(paths: Iterable[str]) -> dict[str, int]:
+    """Return the folders with too many modules; one command is one file, so these stay flat."""
+    folders = Counter(
+        str(PurePosixPath(path).parent)
+        for path in paths
+        if not path.endswith("__init__.py") and "/management/commands/" not in path
+    )
+    return {folder: count for folder, count in folders.items() if count > MODULES_MAX}
+
+
+def repeated(trees: Mapping[str, ast.Module]) -> dict[str, list[str]]:
+    """Return class names that stand for more than one class, with the files."""
+    files = defaultdict(list)
+    for path, tree in trees.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and node.name not in {"Command", "Migration"}:
+                files[node.name].append(path)
+    return {name: found for name, found in files.items() if len(found) > 1}
+
+
+def hard_words(texts: Iterable[str]) -> Counter[str]:
+    """Count hard words, also as parts of names: `take_turn_told` has "told"."""
+    parts = (part.lower() for text in texts for part in PARTS.findall(text))
+    return Counter(part for part in parts if part in HARD_WORDS)
+
+
+def circles(trees: Mapping[str, ast.Module]) -> list[list[str]]:
+    """Return groups of files that import each other when they are loaded.
+
+    What a package's `__init__` exports to others is no circle inside the package.
+    """
+    names = {path[:-3].replace("/", "."): path for path in trees if "__init__" not in path}
+    targets = {
+        path: {
+            names[name]
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom) and node.module
+            for name in (node.module, *(f"{node.module}.{one.name}" for one in node.names))
+            if name in names
+        }
+        for path, tree in trees.items()
+        if path in names.values()
+    }
+    left = dict(targets)
+    while free := [path for path, into in left.items() if not into & left.keys()]:
+        for path in free:
+            del left[path]
+    # What remains imports a circle or is in one.
+    while free := [
+        path for path in left if not any(path in into for key, into in left.items() if key != path)
+    ]:
+        for path in free:
+            del left[path]
+    return [sorted(left)] if left else []
+
+
+def test_no_folder_has_too_many_modules() -> None:
+    assert crowded(module.path for module in shipped()) == CROWDED
+
+
+def test_a_class_name_means_one_class() -> None:
+    found = repeated({module.path: module.tree for module in shipped()})
+
+    assert len(found) == REPEATED, found
+
+
+def test_no_files_import_each_other() -> None:
+    assert circles({module.path: module.tree for module in shipped()}) == []
+
+
+@pytest.mark.parametrize("word", HARD_WORDS)
+def test_hard_words_only_become_fewer(word: str) -> None:
+    found = hard_words(module.text for module in shipped())
+
+    assert found[word] == HARD_WORDS[word], "Write the smaller number, or another word."
+
+
+def tree(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def test_planted_offences_are_found() -> None:
+    many = [f"billing/domain/m{number}.py" for number in range(16)]
+    circle = {"a/b.py": tree("from a import c"), "a/c.py": tree("from a.b import x")}
+    twice = {"a/b.py": tree("class Line: ..."), "a/c.py": tree("class Line: ...")}
+
+    assert crowded(many) == {"billing/domain": 16}
+    assert crowded([*many[:15], "billing/domain/__init__.py"]) == {}
+    assert circles(circle) == [["a/b.py", "a/c.py"]]
+    assert circles({**circle, "a/c.py": tree("import json")}) == []
+    assert repeated(twice) == {"Line": ["a/b.py", "a/c.py"]}
+    assert hard_words(["def take_told(): 'Doors.'", "class ToldSight: ..."]) == {
+        "told": 2,
+        "doors": 1,
+        "sight": 1,
+    }
