@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import wait
 from pathlib import Path
 
 import psycopg
@@ -154,6 +155,14 @@ def _check_constraints(table_names: object = None) -> None:  # noqa: ARG001 - Dj
         (names,) = cursor.fetchone()
         cursor.execute(f"SET CONSTRAINTS {names} IMMEDIATE")
         cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+
+
+@pytest.fixture(autouse=True)
+def queued_mails() -> Iterator[None]:
+    """Wait for the mails that a test has queued, so that none reaches the next test's outbox."""
+    yield
+    if account_mail := sys.modules.get("tenants.adapters.account_mail"):
+        wait([account_mail._POST.submit(lambda: None)], timeout=10)  # noqa: SLF001 - One thread: the queue's end.
 
 
 @pytest.fixture(scope="session", autouse=True)
