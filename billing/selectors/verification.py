@@ -297,9 +297,9 @@ def _differences(invoice: Invoice, *, audited: Mapping[tuple[str, str], AuditEnt
     if invoice.reference != facts.get("reference"):
         found.append("has another number than the audit entry of its finalization")
     if drafted is None or invoice.drafted_by != drafted.actor_label:
-        found.append("was drafted by somebody else, by the audit trail")
+        found.append("names another drafter than the audit entry of its draft")
     if finalized is None or invoice.finalized_by != finalized.actor_label:
-        found.append("was finalized by somebody else, by the audit trail")
+        found.append("names another finalizer than the audit entry of its finalization")
     lines = list(invoice.lines.all())
     added = sum(line.amount for line in lines)
     printed = Decimal(invoice.document["total"]["amount"])

@@ -22,7 +22,7 @@ REPEATED = 40
 HARD_WORDS = {
     "bell": 0,
     "deed": 6,
-    "deeds": 2,
+    "deeds": 0,
     "door": 29,
     "doors": 5,
     "forgotten": 23,

@@ -281,11 +281,11 @@ NAMED = {
     ),
     "an invoice was finalized by its drafter": (
         ["UPDATE billing_invoice SET finalized_by = drafted_by"],
-        "GL-2026-000001 was finalized by somebody else, by the audit trail.",
+        "GL-2026-000001 names another finalizer than the audit entry of its finalization.",
     ),
     "an invoice was drafted by another person": (
         ["UPDATE billing_invoice SET drafted_by = 'eve'"],
-        "GL-2026-000001 was drafted by somebody else, by the audit trail.",
+        "GL-2026-000001 names another drafter than the audit entry of its draft.",
     ),
     "a column may be empty": (
         ["ALTER TABLE billing_invoice ALTER COLUMN drafted_by DROP NOT NULL"],

@@ -174,7 +174,7 @@ def derive_each(
     Yields:
         What was done for each window; None when another worker is at it, and nothing after that.
     """
-    for derive in _deeds(actor=actor, at=at, thresholds=thresholds, limit=limit):
+    for derive in _derivations(actor=actor, at=at, thresholds=thresholds, limit=limit):
         failed: Derived | None = Derived()
         done = run_isolated(
             partial(_derive_alone, derive),
@@ -193,7 +193,7 @@ def _derive_alone(derive: Callable[[], Derived]) -> Derived | None:
         return derive() if try_tick_lock(TICK) else None
 
 
-def _deeds(
+def _derivations(
     *, actor: Actor, at: datetime, thresholds: WasteThresholds, limit: int
 ) -> Iterator[Callable[[], Derived]]:
     """Yield what is to be done for each window, in its order."""

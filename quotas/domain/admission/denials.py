@@ -17,7 +17,7 @@ ALTERNATIVES_MAX: Final = 8
 
 OTHERWISE: Final[Mapping[VerdictCode, str]] = {
     VerdictCode.REPLAYED_OTHERWISE: (
-        "This uid was let in before as another pod, or as one that is over: delete the pod and "
+        "This uid was admitted before as another pod, or as one that is over: delete the pod and "
         "create it anew."
     ),
     VerdictCode.DEMAND_TOO_LARGE: (

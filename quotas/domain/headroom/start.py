@@ -318,7 +318,7 @@ def _blocked_words(
     if blocker.scope in hidden_scopes:
         return f"{who} has no room left for as many."
     return (
-        f"{who} holds {blocker.used_units} and was let in for {blocker.reserved_units} of "
+        f"{who} holds {blocker.used_units} and has reserved {blocker.reserved_units} of "
         f"{blocker.limit_units}."
     )
 

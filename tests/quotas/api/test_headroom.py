@@ -150,7 +150,7 @@ def test_what_limits_and_quotas_refuse_both_has_no_time(cast: Cast, caller: Call
 
     assert (behind["code"], behind["expected_start"]) == ("limit_reached", None)
     assert behind["message"] == (
-        "1 Large may not start: the project llm holds 0 and was let in for 0 of 0. And the quota "
+        "1 Large may not start: the project llm holds 0 and has reserved 0 of 0. And the quota "
         "in cluster plain has no room for as many (llm). Pods that do not run yet "
         "take 12 there. When it will have room is not known."
     )
@@ -295,7 +295,7 @@ def test_who_reads_the_organization_is_told_its_figures(
 
     assert body["free_units"] == 0
     assert body["message"] == (
-        "1 Large may not start: the organization acme holds 3 and was let in for 0 of 3."
+        "1 Large may not start: the organization acme holds 3 and has reserved 0 of 3."
     )
     assert body["blocked_by"] == {
         **HIDDEN,

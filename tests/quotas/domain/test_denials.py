@@ -75,7 +75,7 @@ def blocker(scope: str = "project", holder: str = "llm", **more: object) -> Bloc
         (
             Verdict(VerdictCode.REPLAYED_OTHERWISE),
             (
-                "This uid was let in before as another pod, or as one that is over: delete the "
+                "This uid was admitted before as another pod, or as one that is over: delete the "
                 "pod and create it anew."
             ),
         ),

@@ -93,7 +93,7 @@ def test_exactly_the_free_units_fit(limits: list[LimitHeadroom], units: int) -> 
         (ask(), "2 Medium may not start: no limit grants this size here."),
         (
             ask(FULL),
-            "2 Medium may not start: the organization acme holds 4 and was let in for 2 of 6.",
+            "2 Medium may not start: the organization acme holds 4 and has reserved 2 of 6.",
         ),
         (
             ask(replace(ROOM, is_allowance_used=True)),
