@@ -19,13 +19,13 @@ from quotas.models import EnforcementTarget, PreemptionPolicy, QuotaRequest, Quo
 from tenants.domain.actors import system_actor
 from tenants.domain.identity.roles import Role
 from tenants.services.identity.tokens import create_service_account, issue_token
-from tests.billing.late import correct
-from tests.billing.ledger import TICK, Ledger, Use, make_ledger, sealed_window
-from tests.builders import AT, MONTH_START, grant, make_user
-from tests.flows.asking_estate import make_asking
-from tests.flows.fair_use import make_loan
-from tests.metering.derived_rows import make_derived_rows
-from tests.quotas.builders import (
+from tests.support.billing.late import correct
+from tests.support.billing.ledger import TICK, Ledger, Use, make_ledger, sealed_window
+from tests.support.builders import AT, MONTH_START, grant, make_user
+from tests.support.flows.asking_estate import make_asking
+from tests.support.flows.fair_use import make_loan
+from tests.support.metering.derived_rows import make_derived_rows
+from tests.support.quotas.builders import (
     hold,
     make_grant,
     make_limit,
@@ -33,7 +33,7 @@ from tests.quotas.builders import (
     make_refusal,
     make_reservation,
 )
-from tests.quotas.preempting import make_plan, protect
+from tests.support.quotas.preempting import make_plan, protect
 
 SEED = system_actor("seed")
 

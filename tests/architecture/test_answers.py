@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 from tenants.domain.identity.roles import Role
 from tests.architecture.rows import make_set
 from tests.architecture.test_queries import NEEDS_RANGE, RANGE, lists
-from tests.builders import grant, make_user
+from tests.support.builders import grant, make_user
 
 ROWS_MAX = 5
 """Of each list: rows of one making differ in nothing that their schema says."""

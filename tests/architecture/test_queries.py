@@ -17,7 +17,7 @@ from rest_framework.test import APIClient
 from tenants.domain.identity.roles import Role
 from tests.architecture.rows import make_set
 from tests.architecture.source import ROOT
-from tests.builders import grant, make_user
+from tests.support.builders import grant, make_user
 
 GOLDEN = ROOT / "tests" / "query_counts.json"
 FEW, MANY = 3, 30

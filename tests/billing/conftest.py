@@ -5,8 +5,8 @@ import pytest
 from billing.models import Invoice
 from billing.services.invoicing import draft_invoice
 from tenants.domain.actors import system_actor
-from tests.billing.api.office import Office, make_office
-from tests.builders import AT
+from tests.support.billing.office import Office, make_office
+from tests.support.builders import AT
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from billing.domain.money import MINOR_DIGITS
 from billing.models import BillingPeriod, Charge, Invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
-from tests.billing.ledger import (
+from tests.support.billing.ledger import (
     BOUND_HOURS,
     DORA,
     ERIC,
@@ -25,7 +25,7 @@ from tests.billing.ledger import (
     make_price,
     sealed_window,
 )
-from tests.builders import AT, MONTH_START
+from tests.support.builders import AT, MONTH_START
 
 Slice = tuple[int, str, str, str, int]
 """Hour, project slug, owner, size, unit-seconds."""

@@ -8,7 +8,7 @@ from django.db import connections
 from billing.models import AccruedWindow, BillingPeriod, Charge, Invoice
 from billing.selectors.pending import pending_window_ids
 from billing.tasks import ACTOR, TickResult, tick, tick_accrual, tick_periods
-from tests.billing.ledger import (
+from tests.support.billing.ledger import (
     BOUND_HOURS,
     HOUR,
     TICK,
@@ -18,7 +18,7 @@ from tests.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
-from tests.builders import AT, MONTH_END, MONTH_START
+from tests.support.builders import AT, MONTH_END, MONTH_START
 
 NOTHING = TickResult(windows=0, charges=0, exceptions=0, periods=0, drafts=0)
 

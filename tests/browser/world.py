@@ -11,10 +11,10 @@ from quotas.models import EnforcementTarget, QuotaRequest
 from quotas.services.requests.deciding import submit_request
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
-from tests.billing.api.office import Office, make_office
-from tests.billing.ledger import make_price, make_window
-from tests.builders import AT, audited, make_cluster
-from tests.quotas.builders import actor_of, make_limit
+from tests.support.billing.ledger import make_price, make_window
+from tests.support.billing.office import Office, make_office
+from tests.support.builders import AT, audited, make_cluster
+from tests.support.quotas.builders import actor_of, make_limit
 
 
 def make_world() -> Office:

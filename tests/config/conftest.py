@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from embedded.postgres import OWNER, EmbeddedPostgres
-from tests.config.planted import make_world
+from tests.support.config.planted import make_world
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from config import admission_protocol, admission_worker
 from config.admission_protocol import SILENCE_SECONDS
 from config.admission_worker import AdmissionWorker
-from tests.config.admission_connections import REQUEST, answered, opened, run
+from tests.support.config.admission_connections import REQUEST, answered, opened, run
 
 GONE = (ConnectionResetError, asyncio.IncompleteReadError)
 

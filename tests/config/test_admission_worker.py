@@ -12,7 +12,7 @@ from config import admission_worker
 from config.admission_protocol import NamingProtocol
 from config.admission_worker import AdmissionWorker, Taking
 from simulator.kubernetes_api.access import make_identity
-from tests.config.admission_connections import REQUEST, answered, opened, run, worker
+from tests.support.config.admission_connections import REQUEST, answered, opened, run, worker
 
 GONE = (ConnectionResetError, asyncio.IncompleteReadError)
 

@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.http import HttpResponse, HttpResponseBase
 from django.test import Client
 
-from tests.cast import make_cast
+from tests.support.cast import make_cast
 
 pytestmark = pytest.mark.django_db
 REFUSED = "/admin/tenants/organization/"

@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from tests.tenants.api.doors import open_door
+from tests.support.tenants.doors import open_door
 
 
 @pytest.mark.django_db

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from metering.models import ExceptionKind, MeteringException, MeteringWindow, WindowState
 from quotas.models import EnforcementTarget
 from tenants.models import Cluster
-from tests.builders import MONTH_START, make_cluster, make_organization, make_project
+from tests.support.builders import MONTH_START, make_cluster, make_organization, make_project
 
 QUERIES = 20
 """One for most gauges, two more for bypasses and one for the clusters, whatever the tables hold."""

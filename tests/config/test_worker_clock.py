@@ -27,11 +27,11 @@ from tenants.domain.actors import system_actor
 from tenants.domain.refusals import ClockOffError
 from tenants.models import ProcessClock
 from tenants.tasks import tick_notifications
-from tests.builders import bind, make_cluster
-from tests.cast import make_cast
-from tests.metering.seen import ReplayedSource
 from tests.metering.test_tasks import EmptySource
-from tests.quotas.builders import make_reservation
+from tests.support.builders import bind, make_cluster
+from tests.support.cast import make_cast
+from tests.support.metering.seen import ReplayedSource
+from tests.support.quotas.builders import make_reservation
 
 pytestmark = pytest.mark.django_db
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from simulator.kubernetes_api import KubernetesAPI
-from tests.match_conditions import compile_condition
+from tests.support.match_conditions import compile_condition
 
 
 @pytest.fixture(scope="session")

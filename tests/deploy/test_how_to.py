@@ -19,7 +19,7 @@ import pytest
 from django.urls import resolve
 
 from tests.deploy.files import ROOT
-from tests.flows.operations import PREFIX
+from tests.support.flows.operations import PREFIX
 
 PAGES: Final = {
     page.name: page.read_text("utf-8")

@@ -10,7 +10,7 @@ import yaml
 
 from embedded.prometheus_programs import TOOL, find_prometheus
 from tests.deploy.files import ROOT
-from tests.sampling import sampled
+from tests.support.sampling import sampled
 
 FOLDER = ROOT / "deploy" / "prometheus"
 RULES = sorted((FOLDER / "rules").glob("*.yml"))

@@ -30,7 +30,7 @@ from embedded.programs import (
 from embedded.stack import Stack
 from embedded.supervisor import Service
 
-DRIVER = "tests.embedded.drive_stack"
+DRIVER = "tests.support.embedded.drive_stack"
 CHILDREN = ["postgres", "valkey", "worker", "short-worker", "beat", "web"]
 START_SECONDS = 120
 BACK_SECONDS = 60

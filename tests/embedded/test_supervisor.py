@@ -27,7 +27,7 @@ from embedded.supervisor import (
     Supervisor,
 )
 
-DRIVER = "tests.embedded.drive_supervisor"
+DRIVER = "tests.support.embedded.drive_supervisor"
 
 
 def service(state: Path, name: str, code: str = "import time; time.sleep(600)") -> PlainService:

@@ -14,7 +14,7 @@ from embedded.programs import Program, wait_until
 from embedded.supervisor import PlainService, Supervisor
 from embedded.valkey import EmbeddedValkey
 
-APP = "tests.embedded.ticking"
+APP = "tests.support.embedded.ticking"
 SOON_SECONDS = 40
 
 

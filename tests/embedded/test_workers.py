@@ -27,13 +27,13 @@ from quotas.services.limits.places import open_counter
 from simulator.cluster.demo_tenancy import namespaces_of
 from tenants.models import Cluster
 from tenants.selectors.clock import crashes_by_event
-from tests.builders import bind, make_cluster
-from tests.cast import make_cast
-from tests.quotas.builders import hold, make_limit, write_kubeconfig
-from tests.references import reference_to
+from tests.support.builders import bind, make_cluster
+from tests.support.cast import make_cast
+from tests.support.quotas.builders import hold, make_limit, write_kubeconfig
+from tests.support.references import reference_to
 
 pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("committed_db")]
-WORKING = "tests.embedded.working"
+WORKING = "tests.support.embedded.working"
 CLUSTER = "hopper"
 PATIENCE_SECONDS = 300
 STARVED_SHARE = 0.1

@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.billing.ledger import assign, make_book, make_price
-from tests.builders import bind, make_cluster
-from tests.cast import make_cast
-from tests.flows.site import (
+from tests.support.billing.ledger import assign, make_book, make_price
+from tests.support.builders import bind, make_cluster
+from tests.support.cast import make_cast
+from tests.support.flows.site import (
     Site,
 )
-from tests.metering.seen import (
+from tests.support.metering.seen import (
     HOUR,
 )
 

@@ -8,8 +8,8 @@ from django.contrib import admin
 from django.contrib.auth.models import User
 from django.test import Client
 
-from tests.cast import Cast, make_cast
-from tests.digest import ledger_digest
+from tests.support.cast import Cast, make_cast
+from tests.support.digest import ledger_digest
 
 PEOPLE = ("dora", "ann", "frank")
 TENANTS = ("carol", "bob", "alice", "mallory")

@@ -10,9 +10,9 @@ from django.db import transaction
 
 from quotas.models import QuotaRequest
 from tenants.models import AuditEntry, Organization
-from tests.builders import AT
-from tests.flows.deeds import DEEDS
-from tests.flows.estate import make_estate
+from tests.support.builders import AT
+from tests.support.flows.deeds import DEEDS
+from tests.support.flows.estate import make_estate
 
 NOT_DEEDS = {
     "tenants.audit.record",

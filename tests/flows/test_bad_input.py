@@ -8,8 +8,8 @@ from metering.domain.corrections.exceptions import REMEDIES, UNKNOWN_RESOURCE_RE
 from metering.models import CapacityRecord
 from metering.protocols import PodObservation
 from metering.services.collection.sweeping import Sweep
-from tests.builders import bind
-from tests.flows.site import (
+from tests.support.builders import bind
+from tests.support.flows.site import (
     API,
     DUE,
     MINUTE,
@@ -20,7 +20,7 @@ from tests.flows.site import (
     next_hour,
     nobody_acts,
 )
-from tests.metering.seen import (
+from tests.support.metering.seen import (
     HOUR,
     ReplayedSource,
     node,

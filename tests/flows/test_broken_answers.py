@@ -14,7 +14,7 @@ from metering.models import MeteringWindow, UsageRecord
 from metering.protocols import Observation
 from metering.services.collection.sweeping import Sweep
 from tenants.models import Cluster
-from tests.flows.site import (
+from tests.support.flows.site import (
     API,
     DAY,
     DUE,
@@ -22,9 +22,9 @@ from tests.flows.site import (
     Site,
     nothing_written,
 )
-from tests.metering.adapters.prometheus import canned
-from tests.metering.adapters.prometheus.canned import Reply, World, serving, sound_world
-from tests.metering.seen import (
+from tests.support.metering import prometheus as canned
+from tests.support.metering.prometheus import Reply, World, serving, sound_world
+from tests.support.metering.seen import (
     HOUR,
     ReplayedSource,
     observation,

@@ -9,10 +9,10 @@ from django.db import transaction
 from rest_framework.test import APIClient
 
 from tenants.models import AuditEntry
-from tests.digest import ledger_digest
-from tests.flows.estate import Estate, make_estate
-from tests.flows.operations import handler_of, operations, send
-from tests.tenants.api.doors import open_door, problem
+from tests.support.digest import ledger_digest
+from tests.support.flows.estate import Estate, make_estate
+from tests.support.flows.operations import handler_of, operations, send
+from tests.support.tenants.doors import open_door, problem
 
 BY_IF_MATCH = {
     "PATCH notification-endpoints/pk/",

@@ -18,9 +18,9 @@ from metering.services.corrections.rechecking import recheck_due
 from tenants.domain.actors import Actor, ActorKind
 from tenants.models import Cluster, Project
 from tenants.services.organizations.namespaces import bind_namespace
-from tests.billing.ledger import DORA, ERIC, TICK, assign, make_book, make_price
-from tests.builders import bind, make_cluster, make_organization, make_project
-from tests.metering.seen import ReplayedSource, ended_pod, observation, pod, ticks, worker
+from tests.support.billing.ledger import DORA, ERIC, TICK, assign, make_book, make_price
+from tests.support.builders import bind, make_cluster, make_organization, make_project
+from tests.support.metering.seen import ReplayedSource, ended_pod, observation, pod, ticks, worker
 
 LAST_HOUR = datetime(2026, 10, 31, 23, tzinfo=UTC)
 MONTH_OVER = LAST_HOUR + timedelta(hours=1)

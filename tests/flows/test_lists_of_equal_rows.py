@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 from tenants.domain.identity.roles import Role
 from tests.architecture.rows import make_set
 from tests.architecture.test_queries import NEEDS_RANGE, RANGE, UNPAGED, lists
-from tests.builders import grant, make_user
+from tests.support.builders import grant, make_user
 
 COPIES_MAX = 5_000
 PAGE_SIZE = 200

@@ -10,7 +10,7 @@ from billing.models import Charge, Invoice
 from metering.models import CapacityRecord, MeteringException, MeteringWindow, UsageRecord
 from metering.services.collection.sweeping import Sweep
 from simulator.demo.comparison import compare
-from tests.flows.metered_month import (
+from tests.support.flows.metered_month import (
     HOURS_METERED,
     METERED_FROM,
     MONTH_OVER,

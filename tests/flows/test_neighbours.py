@@ -13,14 +13,14 @@ from typing import Any, Final
 import pytest
 from django.http import HttpResponse
 
-from tests.builders import make_user
-from tests.digest import ledger_digest
-from tests.flows.estate import Estate, add_second_project, make_estate
-from tests.flows.operations import BODIES, FILTERS, handler_view, operations, told
-from tests.flows.reach import CALLERS, PUBLIC, REACH
 from tests.flows.test_who_reaches_what import answered, client_of, letter_of
-from tests.sampling import sampled
-from tests.tenants.api.doors import open_door
+from tests.support.builders import make_user
+from tests.support.digest import ledger_digest
+from tests.support.flows.estate import Estate, add_second_project, make_estate
+from tests.support.flows.operations import BODIES, FILTERS, handler_view, operations, told
+from tests.support.flows.reach import CALLERS, PUBLIC, REACH
+from tests.support.sampling import sampled
+from tests.support.tenants.doors import open_door
 
 PEOPLE_OF_LLM: Final = ("carol", "bob")
 WORDS_OF_VISION: Final = ("wanda",)

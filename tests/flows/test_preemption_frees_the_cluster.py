@@ -17,13 +17,13 @@ from quotas.models import PreemptionAction, QuotaLimit, Reservation
 from quotas.selectors.preemption import overages_everywhere
 from quotas.tasks import preempt, tick
 from simulator.kubernetes_api import KubernetesAPI
-from tests.builders import AT, bind, make_cluster
-from tests.cast import Cast, make_cast
 from tests.contract.kubernetes.conftest import bind as place
 from tests.contract.kubernetes.conftest import set_phase, wait_for
-from tests.quotas.builders import make_limit
-from tests.quotas.preempting import admit, let_go
-from tests.references import reference_to
+from tests.support.builders import AT, bind, make_cluster
+from tests.support.cast import Cast, make_cast
+from tests.support.quotas.builders import make_limit
+from tests.support.quotas.preempting import admit, let_go
+from tests.support.references import reference_to
 
 _KEYS = count()
 PLANS = "/api/v1/preemption-plans/"

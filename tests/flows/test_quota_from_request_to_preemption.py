@@ -31,11 +31,11 @@ from simulator.sandbox.plan import LEAD, ORGANIZATION_ADMIN, SANDBOX, TAILSPIN
 from simulator.sandbox.seeding import seed_sandbox
 from tenants.domain.identity.roles import Role
 from tenants.models import Organization, Project
-from tests.builders import grant, make_user
-from tests.contract.kubernetes.door import Door
-from tests.contract.kubernetes.webhook_server import WebhookServer
-from tests.contract.kubernetes.wire import Wire
-from tests.references import reference_to
+from tests.support.builders import grant, make_user
+from tests.support.kubernetes.door import Door
+from tests.support.kubernetes.webhook_server import WebhookServer
+from tests.support.kubernetes.wire import Wire
+from tests.support.references import reference_to
 
 GPU = "requests.nvidia.com/gpu"
 WAIT_SECONDS = 20

@@ -11,9 +11,9 @@ from rest_framework.test import APIClient
 
 from quotas.tasks import tick
 from simulator.kubernetes_api import KubernetesAPI
-from tests.builders import AT, bind, make_cluster
-from tests.cast import Cast, make_cast
-from tests.references import reference_to
+from tests.support.builders import AT, bind, make_cluster
+from tests.support.cast import Cast, make_cast
+from tests.support.references import reference_to
 
 REQUESTS = "/api/v1/quota-requests/"
 GPU, MIG = "requests.nvidia.com/gpu", "requests.nvidia.com/mig-1g.10gb"

@@ -7,8 +7,8 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 
-from tests.cast import Cast, make_cast
-from tests.quotas.builders import make_limit
+from tests.support.cast import Cast, make_cast
+from tests.support.quotas.builders import make_limit
 
 ENTRY = re.compile(
     r'<a href="(?P<link>[^"]+)" class="(?P<classes>flex h-\[38px\][^"]*)">', re.DOTALL

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from tests.cast import Cast, make_cast
+from tests.support.cast import Cast, make_cast
 
 HOME = ("Home", "/admin/")
 BILLING = ("Billing", "/admin/billing/")

@@ -14,18 +14,18 @@ from django.db import transaction
 from django.http import HttpResponse
 from rest_framework.test import APIClient
 
-from tests.digest import ledger_digest
-from tests.flows.estate import (
+from tests.support.digest import ledger_digest
+from tests.support.flows.estate import (
     PLACES,
     WORDS_OF_ACME,
     WORDS_OF_UMBRELLA,
     Estate,
     make_estate,
 )
-from tests.flows.operations import BODIES, operations, send_body, told
-from tests.flows.reach import CALLERS, PUBLIC, REACH
-from tests.sampling import sampled
-from tests.tenants.api.doors import open_door, problem
+from tests.support.flows.operations import BODIES, operations, send_body, told
+from tests.support.flows.reach import CALLERS, PUBLIC, REACH
+from tests.support.sampling import sampled
+from tests.support.tenants.doors import open_door, problem
 
 LETTERS = {401: "-", 403: "f", 404: "n", 409: "r"}
 FOREIGN_WORDS = {

@@ -24,7 +24,7 @@ from billing.models import BillingPeriod, Invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from tenants.models import Project
-from tests.billing.ledger import (
+from tests.support.billing.ledger import (
     BOUND_HOURS,
     DORA,
     ERIC,
@@ -36,7 +36,7 @@ from tests.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
-from tests.builders import AT, MONTH_START, make_user
+from tests.support.builders import AT, MONTH_START, make_user
 
 FILES = Path(__file__).parent / "files"
 IS_WRITING = os.environ.get("GOLDEN") == "write"

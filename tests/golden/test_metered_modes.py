@@ -33,9 +33,10 @@ from metering.services.catalogue import ensure_catalogue
 from metering.services.collection.sweeping import Worker, meter_due
 from metering.services.devices.collection import collect_due_devices
 from tenants.models import Cluster
-from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.golden.exposed import EXPORTER, KSM, Line, Pod, history, objects, read_text, scraped
-from tests.metering.seen import (
+from tests.support.builders import bind, make_cluster, make_organization, make_project
+from tests.support.metering.allocations.watched import ledgered, offered, reserved, watched
+from tests.support.metering.seen import (
     ACTOR,
     HOUR,
     LATER,
@@ -45,7 +46,6 @@ from tests.metering.seen import (
     WHOLE_H100,
     moment,
 )
-from tests.metering.watched import ledgered, offered, reserved, watched
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = Path(__file__).parent / "metering"

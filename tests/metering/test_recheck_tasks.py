@@ -17,9 +17,9 @@ from metering.domain.collection.windows import window_containing
 from metering.models import MeteringWindow, WindowRecheck
 from metering.selectors import locks
 from metering.services.corrections.rechecking import RecheckSweep
-from tests.builders import make_cluster
-from tests.metering.seen import ACTOR
 from tests.metering.test_tasks import EmptySource
+from tests.support.builders import make_cluster
+from tests.support.metering.seen import ACTOR
 
 
 @pytest.fixture(autouse=True)

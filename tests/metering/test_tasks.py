@@ -18,8 +18,8 @@ from metering.services.collection.sweeping import Sweep
 from metering.services.collection.windows import ClaimedWindow, open_due_windows
 from tenants.domain.actors import system_actor
 from tenants.selectors.clock import crashes_by_event
-from tests.builders import make_cluster
-from tests.metering.seen import ReplayedSource
+from tests.support.builders import make_cluster
+from tests.support.metering.seen import ReplayedSource
 
 pytestmark = pytest.mark.django_db
 

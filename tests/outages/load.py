@@ -17,12 +17,12 @@ from metering.services.collection.sweeping import meter_due
 from quotas.models import Reservation
 from quotas.services.limits.places import open_counter
 from tenants.models import Cluster
-from tests.builders import AT, bind, make_cluster, make_organization, make_project
-from tests.metering.seen import HOUR, LATER, moment, observation, pod, ticks, worker
-from tests.quotas.admitting import drifted
-from tests.quotas.builders import make_limit
-from tests.quotas.reviews import pod as asking_pod
 from tests.quotas.webhook.conftest import Doors, make_node
+from tests.support.builders import AT, bind, make_cluster, make_organization, make_project
+from tests.support.metering.seen import HOUR, LATER, moment, observation, pod, ticks, worker
+from tests.support.quotas.admitting import drifted
+from tests.support.quotas.builders import make_limit
+from tests.support.quotas.reviews import pod as asking_pod
 
 HOURS, PODS = 48, 5
 WORKERS = 2

@@ -12,7 +12,7 @@ import pytest
 
 from embedded.postgres import EmbeddedPostgres
 from tests.outages.load import Load
-from tests.quotas.webhook.connecting import connected_as_admission
+from tests.support.quotas.connecting import connected_as_admission
 
 FROZEN_SECONDS = int(os.environ.get("FROZEN_SECONDS", "5"))
 DEADLINE_SECONDS = 2

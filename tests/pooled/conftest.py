@@ -11,7 +11,7 @@ from django.db import connections
 
 from embedded.debian_programs import find_programs
 from embedded.postgres import EmbeddedPostgres
-from tests.pooler import PGBOUNCER, Pooler
+from tests.support.pooler import PGBOUNCER, Pooler
 
 ROOT = Path(__file__).resolve().parents[2]
 

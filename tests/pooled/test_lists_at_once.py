@@ -14,12 +14,12 @@ from metering.services.allocations.leases import Lease
 from metering.services.allocations.lists import ledger_list
 from metering.services.allocations.states import Ledgered
 from tenants.models import Cluster
-from tests.builders import make_cluster
-from tests.metering.seen import ACTOR, HOUR, moment
-from tests.metering.services.test_concurrency import at_once
-from tests.metering.told import lead, pages, told_pod
+from tests.metering.services.collection.test_concurrency import at_once
 from tests.pooled.conftest import reach_through
-from tests.pooler import Pooler
+from tests.support.builders import make_cluster
+from tests.support.metering.allocations.told import lead, pages, told_pod
+from tests.support.metering.seen import ACTOR, HOUR, moment
+from tests.support.pooler import Pooler
 
 PODS = 1000
 PAGE = 100

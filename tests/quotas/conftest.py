@@ -7,7 +7,7 @@ import pytest
 
 from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
 from simulator.adapters.workload_evictor import SimulatedWorkloadEvictor
-from tests.cast import Cast, make_cast
+from tests.support.cast import Cast, make_cast
 
 
 @pytest.fixture

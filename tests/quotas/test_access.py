@@ -17,9 +17,9 @@ from quotas.access import (
 from quotas.models import QuotaLimit, QuotaRequest
 from tenants.domain.errors import DomainError, NotFoundError
 from tenants.domain.identifiers import new_id
-from tests.builders import AT
-from tests.cast import Cast
-from tests.quotas.builders import actor_of, make_limit
+from tests.support.builders import AT
+from tests.support.cast import Cast
+from tests.support.quotas.builders import actor_of, make_limit
 
 PEOPLE = ["alice", "bob", "carol", "dora", "frank", "ann", "mallory"]
 ALLOWED: dict[tuple[str, str], set[str]] = {

@@ -24,8 +24,8 @@ from tenants.domain.errors import ForbiddenError, NotFoundError
 from tenants.domain.identity.roles import Role
 from tenants.models import Organization, Project
 from tenants.selectors.actors import actor_of_user
-from tests.builders import make_cluster
-from tests.cast import Cast, make_cast
+from tests.support.builders import make_cluster
+from tests.support.cast import Cast, make_cast
 
 pytestmark = pytest.mark.django_db
 NOBODY = UUID(int=0)

@@ -1,7 +1,7 @@
 """A database of the first version, with a metered and invoiced month, migrated to this one.
 
 `first_version.sql.gz` is a dump of that version: the end of October 2026 of the demo's world as
-`tests/flows/metered_month.py` plays it with seed 7, and one set of rows of every list.
+`tests/support/flows/metered_month.py` plays it with seed 7, and one set of rows of every list.
 """
 
 import gzip
@@ -31,8 +31,8 @@ from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 from tenants.selectors.audit import leaf_mismatches
 from tests.conftest import migrate
-from tests.flows.metered_month import METERED_FROM, MONTH_OVER, NOW, OUTAGE
 from tests.flows.test_month_equals_oracle import BROKEN, count
+from tests.support.flows.metered_month import METERED_FROM, MONTH_OVER, NOW, OUTAGE
 
 DUMP = Path(__file__).parent / "first_version.sql.gz"
 LEDGERS = (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from billing.adapters.csv_export import COLUMNS, FORMULA_STARTS, render_csv
 from billing.domain.document import Party, clean_text
-from tests.billing.documents import make_document
+from tests.support.billing.documents import make_document
 
 
 def rows(content: bytes) -> list[dict[str, str]]:

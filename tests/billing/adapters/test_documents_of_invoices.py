@@ -20,10 +20,10 @@ from billing.domain.document import Party, canonical_bytes, clean_text, digest_o
 from billing.models import Invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
-from tests.billing.api.office import Office, make_office
-from tests.billing.documents import make_document
-from tests.billing.ledger import DORA, ERIC
-from tests.builders import AT
+from tests.support.billing.documents import make_document
+from tests.support.billing.ledger import DORA, ERIC
+from tests.support.billing.office import Office, make_office
+from tests.support.builders import AT
 
 ROOT = Path(__file__).resolve().parents[3]
 PAYLOADS = (

@@ -12,7 +12,7 @@ from pypdf import PdfReader
 
 from billing.adapters.pdf import render_pdf
 from billing.domain.document import Document, Party, digest_of, issue_document
-from tests.billing.documents import make_document
+from tests.support.billing.documents import make_document
 
 ISSUED_AT = datetime(2026, 11, 3, 9, tzinfo=UTC)
 ROOT = Path(__file__).resolve().parents[3]

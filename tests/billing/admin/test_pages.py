@@ -14,10 +14,10 @@ from billing.admin.periods import PAGES
 from billing.models import BillingPeriod, Invoice, Price, PriceBook, PriceBookAssignment
 from billing.selectors.closing import readiness_of, reasons_against
 from tenants.domain.identity.roles import Role
-from tests.billing.api.office import Office
-from tests.billing.documents import make_document
-from tests.billing.ledger import HOUR, Use, accrue_everything, make_window, sealed_window
-from tests.builders import MONTH_END, MONTH_START, bind, grant, make_cluster, make_user
+from tests.support.billing.documents import make_document
+from tests.support.billing.ledger import HOUR, Use, accrue_everything, make_window, sealed_window
+from tests.support.billing.office import Office
+from tests.support.builders import MONTH_END, MONTH_START, bind, grant, make_cluster, make_user
 
 TABLES = (
     "pricebook",

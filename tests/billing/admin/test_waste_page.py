@@ -9,10 +9,10 @@ from django.urls import reverse
 
 from metering.models import WasteFinding
 from quotas.models import QuotaLimit
-from tests.billing.wasteful import make_wasteful_cast
-from tests.builders import AT
-from tests.cast import Cast
-from tests.quotas.builders import make_limit
+from tests.support.billing.wasteful import make_wasteful_cast
+from tests.support.builders import AT
+from tests.support.cast import Cast
+from tests.support.quotas.builders import make_limit
 
 pytestmark = pytest.mark.django_db
 

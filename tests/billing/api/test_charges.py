@@ -4,10 +4,10 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from billing.models import AccrualException, BillingPeriod, Charge
-from tests.billing.api.office import Office
-from tests.billing.ledger import HOUR, Use, accrue_everything, sealed_window
-from tests.builders import MONTH_END, make_cluster
-from tests.tenants.api.doors import open_door, problem
+from tests.support.billing.ledger import HOUR, Use, accrue_everything, sealed_window
+from tests.support.billing.office import Office
+from tests.support.builders import MONTH_END, make_cluster
+from tests.support.tenants.doors import open_door, problem
 
 PERIODS, CHARGES, EXCEPTIONS = (
     "/api/v1/billing-periods/",

@@ -7,9 +7,9 @@ from rest_framework.test import APIClient
 
 from billing.models import Invoice
 from tenants.domain.identity.roles import Role
-from tests.billing.api.office import Office
-from tests.builders import grant, make_user
-from tests.tenants.api.doors import open_door, problem
+from tests.support.billing.office import Office
+from tests.support.builders import grant, make_user
+from tests.support.tenants.doors import open_door, problem
 
 PATH = "/api/v1/invoices/"
 

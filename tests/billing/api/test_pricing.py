@@ -7,9 +7,9 @@ import pytest
 from rest_framework.test import APIClient
 
 from billing.models import Price, PriceBook, PriceBookAssignment
-from tests.billing.api.office import Office
-from tests.billing.ledger import make_book, make_price
-from tests.tenants.api.doors import open_door, problem
+from tests.support.billing.ledger import make_book, make_price
+from tests.support.billing.office import Office
+from tests.support.tenants.doors import open_door, problem
 
 BOOKS, PRICES, ASSIGNMENTS = (
     "/api/v1/price-books/",

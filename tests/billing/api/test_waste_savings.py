@@ -5,8 +5,8 @@ from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
 from metering.models import WasteFinding
-from tests.billing.wasteful import make_wasteful_cast
-from tests.cast import Cast
+from tests.support.billing.wasteful import make_wasteful_cast
+from tests.support.cast import Cast
 
 pytestmark = pytest.mark.django_db
 

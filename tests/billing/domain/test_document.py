@@ -20,7 +20,7 @@ from billing.domain.document import (
     price_text,
     unit_hours_text,
 )
-from tests.billing.documents import make_document
+from tests.support.billing.documents import make_document
 
 ISSUED_AT = datetime(2026, 11, 3, 9, tzinfo=UTC)
 

@@ -14,7 +14,7 @@ from billing.domain.document import (
     invoice_words,
     number_words,
 )
-from tests.billing.documents import make_document
+from tests.support.billing.documents import make_document
 
 
 def test_thousands_stand_apart_and_every_size_has_its_own_sum() -> None:

@@ -9,7 +9,7 @@ from django.db import DatabaseError, IntegrityError, connection, transaction
 from billing.models import Charge, Invoice, InvoiceLine
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
-from tests.billing.ledger import (
+from tests.support.billing.ledger import (
     DORA,
     ERIC,
     HOUR,
@@ -17,7 +17,7 @@ from tests.billing.ledger import (
     make_price,
     month_of_use,
 )
-from tests.builders import AT, MONTH_START
+from tests.support.builders import AT, MONTH_START
 
 
 def _added_charge(posting: str) -> str:

@@ -13,8 +13,16 @@ from billing.services.accrual import accrue_windows
 from metering.domain.catalogue.units import GPUSize
 from quotas.adapters.cost_unknown import NoCostEstimator
 from quotas.protocols.costs import CostEstimate, CostEstimator, sum_of
-from tests.billing.ledger import HOUR, TICK, Ledger, Use, make_ledger, make_price, sealed_window
-from tests.builders import AT, MONTH_START, make_organization
+from tests.support.billing.ledger import (
+    HOUR,
+    TICK,
+    Ledger,
+    Use,
+    make_ledger,
+    make_price,
+    sealed_window,
+)
+from tests.support.builders import AT, MONTH_START, make_organization
 
 pytestmark = pytest.mark.django_db
 TODAY = MONTH_START + timedelta(days=10)

@@ -16,7 +16,7 @@ from billing.selectors.costs import (
 from billing.selectors.invoices import invoices_of_month, latest_invoices, undrafted_period_ids
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
-from tests.billing.ledger import (
+from tests.support.billing.ledger import (
     DORA,
     ERIC,
     HOUR,
@@ -28,7 +28,7 @@ from tests.billing.ledger import (
     month_of_use,
     sealed_window,
 )
-from tests.builders import AT, MONTH_END, MONTH_START
+from tests.support.builders import AT, MONTH_END, MONTH_START
 
 pytestmark = pytest.mark.django_db
 OCTOBER: dict[str, Any] = {"begin_at": MONTH_START, "end_at": MONTH_END}

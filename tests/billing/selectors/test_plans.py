@@ -9,8 +9,8 @@ from billing.selectors.locks import lock_invoice
 from billing.selectors.plans import prefer_hash_joins
 from billing.services import accrual
 from tenants.domain.identifiers import new_id
-from tests.billing.ledger import Use, accrue_everything, make_ledger, sealed_window
-from tests.builders import AT, MONTH_START
+from tests.support.billing.ledger import Use, accrue_everything, make_ledger, sealed_window
+from tests.support.builders import AT, MONTH_START
 
 
 def setting() -> str:

@@ -11,10 +11,10 @@ from billing.domain.money import Money
 from billing.models import PriceBook
 from billing.selectors.waste import SavingTotal, WasteMoney, money_of, saving_totals, with_money
 from metering.models import WasteFinding
-from tests.billing.ledger import assign, make_book, make_price
-from tests.billing.wasteful import find
-from tests.builders import AT, MONTH_START
-from tests.metering.waste_world import WasteWorld, make_waste_world
+from tests.support.billing.ledger import assign, make_book, make_price
+from tests.support.billing.wasteful import find
+from tests.support.builders import AT, MONTH_START
+from tests.support.metering.waste_world import WasteWorld, make_waste_world
 
 pytestmark = pytest.mark.django_db
 

@@ -13,7 +13,7 @@ from billing.services.accrual import WINDOWS_PER_CALL_MAX, AccrualResult, accrue
 from billing.services.pricing import assign_price_book, set_price
 from metering.models import MeteringWindow
 from tenants.models import AuditEntry
-from tests.billing.ledger import (
+from tests.support.billing.ledger import (
     DORA,
     HOUR,
     SMALL_GROUP,
@@ -28,7 +28,7 @@ from tests.billing.ledger import (
     seal,
     sealed_window,
 )
-from tests.builders import AT, MONTH_START, make_cluster, make_organization, make_project
+from tests.support.builders import AT, MONTH_START, make_cluster, make_organization, make_project
 
 NOTHING = AccrualResult(windows=0, complete=0, charges=0, unit_seconds=0, exceptions=0)
 

@@ -13,7 +13,7 @@ from billing.domain.rating import BookSpan, ChargeKey, Missing, MissingKey, Usag
 from billing.models import AccrualException, Charge, Price
 from billing.services.accrual import accrue_windows
 from metering.models import MeteringWindow
-from tests.billing.ledger import (
+from tests.support.billing.ledger import (
     HOUR,
     TICK,
     Ledger,
@@ -25,7 +25,14 @@ from tests.billing.ledger import (
     make_window,
     seal,
 )
-from tests.builders import AT, MONTH_START, bind, make_cluster, make_organization, make_project
+from tests.support.builders import (
+    AT,
+    MONTH_START,
+    bind,
+    make_cluster,
+    make_organization,
+    make_project,
+)
 
 GROUPS = ("H100/whole", "A100/1of4", "H100/whole/burst")
 HOURS = 6

@@ -10,7 +10,7 @@ from billing.services.accrual import accrue_windows
 from billing.services.invoicing import draft_invoice
 from billing.services.pricing import set_price
 from metering.models import MeteringWindow
-from tests.billing.ledger import (
+from tests.support.billing.ledger import (
     BOUND_HOURS,
     DORA,
     HOUR,
@@ -23,7 +23,7 @@ from tests.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
-from tests.builders import AT, MONTH_START
+from tests.support.builders import AT, MONTH_START
 
 pytestmark = pytest.mark.django_db
 BURST = "H100/1g.10gb/burst"

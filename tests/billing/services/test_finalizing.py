@@ -13,7 +13,7 @@ from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from tenants.domain.refusals import StaleVersionError
 from tenants.models import AuditEntry
-from tests.billing.ledger import (
+from tests.support.billing.ledger import (
     DORA,
     ERIC,
     HOUR,
@@ -25,7 +25,7 @@ from tests.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
-from tests.builders import AT
+from tests.support.builders import AT
 
 LATER = AT + HOUR
 

@@ -12,7 +12,7 @@ from billing.models import BillingPeriod, Charge, Invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from billing.services.pricing import set_price
-from tests.billing.ledger import (
+from tests.support.billing.ledger import (
     BOUND_HOURS,
     DORA,
     ERIC,
@@ -23,8 +23,8 @@ from tests.billing.ledger import (
     month_of_use,
     sealed_window,
 )
-from tests.builders import AT, MONTH_START, bind, make_cluster
-from tests.digest import ledger_digest
+from tests.support.builders import AT, MONTH_START, bind, make_cluster
+from tests.support.digest import ledger_digest
 
 pytestmark = pytest.mark.django_db
 NEXT_HOUR = MONTH_START + BOUND_HOURS * HOUR

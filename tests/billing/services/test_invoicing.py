@@ -13,7 +13,7 @@ from billing.services.invoicing import discard_draft, draft_invoice
 from billing.services.periods import open_period
 from tenants.domain.refusals import StaleVersionError
 from tenants.models import AuditEntry
-from tests.billing.ledger import (
+from tests.support.billing.ledger import (
     DORA,
     ERIC,
     HOUR,
@@ -27,7 +27,7 @@ from tests.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
-from tests.builders import AT, MONTH_END, MONTH_START, make_organization, make_project
+from tests.support.builders import AT, MONTH_END, MONTH_START, make_organization, make_project
 
 pytestmark = pytest.mark.django_db
 TERMS = InvoiceTerms(issuer=Party(name="Site", tax_id="X1"), series="S")

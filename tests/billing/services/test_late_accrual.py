@@ -20,8 +20,8 @@ from metering.domain.corrections.correction import CorrectionState
 from metering.models import MeteringWindow
 from tenants.domain.identifiers import new_id
 from tenants.models import AuditEntry
-from tests.billing.late import accrue_late, correct
-from tests.billing.ledger import (
+from tests.support.billing.late import accrue_late, correct
+from tests.support.billing.ledger import (
     DORA,
     HOUR,
     TICK,
@@ -32,7 +32,7 @@ from tests.billing.ledger import (
     make_price,
     sealed_window,
 )
-from tests.builders import AT, MONTH_START, make_organization, make_project
+from tests.support.builders import AT, MONTH_START, make_organization, make_project
 
 NOTHING = AccrualResult(windows=0, complete=0, charges=0, unit_seconds=0, exceptions=0)
 

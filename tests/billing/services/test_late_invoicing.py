@@ -20,8 +20,8 @@ from billing.domain.money import price_of
 from billing.models import BillingPeriod, Charge, Invoice, InvoiceLine, InvoiceSeries
 from billing.selectors.unbilled import unbilled_sums
 from metering.models import MeteringWindow, UsageRecord
-from tests.billing.late import accrue_late, correct, draft, finalize, told
-from tests.billing.ledger import (
+from tests.support.billing.late import accrue_late, correct, draft, finalize, told
+from tests.support.billing.ledger import (
     BOUND_HOURS,
     HOUR,
     Ledger,
@@ -31,7 +31,7 @@ from tests.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
-from tests.builders import AT, MONTH_END, MONTH_START
+from tests.support.builders import AT, MONTH_END, MONTH_START
 
 DECEMBER = AT.replace(month=12)
 LINE = "Small unit, H100 1g.10gb"

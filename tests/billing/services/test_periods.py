@@ -15,8 +15,8 @@ from billing.services.periods import (
     open_period,
 )
 from tenants.models import AuditEntry, Organization
-from tests.billing.ledger import DORA, TICK
-from tests.builders import AT, MONTH_END, MONTH_START, make_organization
+from tests.support.billing.ledger import DORA, TICK
+from tests.support.builders import AT, MONTH_END, MONTH_START, make_organization
 
 pytestmark = pytest.mark.django_db
 

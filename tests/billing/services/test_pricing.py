@@ -22,7 +22,7 @@ from billing.models import Price, PriceBook, PriceBookAssignment
 from billing.services.pricing import assign_price_book, create_price_book, set_price
 from tenants.domain.errors import DomainError, InvalidInputError
 from tenants.models import AuditEntry
-from tests.billing.ledger import (
+from tests.support.billing.ledger import (
     DORA,
     HOUR,
     SMALL_GROUP,
@@ -32,7 +32,7 @@ from tests.billing.ledger import (
     make_ledger,
     sealed_window,
 )
-from tests.builders import AT, MONTH_START, make_organization
+from tests.support.builders import AT, MONTH_START, make_organization
 
 pytestmark = pytest.mark.django_db
 

@@ -22,7 +22,7 @@ from billing.services.invoicing import draft_invoice
 from billing.services.periods import open_period
 from billing.services.pricing import assign_price_book, set_price
 from tenants.models import AuditEntry
-from tests.billing.ledger import (
+from tests.support.billing.ledger import (
     DORA,
     ERIC,
     HOUR,
@@ -33,7 +33,7 @@ from tests.billing.ledger import (
     month_of_use,
     sealed_window,
 )
-from tests.builders import AT, MONTH_START
+from tests.support.builders import AT, MONTH_START
 
 pytestmark = pytest.mark.usefixtures("committed_db")
 Result = TypeVar("Result")

@@ -9,9 +9,9 @@ from billing.models import Invoice
 from config.dashboard.context import build_dashboard, month_of, shown_month
 from metering.domain.corrections.exceptions import ExceptionKind
 from metering.models import MeteringWindow
-from tests.billing.api.office import Office
 from tests.browser.world import add_capacity, add_exception, make_world
-from tests.builders import AT, MONTH_END, MONTH_START
+from tests.support.billing.office import Office
+from tests.support.builders import AT, MONTH_END, MONTH_START
 
 EMPTY = datetime(2025, 5, 1, tzinfo=UTC)
 

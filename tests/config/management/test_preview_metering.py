@@ -19,10 +19,10 @@ from metering.models import MeteringWindow
 from metering.protocols import ClusterTarget, Observation
 from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry, Cluster
-from tests.builders import bind, make_cluster
-from tests.cast import Cast, make_cast
-from tests.metering.seen import ReplayedSource
 from tests.metering.test_tasks import EmptySource
+from tests.support.builders import bind, make_cluster
+from tests.support.cast import Cast, make_cast
+from tests.support.metering.seen import ReplayedSource
 
 pytestmark = pytest.mark.django_db
 

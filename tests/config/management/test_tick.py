@@ -15,8 +15,8 @@ from metering import tasks
 from metering.domain.collection.windows import window_containing
 from metering.models import MeteringWindow
 from tenants.models import SweepCrash
-from tests.builders import make_cluster
 from tests.metering.test_tasks import EmptySource
+from tests.support.builders import make_cluster
 
 pytestmark = pytest.mark.django_db
 

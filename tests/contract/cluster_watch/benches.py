@@ -20,7 +20,7 @@ from simulator.adapters.cluster_watch import SimulatedClusterWatch
 from simulator.cluster.demo_scenario import demo_scenario
 from simulator.cluster.scenario import USER_LABEL, Scenario
 from simulator.kubernetes_api import KubernetesAPI
-from tests.references import reference_to
+from tests.support.references import reference_to
 
 MONTH = datetime(2026, 10, 1, tzinfo=UTC)
 START = MONTH + timedelta(days=4, hours=9)

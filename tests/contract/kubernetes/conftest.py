@@ -16,9 +16,9 @@ import pytest
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
-from tests.contract.kubernetes.server import Server, discover
-from tests.contract.kubernetes.sweeping import close_namespace, sweep
-from tests.contract.kubernetes.wire import Wire
+from tests.support.kubernetes.server import Server, discover
+from tests.support.kubernetes.sweeping import close_namespace, sweep
+from tests.support.kubernetes.wire import Wire
 
 LABEL = "gpu-ledger.io/contract"
 RUN_LABEL = "gpu-ledger.io/contract-run"

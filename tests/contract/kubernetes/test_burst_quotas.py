@@ -16,8 +16,8 @@ from tests.contract.kubernetes.conftest import (
     status_body,
     wait_for,
 )
-from tests.contract.kubernetes.wire import Wire
-from tests.references import reference_to
+from tests.support.kubernetes.wire import Wire
+from tests.support.references import reference_to
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 

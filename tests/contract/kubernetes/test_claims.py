@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.contract.kubernetes.conftest import LABELS, new_name, pod_body
-from tests.contract.kubernetes.wire import Body, Wire
+from tests.support.kubernetes.wire import Body, Wire
 
 pytestmark = pytest.mark.needs("resource.k8s.io/v1")
 API = "resource.k8s.io/v1"

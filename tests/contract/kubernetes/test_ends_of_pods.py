@@ -10,7 +10,7 @@ from tests.contract.kubernetes.conftest import (
     pod_body,
     set_phase,
 )
-from tests.contract.kubernetes.wire import Body, Wire
+from tests.support.kubernetes.wire import Body, Wire
 
 NOT_READY = "node.kubernetes.io/not-ready"
 

@@ -9,8 +9,8 @@ from tests.contract.kubernetes.conftest import (
     set_phase,
     wait_for,
 )
-from tests.contract.kubernetes.server import Server
-from tests.contract.kubernetes.wire import Body, Reply, Wire
+from tests.support.kubernetes.server import Server
+from tests.support.kubernetes.wire import Body, Reply, Wire
 
 APP = {"app": "serving"}
 

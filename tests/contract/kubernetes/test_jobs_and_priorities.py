@@ -16,7 +16,7 @@ from tests.contract.kubernetes.conftest import (
     wait_for_hard,
     wait_for_used,
 )
-from tests.contract.kubernetes.wire import Body, Wire
+from tests.support.kubernetes.wire import Body, Wire
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.contract.kubernetes.conftest import KUBECONFIG, Core, pod_body
-from tests.contract.kubernetes.wire import Body, Wire
+from tests.support.kubernetes.wire import Body, Wire
 
 EVER = 2**62
 BOOKMARK_SECONDS = 1

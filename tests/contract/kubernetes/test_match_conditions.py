@@ -8,11 +8,11 @@ import pytest
 
 from quotas.domain.admission.webhook_configuration import Registration, configurations
 from tests.contract.kubernetes.conftest import GPU, LABELS, STRATEGIC, new_name, pod_body, wait_for
-from tests.contract.kubernetes.registering import GROUP, MUTATING, OWN, Hooks, hooked
-from tests.contract.kubernetes.server import WEBHOOKS, Server
-from tests.contract.kubernetes.webhook_server import WebhookServer, patching
-from tests.contract.kubernetes.wire import Wire
-from tests.match_conditions import CONCERNED, OFFERED, UNCONCERNED, VISIBLE, PodCase
+from tests.support.kubernetes.registering import GROUP, MUTATING, OWN, Hooks, hooked
+from tests.support.kubernetes.server import WEBHOOKS, Server
+from tests.support.kubernetes.webhook_server import WebhookServer, patching
+from tests.support.kubernetes.wire import Wire
+from tests.support.match_conditions import CONCERNED, OFFERED, UNCONCERNED, VISIBLE, PodCase
 
 pytestmark = [pytest.mark.needs(WEBHOOKS), pytest.mark.needs("1.28")]
 CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"

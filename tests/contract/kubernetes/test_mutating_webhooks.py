@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.contract.kubernetes.conftest import pod_body, wait_for
-from tests.contract.kubernetes.registering import MUTATING, POD_RULE, Hooks, hooked
-from tests.contract.kubernetes.server import WEBHOOKS, Server
-from tests.contract.kubernetes.webhook_server import Body, deny, patching
-from tests.contract.kubernetes.wire import Wire
+from tests.support.kubernetes.registering import MUTATING, POD_RULE, Hooks, hooked
+from tests.support.kubernetes.server import WEBHOOKS, Server
+from tests.support.kubernetes.webhook_server import Body, deny, patching
+from tests.support.kubernetes.wire import Wire
 
 pytestmark = pytest.mark.needs(WEBHOOKS)
 OWNER = "gpu-ledger.io/owner"

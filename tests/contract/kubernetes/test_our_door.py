@@ -14,16 +14,16 @@ from quotas.models import AdmissionRefusal, Reservation
 from quotas.services.limits.places import open_counter
 from quotas.webhook import answers
 from tenants.models import Cluster
-from tests.builders import AT, bind, make_cluster, make_organization, make_project
 from tests.contract.kubernetes.conftest import GPU, new_name, pod_body
-from tests.contract.kubernetes.door import Door
-from tests.contract.kubernetes.registering import GROUP, HOOK, MUTATING, OWN, POD_RULE, Hooks
-from tests.contract.kubernetes.server import WEBHOOKS, Server
 from tests.contract.kubernetes.test_mutating_webhooks import job_body
-from tests.contract.kubernetes.webhook_server import WebhookServer
-from tests.contract.kubernetes.wire import Wire
-from tests.quotas.builders import make_limit
-from tests.quotas.webhook.connecting import connected_as_admission, is_given_up
+from tests.support.builders import AT, bind, make_cluster, make_organization, make_project
+from tests.support.kubernetes.door import Door
+from tests.support.kubernetes.registering import GROUP, HOOK, MUTATING, OWN, POD_RULE, Hooks
+from tests.support.kubernetes.server import WEBHOOKS, Server
+from tests.support.kubernetes.webhook_server import WebhookServer
+from tests.support.kubernetes.wire import Wire
+from tests.support.quotas.builders import make_limit
+from tests.support.quotas.connecting import connected_as_admission, is_given_up
 
 pytestmark = pytest.mark.needs(WEBHOOKS)
 OWNER = "gpu-ledger.io/owner"

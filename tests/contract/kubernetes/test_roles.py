@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from tests.contract.kubernetes.conftest import LABELS, new_name, pod_body, wait_for
-from tests.contract.kubernetes.server import Server
-from tests.contract.kubernetes.wire import Body, Wire
+from tests.support.kubernetes.server import Server
+from tests.support.kubernetes.wire import Body, Wire
 
 pytestmark = pytest.mark.needs("rbac.authorization.k8s.io/v1")
 MANIFESTS = Path(__file__).resolve().parents[3] / "deploy" / "kubernetes"

@@ -5,7 +5,7 @@ import urllib3
 from kubernetes import client
 
 from tests.contract.kubernetes.conftest import Client
-from tests.contract.kubernetes.wire import Wire
+from tests.support.kubernetes.wire import Wire
 
 
 def ask(api_client: Client, path: str, **headers: str) -> urllib3.BaseHTTPResponse:

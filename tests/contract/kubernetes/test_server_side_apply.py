@@ -15,7 +15,7 @@ from tests.contract.kubernetes.conftest import (
     refusal,
     status_body,
 )
-from tests.contract.kubernetes.wire import Wire
+from tests.support.kubernetes.wire import Wire
 
 MIG_KEY = "requests.nvidia.com/mig-1g.10gb"
 

@@ -13,8 +13,8 @@ from tests.contract.kubernetes.conftest import (
     new_name,
     pod_body,
 )
-from tests.contract.kubernetes.sweeping import CLUSTER_WIDE, NAMESPACES, sweep
-from tests.contract.kubernetes.wire import Wire
+from tests.support.kubernetes.sweeping import CLUSTER_WIDE, NAMESPACES, sweep
+from tests.support.kubernetes.wire import Wire
 
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 

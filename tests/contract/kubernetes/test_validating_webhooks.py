@@ -13,10 +13,10 @@ from tests.contract.kubernetes.conftest import (
     wait_for,
     wait_for_hard,
 )
-from tests.contract.kubernetes.registering import HOOK, POD_RULE, Hooks, hooked
-from tests.contract.kubernetes.server import WEBHOOKS, Server
-from tests.contract.kubernetes.webhook_server import WebhookServer, allow, deny
-from tests.contract.kubernetes.wire import Wire
+from tests.support.kubernetes.registering import HOOK, POD_RULE, Hooks, hooked
+from tests.support.kubernetes.server import WEBHOOKS, Server
+from tests.support.kubernetes.webhook_server import WebhookServer, allow, deny
+from tests.support.kubernetes.wire import Wire
 
 pytestmark = pytest.mark.needs(WEBHOOKS)
 

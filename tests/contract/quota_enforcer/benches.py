@@ -18,7 +18,7 @@ from quotas.adapters.quota_objects import OBJECT_NAME
 from quotas.domain.enforcement.kueue import cluster_queue_name
 from quotas.protocols import EnforcementEndpoint, LiveQuota, QuotaEnforcer
 from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
-from tests.references import reference_to
+from tests.support.references import reference_to
 
 LABEL = "gpu-ledger.io/contract"
 MERGE_PATCH = "application/merge-patch+json"

@@ -29,7 +29,7 @@ from simulator.cluster.scenario import (
     Scenario,
     SimulatedCluster,
 )
-from tests.contract.usage_source import victoria_metrics as embedded
+from tests.support.usage_source import victoria_metrics as embedded
 
 ROOT = Path(__file__).resolve().parents[3]
 MONTH = datetime(2026, 10, 1, tzinfo=UTC)

@@ -14,7 +14,7 @@ from embedded.prometheus import EmbeddedPrometheus
 from embedded.prometheus_programs import find_prometheus
 from metering.models import MeteringException, UsageRecord
 from metering.services.collection.sweeping import meter_due
-from tests.contract.usage_source.hostile_pods import HOUR, Metered, metered, openmetrics, sound
+from tests.support.usage_source.hostile_pods import HOUR, Metered, metered, openmetrics, sound
 
 pytestmark = pytest.mark.django_db
 ROOT = Path(__file__).resolve().parents[3]

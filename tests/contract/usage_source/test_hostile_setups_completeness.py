@@ -8,7 +8,7 @@ import pytest
 from metering.adapters.prometheus import PrometheusUsageSource
 from metering.models import MeteringException, MeteringWindow, UsageRecord
 from metering.services.corrections.rechecking import recheck_due
-from tests.contract.usage_source.completeness_setups import (
+from tests.support.usage_source.completeness_setups import (
     BY_NAMESPACE,
     IDLE_GONE,
     MOVED,
@@ -29,7 +29,7 @@ from tests.contract.usage_source.completeness_setups import (
     TWO_OF_EQUAL_NODES,
     TWO_OF_ONE_NAME,
 )
-from tests.contract.usage_source.hostile import (
+from tests.support.usage_source.hostile import (
     HOUR,
     Proxy,
     Row,
@@ -38,7 +38,7 @@ from tests.contract.usage_source.hostile import (
     moment,
     proxy_to,
 )
-from tests.contract.usage_source.hostile_cases import (
+from tests.support.usage_source.hostile_cases import (
     accept_gap,
     billed,
     missed,

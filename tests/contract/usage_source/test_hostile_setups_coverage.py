@@ -20,7 +20,8 @@ from metering.services.corrections.exceptions import resolve_exception
 from metering.services.corrections.rechecking import recheck_due
 from metering.services.corrections.rechecks import ask_recheck
 from tenants.models import Cluster
-from tests.contract.usage_source.scraped_setups import (
+from tests.support.metering.seen import ACTOR
+from tests.support.usage_source.scraped_setups import (
     ALWAYS,
     BEGIN,
     END,
@@ -33,7 +34,6 @@ from tests.contract.usage_source.scraped_setups import (
     scraped,
     serving,
 )
-from tests.metering.seen import ACTOR
 
 pytestmark = pytest.mark.django_db
 ROOT = Path(__file__).resolve().parents[3]

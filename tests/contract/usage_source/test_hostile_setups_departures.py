@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from metering.models import MeteringException, MeteringWindow
-from tests.contract.usage_source.departure_setups import (
+from tests.support.usage_source.departure_setups import (
     COPIES_REPLACED,
     HOURS_AFTER,
     IDLE_NODE_LEAVES,
@@ -18,8 +18,8 @@ from tests.contract.usage_source.departure_setups import (
     SHARDS_ROLLED,
     WIDER_LEAVES,
 )
-from tests.contract.usage_source.hostile import HOUR, Setup, moment
-from tests.contract.usage_source.hostile_cases import billed, missed, running, stage
+from tests.support.usage_source.hostile import HOUR, Setup, moment
+from tests.support.usage_source.hostile_cases import billed, missed, running, stage
 
 
 @pytest.fixture(scope="module")

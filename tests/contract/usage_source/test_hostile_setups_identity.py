@@ -6,9 +6,9 @@ import pytest
 
 from metering.models import MeteringException, MeteringWindow
 from metering.protocols import Observation
-from tests.contract.usage_source.hostile import HOUR, Setup, moment
-from tests.contract.usage_source.hostile_cases import billed, observe, refusal, running, stage
-from tests.contract.usage_source.identity_setups import (
+from tests.support.usage_source.hostile import HOUR, Setup, moment
+from tests.support.usage_source.hostile_cases import billed, observe, refusal, running, stage
+from tests.support.usage_source.identity_setups import (
     CREATED_LATE,
     FEW_NEW,
     MANY_LATE,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from metering.models import MeteringException, PodAllocation
-from tests.contract.usage_source.hostile_pods import (
+from tests.support.usage_source.hostile_pods import (
     A100,
     H100,
     NODE,

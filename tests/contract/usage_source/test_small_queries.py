@@ -21,9 +21,9 @@ from simulator.cluster.demo_tenancy import namespaces_of
 from simulator.cluster.exporters.prometheus_history import import_history
 from simulator.cluster.scenario import Scenario
 from tenants.models import Cluster
-from tests.builders import bind, make_cluster, make_organization, make_project
 from tests.contract.usage_source.conftest import HOURS, MONTH, ROOT, Seen
-from tests.metering.seen import ACTOR
+from tests.support.builders import bind, make_cluster, make_organization, make_project
+from tests.support.metering.seen import ACTOR
 
 DEVICES_REFUSED = 120
 """Less than the smallest part of any query about devices loads."""

@@ -15,9 +15,9 @@ from quotas.protocols import EnforcementEndpoint
 from quotas.protocols.workloads import WorkloadEvictor
 from simulator.adapters.workload_evictor import SimulatedPod, SimulatedWorkloadEvictor
 from tests.contract.kubernetes.conftest import bind, set_phase, wait_for
-from tests.contract.kubernetes.server import Server, discover
-from tests.contract.kubernetes.wire import Wire
-from tests.references import reference_to
+from tests.support.kubernetes.server import Server, discover
+from tests.support.kubernetes.wire import Wire
+from tests.support.references import reference_to
 
 LABEL = "gpu-ledger.io/contract"
 APP = {"app": "serving"}

@@ -11,9 +11,9 @@ from django.test.utils import CaptureQueriesContext
 
 from metering.models import MeteringWindow
 from metering.services.collection.sweeping import meter_due
-from tests.builders import bind, make_cluster
-from tests.cast import Cast, make_cast
-from tests.metering.seen import HOUR, LATER, moment, observation, pod, ticks, worker
+from tests.support.builders import bind, make_cluster
+from tests.support.cast import Cast, make_cast
+from tests.support.metering.seen import HOUR, LATER, moment, observation, pod, ticks, worker
 
 pytestmark = pytest.mark.django_db
 PAGE = "/admin/metering/meteringwindow/calendar/"

@@ -10,9 +10,9 @@ from django.test import Client
 from metering.domain.catalogue.rules import DEFAULT_RULES, rule_to_json
 from metering.models import CatalogueVersion
 from metering.services.collection.sweeping import meter_due
-from tests.builders import bind, make_cluster
-from tests.cast import Cast, make_cast
-from tests.metering.seen import HOUR, LATER, moment, observation, pod, worker
+from tests.support.builders import bind, make_cluster
+from tests.support.cast import Cast, make_cast
+from tests.support.metering.seen import HOUR, LATER, moment, observation, pod, worker
 
 pytestmark = pytest.mark.django_db
 PAGE = "/admin/metering/catalogueversion/edit/"

@@ -8,7 +8,7 @@ from metering.models import MeteringWindow, UsageCorrection, UsageRecord, Window
 from metering.services.corrections.corrections import ask_correction
 from tenants.domain.identity.roles import Role
 from tenants.selectors.actors import actor_of_user
-from tests.builders import (
+from tests.support.builders import (
     bind,
     grant,
     make_cluster,
@@ -16,8 +16,8 @@ from tests.builders import (
     make_project,
     make_user,
 )
-from tests.metering.rechecking import FIRST, recheck, seal_hour
-from tests.metering.seen import HOUR, pod
+from tests.support.metering.rechecking import FIRST, recheck, seal_hour
+from tests.support.metering.seen import HOUR, pod
 
 CORRECTIONS = "/admin/metering/usagecorrection/"
 WINDOWS = "/admin/metering/meteringwindow/"

@@ -10,10 +10,10 @@ from django.test.utils import CaptureQueriesContext
 
 from metering.domain.corrections.exceptions import REMEDIES, UNKNOWN_RESOURCE_REMEDY, ExceptionKind
 from tenants.models import Cluster
-from tests.builders import make_cluster
-from tests.cast import make_cast
-from tests.metering.alike import allocated, excepted, hour_of, percented, stray
-from tests.metering.seen import HOUR
+from tests.support.builders import make_cluster
+from tests.support.cast import make_cast
+from tests.support.metering.alike import allocated, excepted, hour_of, percented, stray
+from tests.support.metering.seen import HOUR
 
 pytestmark = pytest.mark.django_db
 

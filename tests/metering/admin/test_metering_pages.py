@@ -17,10 +17,10 @@ from metering.models import (
 from metering.services.collection.sweeping import meter_due
 from metering.services.devices.collection import collect_due_devices
 from tenants.models import AuditEntry
-from tests.builders import bind, make_cluster
-from tests.cast import Cast, make_cast
-from tests.metering.alike import excepted
-from tests.metering.seen import (
+from tests.support.builders import bind, make_cluster
+from tests.support.cast import Cast, make_cast
+from tests.support.metering.alike import excepted
+from tests.support.metering.seen import (
     HOUR,
     LATER,
     device,

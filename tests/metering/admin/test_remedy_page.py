@@ -14,9 +14,9 @@ from metering.models import (
 )
 from metering.services.collection.sweeping import meter_due
 from tenants.models import Cluster, NamespaceBinding
-from tests.builders import bind, make_cluster
-from tests.cast import Cast, make_cast
-from tests.metering.seen import HOUR, LATER, WHOLE_H100, moment, observation, pod, worker
+from tests.support.builders import bind, make_cluster
+from tests.support.cast import Cast, make_cast
+from tests.support.metering.seen import HOUR, LATER, WHOLE_H100, moment, observation, pod, worker
 
 pytestmark = pytest.mark.django_db
 

@@ -11,9 +11,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from metering.admin.devices import ROWS_MAX, sharing_context
 from tenants.models import Cluster
-from tests.builders import AT, make_cluster
-from tests.cast import Cast, make_cast
-from tests.metering.shared_devices import HOUR, instance, moment, offer, share
+from tests.support.builders import AT, make_cluster
+from tests.support.cast import Cast, make_cast
+from tests.support.metering.shared_devices import HOUR, instance, moment, offer, share
 
 URL = "/admin/metering/deviceusage/sharing/"
 

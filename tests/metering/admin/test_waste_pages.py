@@ -8,9 +8,9 @@ from django.test import Client
 
 from metering.models import CreditProposal, DeviceEvent, WasteFinding
 from tenants.models import AuditEntry
-from tests.builders import make_cluster
-from tests.cast import Cast, make_cast
-from tests.metering.waste_world import DAY, IDLE, WasteWorld, derive, make_catalogue, seal
+from tests.support.builders import make_cluster
+from tests.support.cast import Cast, make_cast
+from tests.support.metering.waste_world import DAY, IDLE, WasteWorld, derive, make_catalogue, seal
 
 pytestmark = pytest.mark.django_db
 TABLES = ("wastefinding", "deviceevent", "creditproposal", "clusterhealth")

@@ -7,10 +7,10 @@ from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
 from metering.services.collection.sweeping import meter_due
-from tests.builders import bind, make_cluster
-from tests.cast import Cast, make_cast
-from tests.metering.api.doors import Door
-from tests.metering.seen import (
+from tests.support.builders import bind, make_cluster
+from tests.support.cast import Cast, make_cast
+from tests.support.metering.doors import Door
+from tests.support.metering.seen import (
     HOUR,
     LATER,
     MIXED_H100,

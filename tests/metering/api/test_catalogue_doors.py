@@ -6,8 +6,8 @@ import pytest
 
 from metering.domain.catalogue.rules import DEFAULT_RULES, rule_to_json
 from metering.models import CatalogueVersion
-from tests.cast import Cast
-from tests.metering.api.doors import API, Door, results
+from tests.support.cast import Cast
+from tests.support.metering.doors import API, Door, results
 
 DEFAULTS = [rule_to_json(rule) for rule in DEFAULT_RULES]
 MEDIUM_WHOLE: list[dict[str, Any]] = [

@@ -8,10 +8,10 @@ from django.test import override_settings
 
 from metering.models import MeteringWindow, UsageCorrection, UsageRecord, WindowRecheck
 from tenants.domain.identity.roles import Role
-from tests.builders import grant, make_user
-from tests.cast import Cast
-from tests.metering.api.doors import API, RANGE, Door, results
-from tests.tenants.api.doors import problem
+from tests.support.builders import grant, make_user
+from tests.support.cast import Cast
+from tests.support.metering.doors import API, RANGE, Door, results
+from tests.support.tenants.doors import problem
 
 
 def record_of(slug: str) -> UsageRecord:

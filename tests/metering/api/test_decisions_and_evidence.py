@@ -11,11 +11,20 @@ from metering.models import ExceptionState, MeteringException, MeteringWindow, U
 from metering.services.collection.sweeping import Worker, meter_due
 from metering.services.collection.windows import claim_windows
 from tenants.models import AuditEntry, Cluster
-from tests.builders import bind, make_cluster
-from tests.cast import Cast, make_cast
-from tests.metering.api.deciding import LATE, RefusedSource, accept, gap, half, meter, post, source
-from tests.metering.api.doors import API, Door
-from tests.metering.seen import (
+from tests.support.builders import bind, make_cluster
+from tests.support.cast import Cast, make_cast
+from tests.support.metering.deciding import (
+    LATE,
+    RefusedSource,
+    accept,
+    gap,
+    half,
+    meter,
+    post,
+    source,
+)
+from tests.support.metering.doors import API, Door
+from tests.support.metering.seen import (
     ACTOR,
     HOUR,
     WHOLE_H100,

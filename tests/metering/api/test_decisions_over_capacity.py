@@ -8,11 +8,11 @@ from rest_framework.test import APIClient
 from metering.models import MeteringException, UsageRecord
 from metering.services.collection.sweeping import Worker, meter_due
 from tenants.models import AuditEntry
-from tests.builders import bind, make_cluster
-from tests.cast import Cast, make_cast
-from tests.metering.api.deciding import LATE, gap, meter, post, source
-from tests.metering.api.doors import Door
-from tests.metering.seen import HOUR, node, observation, pod, worker
+from tests.support.builders import bind, make_cluster
+from tests.support.cast import Cast, make_cast
+from tests.support.metering.deciding import LATE, gap, meter, post, source
+from tests.support.metering.doors import Door
+from tests.support.metering.seen import HOUR, node, observation, pod, worker
 
 pytestmark = pytest.mark.django_db
 

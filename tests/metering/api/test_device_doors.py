@@ -4,9 +4,9 @@ import pytest
 from django.contrib.auth.models import User
 
 from metering.models import DeviceUsage, MeteringWindow
-from tests.cast import Cast
-from tests.metering.api.doors import API, RANGE, Door, results
-from tests.metering.seen import HOUR, moment
+from tests.support.cast import Cast
+from tests.support.metering.doors import API, RANGE, Door, results
+from tests.support.metering.seen import HOUR, moment
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from rest_framework.test import APIClient
 from metering.api.device_sharing import COLUMNS
 from metering.domain.devices.attribution import NOTES, Evidence
 from tenants.models import Cluster, NamespaceBinding
-from tests.builders import bind, make_cluster
-from tests.cast import Cast, make_cast
-from tests.metering.shared_devices import HOUR, moment, offer, share
+from tests.support.builders import bind, make_cluster
+from tests.support.cast import Cast, make_cast
+from tests.support.metering.shared_devices import HOUR, moment, offer, share
 
 URL = "/api/v1/reports/device-sharing/"
 DAY = {"from": HOUR.isoformat(), "to": moment(60).isoformat()}

@@ -9,9 +9,9 @@ from django.test.utils import CaptureQueriesContext
 
 from metering.models import PodAllocation, QueuedPod, UsageRecord
 from tenants.models import Cluster
-from tests.cast import Cast
-from tests.metering.api.doors import API, Door
-from tests.metering.seen import HOUR, moment
+from tests.support.cast import Cast
+from tests.support.metering.doors import API, Door
+from tests.support.metering.seen import HOUR, moment
 
 PATH = f"{API}/pod-explanations/"
 

@@ -4,8 +4,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from tests.cast import Cast
-from tests.metering.api.doors import API, RANGE, Door, results
+from tests.support.cast import Cast
+from tests.support.metering.doors import API, RANGE, Door, results
 
 # ---------------------------------------------------------------- usage
 

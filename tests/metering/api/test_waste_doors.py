@@ -9,9 +9,9 @@ from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
 from metering.models import ClusterHealth, CreditProposal, DeviceEvent, WasteFinding
-from tests.builders import make_cluster
-from tests.cast import Cast, make_cast
-from tests.metering.waste_world import (
+from tests.support.builders import make_cluster
+from tests.support.cast import Cast, make_cast
+from tests.support.metering.waste_world import (
     DAY,
     HOUR,
     IDLE,

@@ -13,11 +13,11 @@ from metering.services.collection.sweeping import Worker, meter_due
 from metering.services.collection.windows import claim_windows, open_due_windows
 from metering.services.corrections.exceptions import report_waiting_windows
 from tenants.models import AuditEntry, Cluster
-from tests.builders import bind, make_cluster
-from tests.cast import Cast, make_cast
-from tests.metering.api.deciding import LATE, post, source
-from tests.metering.api.doors import Door, results
-from tests.metering.seen import HOUR, worker
+from tests.support.builders import bind, make_cluster
+from tests.support.cast import Cast, make_cast
+from tests.support.metering.deciding import LATE, post, source
+from tests.support.metering.doors import Door, results
+from tests.support.metering.seen import HOUR, worker
 
 pytestmark = pytest.mark.django_db
 

@@ -9,9 +9,9 @@ from metering.models import (
     ReconciliationDecision,
 )
 from tenants.models import AuditEntry
-from tests.cast import Cast
-from tests.metering.alike import excepted
-from tests.metering.api.doors import API, Door, results
+from tests.support.cast import Cast
+from tests.support.metering.alike import excepted
+from tests.support.metering.doors import API, Door, results
 
 # ---------------------------------------------------------------- windows and capacity
 

@@ -7,9 +7,9 @@ from django.core.management import CommandError, call_command
 
 from metering.models import UsageRecord
 from metering.services.collection.sweeping import meter_due
-from tests.builders import bind, make_cluster
-from tests.cast import make_cast
-from tests.metering.seen import HOUR, LATER, moment, observation, pod, worker
+from tests.support.builders import bind, make_cluster
+from tests.support.cast import make_cast
+from tests.support.metering.seen import HOUR, LATER, moment, observation, pod, worker
 
 pytestmark = pytest.mark.django_db
 UNTIL = moment(3600).isoformat()

@@ -25,7 +25,7 @@ from metering.services.allocations.leases import take_lease
 from simulator.adapters.cluster_watch import SimulatedClusterWatch
 from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry
-from tests.builders import AT, make_cluster
+from tests.support.builders import AT, make_cluster
 
 pytestmark = pytest.mark.django_db
 

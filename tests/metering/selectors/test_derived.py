@@ -16,8 +16,8 @@ from metering.selectors.efficiency import (
     underived_windows,
 )
 from metering.services.efficiency.deriving import see_corrections, write_cluster_health
-from tests.builders import make_cluster
-from tests.metering.waste_world import (
+from tests.support.builders import make_cluster
+from tests.support.metering.waste_world import (
     DAY,
     WasteWorld,
     add_late,

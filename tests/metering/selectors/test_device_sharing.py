@@ -11,9 +11,9 @@ from pytest_django import DjangoAssertNumQueries
 from metering.domain.devices.attribution import Evidence, Peer
 from metering.selectors.devices.sharing import CoTenancyInterval, Reach, device_sharing, reach_of
 from tenants.models import Cluster, Project
-from tests.builders import make_cluster
-from tests.cast import Cast, make_cast
-from tests.metering.shared_devices import instance, moment, offer, share
+from tests.support.builders import make_cluster
+from tests.support.cast import Cast, make_cast
+from tests.support.metering.shared_devices import instance, moment, offer, share
 
 EVERYBODY = Reach(None)
 Found = tuple[CoTenancyInterval, ...]

@@ -11,9 +11,9 @@ from metering.models import DeviceUsage, MeteringWindow, UsageRecord
 from metering.selectors.devices.usage import KnownMean, ProjectDevices, project_devices
 from metering.services.collection.windows import open_due_windows
 from tenants.models import Project
-from tests.builders import bind, make_cluster, make_organization, make_project
-from tests.metering.collecting import DUE, measure
-from tests.metering.seen import HOUR, SLICED_A100, device, moment, node, observation, pod
+from tests.support.builders import bind, make_cluster, make_organization, make_project
+from tests.support.metering.collecting import DUE, measure
+from tests.support.metering.seen import HOUR, SLICED_A100, device, moment, node, observation, pod
 
 END = HOUR + timedelta(hours=1)
 UNKNOWN = KnownMean(None, 0)

@@ -14,9 +14,9 @@ from metering.selectors.corrections.exceptions import (
     open_exception_groups,
 )
 from tenants.models import Cluster
-from tests.builders import make_cluster
-from tests.metering.alike import PERCENTAGE, allocated, excepted, hour_of, percented, stray
-from tests.metering.seen import HOUR
+from tests.support.builders import make_cluster
+from tests.support.metering.alike import PERCENTAGE, allocated, excepted, hour_of, percented, stray
+from tests.support.metering.seen import HOUR
 
 pytestmark = pytest.mark.django_db
 

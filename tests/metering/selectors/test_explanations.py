@@ -6,9 +6,9 @@ from metering.domain.explain import Verdict
 from metering.models import MeteringWindow
 from metering.selectors.explain import PodName, explain_pod
 from metering.services.catalogue import ensure_catalogue
-from tests.builders import make_cluster
-from tests.metering.seen import ACTOR, HOUR, moment
-from tests.metering.watched import ledgered
+from tests.support.builders import make_cluster
+from tests.support.metering.allocations.watched import ledgered
+from tests.support.metering.seen import ACTOR, HOUR, moment
 
 pytestmark = pytest.mark.django_db
 

@@ -4,7 +4,7 @@ import pytest
 
 from metering.models import ClusterHealth
 from metering.selectors.devices.usage import HealthTotal, health_totals
-from tests.metering.waste_world import DAY, HOUR, derive, make_waste_world, seal
+from tests.support.metering.waste_world import DAY, HOUR, derive, make_waste_world, seal
 
 pytestmark = pytest.mark.django_db
 

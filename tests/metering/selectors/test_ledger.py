@@ -18,9 +18,16 @@ from metering.selectors.collection.ledger import (
     window_ledger,
 )
 from tenants.models import Cluster
-from tests.builders import make_cluster
-from tests.metering.seen import HOUR, moment
-from tests.metering.watched import UNSIZED, ledgered, offered, queued, reserved, watched
+from tests.support.builders import make_cluster
+from tests.support.metering.allocations.watched import (
+    UNSIZED,
+    ledgered,
+    offered,
+    queued,
+    reserved,
+    watched,
+)
+from tests.support.metering.seen import HOUR, moment
 
 END = moment(3600)
 LOOKED = moment(4500)

@@ -6,8 +6,8 @@ from metering.domain.catalogue.rules import Rule, rule_to_json
 from metering.domain.catalogue.units import GPUSize
 from metering.models import CatalogueVersion, NodeRecord
 from metering.selectors.catalogue import unknown_model_group
-from tests.builders import AT, make_cluster
-from tests.quotas.builders import hold
+from tests.support.builders import AT, make_cluster
+from tests.support.quotas.builders import hold
 
 pytestmark = pytest.mark.django_db
 

@@ -5,7 +5,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from metering.models import NodeRecord
 from metering.selectors.allocations.offers import OfferingNode, nodes_offering
-from tests.builders import AT, make_cluster
+from tests.support.builders import AT, make_cluster
 
 pytestmark = pytest.mark.django_db
 PRODUCT = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}

@@ -23,8 +23,8 @@ from metering.services.collection.sweeping import meter_due
 from metering.services.collection.windows import open_due_windows
 from metering.services.devices.collection import collect_due_devices
 from tenants.models import Cluster, Organization, Project
-from tests.builders import bind, make_cluster, make_organization, make_project
-from tests.metering.seen import (
+from tests.support.builders import bind, make_cluster, make_organization, make_project
+from tests.support.metering.seen import (
     HOUR,
     LATER,
     MIXED_H100,

@@ -20,8 +20,8 @@ from metering.selectors.efficiency import (
     holders_at_end,
     spells_before_end,
 )
-from tests.builders import make_cluster
-from tests.metering.waste_world import (
+from tests.support.builders import make_cluster
+from tests.support.metering.waste_world import (
     DAY,
     H100,
     HOUR,

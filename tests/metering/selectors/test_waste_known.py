@@ -6,8 +6,8 @@ import pytest
 
 from metering.models import WasteFinding
 from metering.selectors.efficiency import SAVING_UNKNOWN, WASTED_ORDER
-from tests.billing.wasteful import find
-from tests.metering.waste_world import make_waste_world
+from tests.support.billing.wasteful import find
+from tests.support.metering.waste_world import make_waste_world
 
 pytestmark = pytest.mark.django_db
 

@@ -3,7 +3,7 @@
 import pytest
 
 from metering.selectors.allocations.watch import watched_clusters
-from tests.builders import make_cluster
+from tests.support.builders import make_cluster
 
 pytestmark = pytest.mark.django_db
 

@@ -8,9 +8,8 @@ from metering.protocols.watch import PodState
 from metering.selectors.allocations.held import held_units
 from metering.selectors.allocations.watch import BeginDifference, begin_differences, refused_pods
 from tenants.models import Cluster
-from tests.builders import bind, make_cluster, make_organization, make_project
-from tests.metering.seen import HOUR, moment
-from tests.metering.told import (
+from tests.support.builders import bind, make_cluster, make_organization, make_project
+from tests.support.metering.allocations.told import (
     GPU,
     Watching,
     event,
@@ -20,6 +19,7 @@ from tests.metering.told import (
     told_pod,
     told_slice,
 )
+from tests.support.metering.seen import HOUR, moment
 
 HOUR_END = moment(3600)
 

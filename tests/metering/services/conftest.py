@@ -4,9 +4,9 @@ import pytest
 
 from metering.services.collection.windows import open_due_windows
 from tenants.models import Cluster, Project
-from tests.builders import bind, make_cluster, make_organization, make_project
-from tests.metering.collecting import DUE
-from tests.metering.seen import HOUR
+from tests.support.builders import bind, make_cluster, make_organization, make_project
+from tests.support.metering.collecting import DUE
+from tests.support.metering.seen import HOUR
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from metering.domain.catalogue.rules import DEFAULT_RULES, rule_to_json, rules_d
 from metering.models import CatalogueVersion
 from metering.services.catalogue import ensure_catalogue
 from tenants.models import AuditEntry
-from tests.builders import AT
-from tests.metering.seen import ACTOR
+from tests.support.builders import AT
+from tests.support.metering.seen import ACTOR
 
 pytestmark = pytest.mark.django_db
 

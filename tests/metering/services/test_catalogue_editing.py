@@ -14,9 +14,9 @@ from metering.domain.errors import (
 from metering.models import CatalogueVersion, PodAllocation
 from metering.services.catalogue import add_catalogue_version, ensure_catalogue, preview_catalogue
 from tenants.models import AuditEntry
-from tests.builders import AT
-from tests.metering.collecting import collect
-from tests.metering.seen import ACTOR, LATER, SLICED_A100, moment, observation, pod
+from tests.support.builders import AT
+from tests.support.metering.collecting import collect
+from tests.support.metering.seen import ACTOR, LATER, SLICED_A100, moment, observation, pod
 
 pytestmark = pytest.mark.django_db
 

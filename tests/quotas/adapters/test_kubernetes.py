@@ -16,8 +16,8 @@ from quotas.adapters import cluster_calls
 from quotas.adapters.kubernetes import KubernetesQuotaEnforcer
 from quotas.protocols import DesiredQuota, EnforcementEndpoint, QuotaConflictError
 from tenants.domain.errors import SourceUnavailableError
-from tests.quotas.builders import write_kubeconfig
-from tests.references import reference_to
+from tests.support.quotas.builders import write_kubeconfig
+from tests.support.references import reference_to
 
 GPU = "requests.nvidia.com/gpu"
 DESIRED = DesiredQuota("llm", {GPU: 8}, generation=3)

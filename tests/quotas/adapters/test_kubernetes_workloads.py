@@ -21,7 +21,7 @@ from quotas.protocols.workloads import EvictionAnswer, EvictionOutcome, Workload
 from simulator.adapters.workload_evictor import SimulatedWorkloadEvictor
 from simulator.kubernetes_api import KubernetesAPI
 from tenants.domain.errors import SourceUnavailableError
-from tests.references import reference_to
+from tests.support.references import reference_to
 
 POD = WorkloadReference("Pod", "llm", "a", "uid-a")
 

@@ -10,9 +10,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from quotas.models import ReleaseReason, Reservation
 from tenants.models import Cluster
-from tests.builders import AT, make_cluster
-from tests.cast import Cast
-from tests.quotas.fair_use import HOUR, reserve
+from tests.support.builders import AT, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.fair_use import HOUR, reserve
 
 PAGE = "/admin/quotas/reservation/"
 

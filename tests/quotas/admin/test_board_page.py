@@ -17,11 +17,11 @@ from quotas.models import QuotaLimit
 from quotas.selectors.headroom.board_lines import BoardLine
 from quotas.selectors.limits.in_force import GrantTerm
 from tenants.models import Cluster
-from tests.builders import AT, bind, make_cluster
-from tests.cast import Cast
-from tests.quotas.builders import hold, make_limit, see_size
-from tests.quotas.fair_use import give, refuse, reserve, suspend
-from tests.quotas.fair_use_walls import make_wall
+from tests.support.builders import AT, bind, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.builders import hold, make_limit, see_size
+from tests.support.quotas.fair_use import give, refuse, reserve, suspend
+from tests.support.quotas.fair_use_walls import make_wall
 
 BOARD = "/admin/quotas/quotalimit/board/"
 

@@ -6,16 +6,16 @@ import pytest
 
 from quotas.models import EnforcementTarget
 from simulator.adapters.quota_enforcer import SimulatedCluster, SimulatedQuotaEnforcer
-from tests.builders import AT, bind, make_cluster
-from tests.cast import Cast
 from tests.quotas.admin.test_pages import (  # noqa: F401 - Fixtures used by name.
     enter,
     press,
     staff,
     without_menu,
 )
-from tests.quotas.builders import make_limit
-from tests.quotas.services.enforcing import GPU, MIG, apply, refresh
+from tests.support.builders import AT, bind, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.builders import make_limit
+from tests.support.quotas.enforcing import GPU, MIG, apply, refresh
 
 URL = "/admin/quotas/enforcementtarget/"
 

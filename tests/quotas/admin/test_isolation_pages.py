@@ -8,8 +8,8 @@ from django.contrib.auth.models import User
 from django.test import Client, override_settings
 
 from quotas.models import IsolationPolicy
-from tests.cast import Cast
-from tests.quotas.builders import audit_actions, make_policy
+from tests.support.cast import Cast
+from tests.support.quotas.builders import audit_actions, make_policy
 
 URL = "/admin/quotas/isolationpolicy/"
 

@@ -11,9 +11,9 @@ from django.test import Client, override_settings
 from quotas.models import QuotaGrant, QuotaLimit, QuotaSuspension
 from quotas.services.limits.suspensions import suspend_tenant
 from tenants.domain.actors import system_actor
-from tests.builders import AT, make_cluster
-from tests.cast import Cast
-from tests.quotas.builders import actor_of, audit_actions, make_grant, make_limit
+from tests.support.builders import AT, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.builders import actor_of, audit_actions, make_grant, make_limit
 
 LIMITS = "/admin/quotas/quotalimit/"
 GRANTS = "/admin/quotas/quotagrant/"

@@ -7,9 +7,9 @@ from django.contrib.auth.models import User
 from django.test import Client, override_settings
 
 from quotas.models import LoanPolicy
-from tests.cast import Cast
-from tests.quotas.builders import audit_actions
-from tests.quotas.lending_world import LendingWorld, loan, loan_grants, make_lending_world
+from tests.support.cast import Cast
+from tests.support.quotas.builders import audit_actions
+from tests.support.quotas.lending_world import LendingWorld, loan, loan_grants, make_lending_world
 
 
 @pytest.fixture(autouse=True)

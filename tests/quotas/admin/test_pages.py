@@ -11,9 +11,9 @@ from quotas.services.enforcement.targets import refresh_targets
 from quotas.services.requests.deciding import submit_request
 from tenants.domain.actors import system_actor
 from tenants.domain.identity.roles import Role
-from tests.builders import AT, bind, grant, make_cluster
-from tests.cast import Cast
-from tests.quotas.builders import actor_of, audit_actions, make_limit
+from tests.support.builders import AT, bind, grant, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.builders import actor_of, audit_actions, make_limit
 
 TABLES = ("quotalimit", "quotarequest", "enforcementtarget")
 BOARD = "/admin/quotas/quotalimit/board/"

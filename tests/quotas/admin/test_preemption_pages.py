@@ -9,11 +9,11 @@ from django.contrib.auth.models import User
 from django.test import Client, override_settings
 
 from quotas.models import PreemptionPlan, PreemptionPolicy, ProtectedWindow, QuotaLimit
-from tests.builders import AT, make_cluster
-from tests.cast import Cast
-from tests.quotas.builders import make_limit
-from tests.quotas.preempting import admit, make_plan, protect
-from tests.quotas.services.preempting import EVICTOR, finish, minutes, run_in, running, step
+from tests.support.builders import AT, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.builders import make_limit
+from tests.support.quotas.preempting import admit, make_plan, protect
+from tests.support.quotas.preemption_steps import EVICTOR, finish, minutes, run_in, running, step
 
 PLANS = "/admin/quotas/preemptionplan/"
 WINDOWS = "/admin/quotas/protectedwindow/"

@@ -10,10 +10,10 @@ from django.test import Client, override_settings
 from quotas.models import QuotaLimit, QuotaRequest, RequestPolicy
 from quotas.services.requests.deciding import approve_request
 from tenants.domain.identity.roles import Role
-from tests.builders import AT, grant
-from tests.cast import Cast
-from tests.quotas.builders import actor_of, make_limit
-from tests.quotas.services.asking import FixedEstimator, ask, make_policy, steps_of
+from tests.support.builders import AT, grant
+from tests.support.cast import Cast
+from tests.support.quotas.asking import FixedEstimator, ask, make_policy, steps_of
+from tests.support.quotas.builders import actor_of, make_limit
 
 PAGE = "/admin/quotas/quotarequest/"
 

@@ -9,8 +9,8 @@ from django.contrib.auth.models import User
 from django.test import Client, override_settings
 
 from quotas.models import RequestPolicy
-from tests.cast import Cast
-from tests.quotas.services.asking import make_policy
+from tests.support.cast import Cast
+from tests.support.quotas.asking import make_policy
 
 PAGE = "/admin/quotas/requestpolicy/"
 STEPS = [

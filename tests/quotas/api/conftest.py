@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import pytest
 from rest_framework.test import APIClient
 
-from tests.cast import Cast
+from tests.support.cast import Cast
 
 
 class Answer(Protocol):

@@ -4,11 +4,11 @@ import pytest
 
 from quotas.models import EnforcementTarget
 from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
-from tests.builders import AT, bind, make_cluster
-from tests.cast import Cast
 from tests.quotas.api.conftest import Caller
-from tests.quotas.builders import audit_actions, make_limit
-from tests.quotas.services.enforcing import GPU, MIG, refresh
+from tests.support.builders import AT, bind, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.builders import audit_actions, make_limit
+from tests.support.quotas.enforcing import GPU, MIG, refresh
 
 URL = "/api/v1/enforcement-targets/"
 

@@ -8,12 +8,12 @@ from django.utils import timezone
 
 from quotas.models import EnforcementTarget, QuotaLimit
 from tenants.models import Cluster
-from tests.builders import bind, make_cluster
-from tests.cast import Cast
 from tests.quotas.api.conftest import Caller
-from tests.quotas.builders import make_limit, see_size
-from tests.quotas.fair_use import give, reserve, run
-from tests.quotas.fair_use_walls import GPU, make_wall
+from tests.support.builders import bind, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.builders import make_limit, see_size
+from tests.support.quotas.fair_use import give, reserve, run
+from tests.support.quotas.fair_use_walls import GPU, make_wall
 
 URL = "/api/v1/headroom/"
 FORECASTS = "/api/v1/quota-forecasts/"

@@ -7,9 +7,9 @@ from rest_framework.test import APIClient
 
 from quotas.models import IsolationPolicy
 from tenants.models import AuditEntry
-from tests.cast import Cast
 from tests.quotas.api.conftest import Answer, Caller
-from tests.quotas.builders import make_policy
+from tests.support.cast import Cast
+from tests.support.quotas.builders import make_policy
 
 URL = "/api/v1/isolation-policies/"
 

@@ -11,12 +11,12 @@ import time_machine
 from quotas import tasks
 from quotas.models import PreemptionPlan, ProtectedWindow, QuotaLimit
 from tenants.models import Cluster
-from tests.builders import AT, make_cluster
-from tests.cast import Cast
 from tests.quotas.api.conftest import Answer, Caller
-from tests.quotas.builders import make_limit
-from tests.quotas.preempting import admit, make_plan, protect
-from tests.quotas.services.preempting import EVICTOR, finish, run_in
+from tests.support.builders import AT, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.builders import make_limit
+from tests.support.quotas.preempting import admit, make_plan, protect
+from tests.support.quotas.preemption_steps import EVICTOR, finish, run_in
 
 PLANS = "/api/v1/preemption-plans/"
 WINDOWS = "/api/v1/protected-windows/"

@@ -10,10 +10,10 @@ from quotas.models import PreemptionMode, PreemptionPolicy
 from quotas.services.preemption.sweep import set_policy
 from tenants.models import Organization
 from tenants.models.organization import LifecycleState
-from tests.builders import AT
-from tests.cast import Cast
 from tests.quotas.api.conftest import Answer, Caller
-from tests.quotas.builders import actor_of, audit_actions
+from tests.support.builders import AT
+from tests.support.cast import Cast
+from tests.support.quotas.builders import actor_of, audit_actions
 
 URL = "/api/v1/preemption-policies/"
 READERS = {"alice", "dora", "frank", "ann"}

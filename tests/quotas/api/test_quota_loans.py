@@ -10,10 +10,10 @@ from rest_framework.test import APIClient
 from quotas.models import AdmissionRefusal, LoanPolicy
 from quotas.tasks import share_fairly, tick_fair_use
 from tenants.domain.identity.roles import Role
-from tests.builders import grant
-from tests.cast import Cast
 from tests.quotas.api.conftest import Caller
-from tests.quotas.lending_world import LendingWorld, loan, loan_grants, make_lending_world
+from tests.support.builders import grant
+from tests.support.cast import Cast
+from tests.support.quotas.lending_world import LendingWorld, loan, loan_grants, make_lending_world
 
 LOANS = "/api/v1/quota-loans/"
 POLICIES = "/api/v1/loan-policies/"

@@ -10,9 +10,9 @@ from rest_framework.test import APIClient
 from quotas.models import QuotaLimit, QuotaRequest
 from tenants.domain.identifiers import new_id
 from tenants.models import AuditEntry
-from tests.cast import Cast
 from tests.quotas.api.conftest import Answer, Caller
-from tests.quotas.builders import make_limit
+from tests.support.cast import Cast
+from tests.support.quotas.builders import make_limit
 
 URL = "/api/v1/quota-requests/"
 

@@ -10,11 +10,11 @@ from rest_framework.test import APIClient
 
 from quotas.api.requests.serializers import QuotaRequestSerializer, RequestStepSerializer
 from quotas.models import QuotaGrant, QuotaLimit, QuotaRequest, RequestPolicy, RequestStep
-from tests.builders import bind, make_cluster
-from tests.cast import Cast
 from tests.quotas.api.conftest import Answer, Caller
-from tests.quotas.builders import audit_actions, make_grant, make_limit
-from tests.quotas.services.asking import make_policy
+from tests.support.builders import bind, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.asking import make_policy
+from tests.support.quotas.builders import audit_actions, make_grant, make_limit
 
 URL = "/api/v1/quota-requests/"
 POLICIES = "/api/v1/request-policies/"

@@ -5,9 +5,9 @@ from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
 from tenants.models import Cluster
-from tests.builders import make_cluster
-from tests.cast import Cast
-from tests.quotas.builders import make_refusal, make_reservation
+from tests.support.builders import make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.builders import make_refusal, make_reservation
 
 URLS = ("/api/v1/reservations/", "/api/v1/admission-refusals/")
 

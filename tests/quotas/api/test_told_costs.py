@@ -11,10 +11,10 @@ from quotas.models import QuotaRequest
 from quotas.services.requests.news import DECIDERS
 from tenants.domain.identity.roles import CAPABILITIES, Role
 from tenants.models import NotificationDelivery
-from tests.cast import Cast
 from tests.quotas.api.conftest import Answer, Caller
-from tests.quotas.services.asking import FixedEstimator, ask
-from tests.tenants.api.doors import open_door
+from tests.support.cast import Cast
+from tests.support.quotas.asking import FixedEstimator, ask
+from tests.support.tenants.doors import open_door
 
 URL = "/api/v1/quota-requests/"
 COST = {

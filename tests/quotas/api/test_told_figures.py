@@ -9,11 +9,11 @@ from rest_framework.test import APIClient
 
 from quotas.models import AdmissionRefusal, QuotaLimit
 from tenants.domain.identity.roles import Role
-from tests.builders import AT, grant, make_cluster
-from tests.cast import Cast
 from tests.quotas.api.conftest import Answer, Caller
-from tests.quotas.builders import make_limit, make_refusal
-from tests.quotas.services.asking import ask, make_policy, steps_of
+from tests.support.builders import AT, grant, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.asking import ask, make_policy, steps_of
+from tests.support.quotas.builders import make_limit, make_refusal
 
 REFUSALS = "/api/v1/admission-refusals/"
 REQUESTS = "/api/v1/quota-requests/"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.cast import Cast
 from tests.quotas.api.conftest import Caller
-from tests.quotas.builders import make_grant, make_limit
-from tests.quotas.preempting import protect
+from tests.support.cast import Cast
+from tests.support.quotas.builders import make_grant, make_limit
+from tests.support.quotas.preempting import protect
 
 PLATFORM = "This may be done by a platform admin."
 

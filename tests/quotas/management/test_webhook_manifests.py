@@ -9,7 +9,7 @@ import yaml
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from tests.builders import make_cluster
+from tests.support.builders import make_cluster
 
 pytestmark = pytest.mark.django_db
 PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"

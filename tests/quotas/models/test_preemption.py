@@ -11,9 +11,9 @@ from django.db.utils import DatabaseError
 
 from quotas.domain.preemption.states import PlanState, StepState, may_become
 from quotas.models import PreemptionAction, PreemptionPlan, ProtectedWindow
-from tests.builders import AT, make_cluster
-from tests.cast import Cast
-from tests.quotas.preempting import admit, make_plan, make_step, protect
+from tests.support.builders import AT, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.preempting import admit, make_plan, make_step, protect
 
 
 def update(row: Model, **fields: Any) -> int:  # noqa: ANN401 - Any column.

@@ -20,8 +20,15 @@ from quotas.selectors.admission.facts import (
 )
 from tenants.models import Cluster
 from tenants.models.cluster import AdmissionMode, FailurePolicy
-from tests.builders import AT, bind, make_cluster, make_organization, make_project, make_user
-from tests.quotas.builders import see_size
+from tests.support.builders import (
+    AT,
+    bind,
+    make_cluster,
+    make_organization,
+    make_project,
+    make_user,
+)
+from tests.support.quotas.builders import see_size
 
 pytestmark = pytest.mark.django_db
 GPU = "nvidia.com/gpu"

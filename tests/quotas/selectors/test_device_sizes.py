@@ -11,9 +11,9 @@ from metering.selectors.devices.usage import SEEN_WITHIN, sizes_seen
 from quotas.services.enforcement.targets import refresh_targets
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
-from tests.builders import AT, bind, make_cluster
-from tests.cast import Cast
-from tests.quotas.builders import make_limit, see_size
+from tests.support.builders import AT, bind, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.builders import make_limit, see_size
 
 GPU = "nvidia.com/gpu"
 

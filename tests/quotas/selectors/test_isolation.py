@@ -4,8 +4,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from quotas.domain.isolation.policy import Policy, ServingMode, WorkKind
 from quotas.selectors.admission.facts import isolation_policies
-from tests.cast import Cast
-from tests.quotas.builders import make_policy
+from tests.support.cast import Cast
+from tests.support.quotas.builders import make_policy
 
 
 def test_every_policy_is_told_in_one_statement(

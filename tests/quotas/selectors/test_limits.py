@@ -14,9 +14,9 @@ from quotas.domain.limits.tree import GrantSpan, LimitKey, TreeLimit
 from quotas.selectors.limits.limits import limit_tree, project_limit_units
 from quotas.selectors.locks import lock_limit_path, lock_request
 from tenants.domain.identifiers import new_id
-from tests.builders import AT, make_cluster
-from tests.cast import Cast
-from tests.quotas.builders import make_grant, make_limit
+from tests.support.builders import AT, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.builders import make_grant, make_limit
 
 HOUR = timedelta(hours=1)
 

@@ -11,10 +11,10 @@ from quotas.selectors.gauges import (
     reservations_by_state,
 )
 from tenants.models import Cluster
-from tests.builders import bind, make_cluster
-from tests.cast import Cast
-from tests.quotas.admitting import ask, end, start, sweep
-from tests.quotas.builders import hold, make_limit
+from tests.support.builders import bind, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.admitting import ask, end, start, sweep
+from tests.support.quotas.builders import hold, make_limit
 
 
 @pytest.fixture

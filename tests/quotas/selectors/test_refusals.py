@@ -7,9 +7,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from quotas.selectors.admission.refusals import organizations_waiting, refused_lately
 from tenants.models import Cluster
-from tests.builders import AT, bind, make_cluster
-from tests.cast import Cast
-from tests.quotas.fair_use import HOUR, refuse, reserve
+from tests.support.builders import AT, bind, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.fair_use import HOUR, refuse, reserve
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from metering.domain.catalogue.units import GPUSize
 from quotas.domain.limits.tally import UnitsNow
 from quotas.selectors.limits.units_now import pods_now, units_now
 from tenants.models import Cluster
-from tests.builders import AT, bind, make_cluster
-from tests.cast import Cast
-from tests.quotas.builders import hold
-from tests.quotas.fair_use import HOUR, reserve, run
+from tests.support.builders import AT, bind, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.builders import hold
+from tests.support.quotas.fair_use import HOUR, reserve, run
 
 BURST = ["gpu-ledger-burst"]
 

@@ -9,10 +9,10 @@ from quotas.models import QuotaLimit
 from simulator.adapters.quota_enforcer import SimulatedCluster, SimulatedQuotaEnforcer
 from simulator.adapters.workload_evictor import SimulatedWorkloads
 from tenants.models import Cluster
-from tests.builders import bind, make_cluster
-from tests.cast import Cast
-from tests.quotas.builders import make_limit
-from tests.quotas.services.preempting import EVICTOR, Died
+from tests.support.builders import bind, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.builders import make_limit
+from tests.support.quotas.preemption_steps import EVICTOR, Died
 
 
 @pytest.fixture

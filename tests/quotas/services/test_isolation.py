@@ -16,9 +16,9 @@ from tenants.domain.errors import ForbiddenError, InvalidInputError, NotFoundErr
 from tenants.domain.identifiers import new_id
 from tenants.domain.refusals import StaleVersionError
 from tenants.models import AuditEntry
-from tests.builders import AT, MONTH_END
-from tests.cast import Cast
-from tests.quotas.builders import actor_of, audit_actions, make_policy
+from tests.support.builders import AT, MONTH_END
+from tests.support.cast import Cast
+from tests.support.quotas.builders import actor_of, audit_actions, make_policy
 
 
 def set_policy(cast: Cast, **further: object) -> IsolationPolicy:

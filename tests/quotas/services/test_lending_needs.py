@@ -10,11 +10,11 @@ from quotas.selectors.lending import lending_organization_ids
 from quotas.services.lending.lending import LendingDone
 from quotas.services.lending.loans import approve_loan
 from tenants.models import Cluster
-from tests.builders import AT, make_cluster
-from tests.cast import Cast
-from tests.quotas.builders import actor_of, make_limit
-from tests.quotas.fair_use import DAY, HOUR, refuse, reserve
-from tests.quotas.lending_world import (
+from tests.support.builders import AT, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.builders import actor_of, make_limit
+from tests.support.quotas.fair_use import DAY, HOUR, refuse, reserve
+from tests.support.quotas.lending_world import (
     TERMS,
     LendingWorld,
     agree,

@@ -15,10 +15,10 @@ from quotas.services.lending.loans import approve_loan, decline_loan, recall_loa
 from quotas.services.limits.limits import refuse_violations
 from quotas.tasks import share_fairly
 from tenants.domain.errors import DomainError
-from tests.builders import AT
-from tests.cast import Cast
-from tests.quotas.fair_use import HOUR, refuse, reserve
-from tests.quotas.lending_world import TERMS, TICK, LendingWorld, agree, make_lending_world
+from tests.support.builders import AT
+from tests.support.cast import Cast
+from tests.support.quotas.fair_use import HOUR, refuse, reserve
+from tests.support.quotas.lending_world import TERMS, TICK, LendingWorld, agree, make_lending_world
 
 moves = st.lists(
     st.tuples(

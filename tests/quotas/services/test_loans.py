@@ -15,11 +15,11 @@ from quotas.services.lending.loans import approve_loan, decline_loan, end_loan, 
 from tenants.domain.errors import ForbiddenError, NotFoundError
 from tenants.domain.identity.roles import Role
 from tenants.models import Notification, NotificationDelivery, NotificationEndpoint
-from tests.builders import AT, grant, make_organization, make_user
-from tests.cast import Cast
-from tests.quotas.builders import actor_of, audit_actions, make_limit
-from tests.quotas.fair_use import DAY, HOUR, refuse, reserve, suspend
-from tests.quotas.lending_world import (
+from tests.support.builders import AT, grant, make_organization, make_user
+from tests.support.cast import Cast
+from tests.support.quotas.builders import actor_of, audit_actions, make_limit
+from tests.support.quotas.fair_use import DAY, HOUR, refuse, reserve, suspend
+from tests.support.quotas.lending_world import (
     TERMS,
     TICK,
     LendingWorld,

@@ -13,8 +13,15 @@ from django.urls import resolve
 from metering.models import NodeRecord
 from quotas.webhook import answers
 from tenants.models import Cluster, Organization, Project
-from tests.builders import AT, bind, make_cluster, make_organization, make_project, make_user
-from tests.quotas.reviews import body
+from tests.support.builders import (
+    AT,
+    bind,
+    make_cluster,
+    make_organization,
+    make_project,
+    make_user,
+)
+from tests.support.quotas.reviews import body
 
 JSON = dict[str, Any]
 URLS = "config.admission_urls"

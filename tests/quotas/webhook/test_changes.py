@@ -7,8 +7,8 @@ import pytest
 from quotas.models import Reservation
 from quotas.webhook import answers
 from tenants.models import Cluster
-from tests.quotas.reviews import FREE, claim, pod
 from tests.quotas.webhook.conftest import Doors
+from tests.support.quotas.reviews import FREE, claim, pod
 
 pytestmark = pytest.mark.django_db
 JSON = dict[str, Any]

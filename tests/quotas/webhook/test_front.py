@@ -20,11 +20,11 @@ from quotas.webhook.figures import REGISTRY
 from quotas.webhook.front import Front, make_front
 from quotas.webhook.together import Together
 from tenants.models import Cluster
-from tests.builders import AT, bind, make_cluster, make_organization, make_project
-from tests.quotas.admitting import counted, drifted
-from tests.quotas.builders import make_limit
-from tests.quotas.reviews import body, pod
 from tests.quotas.webhook.conftest import make_node
+from tests.support.builders import AT, bind, make_cluster, make_organization, make_project
+from tests.support.quotas.admitting import counted, drifted
+from tests.support.quotas.builders import make_limit
+from tests.support.quotas.reviews import body, pod
 
 SECOND = 1_000_000_000
 pytestmark = pytest.mark.usefixtures("committed_db")

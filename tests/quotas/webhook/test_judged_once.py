@@ -12,10 +12,10 @@ from quotas.webhook import answers, pods
 from quotas.webhook.decisions import Decision
 from quotas.webhook.pods import Weighed, weigh_pod
 from tenants.models import Cluster
-from tests.builders import AT, bind, make_cluster, make_organization, make_project
-from tests.quotas.builders import make_policy
-from tests.quotas.reviews import body, pod
 from tests.quotas.webhook.conftest import WHOLE, make_node
+from tests.support.builders import AT, bind, make_cluster, make_organization, make_project
+from tests.support.quotas.builders import make_policy
+from tests.support.quotas.reviews import body, pod
 
 pytestmark = pytest.mark.django_db
 SHARED = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-SHARED", "nvidia.com/gpu.replicas": "4"}

@@ -12,11 +12,11 @@ from quotas.services.limits.places import open_counter
 from quotas.webhook import answers
 from quotas.webhook.guard import Guard
 from tenants.models import Cluster
-from tests.builders import AT, bind, make_cluster, make_organization, make_project
-from tests.quotas.builders import make_limit
-from tests.quotas.reviews import pod
 from tests.quotas.webhook.conftest import Doors, make_node
-from tests.quotas.webhook.connecting import connected_as_admission, is_given_up
+from tests.support.builders import AT, bind, make_cluster, make_organization, make_project
+from tests.support.quotas.builders import make_limit
+from tests.support.quotas.connecting import connected_as_admission, is_given_up
+from tests.support.quotas.reviews import pod
 
 HURRIED, UNHURRIED = 1, 9
 """Deadlines in seconds; the ledger waits for a lock half as long."""

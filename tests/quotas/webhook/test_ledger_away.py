@@ -10,9 +10,9 @@ from quotas.models import Reservation
 from quotas.webhook import answers
 from quotas.webhook.decisions import Decision, allowed
 from tenants.models import Cluster
-from tests.builders import bind, make_cluster, make_organization, make_project
-from tests.quotas.reviews import pod
 from tests.quotas.webhook.conftest import Doors
+from tests.support.builders import bind, make_cluster, make_organization, make_project
+from tests.support.quotas.reviews import pod
 
 pytestmark = pytest.mark.usefixtures("committed_db")
 

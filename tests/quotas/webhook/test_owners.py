@@ -8,8 +8,8 @@ import pytest
 
 from simulator.kubernetes_api.patches import json_patch
 from tenants.models import Cluster
-from tests.quotas.reviews import JOB_CONTROLLER, container, job, made_by, pod
 from tests.quotas.webhook.conftest import Answer, Doors
+from tests.support.quotas.reviews import JOB_CONTROLLER, container, job, made_by, pod
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hopper")]
 JSON = dict[str, Any]

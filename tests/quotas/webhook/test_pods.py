@@ -7,9 +7,10 @@ import pytest
 
 from quotas.models import AdmissionRefusal, Reservation
 from tenants.models import Cluster, Organization, Project
-from tests.builders import bind, make_organization, make_project
-from tests.quotas.builders import make_limit
-from tests.quotas.reviews import (
+from tests.quotas.webhook.conftest import Doors, make_node
+from tests.support.builders import bind, make_organization, make_project
+from tests.support.quotas.builders import make_limit
+from tests.support.quotas.reviews import (
     FREE,
     JOB_CONTROLLER,
     REVIEW_UID,
@@ -20,7 +21,6 @@ from tests.quotas.reviews import (
     made_by,
     pod,
 )
-from tests.quotas.webhook.conftest import Doors, make_node
 
 pytestmark = pytest.mark.django_db
 JSON = dict[str, Any]
@@ -32,7 +32,7 @@ ALL = {"name": "main", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"
 def limit(acme: Organization, llm: Project) -> None:
     """Grant project llm four Large."""
     from quotas.services.limits.places import open_counter  # noqa: PLC0415 - Only here.
-    from tests.builders import AT  # noqa: PLC0415 - As above.
+    from tests.support.builders import AT  # noqa: PLC0415 - As above.
 
     open_counter(limit=make_limit(acme, llm, units=4), at=AT)
 

@@ -18,11 +18,11 @@ from quotas.webhook import together as module
 from quotas.webhook.guard import cut_socket
 from quotas.webhook.together import Together
 from tenants.models import Cluster
-from tests.builders import AT, bind, make_cluster
-from tests.cast import make_cast
-from tests.quotas.admitting import TTL_SECONDS, counted, demand, drifted, question
-from tests.quotas.builders import make_limit
-from tests.quotas.webhook.connecting import connected_as_admission, is_given_up
+from tests.support.builders import AT, bind, make_cluster
+from tests.support.cast import make_cast
+from tests.support.quotas.admitting import TTL_SECONDS, counted, demand, drifted, question
+from tests.support.quotas.builders import make_limit
+from tests.support.quotas.connecting import connected_as_admission, is_given_up
 
 SECOND = 1_000_000_000
 DEADLINE_NANOSECONDS = 5 * SECOND

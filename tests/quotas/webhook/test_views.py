@@ -9,8 +9,8 @@ from quotas.models import Reservation
 from quotas.webhook import answers, views
 from quotas.webhook.figures import REGISTRY
 from tenants.models import Cluster
-from tests.quotas.reviews import body, pod
 from tests.quotas.webhook.conftest import Doors
+from tests.support.quotas.reviews import body, pod
 
 pytestmark = pytest.mark.django_db
 PODS = "/admit/hopper/pods"

@@ -7,10 +7,10 @@ import pytest
 from quotas.models import AdmissionRefusal, QuotaLimit, Reservation
 from quotas.services.limits.places import open_counter
 from tenants.models import Cluster, Organization, Project
-from tests.builders import AT
-from tests.quotas.builders import make_limit
-from tests.quotas.reviews import JOB_CONTROLLER, container, job, made_by
 from tests.quotas.webhook.conftest import Doors
+from tests.support.builders import AT
+from tests.support.quotas.builders import make_limit
+from tests.support.quotas.reviews import JOB_CONTROLLER, container, job, made_by
 
 pytestmark = pytest.mark.django_db
 JSON = dict[str, Any]

@@ -17,7 +17,7 @@ from simulator.demo.plan import LIMITS
 from simulator.demo.seeding import Endpoints, seed, seed_organization
 from simulator.demo.world import CLUSTERS, World
 from tenants.domain.actors import system_actor
-from tests.builders import make_cluster, make_organization
+from tests.support.builders import make_cluster, make_organization
 
 pytestmark = pytest.mark.django_db
 

@@ -6,7 +6,7 @@ import pytest
 from kubernetes import config
 
 from simulator.kubernetes_api import KubernetesAPI
-from tests.contract.kubernetes.wire import Wire
+from tests.support.kubernetes.wire import Wire
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from simulator.kubernetes_api.webhooks import (
     condition_causes,
     conditions_hold,
 )
-from tests.contract.kubernetes.wire import Wire
+from tests.support.kubernetes.wire import Wire
 
 PATH = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 POD = {"metadata": {"name": "x"}, "spec": {}}

@@ -4,7 +4,7 @@ import pytest
 
 from simulator.kubernetes_api import KubernetesAPI
 from simulator.kubernetes_api.resources import NODES
-from tests.contract.kubernetes.wire import Wire
+from tests.support.kubernetes.wire import Wire
 
 PODS = "/api/v1/pods"
 NODE_PATH = "/api/v1/nodes"

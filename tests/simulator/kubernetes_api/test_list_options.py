@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.contract.kubernetes.wire import Wire
+from tests.support.kubernetes.wire import Wire
 
 NODES = "/api/v1/nodes"
 

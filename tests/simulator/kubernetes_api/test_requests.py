@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simulator.kubernetes_api.requests import Request, Responder, Response
-from tests.simulator.kubernetes_api.builders import make_responder
+from tests.support.simulator.builders import make_responder
 
 AT = datetime(2026, 10, 1, tzinfo=UTC)
 QUOTA = "/api/v1/namespaces/ns/resourcequotas"

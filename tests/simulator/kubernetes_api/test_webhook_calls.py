@@ -31,7 +31,7 @@ from simulator.kubernetes_api.webhooks import (
     validate,
 )
 from simulator.kubernetes_api.writing import apply_object, patch_object
-from tests.contract.kubernetes.webhook_server import Body, WebhookServer, allow, patching
+from tests.support.kubernetes.webhook_server import Body, WebhookServer, allow, patching
 
 RULE = {
     "operations": ["*"],

@@ -8,7 +8,7 @@ import pytest
 from metering.adapters.prometheus import PrometheusUsageSource
 from tenants.adapters.guarded import check_peer, forbidden_networks
 from tenants.domain.errors import SourceUnavailableError
-from tests.metering.adapters.prometheus.canned import HOUR, serving, sound_world, target_of
+from tests.support.metering.prometheus import HOUR, serving, sound_world, target_of
 
 
 class Peer(socket.socket):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tenants.adapters.guarded import GuardedPoster
 from tenants.domain.errors import SourceUnavailableError
-from tests.tenants.adapters.receivers import Receiver, make_certificate, receiving
+from tests.support.tenants.receivers import Receiver, make_certificate, receiving
 
 LOCAL: dict[str, Any] = {
     "allowed_networks": ("127.0.0.0/8", "::1/128"),

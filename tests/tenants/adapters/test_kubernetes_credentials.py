@@ -12,9 +12,9 @@ from pytest_django import Settings
 from tenants.adapters import kubernetes_credentials as credentials
 from tenants.adapters.guarded import forbidden_networks
 from tenants.domain.errors import SourceUnavailableError
-from tests.quotas.builders import write_kubeconfig
-from tests.references import reference_to
-from tests.tenants.adapters.receivers import receiving
+from tests.support.quotas.builders import write_kubeconfig
+from tests.support.references import reference_to
+from tests.support.tenants.receivers import receiving
 
 URL = "https://kubernetes.example.test:6443/"
 

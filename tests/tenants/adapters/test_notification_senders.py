@@ -20,8 +20,8 @@ from tenants.adapters.notification_mail import MailSender
 from tenants.adapters.notification_webhook import WebhookSender, body_of, signature
 from tenants.domain.errors import SourceUnavailableError
 from tenants.protocols import NotificationSender, OutgoingNotification
-from tests.builders import AT
-from tests.tenants.adapters.receivers import MailServer, Receiver, mailbox, receiving
+from tests.support.builders import AT
+from tests.support.tenants.receivers import MailServer, Receiver, mailbox, receiving
 
 SECRET = "a secret of acme"
 TOLD = OutgoingNotification(

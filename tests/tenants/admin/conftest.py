@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import override_settings
 
-from tests.cast import Cast, make_cast
+from tests.support.cast import Cast, make_cast
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,9 @@ from tenants.models import AccountChange, ApiToken, AuditEntry
 from tenants.selectors.actors import actor_of_user
 from tenants.services.identity.people import deactivate_user
 from tenants.services.identity.tokens import issue_token
-from tests.builders import audited, grant, make_user
-from tests.cast import Cast
-from tests.tenants.admin.desk import committed, enter, links_sent
+from tests.support.builders import audited, grant, make_user
+from tests.support.cast import Cast
+from tests.support.tenants.desk import committed, enter, links_sent
 
 PAGE = "/admin/tenants/accountchange/"
 PEOPLE = "/admin/auth/user/"

@@ -6,10 +6,10 @@ from django.core import mail
 
 from tenants.domain.identity.roles import Role
 from tenants.models import AccountChange, Invitation, Notification, Project
-from tests.builders import grant, make_user
-from tests.cast import Cast
-from tests.tenants.admin.desk import committed, enter, links_sent
-from tests.tenants.api.doors import open_door
+from tests.support.builders import grant, make_user
+from tests.support.cast import Cast
+from tests.support.tenants.desk import committed, enter, links_sent
+from tests.support.tenants.doors import open_door
 
 SHOWN = "%-d %B %Y, %H:%M UTC"
 

@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from tenants.models import NotificationDelivery, NotificationEndpoint
 from tenants.services.notifications.outbox import notify
-from tests.builders import AT
-from tests.cast import Cast
-from tests.tenants.admin.desk import enter
+from tests.support.builders import AT
+from tests.support.cast import Cast
+from tests.support.tenants.desk import enter
 
 TOKEN = "xoxb-hunter2-is-no-good-at-all"
 LIST = "/admin/tenants/notificationdelivery/"

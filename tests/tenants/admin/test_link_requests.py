@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from tenants.models import AttemptCount, AuditEntry, PasswordLinkRequest
 from tenants.services.identity.sign_in import ATTEMPTS_MAX
-from tests.cast import Cast
-from tests.tenants.admin.desk import committed, links_sent
+from tests.support.cast import Cast
+from tests.support.tenants.desk import committed, links_sent
 
 OFFICE = "192.0.2.1"
 

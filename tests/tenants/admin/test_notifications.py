@@ -7,9 +7,9 @@ from django.db import transaction
 
 from tenants.models import NotificationDelivery, NotificationEndpoint
 from tenants.services.notifications.outbox import notify
-from tests.builders import AT
-from tests.cast import Cast
-from tests.tenants.admin.desk import enter
+from tests.support.builders import AT
+from tests.support.cast import Cast
+from tests.support.tenants.desk import enter
 
 SECRET = "hunter2-is-no-good"
 TOKEN = "xoxb-hunter2-is-no-good-at-all"

@@ -12,10 +12,10 @@ from tenants.domain.identity.roles import CAPABILITIES, Role
 from tenants.models import AccountChange, ApiToken, AuditEntry
 from tenants.selectors.actors import actor_of_user
 from tenants.services.identity.account_changes import approve_change
-from tests.builders import audited, grant, make_user
-from tests.cast import Cast, make_cast
-from tests.tenants.admin.desk import committed, enter, links_sent
-from tests.tenants.api.doors import open_door
+from tests.support.builders import audited, grant, make_user
+from tests.support.cast import Cast, make_cast
+from tests.support.tenants.desk import committed, enter, links_sent
+from tests.support.tenants.doors import open_door
 
 pytestmark = pytest.mark.django_db
 HERE, SIGN_IN, TOKENS = "/accounts/", "/accounts/sign-in/", "/accounts/tokens/"

@@ -17,9 +17,9 @@ from tenants.models import (
     Project,
     ServiceAccount,
 )
-from tests.builders import AT, bind, make_cluster
-from tests.cast import Cast
-from tests.tenants.admin.desk import enter
+from tests.support.builders import AT, bind, make_cluster
+from tests.support.cast import Cast
+from tests.support.tenants.desk import enter
 
 TABLES = (
     "organization",

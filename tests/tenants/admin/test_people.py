@@ -12,9 +12,9 @@ from django.utils import timezone
 from tenants.domain.actors import system_actor
 from tenants.models import ApiToken, AuditEntry
 from tenants.services.identity.sign_in import purge_attempts
-from tests.builders import AT
-from tests.cast import Cast
-from tests.tenants.admin.desk import committed, enter, links_sent
+from tests.support.builders import AT
+from tests.support.cast import Cast
+from tests.support.tenants.desk import committed, enter, links_sent
 
 NEW = "a much longer phrase"
 

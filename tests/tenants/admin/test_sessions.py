@@ -13,9 +13,9 @@ from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry, PersonSession
 from tenants.selectors.actors import actor_of_user
 from tenants.services.identity.sessions import delete_ended_sessions
-from tests.cast import Cast
-from tests.tenants.admin.desk import enter
-from tests.tenants.api.doors import open_door
+from tests.support.cast import Cast
+from tests.support.tenants.desk import enter
+from tests.support.tenants.doors import open_door
 
 ME, HERE = "/api/v1/me/", "/api/v1/sessions/"
 PASSWORD = "correct horse battery"

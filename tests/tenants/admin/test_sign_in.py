@@ -20,8 +20,8 @@ from tenants.domain.refusals import TooManyAttemptsError
 from tenants.models import AttemptCount, AuditEntry, KnownNetwork
 from tenants.services.identity.people import set_password
 from tenants.services.identity.sign_in import KNOWN_FOR, purge_attempts
-from tests.builders import AT, audited, make_user
-from tests.cast import Cast
+from tests.support.builders import AT, audited, make_user
+from tests.support.cast import Cast
 
 RIGHT = "correct horse battery"
 NEW = "a much longer phrase"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.cast import Cast, make_cast
-from tests.tenants.api.world import World, make_world
+from tests.support.cast import Cast, make_cast
+from tests.support.tenants.world import World, make_world
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from rest_framework.test import APIClient
 from tenants.domain.actors import system_actor
 from tenants.models import ApiToken, AuditEntry
 from tenants.services.identity.tokens import revoke_token
-from tests.cast import Cast
-from tests.tenants.api.doors import open_door, problem
+from tests.support.cast import Cast
+from tests.support.tenants.doors import open_door, problem
 
 ME = "/api/v1/me/"
 

@@ -8,9 +8,9 @@ from rest_framework.test import APIClient
 
 from tenants.domain.identity.roles import Role
 from tenants.models import AuditEntry, IdempotencyRecord, Membership, Project
-from tests.builders import grant
-from tests.cast import Cast, make_cast
-from tests.tenants.api.doors import open_door, problem
+from tests.support.builders import grant
+from tests.support.cast import Cast, make_cast
+from tests.support.tenants.doors import open_door, problem
 
 PATH = "/api/v1/projects/"
 TIMEOUT_SECONDS = 30

@@ -16,10 +16,10 @@ from tenants.domain.identity.roles import CAPABILITIES, Role
 from tenants.models import AuditEntry, Invitation, Membership
 from tenants.services.identity.invitations import NAMES_MAX, TAKEN_MAX
 from tenants.services.identity.sign_in import INVITED_MAX
-from tests.builders import make_user
-from tests.cast import Cast, make_cast
-from tests.tenants.admin.desk import committed, links_sent
-from tests.tenants.api.doors import open_door, problem
+from tests.support.builders import make_user
+from tests.support.cast import Cast, make_cast
+from tests.support.tenants.desk import committed, links_sent
+from tests.support.tenants.doors import open_door, problem
 
 pytestmark = pytest.mark.django_db
 HERE = "/api/v1/invitations/"

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from tests.tenants.api.doors import open_door, problem
-from tests.tenants.api.world import CALLERS, CANARIES, World, caller
+from tests.support.tenants.doors import open_door, problem
+from tests.support.tenants.world import CALLERS, CANARIES, World, caller
 
 # Who gets 200 for one object: by resource and place, in the order of CALLERS after anonymous.
 # Columns: carol bob alice bot mallory dora ann frank.

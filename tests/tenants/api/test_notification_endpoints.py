@@ -7,9 +7,9 @@ from django.db import transaction
 
 from tenants.models import AuditEntry, NotificationDelivery, NotificationEndpoint
 from tenants.services.notifications.outbox import notify
-from tests.builders import AT
-from tests.cast import Cast, make_cast
-from tests.tenants.api.doors import open_door, problem
+from tests.support.builders import AT
+from tests.support.cast import Cast, make_cast
+from tests.support.tenants.doors import open_door, problem
 
 PATH = "/api/v1/notification-endpoints/"
 DELIVERIES = "/api/v1/notification-deliveries/"

@@ -12,9 +12,17 @@ from tenants.domain.actors import system_actor
 from tenants.domain.identity.roles import Role
 from tenants.services.audit import record
 from tenants.services.identity.tokens import create_service_account
-from tests.builders import AT, bind, grant, make_cluster, make_organization, make_project, make_user
-from tests.cast import Cast
-from tests.tenants.api.doors import open_door, problem
+from tests.support.builders import (
+    AT,
+    bind,
+    grant,
+    make_cluster,
+    make_organization,
+    make_project,
+    make_user,
+)
+from tests.support.cast import Cast
+from tests.support.tenants.doors import open_door, problem
 
 SEED = system_actor("seed")
 ROWS = 7

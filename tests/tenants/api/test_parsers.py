@@ -3,8 +3,8 @@
 import pytest
 from django.test import override_settings
 
-from tests.cast import Cast
-from tests.tenants.api.doors import open_door, problem
+from tests.support.cast import Cast
+from tests.support.tenants.doors import open_door, problem
 
 PATH = "/api/v1/projects/"
 BYTES_MAX = 2_621_440

@@ -7,8 +7,8 @@ import pytest
 from django.utils import timezone
 
 from tenants.models import AuditEntry, NamespaceBinding
-from tests.tenants.api.doors import problem
-from tests.tenants.api.world import CALLERS, World, caller
+from tests.support.tenants.doors import problem
+from tests.support.tenants.world import CALLERS, World, caller
 
 # Writes: path, body, and who gets which status; every other caller gets 404 (401 for nobody).
 WRITES = {

@@ -11,10 +11,10 @@ from rest_framework.test import APIClient
 
 from tenants.domain.hours import floor_hour
 from tenants.models import Cluster, SecretHost
-from tests.builders import make_cluster
-from tests.cast import Cast
-from tests.quotas.builders import write_kubeconfig
-from tests.tenants.api.doors import open_door
+from tests.support.builders import make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.builders import write_kubeconfig
+from tests.support.tenants.doors import open_door
 
 HERE = "/api/v1/clusters/"
 OWN, LISTENER = "https://hopper.example.test:6443", "https://listener.example.test"

@@ -8,9 +8,9 @@ import yaml
 from rest_framework.test import APIClient
 
 from tenants.models import Organization, Project
-from tests.builders import make_organization, make_project
-from tests.cast import Cast
-from tests.tenants.api.doors import open_door, problem
+from tests.support.builders import make_organization, make_project
+from tests.support.cast import Cast
+from tests.support.tenants.doors import open_door, problem
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from tenants.api.problems import problem_response
 from tenants.domain.errors import ConflictError, FieldProblem, InvalidInputError
 from tenants.models import Organization
 from tenants.selectors.locks import lock_rows
-from tests.builders import make_organization
-from tests.cast import make_cast
-from tests.tenants.api.doors import open_door, problem
-from tests.tenants.threads import in_thread
+from tests.support.builders import make_organization
+from tests.support.cast import make_cast
+from tests.support.tenants.doors import open_door, problem
+from tests.support.threads import in_thread
 
 
 def test_a_refusal_is_told_in_full() -> None:

@@ -8,10 +8,10 @@ from django.contrib.auth.models import User
 from pytest_django import Settings
 
 from tenants.models import AuditEntry, Cluster
-from tests.builders import make_cluster
-from tests.cast import Cast
-from tests.tenants.admin.desk import enter
-from tests.tenants.api.doors import open_door, problem
+from tests.support.builders import make_cluster
+from tests.support.cast import Cast
+from tests.support.tenants.desk import enter
+from tests.support.tenants.doors import open_door, problem
 
 HERE = "/api/v1/clusters/"
 NEW = {"slug": "hopper", "name": "Hopper", "metered_from": "2026-10-01T00:00:00Z"}

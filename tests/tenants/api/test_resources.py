@@ -9,10 +9,10 @@ from rest_framework.test import APIClient
 
 from tenants.domain.hours import floor_hour
 from tenants.models import AuditEntry, Membership
-from tests.builders import make_cluster
-from tests.cast import Cast
-from tests.references import reference_to
-from tests.tenants.api.doors import open_door, problem
+from tests.support.builders import make_cluster
+from tests.support.cast import Cast
+from tests.support.references import reference_to
+from tests.support.tenants.doors import open_door, problem
 
 
 @pytest.fixture

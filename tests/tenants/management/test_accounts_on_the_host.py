@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 
 from tenants.models import AuditEntry
 from tenants.selectors.actors import actor_of_user
-from tests.cast import Cast, make_cast
+from tests.support.cast import Cast, make_cast
 
 pytestmark = pytest.mark.django_db
 NEW = "a much longer phrase"

@@ -9,7 +9,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from tenants.models import ApiToken, AuditEntry
-from tests.cast import Cast, make_cast
+from tests.support.cast import Cast, make_cast
 
 pytestmark = pytest.mark.django_db
 

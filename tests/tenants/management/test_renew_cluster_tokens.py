@@ -16,8 +16,8 @@ from tenants.adapters import kubernetes_credentials
 from tenants.adapters.guarded import forbidden_networks
 from tenants.adapters.kubernetes_tokens import life_of
 from tenants.models import AuditEntry, Cluster
-from tests.builders import make_cluster
-from tests.tenants.adapters.receivers import Receiver, receiving
+from tests.support.builders import make_cluster
+from tests.support.tenants.receivers import Receiver, receiving
 
 SUBJECT = "system:serviceaccount:gpu-ledger:gpu-ledger-watcher"
 DAY = timedelta(days=1)

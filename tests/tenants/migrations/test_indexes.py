@@ -18,7 +18,7 @@ from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry
 from tenants.selectors.audit import leaf_mismatches
 from tenants.services.audit import record
-from tests.builders import AT
+from tests.support.builders import AT
 
 HOST = system_actor("tests")
 ROOT = Path(__file__).resolve().parents[3]

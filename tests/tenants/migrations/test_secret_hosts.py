@@ -7,7 +7,7 @@ import psycopg
 from embedded.postgres import OWNER, EmbeddedPostgres
 from tenants.domain.clusters import origin_of, secrets_by_name
 from tenants.models import SecretHost
-from tests.builders import make_cluster
+from tests.support.builders import make_cluster
 
 KNOWN = import_module("tenants.migrations.0019_secret_hosts").KNOWN
 ORIGINS = import_module("tenants.migrations.0022_secret_origins").ORIGINS

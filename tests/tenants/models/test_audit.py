@@ -15,8 +15,8 @@ from tenants.selectors.actors import actor_of_user
 from tenants.selectors.audit import leaf_mismatches
 from tenants.services.audit import record
 from tenants.services.identity.tokens import issue_token
-from tests.builders import AT, make_organization
-from tests.cast import make_cast
+from tests.support.builders import AT, make_organization
+from tests.support.cast import make_cast
 
 STATEMENTS = [
     "UPDATE tenants_auditentry SET actor_label = 'nobody'",

@@ -7,8 +7,8 @@ import pytest
 from django.db import DatabaseError, IntegrityError, models, transaction
 
 from tenants.models import AccountChange, Invitation
-from tests.builders import AT, make_invitation
-from tests.cast import Cast, make_cast
+from tests.support.builders import AT, make_invitation
+from tests.support.cast import Cast, make_cast
 
 pytestmark = pytest.mark.django_db
 

@@ -8,8 +8,8 @@ from tenants.domain.identity.roles import Role
 from tenants.domain.refusals import UnauthenticatedError
 from tenants.models import ServiceAccount
 from tenants.selectors.actors import actor_of_service_account, actor_of_user
-from tests.builders import AT, grant, make_user
-from tests.cast import Cast, make_cast
+from tests.support.builders import AT, grant, make_user
+from tests.support.cast import Cast, make_cast
 
 pytestmark = pytest.mark.django_db
 

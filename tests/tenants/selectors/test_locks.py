@@ -6,8 +6,8 @@ from django.test.utils import CaptureQueriesContext
 
 from tenants.models import Organization, Project
 from tenants.selectors.locks import lock_in_order, lock_rows, try_advisory_lock
-from tests.builders import make_organization, make_project
-from tests.tenants.threads import in_thread
+from tests.support.builders import make_organization, make_project
+from tests.support.threads import in_thread
 
 
 @pytest.mark.usefixtures("committed_db")

@@ -10,8 +10,8 @@ from django.test import Client
 from tenants.models import NotificationDelivery
 from tenants.selectors.notifications import deliveries_given_up, oldest_undelivered_age
 from tenants.services.notifications.outbox import notify
-from tests.builders import AT
-from tests.cast import make_cast
+from tests.support.builders import AT
+from tests.support.cast import make_cast
 
 LATER = AT + timedelta(hours=1)
 

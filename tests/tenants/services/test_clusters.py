@@ -13,7 +13,14 @@ from tenants.domain.refusals import OpenBindingsError, SlugTakenError, StaleVers
 from tenants.models import AuditEntry, Cluster
 from tenants.services.clusters.clusters import close_cluster, register_cluster, update_cluster
 from tenants.services.clusters.secret_hosts import REFERENCE_OF
-from tests.builders import AT, MONTH_START, bind, make_cluster, make_organization, make_project
+from tests.support.builders import (
+    AT,
+    MONTH_START,
+    bind,
+    make_cluster,
+    make_organization,
+    make_project,
+)
 
 pytestmark = pytest.mark.django_db
 SEED = system_actor("seed")

@@ -9,8 +9,8 @@ from tenants.domain.actors import Actor, ActorKind, system_actor
 from tenants.domain.refusals import IdempotencyKeyInUseError
 from tenants.models import IdempotencyRecord, Organization
 from tenants.services.idempotency import Answer, answer_once, forget_answers
-from tests.builders import AT, make_organization
-from tests.tenants.threads import in_thread
+from tests.support.builders import AT, make_organization
+from tests.support.threads import in_thread
 
 ALICE = Actor(kind=ActorKind.PERSON, id="1", label="alice")
 PRINT = b"\x01" * 32

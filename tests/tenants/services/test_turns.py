@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from tenants.models import SweepCrash
 from tenants.selectors.clock import crashes_by_event
 from tenants.services.turns import count_crash, for_each_isolated, report_crash, run_isolated
-from tests.builders import AT, make_organization
+from tests.support.builders import AT, make_organization
 
 EVENT = "tests.things.crashed"
 LATER = AT + timedelta(minutes=1)

@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 
 from tenants.models import SweepCrash
 from tenants.services.turns import for_each_isolated
-from tests.builders import AT, make_organization
+from tests.support.builders import AT, make_organization
 
 EVENT = "tests.things.crashed"
 END_OWN_BACKEND = "SELECT pg_terminate_backend(pg_backend_pid())"

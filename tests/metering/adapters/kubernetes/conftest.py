@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.metering.adapters.kubernetes.canned import Told, canned_api
+from tests.support.metering.allocations.kubernetes import Told, canned_api
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import pytest
 from metering.adapters.kubernetes import lines
 from metering.protocols.watch import ListPage, WatchedKind, WatchExpiredError
 from tenants.domain.errors import SourceUnavailableError
-from tests.metering.adapters.kubernetes.canned import Answer, Told, make_watch, page, pod
+from tests.support.metering.allocations.kubernetes import Answer, Told, make_watch, page, pod
 
 PODS = WatchedKind.PODS
 

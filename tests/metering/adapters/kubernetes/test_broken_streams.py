@@ -20,7 +20,7 @@ from metering.protocols.watch import (
 )
 from metering.services.allocations.pods import sight_of
 from tenants.domain.errors import SourceUnavailableError
-from tests.metering.adapters.kubernetes.canned import (
+from tests.support.metering.allocations.kubernetes import (
     GPU,
     NOW,
     Answer,

@@ -9,7 +9,7 @@ from metering.adapters.kubernetes.claims import claim_state, slice_state
 from metering.adapters.kubernetes.nodes import node_state
 from metering.protocols.watch import ClaimedDevice, NodeState
 from tenants.domain.errors import SourceUnavailableError
-from tests.metering.adapters.kubernetes.canned import NOW
+from tests.support.metering.allocations.kubernetes import NOW
 
 ALLOCATED = datetime.fromisoformat("2026-10-05T11:00:03Z")
 

@@ -9,7 +9,7 @@ from metering.adapters.kubernetes.pods import pod_state
 from metering.domain.allocations.pod_life import effective_units
 from metering.protocols import ContainerKind, ContainerRequest
 from metering.protocols.watch import PodState
-from tests.metering.adapters.kubernetes.canned import GPU, NOW, pod
+from tests.support.metering.allocations.kubernetes import GPU, NOW, pod
 
 REGULAR, INIT, SIDECAR = ContainerKind.REGULAR, ContainerKind.INIT, ContainerKind.SIDECAR
 SMALL = "nvidia.com/mig-1g.10gb"

@@ -17,7 +17,7 @@ from metering.protocols.watch import (
 from simulator.kubernetes_api import write_kubeconfig
 from simulator.kubernetes_api.access import make_identity
 from tenants.domain.errors import SourceUnavailableError
-from tests.metering.adapters.kubernetes.canned import (
+from tests.support.metering.allocations.kubernetes import (
     NOW,
     Answer,
     Told,
@@ -27,7 +27,7 @@ from tests.metering.adapters.kubernetes.canned import (
     page,
     pod,
 )
-from tests.references import reference_to
+from tests.support.references import reference_to
 
 PODS, NODES, CLAIMS = WatchedKind.PODS, WatchedKind.NODES, WatchedKind.CLAIMS
 PLAIN = pod("uid-9", version="12", containers=[{"name": "web"}])

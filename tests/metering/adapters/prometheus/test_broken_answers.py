@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tenants.domain.errors import SourceUnavailableError
-from tests.metering.adapters.prometheus.canned import (
+from tests.support.metering.prometheus import (
     ASKED,
     END,
     FIRST,

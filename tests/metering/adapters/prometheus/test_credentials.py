@@ -10,7 +10,7 @@ import pytest
 from metering.adapters.prometheus import PrometheusUsageSource
 from metering.protocols import ClusterTarget, Observation
 from tenants.domain.errors import SourceUnavailableError
-from tests.metering.adapters.prometheus.canned import (
+from tests.support.metering.prometheus import (
     HOUR,
     Reply,
     World,
@@ -19,8 +19,8 @@ from tests.metering.adapters.prometheus.canned import (
     sound_world,
     target_of,
 )
-from tests.quotas.builders import write_kubeconfig
-from tests.references import reference_to
+from tests.support.quotas.builders import write_kubeconfig
+from tests.support.references import reference_to
 
 TOKEN = "eyJhbGciOi.secret-words"
 

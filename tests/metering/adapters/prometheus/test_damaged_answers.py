@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from metering.adapters.prometheus import PrometheusUsageSource
 from tenants.domain.errors import SourceUnavailableError
-from tests.metering.adapters.prometheus.canned import (
+from tests.support.metering.prometheus import (
     ASKED_AFTER,
     END,
     FIRST,

@@ -1,6 +1,6 @@
 """Many targets that left within a day: all are judged, by a bounded number of queries."""
 
-from tests.metering.adapters.prometheus.canned import ASKED, FIRST, KSM, last, observe, sound_world
+from tests.support.metering.prometheus import ASKED, FIRST, KSM, last, observe, sound_world
 
 
 def test_all_targets_that_left_within_a_day_are_judged_by_few_queries() -> None:

@@ -18,7 +18,7 @@ from metering.domain.devices.error_tables import (
 from metering.protocols import ClusterTarget
 from metering.protocols.health import HealthRun, HealthSignal
 from tenants.domain.errors import SourceUnavailableError
-from tests.metering.adapters.prometheus.canned import (
+from tests.support.metering.prometheus import (
     DCGM,
     END,
     HOUR,

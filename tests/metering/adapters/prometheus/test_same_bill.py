@@ -18,7 +18,7 @@ from metering.domain.allocations.pod_life import effective_units
 from metering.domain.allocations.timeline import EndKind, clip, life_of
 from metering.protocols import Observation
 from metering.services.collection.composed import scrapes_of
-from tests.metering.adapters.prometheus.canned import (
+from tests.support.metering.prometheus import (
     ASKED,
     END,
     FIRST,

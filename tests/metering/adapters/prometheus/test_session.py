@@ -15,7 +15,7 @@ import pytest
 from metering.adapters.prometheus import PrometheusUsageSource, session
 from metering.adapters.prometheus.session import read_retention
 from tenants.domain.errors import SourceUnavailableError
-from tests.metering.adapters.prometheus.canned import (
+from tests.support.metering.prometheus import (
     ASKED_AFTER,
     Reply,
     Row,

@@ -15,7 +15,7 @@ from metering.protocols import (
     NodeObservation,
     PodObservation,
 )
-from tests.metering.adapters.prometheus.canned import (
+from tests.support.metering.prometheus import (
     ASKED,
     END,
     FIRST,

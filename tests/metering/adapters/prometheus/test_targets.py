@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from metering.adapters.prometheus import PrometheusUsageSource
 from metering.protocols import ClusterTarget, Observation
 from tenants.domain.errors import SourceUnavailableError
-from tests.metering.adapters.prometheus.canned import (
+from tests.support.metering.prometheus import (
     HOUR,
     KSM,
     World,

@@ -11,8 +11,8 @@ import pytest
 
 from simulator.cluster.exporters.exposition import ClusterExposition
 from simulator.cluster.scenario import SimulatedCluster
-from tests.simulator.cluster.exporters.parsing import Line, named, read_lines
 from tests.simulator.conftest import MONTH
+from tests.support.simulator.parsing import Line, named, read_lines
 
 AT = MONTH + timedelta(days=5, hours=3)
 BUSY = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"

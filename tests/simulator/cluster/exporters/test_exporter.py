@@ -16,8 +16,8 @@ from simulator.cluster.exporters.exporter import (
 from simulator.cluster.exporters.exposition import ClusterExposition
 from simulator.cluster.exporters.object_series import QuotaSight
 from simulator.cluster.scenario import Scenario
-from tests.simulator.cluster.exporters.parsing import named
 from tests.simulator.conftest import MONTH, SEED
+from tests.support.simulator.parsing import named
 
 
 class Clock:

@@ -19,9 +19,9 @@ from simulator.cluster.scenario import (
     PodPhase,
     SimulatedCluster,
 )
-from tests.simulator.cluster.exporters.parsing import Line, named, read_lines
 from tests.simulator.cluster.test_scenario import after, make_cluster, make_pod
 from tests.simulator.conftest import MONTH
+from tests.support.simulator.parsing import Line, named, read_lines
 
 NODE = HOPPER_NODES[0]
 TIMES = {

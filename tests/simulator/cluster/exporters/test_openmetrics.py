@@ -18,8 +18,8 @@ from simulator.cluster.exporters.openmetrics import (
 )
 from simulator.cluster.exporters.scraping import DROPPED_LABELS, scrape_configs
 from simulator.cluster.scenario import Outage, OutageKind, Scenario
-from tests.simulator.cluster.exporters.parsing import Line, named, read_lines
 from tests.simulator.conftest import MONTH, SEED
+from tests.support.simulator.parsing import Line, named, read_lines
 
 BUSY = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
 ENERGY = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"

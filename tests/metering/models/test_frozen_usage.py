@@ -1,0 +1,106 @@
+"""What is sealed is frozen by the database itself, for the runtime role and for a superuser."""
+
+import psycopg
+import pytest
+from django.db import connection, transaction
+from django.db.utils import DatabaseError
+
+from metering.models import MeteringWindow, UsageRecord
+from metering.services.collection.sweeping import meter_due
+from tests.support.builders import bind, make_cluster, make_organization, make_project
+from tests.support.metering.seen import HOUR, LATER, moment, observation, pod, worker
+
+CHANGES = (
+    "UPDATE metering_usagerecord SET units = 1",
+    "UPDATE metering_usagerecord SET owner = 'mallory'",
+    "DELETE FROM metering_usagerecord",
+    "TRUNCATE metering_usagerecord",
+    "TRUNCATE metering_usagerecord_2026_10",
+    "DELETE FROM metering_usagerecord_2026_10",
+    "UPDATE metering_usagerecord_2026_10 SET owner = 'mallory'",
+    "UPDATE metering_meteringwindow SET state = 'open'",
+    "UPDATE metering_meteringwindow SET record_digest = ''",
+    "DELETE FROM metering_meteringwindow",
+    "TRUNCATE metering_meteringwindow CASCADE",
+)
+COPY_COLUMNS = (
+    "window_id, window_start, cluster_id, organization_id, project_id, owner, namespace, pod_name,"
+    " resource, node, size, price_group, sharing_mode, share_numerator, share_denominator, units,"
+    " begin_at, end_at, seconds, unit_seconds, end_kind, catalogue_version"
+)
+INSERT = (
+    f"INSERT INTO {{table}} ({COPY_COLUMNS}, pod_uid, revision)"  # noqa: S608 - A fixed text.
+    f" SELECT {COPY_COLUMNS}, 'smuggled', {{revision}} FROM metering_usagerecord LIMIT 1"
+)
+
+
+def meter() -> None:
+    """Seal an hour with one pod in it."""
+    bind(make_cluster(metered_from=HOUR), "team-nlp", make_project(make_organization()))
+    meter_due(worker=worker(observation(pod("a"))), at=moment(3600 + LATER))
+    assert MeteringWindow.objects.get().state == "sealed"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_runtime_role_cannot_change_what_is_sealed(change: str) -> None:
+    meter()
+
+    with pytest.raises(DatabaseError), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(change)
+
+    assert UsageRecord.objects.get().owner == ""
+    assert MeteringWindow.objects.get().state == "sealed"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("table", ["metering_usagerecord", "metering_usagerecord_2026_10"])
+def test_a_temporary_table_in_front_of_the_windows_deceives_no_trigger(table: str) -> None:
+    meter()
+
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TEMP TABLE metering_meteringwindow (id bigint, state text)")
+        with pytest.raises(DatabaseError, match="the window is sealed"), transaction.atomic():
+            cursor.execute(f"DELETE FROM {table}")  # noqa: S608 - Fixed texts of this test.
+        cursor.execute("DROP TABLE pg_temp.metering_meteringwindow")
+
+    assert UsageRecord.objects.get().pod_uid == "a"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("revision", [0, 1])
+@pytest.mark.parametrize("table", ["metering_usagerecord", "metering_usagerecord_2026_10"])
+def test_the_runtime_role_cannot_add_to_what_is_sealed(table: str, revision: int) -> None:
+    meter()
+
+    with (
+        pytest.raises(DatabaseError, match="in state sealed does not take"),
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(INSERT.format(table=table, revision=revision))
+
+    assert UsageRecord.objects.count() == 1
+
+
+@pytest.mark.parametrize("replication", ["origin", "replica"])
+def test_a_superuser_cannot_change_what_is_sealed(
+    committed_db: str,  # noqa: ARG001 - The window is committed into it.
+    superuser_url: str,
+    replication: str,
+) -> None:
+    meter()
+    inserts = tuple(
+        INSERT.format(table=table, revision=revision)
+        for table in ("metering_usagerecord", "metering_usagerecord_2026_10")
+        for revision in (0, 1)
+    )
+
+    with psycopg.connect(superuser_url, autocommit=True) as superuser:
+        superuser.execute(f"SET session_replication_role = {replication}")
+        for change in (*CHANGES, *inserts):
+            with pytest.raises(psycopg.errors.RestrictViolation):
+                superuser.execute(change)
+
+    assert UsageRecord.objects.get().pod_uid == "a"
+    assert MeteringWindow.objects.get().state == "sealed"

@@ -1,0 +1,271 @@
+"""Every deed of every service: who does it, how, and the entries it leaves."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from billing.models import BillingPeriod, Invoice, PriceBook
+from billing.services import finalizing, invoicing, periods, pricing
+from metering.domain.corrections.correction import RecheckReason
+from metering.models import CreditState, MeteringException, MeteringWindow, UsageRecord
+from metering.services import catalogue as catalogue_editing
+from metering.services.corrections import corrections, decisions, exceptions, rechecks
+from metering.services.devices import credits as crediting
+from metering.services.devices import events as device_events
+from metering.services.efficiency import waste
+from quotas.services.enforcement import applying as enforcement_by_hand
+from quotas.services.limits import grants, limits, suspensions
+from quotas.services.limits import grants as grant_ends
+from quotas.services.requests import deciding as requests
+from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
+from tenants.domain.actors import Actor
+from tenants.selectors.actors import actor_of_user
+from tests.support.builders import AT, MONTH_END
+from tests.support.flows.estate import Estate
+from tests.support.flows.fair_use import LOAN_DEEDS
+from tests.support.flows.isolation_deeds import ISOLATION_DEEDS
+from tests.support.flows.preemption_deeds import PREEMPTION_DEEDS
+from tests.support.flows.request_deeds import REQUEST_DEEDS
+from tests.support.flows.tenants_deeds import TENANTS_DEEDS
+
+Does = Callable[[Estate, Any], object]
+SOON = AT.replace(minute=0) + timedelta(days=40)
+
+
+def frank(estate: Estate) -> Actor:
+    return actor_of_user(estate.cast.frank)
+
+
+def dora(estate: Estate) -> Actor:
+    return actor_of_user(estate.cast.dora)
+
+
+def bob(estate: Estate) -> Actor:
+    return actor_of_user(estate.cast.bob)
+
+
+def request_of(estate: Estate) -> object:
+    return estate.places["own"]["quota-requests"]
+
+
+DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | None]]]] = {
+    "billing.pricing.create_price_book": (
+        dora,
+        lambda _, who: pricing.create_price_book(slug="new", name="New", currency="EUR", **who),
+        [("billing:price_book:create", None)],
+    ),
+    "billing.pricing.set_price": (
+        dora,
+        lambda _, who: pricing.set_price(
+            price_book=PriceBook.objects.earliest("pk"),
+            size="small",
+            unit_price=Decimal(3),
+            valid_from=SOON,
+            **who,
+        ),
+        [("billing:price:set", None)],
+    ),
+    "billing.pricing.assign_price_book": (
+        dora,
+        lambda e, who: pricing.assign_price_book(
+            organization=e.cast.acme,
+            price_book=PriceBook.objects.latest("pk"),
+            valid_from=SOON,
+            **who,
+        ),
+        [("billing:price_book:assign", "acme")],
+    ),
+    "billing.periods.open_period": (
+        dora,
+        lambda e, who: periods.open_period(organization=e.cast.acme, label="2027-03", **who),
+        [("billing:period:open", "acme")],
+    ),
+    "billing.invoicing.draft_invoice": (
+        dora,
+        lambda e, who: invoicing.draft_invoice(
+            period_id=BillingPeriod.objects.get(organization=e.cast.acme, label="2026-10").pk,
+            **who,
+        ),
+        [("billing:invoice:draft", "acme")],
+    ),
+    "billing.invoicing.discard_draft": (
+        dora,
+        lambda e, who: invoicing.discard_draft(
+            invoice_id=Invoice.objects.get(organization=e.cast.umbrella).pk, **who
+        ),
+        [("billing:invoice:discard", "umbrella")],
+    ),
+    "billing.finalizing.finalize_invoice": (
+        dora,
+        lambda e, who: finalizing.finalize_invoice(
+            invoice_id=Invoice.objects.get(organization=e.cast.acme).pk, **who
+        ),
+        [("billing:invoice:finalize", "acme")],
+    ),
+    "quotas.limits.limits.set_limit": (
+        frank,
+        lambda e, who: limits.set_limit(
+            scope="project",
+            organization=e.cast.acme,
+            project=e.cast.vision,
+            size="large",
+            limit_units=1,
+            **who,
+        ),
+        [("quotas:limit:set", "acme")],
+    ),
+    "quotas.limits.limits.remove_limit": (
+        frank,
+        lambda e, who: limits.remove_limit(limit_id=e.places["other"]["quota-limits"], **who),
+        [("quotas:limit:remove", "umbrella")],
+    ),
+    "quotas.limits.grants.grant_units": (
+        frank,
+        lambda e, who: grants.grant_units(limit_id=e.places["own"]["quota-limits"], units=1, **who),
+        [("quotas:grant:make", "acme")],
+    ),
+    "quotas.limits.grants.end_grant": (
+        frank,
+        lambda e, who: grant_ends.end_grant(grant_id=e.places["other"]["quota-grants"], **who),
+        [("quotas:grant:cancel", "umbrella")],
+    ),
+    "quotas.limits.suspensions.suspend_tenant": (
+        dora,
+        lambda e, who: suspensions.suspend_tenant(
+            organization=e.cast.umbrella, reason="Arrears.", **who
+        ),
+        [("quotas:suspension:suspend", "umbrella")],
+    ),
+    "quotas.limits.suspensions.resume_tenant": (
+        dora,
+        lambda e, who: suspensions.resume_tenant(
+            organization=e.cast.acme, project=e.cast.llm, **who
+        ),
+        [("quotas:suspension:resume", "acme")],
+    ),
+    "quotas.limits.suspensions.resume_suspension": (
+        frank,
+        lambda e, who: suspensions.resume_suspension(
+            suspension_id=e.places["other"]["suspensions"], **who
+        ),
+        [("quotas:suspension:resume", "umbrella")],
+    ),
+    **{name: (frank, deed, entries) for name, (deed, entries) in LOAN_DEEDS.items()},
+    "quotas.requests.deciding.submit_request": (
+        bob,
+        lambda e, who: requests.submit_request(
+            project=e.cast.llm, size="small", requested_units=1, justification="More.", **who
+        ),
+        [("quotas:request:submit", "acme")],
+    ),
+    "quotas.enforcement.applying.apply_again": (
+        frank,
+        lambda e, who: enforcement_by_hand.apply_again(
+            target_ids=[e.places["own"]["enforcement-targets"]],
+            enforcer=SimulatedQuotaEnforcer(),
+            **who,
+        ),
+        [("quotas:enforcement:apply", "acme"), ("quotas:enforcement:apply_again", "acme")],
+    ),
+    "quotas.requests.deciding.approve_request": (
+        frank,
+        lambda e, who: requests.approve_request(request_id=request_of(e), **who),  # type: ignore[arg-type]
+        [("quotas:limit:set", "acme"), ("quotas:request:approve", "acme")],
+    ),
+    "quotas.requests.deciding.reject_request": (
+        frank,
+        lambda e, who: requests.reject_request(request_id=request_of(e), **who),  # type: ignore[arg-type]
+        [("quotas:request:reject", "acme")],
+    ),
+    "quotas.requests.deciding.cancel_request": (
+        bob,
+        lambda e, who: requests.cancel_request(request_id=request_of(e), **who),  # type: ignore[arg-type]
+        [("quotas:request:cancel", "acme")],
+    ),
+    "metering.catalogue.add_catalogue_version": (
+        frank,
+        lambda _, who: catalogue_editing.add_catalogue_version(
+            rules=[{"size": "large", "resources": ["nvidia.com/*"]}],
+            based_on=1,
+            note="One size.",
+            **who,
+        ),
+        [("metering:catalogue:store", None)],
+    ),
+    "metering.efficiency.waste.dismiss_finding": (
+        bob,
+        lambda e, who: waste.dismiss_finding(
+            finding_id=e.places["own"]["waste-findings"], reason="Meant so.", **who
+        ),
+        [("metering:waste:dismiss", "acme")],
+    ),
+    "metering.devices.credits.decide_credit": (
+        dora,
+        lambda e, who: crediting.decide_credit(
+            proposal_id=e.places["own"]["credit-proposals"],
+            state=CreditState.ACCEPTED,
+            reason="Broken.",
+            **who,
+        ),
+        [("metering:credit:accept", "acme")],
+    ),
+    "metering.devices.events.end_device_event": (
+        frank,
+        lambda e, who: device_events.end_device_event(
+            event_id=e.places["own"]["device-events"], note="Drained.", **who
+        ),
+        [("metering:device_event:end", None)],
+    ),
+    "metering.corrections.exceptions.resolve_exception": (
+        frank,
+        lambda _, who: exceptions.resolve_exception(
+            exception_id=MeteringException.objects.earliest("pk").pk, note="Seen.", **who
+        ),
+        [("metering:exception:resolve", None)],
+    ),
+    "metering.corrections.rechecks.ask_recheck": (
+        frank,
+        lambda _, who: rechecks.ask_recheck(
+            window_id=MeteringWindow.objects.get(start_at=MONTH_END).pk,
+            reason=RecheckReason.PERSON,
+            **who,
+        ),
+        [("metering:window:ask_recheck", None)],
+    ),
+    "metering.corrections.corrections.ask_correction": (
+        frank,
+        lambda e, who: corrections.ask_correction(
+            record=UsageRecord.objects.get(pk=e.places["own"]["usage-records"]),
+            unit_seconds=-1,
+            reason="Broken.",
+            is_four_eyes=True,
+            **who,
+        ),
+        [("metering:correction:ask", "acme")],
+    ),
+    "metering.corrections.corrections.approve_correction": (
+        frank,
+        lambda e, who: corrections.approve_correction(
+            correction_id=e.places["own"]["usage-corrections"], is_four_eyes=True, **who
+        ),
+        [("metering:correction:post", "acme")],
+    ),
+    "metering.corrections.corrections.reject_correction": (
+        frank,
+        lambda e, who: corrections.reject_correction(
+            correction_id=e.places["other"]["usage-corrections"], note="No.", **who
+        ),
+        [("metering:correction:reject", "umbrella")],
+    ),
+    "metering.corrections.decisions.retry_window": (
+        frank,
+        lambda e, who: decisions.retry_window(window_id=e.places["own"]["metering-windows"], **who),
+        [("metering:window:retry", None)],
+    ),
+    **TENANTS_DEEDS,
+    **ISOLATION_DEEDS,
+    **REQUEST_DEEDS,
+    **PREEMPTION_DEEDS,
+}
+"""Who does what, and the entries it leaves: action, and the organization whose trail it is."""
