@@ -231,16 +231,6 @@ def test_a_pod_that_ended_while_the_watch_was_away_is_not_billed_for_ever(
     assert usage() == []
 
 
-def test_a_cluster_watched_from_mid_hour_has_nothing_to_dispute(cluster: Cluster) -> None:
-    watched(cluster, begin=1800)
-    ledgered(cluster, "a", -600)
-
-    collect(observation(pod("a"), ended_pod("b", 0, 1700)))
-
-    assert [(row[0], row[6]) for row in usage()] == [("a", 3600), ("b", 1700)]
-    assert [kind for kind, _, held in exceptions() if held] == []
-
-
 def test_what_was_recovered_goes_on_in_the_ledger_until_the_watch_is_back(
     cluster: Cluster,
 ) -> None:

@@ -7,8 +7,9 @@ from metering.selectors.allocations.held import held_units
 from metering.services.catalogue import ensure_catalogue
 from tenants.models import Cluster, Project
 from tests.support.metering.allocations.watched import ledgered, offered, watched
+from tests.support.metering.collecting import collect, exceptions, usage
 from tests.support.metering.rechecking import corrections, recheck, seal_hour, sums
-from tests.support.metering.seen import ACTOR, HOUR, ended_pod, moment, pod
+from tests.support.metering.seen import ACTOR, HOUR, ended_pod, moment, observation, pod
 
 pytestmark = pytest.mark.django_db
 
@@ -101,3 +102,13 @@ def test_while_there_is_a_watch_prometheus_ends_nothing_it_told(cluster: Cluster
     seal_hour(ended_pod("a", -1200, 1800))
 
     assert end_of("a") == (None, "open", 0)
+
+
+def test_a_cluster_watched_from_mid_hour_has_nothing_to_dispute(cluster: Cluster) -> None:
+    watched(cluster, begin=1800)
+    ledgered(cluster, "a", -600)
+
+    collect(observation(pod("a"), ended_pod("b", 0, 1700)))
+
+    assert [(row[0], row[6]) for row in usage()] == [("a", 3600), ("b", 1700)]
+    assert [kind for kind, _, held in exceptions() if held] == []
