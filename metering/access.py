@@ -7,7 +7,6 @@ reads a project's exceptions sees those of the project's namespaces in the hours
 
 from datetime import datetime
 from typing import Final
-from uuid import UUID
 
 from django.db.models import Exists, OuterRef, QuerySet
 
@@ -27,11 +26,13 @@ from metering.models import (
 )
 from metering.selectors.explain import PodExplanation, PodName, explain_pod
 from tenants.access import (
-    access_row,
-    access_seen,
+    build_access,
+    build_read_access,
     is_platform_wide,
     projects_visible_to,
     require_capability,
+    scope_to_platform,
+    scope_to_projects,
 )
 from tenants.domain.actors import Actor
 from tenants.domain.errors import NotFoundError
@@ -57,23 +58,22 @@ WRITE_CATALOGUE: Final = "metering:catalogue:write"
 
 def usage_visible_to(actor: Actor, capability: str = READ_USAGE) -> QuerySet[UsageRecord]:
     """Return the usage of the projects an actor reaches."""
-    rows = UsageRecord.objects.select_related("activity")
-    reached = projects_visible_to(actor, capability)
-    return rows if is_platform_wide(actor, capability) else rows.filter(project__in=reached)
+    return scope_to_projects(UsageRecord.objects.select_related("activity"), actor, capability)
+
+
+def corrections_visible_to(actor: Actor, capability: str = READ_USAGE) -> QuerySet[UsageCorrection]:
+    """Return the corrections of usage of the projects an actor reaches."""
+    return scope_to_projects(UsageCorrection.objects.all(), actor, capability)
 
 
 def windows_visible_to(actor: Actor, capability: str = READ_WINDOW) -> QuerySet[MeteringWindow]:
     """Return every window to an actor of the platform, none to others."""
-    if is_platform_wide(actor, capability):
-        return MeteringWindow.objects.all()
-    return MeteringWindow.objects.none()
+    return scope_to_platform(MeteringWindow.objects.all(), actor, capability)
 
 
 def capacity_visible_to(actor: Actor) -> QuerySet[CapacityRecord]:
     """Return every capacity record to an actor of the platform, none to others."""
-    if is_platform_wide(actor, READ_CAPACITY):
-        return CapacityRecord.objects.all()
-    return CapacityRecord.objects.none()
+    return scope_to_platform(CapacityRecord.objects.all(), actor, READ_CAPACITY)
 
 
 def device_usage_visible_to(actor: Actor) -> QuerySet[DeviceUsage]:
@@ -101,76 +101,6 @@ def exceptions_visible_to(
     return MeteringException.objects.filter(Exists(bound))
 
 
-def access_usage_record(actor: Actor, record_id: int, capability: str = READ_USAGE) -> UsageRecord:
-    """Return one usage record over which an actor holds a capability.
-
-    Raises:
-        NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it without holding the capability.
-    """
-    return access_row(
-        UsageRecord.objects.select_related("activity"),
-        record_id,
-        visible_to=usage_visible_to,
-        actor=actor,
-        capability=capability,
-    )
-
-
-def corrections_visible_to(actor: Actor, capability: str = READ_USAGE) -> QuerySet[UsageCorrection]:
-    """Return the corrections of usage of the projects an actor reaches."""
-    rows, reached = UsageCorrection.objects.all(), projects_visible_to(actor, capability)
-    return rows if is_platform_wide(actor, capability) else rows.filter(project__in=reached)
-
-
-def access_correction(actor: Actor, correction_id: UUID, capability: str) -> UsageCorrection:
-    """Return one correction over which an actor holds a capability.
-
-    Raises:
-        NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it without holding the capability.
-    """
-    return access_row(
-        UsageCorrection.objects.all(),
-        correction_id,
-        visible_to=corrections_visible_to,
-        actor=actor,
-        capability=capability,
-    )
-
-
-def access_window(actor: Actor, window_id: int, capability: str) -> MeteringWindow:
-    """Return one window over which an actor holds a capability.
-
-    Raises:
-        NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it without holding the capability.
-    """
-    return access_row(
-        MeteringWindow.objects.select_related("cluster"),
-        window_id,
-        visible_to=windows_visible_to,
-        actor=actor,
-        capability=capability,
-    )
-
-
-def access_exception(actor: Actor, exception_id: int, capability: str) -> MeteringException:
-    """Return one exception over which an actor holds a capability.
-
-    Raises:
-        NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it without holding the capability.
-    """
-    return access_row(
-        MeteringException.objects.all(),
-        exception_id,
-        visible_to=exceptions_visible_to,
-        actor=actor,
-        capability=capability,
-    )
-
-
 def catalogue_versions_visible_to(actor: Actor) -> QuerySet[CatalogueVersion]:
     """Return every catalogue version to whoever holds the capability anywhere, none to others."""
     if actor.is_system or actor.grants_for(READ_CATALOGUE):
@@ -178,13 +108,46 @@ def catalogue_versions_visible_to(actor: Actor) -> QuerySet[CatalogueVersion]:
     return CatalogueVersion.objects.none()
 
 
-def access_catalogue_version(actor: Actor, version: int) -> CatalogueVersion:
-    """Return one catalogue version an actor sees.
+def device_events_visible_to(
+    actor: Actor, capability: str = READ_DEVICE_EVENT
+) -> QuerySet[DeviceEvent]:
+    """Return every device event to an actor of the platform, none to others."""
+    return scope_to_platform(DeviceEvent.objects.all(), actor, capability)
+
+
+def health_visible_to(actor: Actor) -> QuerySet[ClusterHealth]:
+    """Return the health of every cluster to an actor of the platform, none to others."""
+    return scope_to_platform(ClusterHealth.objects.all(), actor, READ_HEALTH)
+
+
+def waste_visible_to(actor: Actor, capability: str = READ_WASTE) -> QuerySet[WasteFinding]:
+    """Return the waste findings about the projects over which an actor holds a capability."""
+    return scope_to_projects(WasteFinding.objects.all(), actor, capability)
+
+
+def credits_visible_to(actor: Actor, capability: str = READ_CREDIT) -> QuerySet[CreditProposal]:
+    """Return the credit proposals of the projects over which an actor holds a capability."""
+    return scope_to_projects(CreditProposal.objects.select_related("event"), actor, capability)
+
+
+access_correction: Final = build_access(corrections_visible_to)
+access_window: Final = build_access(windows_visible_to, "cluster")
+access_exception: Final = build_access(exceptions_visible_to)
+access_catalogue_version: Final = build_read_access(catalogue_versions_visible_to)
+access_device_event: Final = build_access(device_events_visible_to)
+access_waste: Final = build_access(waste_visible_to)
+access_credit: Final = build_access(credits_visible_to)
+_access_usage_record: Final = build_access(usage_visible_to)
+
+
+def access_usage_record(actor: Actor, record_id: int, capability: str = READ_USAGE) -> UsageRecord:
+    """Return one usage record over which an actor holds a capability.
 
     Raises:
         NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it without holding the capability.
     """
-    return access_seen(catalogue_versions_visible_to(actor), version)
+    return _access_usage_record(actor, record_id, capability)
 
 
 def allow_catalogue_edit(actor: Actor) -> None:
@@ -218,81 +181,3 @@ def access_pod_explanation(
     if not bound.exists() or bound.exclude(pk__in=own.values("pk")).exists():
         raise NotFoundError("There is no such pod.")
     return found
-
-
-def device_events_visible_to(
-    actor: Actor, capability: str = READ_DEVICE_EVENT
-) -> QuerySet[DeviceEvent]:
-    """Return every device event to an actor of the platform, none to others."""
-    rows = DeviceEvent.objects.all()
-    return rows if is_platform_wide(actor, capability) else rows.none()
-
-
-def health_visible_to(actor: Actor) -> QuerySet[ClusterHealth]:
-    """Return the health of every cluster to an actor of the platform, none to others."""
-    rows = ClusterHealth.objects.all()
-    return rows if is_platform_wide(actor, READ_HEALTH) else rows.none()
-
-
-def waste_visible_to(actor: Actor, capability: str = READ_WASTE) -> QuerySet[WasteFinding]:
-    """Return the waste findings about the projects over which an actor holds a capability."""
-    rows = WasteFinding.objects.all()
-    if is_platform_wide(actor, capability):
-        return rows
-    return rows.filter(project__in=projects_visible_to(actor, capability).values("pk"))
-
-
-def credits_visible_to(actor: Actor, capability: str = READ_CREDIT) -> QuerySet[CreditProposal]:
-    """Return the credit proposals of the projects over which an actor holds a capability."""
-    rows = CreditProposal.objects.select_related("event")
-    if is_platform_wide(actor, capability):
-        return rows
-    return rows.filter(project__in=projects_visible_to(actor, capability).values("pk"))
-
-
-def access_device_event(actor: Actor, event_id: int, capability: str) -> DeviceEvent:
-    """Return one device event over which an actor holds a capability.
-
-    Raises:
-        NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it without holding the capability.
-    """
-    return access_row(
-        DeviceEvent.objects.all(),
-        event_id,
-        visible_to=device_events_visible_to,
-        actor=actor,
-        capability=capability,
-    )
-
-
-def access_waste(actor: Actor, finding_id: int, capability: str) -> WasteFinding:
-    """Return one waste finding over which an actor holds a capability.
-
-    Raises:
-        NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it without holding the capability.
-    """
-    return access_row(
-        WasteFinding.objects.all(),
-        finding_id,
-        visible_to=waste_visible_to,
-        actor=actor,
-        capability=capability,
-    )
-
-
-def access_credit(actor: Actor, proposal_id: int, capability: str) -> CreditProposal:
-    """Return one credit proposal over which an actor holds a capability.
-
-    Raises:
-        NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it without holding the capability.
-    """
-    return access_row(
-        CreditProposal.objects.select_related("event"),
-        proposal_id,
-        visible_to=credits_visible_to,
-        actor=actor,
-        capability=capability,
-    )

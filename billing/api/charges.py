@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from billing.access import (
+    READ_PERIOD,
     WRITE_PERIOD,
     access_charge,
     access_exception,
@@ -80,7 +81,7 @@ class BillingPeriodViewSet(ReadingViewSet):
 
     def get_one(self, pk: UUID) -> BillingPeriod:
         """Return one period."""
-        return access_period(self.actor, pk)
+        return access_period(self.actor, pk, READ_PERIOD)
 
     @extend_schema(request=PeriodInputSerializer)
     @idempotent()

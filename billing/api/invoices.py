@@ -14,7 +14,13 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from billing.access import WRITE_INVOICE, access_invoice, access_period, invoices_visible_to
+from billing.access import (
+    READ_INVOICE,
+    WRITE_INVOICE,
+    access_invoice,
+    access_period,
+    invoices_visible_to,
+)
 from billing.adapters.csv_export import render_csv
 from billing.adapters.pdf import render_pdf
 from billing.api.money import MoneyField, UnitPriceField
@@ -131,7 +137,7 @@ class InvoiceViewSet(ReadingViewSet):
 
     def get_one(self, pk: UUID) -> Invoice:
         """Return one invoice."""
-        return access_invoice(self.actor, pk)
+        return access_invoice(self.actor, pk, READ_INVOICE)
 
     @extend_schema(request=DraftInputSerializer)
     @idempotent()
@@ -178,14 +184,14 @@ class InvoiceViewSet(ReadingViewSet):
     @action(detail=True, methods=["get"])
     def pdf(self, request: Request, pk: UUID) -> HttpResponse:  # noqa: ARG002 - DRF's signature.
         """Return the invoice as PDF/A; the same bytes every time."""
-        document = access_invoice(self.actor, pk).document
+        document = access_invoice(self.actor, pk, READ_INVOICE).document
         return _attachment(render_pdf(document), document, kind="application/pdf", suffix="pdf")
 
     @extend_schema(responses={(200, "text/csv"): OpenApiResponse(OpenApiTypes.STR)})
     @action(detail=True, methods=["get"])
     def csv(self, request: Request, pk: UUID) -> HttpResponse:  # noqa: ARG002 - As above.
         """Return the invoice's lines as CSV; the same bytes every time."""
-        document = access_invoice(self.actor, pk).document
+        document = access_invoice(self.actor, pk, READ_INVOICE).document
         return _attachment(
             render_csv(document), document, kind="text/csv; charset=utf-8", suffix="csv"
         )

@@ -12,7 +12,15 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from tenants.access import READ_ORGANIZATION, access_organization, access_row, access_seen
+from tenants.access import (
+    READ_NOTIFICATION,
+    READ_ORGANIZATION,
+    access_delivery,
+    access_endpoint,
+    access_organization,
+    deliveries_visible_to,
+    endpoints_visible_to,
+)
 from tenants.api.conditional import expected_version, if_match
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
@@ -22,11 +30,6 @@ from tenants.domain.notifications import EndpointKind
 from tenants.models import DeliveryState, NotificationDelivery, NotificationEndpoint
 from tenants.models.notification import KIND_CHOICES
 from tenants.models.organization import LifecycleState
-from tenants.selectors.notifications import (
-    READ_NOTIFICATION,
-    deliveries_visible_to,
-    endpoints_visible_to,
-)
 from tenants.services.notifications.endpoints import (
     WRITE,
     change_endpoint,
@@ -109,7 +112,7 @@ class NotificationEndpointViewSet(ReadingViewSet):
 
     def get_one(self, pk: UUID) -> NotificationEndpoint:
         """Return one endpoint."""
-        return self._access(pk, READ_NOTIFICATION)
+        return access_endpoint(self.actor, pk, READ_NOTIFICATION)
 
     @extend_schema(request=EndpointInputSerializer)
     @idempotent()
@@ -136,7 +139,7 @@ class NotificationEndpointViewSet(ReadingViewSet):
     def partial_update(self, request: Request, pk: UUID) -> Response:
         """Change of which events an endpoint is told."""
         changed = change_endpoint(
-            endpoint=self._access(pk, WRITE),
+            endpoint=access_endpoint(self.actor, pk, WRITE),
             changes=self.read_changes(EndpointChangeSerializer, request),
             expected_version=expected_version(request),
             actor=self.actor,
@@ -149,7 +152,7 @@ class NotificationEndpointViewSet(ReadingViewSet):
     @if_match
     def close(self, request: Request, pk: UUID) -> Response:
         """Tell an endpoint nothing more."""
-        endpoint = self._access(pk, WRITE)
+        endpoint = access_endpoint(self.actor, pk, WRITE)
         self.read(EmptySerializer, request)
         closed = close_endpoint(
             endpoint=endpoint,
@@ -158,15 +161,6 @@ class NotificationEndpointViewSet(ReadingViewSet):
             at=self.at,
         )
         return self.answer(closed)
-
-    def _access(self, pk: UUID, capability: str) -> NotificationEndpoint:
-        return access_row(
-            endpoints_visible_to(self.actor),
-            pk,
-            visible_to=endpoints_visible_to,
-            actor=self.actor,
-            capability=capability,
-        )
 
 
 class NotificationDeliverySerializer(serializers.ModelSerializer[NotificationDelivery]):
@@ -221,4 +215,4 @@ class NotificationDeliveryViewSet(ReadingViewSet):
 
     def get_one(self, pk: UUID) -> NotificationDelivery:
         """Return one delivery."""
-        return access_seen(deliveries_visible_to(self.actor), pk)
+        return access_delivery(self.actor, pk)

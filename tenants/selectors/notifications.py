@@ -1,40 +1,16 @@
-"""Notifications: what an actor sees of endpoints and deliveries, and how many are stuck."""
+"""Notifications: the search of their addresses, and how many are stuck."""
 
 from datetime import datetime
 from typing import Final, TypeVar
 
 from django.db.models import Case, CharField, Count, F, Func, Min, QuerySet, Value, When
 
-from tenants.domain.actors import Actor
 from tenants.domain.notifications import EndpointKind
 from tenants.models import DeliveryState, NotificationDelivery, NotificationEndpoint
-from tenants.selectors.visibility import is_platform_wide, organizations_visible_to
 
-READ_NOTIFICATION: Final = "tenants:notification:read"
 HOST_PATTERN: Final = "^[a-z]+://[^/?#]+"
 """The part of a webhook's address that holds no token; user names are refused in one."""
 AddressedRow = TypeVar("AddressedRow", NotificationEndpoint, NotificationDelivery)
-
-
-def endpoints_visible_to(
-    actor: Actor, capability: str = READ_NOTIFICATION
-) -> QuerySet[NotificationEndpoint]:
-    """Return the endpoints of the organizations an actor reaches; the platform's to its people."""
-    rows = NotificationEndpoint.objects.select_related("organization")
-    if is_platform_wide(actor, capability):
-        return rows
-    return rows.filter(organization__in=organizations_visible_to(actor, capability))
-
-
-def deliveries_visible_to(actor: Actor) -> QuerySet[NotificationDelivery]:
-    """Return deliveries to endpoints an actor may read; those to people for platform roles only.
-
-    An organization must not learn the mail addresses of the platform's operators.
-    """
-    rows = NotificationDelivery.objects.select_related("notification", "endpoint")
-    if is_platform_wide(actor, READ_NOTIFICATION):
-        return rows
-    return rows.filter(endpoint__in=endpoints_visible_to(actor))
 
 
 def with_searched_address(rows: QuerySet[AddressedRow]) -> QuerySet[AddressedRow]:

@@ -1,7 +1,7 @@
 """Idempotent requests: key, effect and stored response are one transaction.
 
 A stored response is replayed only if the scopes are the same and every role held at the first
-request is still held. Permissions depend on these two only (Actor.may, selectors/visibility.py), so
+request is still held. Permissions depend on these two only (Actor.may, tenants/access.py), so
 this covers the checks of views, `access_*` and services.
 """
 

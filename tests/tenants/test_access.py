@@ -10,7 +10,6 @@ from pytest_django import DjangoAssertNumQueries
 from tenants.access import (
     access_organization,
     access_project,
-    access_row,
     access_seen,
     audit_entries_visible_to,
     clusters_visible_to,
@@ -212,12 +211,9 @@ def test_a_row_is_fetched_in_one_statement_and_refused_as_far_as_it_is_seen(
 ) -> None:
     actors = {name: actor_of_user(getattr(cast, name)) for name in ("alice", "carol", "mallory")}
     ask = partial(
-        access_row,
-        Project.objects.all(),
-        cast.llm.pk,
-        visible_to=projects_visible_to,
+        access_project,
+        row_id=cast.llm.pk,
         capability="tenants:membership:write",
-        field="project",
     )
 
     with django_assert_num_queries(1):

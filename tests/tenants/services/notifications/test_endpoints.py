@@ -4,14 +4,13 @@ from typing import Any
 
 import pytest
 
+from tenants.access import deliveries_visible_to, endpoints_visible_to
 from tenants.domain.errors import ForbiddenError, InvalidInputError
 from tenants.domain.refusals import EndpointClosedError, EndpointKnownError, StaleVersionError
 from tenants.models import AuditEntry, NotificationDelivery, NotificationEndpoint
 from tenants.selectors.actors import actor_of_user
 from tenants.selectors.notifications import (
     deliveries_given_up,
-    deliveries_visible_to,
-    endpoints_visible_to,
     oldest_undelivered_age,
 )
 from tenants.services.notifications.endpoints import (
