@@ -114,7 +114,7 @@ def _count_requests() -> None:
 
 
 def _count_in_this_process() -> None:
-    from config.metrics import (  # noqa: PLC0415 - Django is set up by now.
+    from config.monitoring.metrics import (  # noqa: PLC0415 - Django is set up by now.
         REQUEST_SECONDS,
         REQUESTS,
         ROUTE_SECONDS,

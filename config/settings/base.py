@@ -8,7 +8,7 @@ from typing import Any
 from psycopg.conninfo import conninfo_to_dict
 
 from config.env import Environment
-from config.logging import logging_settings
+from config.monitoring.logging import logging_settings
 from config.settings.notifications import notification_settings
 from config.settings.unfold import UNFOLD as UNFOLD  # noqa: PLC0414 - Named again so that settings modules export it.
 
@@ -210,9 +210,9 @@ INSTALLED_APPS = [
     "config",
 ]
 MIDDLEWARE = [
-    "config.metrics.MetricsPort",
-    "config.metrics.RequestMetrics",
-    "config.http_headers.AnswerHeaders",
+    "config.monitoring.metrics.MetricsPort",
+    "config.monitoring.metrics.RequestMetrics",
+    "config.responses.AnswerHeaders",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -248,7 +248,7 @@ FORMAT_MODULE_PATH = ["config.formats"]
 USE_I18N = True
 STATIC_URL = "static/"
 AUTHENTICATION_BACKENDS = ["tenants.admin.sign_in.LimitedPasswordBackend"]
-CSRF_FAILURE_VIEW = "config.error_pages.forged"
+CSRF_FAILURE_VIEW = "config.responses.forged"
 LOGIN_URL = "admin:login"
 LOGIN_REDIRECT_URL = "admin:index"
 PASSWORD_RESET_TIMEOUT = 24 * 3600

@@ -15,7 +15,7 @@ from tests.architecture.source import Module, modules
 
 PACKAGES = ("tenants", "metering", "quotas", "billing", "config", "simulator", "embedded")
 MODULES_MAX = 15
-CROWDED = {"config": 20, "metering/adapters/prometheus": 16}
+CROWDED = {"metering/adapters/prometheus": 16}
 """Folders that still hold more modules than that."""
 REPEATED = 40
 """How many class names still stand for more than one class."""

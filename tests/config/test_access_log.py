@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from gunicorn.config import Config  # type: ignore[import-untyped] # It has no types.
 
-from config.logging import AccessLog
+from config.monitoring.logging import AccessLog
 
 
 def test_a_link_of_a_mail_is_not_logged() -> None:

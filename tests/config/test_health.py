@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, connections
 from django.test import Client
 
-from config import health
+from config.monitoring import health
 
 SCHEMA_OF_LEDGERS = (
     "SELECT tgname FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid"

@@ -9,7 +9,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from config.logging import logging_settings
+from config.monitoring.logging import logging_settings
 
 
 def test_a_logger_that_was_used_before_settings_are_read_again_is_still_captured() -> None:

@@ -233,7 +233,7 @@ def test_the_health_check_asks_an_endpoint_of_ours() -> None:
     program = service("web")["healthcheck"]["test"]
     url = urlsplit(program[-1])
 
-    assert program[:4] == ["CMD", "python", "-m", "config.probe"]
+    assert program[:4] == ["CMD", "python", "-m", "config.monitoring.probe"]
     assert url.port == WEB_PORT
     assert resolve(url.path).url_name == "readyz"
     assert service("postgres")["healthcheck"]["test"][-1] == DATABASE

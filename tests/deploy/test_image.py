@@ -13,7 +13,7 @@ import pytest
 from django.core.management import get_commands
 from django.urls import resolve
 
-from config.probe import main as probe
+from config.monitoring.probe import main as probe
 from tests.deploy import import_image
 from tests.deploy.files import ROOT, dockerfile, last, service
 from tests.deploy.image_files import app_files, copies, ignore_lines
@@ -102,7 +102,7 @@ def test_the_image_starts_the_web_server_and_asks_its_own_health() -> None:
 
     assert json.loads(last("CMD")) == service("web")["command"] == command
     assert command[2] in get_commands()
-    assert check[:3] == ["python", "-m", "config.probe"]
+    assert check[:3] == ["python", "-m", "config.monitoring.probe"]
     assert resolve(urlsplit(check[3]).path).url_name == "healthz"
 
 

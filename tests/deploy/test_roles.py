@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from config.health import TIMEOUTS
+from config.monitoring.health import TIMEOUTS
 from embedded.ports import free_port
 from embedded.postgres import (
     APP,

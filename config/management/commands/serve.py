@@ -56,7 +56,7 @@ def gunicorn_command(
         *("--worker-class", "gthread", "--threads", str(threads)),
         *("--timeout", "60", "--graceful-timeout", "8", "--max-requests", "10000"),
         *("--max-requests-jitter", "1000", "--access-logfile", "-", "--no-control-socket"),
-        *("--logger-class", "config.logging.AccessLog"),
+        *("--logger-class", "config.monitoring.logging.AccessLog"),
     ]
     if SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK):
         command += ["--worker-tmp-dir", str(SHARED_MEMORY)]

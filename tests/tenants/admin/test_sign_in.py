@@ -13,7 +13,7 @@ from django.test import Client, RequestFactory, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from config.health import proxy_problem
+from config.monitoring.health import proxy_problem
 from tenants.admin.sign_in import PROXY_UNNAMED
 from tenants.domain.actors import system_actor
 from tenants.domain.refusals import TooManyAttemptsError

@@ -13,7 +13,7 @@ from kombu.pools import ProducerPool
 from structlog.testing import capture_logs
 
 from config.celery import QUEUES, TASK_TIME_LIMIT_SECONDS, app
-from config.health import worker_problem
+from config.monitoring.health import worker_problem
 from embedded.valkey import EmbeddedValkey
 from tenants.domain.refusals import ClockOffError
 from tenants.services import wakeups

@@ -1,4 +1,6 @@
-"""`python -m config.probe URL`: status 0 when a health endpoint answers 200, for container probes.
+"""Container probe: exit status 0 when a health endpoint answers 200.
+
+    python -m config.monitoring.probe URL
 
 It is here because a small image has neither curl nor a shell to rely on.
 """
@@ -14,7 +16,7 @@ TIMEOUT_SECONDS = 4
 def main(arguments: list[str]) -> int:
     """Request one URL; return the exit status."""
     if len(arguments) != 1:
-        sys.stderr.write("usage: python -m config.probe URL\n")
+        sys.stderr.write("usage: python -m config.monitoring.probe URL\n")
         return 2
     request = urllib.request.Request(  # noqa: S310 - The operator's own URL.
         arguments[0], headers={"X-Forwarded-Proto": "https"}

@@ -1,4 +1,4 @@
-"""Headers of every answer: what pages may load, and that answers of the API are kept nowhere."""
+"""Headers of every response, and the pages of refused requests in the style of all others."""
 
 import base64
 import hashlib
@@ -7,7 +7,9 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Final
 
+from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.template import Context, Template
 from django.template.loader import get_template
 from unfold.settings import get_config
@@ -67,6 +69,30 @@ def content_security_policy() -> str:
     return "; ".join(f"{name} {sources}" for name, sources in rules.items())
 
 
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - Django's signature.
+    """Answer a user whose roles do not allow the request."""
+    text = (
+        "No role of yours opens this page, or allows what you sent. Your access shows your roles; "
+        "a platform admin, or an administrator of your organization, gives another one."
+    )
+    return _page(request, title="This page is not open to you", text=text, status=403)
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - As above.
+    """Answer a request for an address that has no page."""
+    text = "There is no page at this address. Check it, or begin again from here."
+    return _page(request, title="Page not found", text=text, status=404)
+
+
+def forged(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001 - As above.
+    """Answer a form that came without its key against forgery."""
+    text = (
+        "It was opened before you signed in or out, or your browser takes no cookies of this site. "
+        "Go back, reload the page and send the form again."
+    )
+    return _page(request, title="This form was not accepted", text=text, status=403)
+
+
 def _style_digests() -> set[str]:
     """Return the digests of the style elements that the libraries' templates have."""
     return {
@@ -85,3 +111,8 @@ def _theme() -> dict[str, Any]:
         for name, weights in config["COLORS"].items()
     }
     return {"colors": colors, "border_radius": config.get("BORDER_RADIUS")}
+
+
+def _page(request: HttpRequest, *, title: str, text: str, status: int) -> HttpResponse:
+    values = {**admin.site.each_context(request), "title": title, "text": text}
+    return render(request, "error.html", values, status=status)

@@ -1,0 +1,1 @@
+"""What operators and clusters see of a process: health, metrics, logs and the probe."""
