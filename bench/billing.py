@@ -105,9 +105,11 @@ def _ledger() -> None:
     from metering.services.catalogue import ensure_catalogue  # noqa: PLC0415
     from metering.services.collection.windows import ensure_partitions  # noqa: PLC0415
     from tenants.domain.actors import system_actor  # noqa: PLC0415
-    from tenants.services.clusters.clusters import register_cluster  # noqa: PLC0415
-    from tenants.services.organizations.organizations import create_organization  # noqa: PLC0415
-    from tenants.services.organizations.projects import create_project  # noqa: PLC0415
+    from tenants.services.clusters import register_cluster  # noqa: PLC0415
+    from tenants.services.organizations import (  # noqa: PLC0415
+        create_organization,
+        create_project,
+    )
 
     actor, at = system_actor("bench"), MONTH_START
     organization = create_organization(

@@ -187,10 +187,12 @@ def _slug(tenants: int) -> str:
 def _tenants(count: int, prometheus_url: str) -> None:
     """Make a cluster and so many organizations, each with a project and a namespace of its own."""
     from tenants.domain.actors import system_actor  # noqa: PLC0415 - Django is set up by now.
-    from tenants.services.clusters.clusters import register_cluster  # noqa: PLC0415
-    from tenants.services.organizations.namespaces import bind_namespace  # noqa: PLC0415
-    from tenants.services.organizations.organizations import create_organization  # noqa: PLC0415
-    from tenants.services.organizations.projects import create_project  # noqa: PLC0415
+    from tenants.services.clusters import register_cluster  # noqa: PLC0415
+    from tenants.services.namespaces import bind_namespace  # noqa: PLC0415
+    from tenants.services.organizations import (  # noqa: PLC0415
+        create_organization,
+        create_project,
+    )
 
     who: dict[str, Any] = {"actor": system_actor("bench"), "at": START}
     cluster = register_cluster(

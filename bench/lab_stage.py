@@ -43,10 +43,9 @@ from simulator.cluster.lab import (
 from simulator.cluster.scenario import Scenario
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster, Organization
-from tenants.services.clusters.clusters import register_cluster
-from tenants.services.organizations.namespaces import bind_namespace
-from tenants.services.organizations.organizations import create_organization
-from tenants.services.organizations.projects import create_project
+from tenants.services.clusters import register_cluster
+from tenants.services.namespaces import bind_namespace
+from tenants.services.organizations import create_organization, create_project
 
 ACTOR = system_actor("lab")
 LAG_SECONDS = 16

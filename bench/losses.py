@@ -143,7 +143,7 @@ class _Site:
         from simulator.sandbox.plan import SANDBOX  # noqa: PLC0415 - As above.
         from tenants.domain.actors import system_actor  # noqa: PLC0415
         from tenants.models import Cluster  # noqa: PLC0415
-        from tenants.services.clusters.clusters import update_cluster  # noqa: PLC0415
+        from tenants.services.clusters import update_cluster  # noqa: PLC0415
 
         update_cluster(
             cluster=Cluster.objects.get(slug=SANDBOX),

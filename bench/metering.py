@@ -151,10 +151,12 @@ def _tenants(prometheus_url: str) -> None:
         namespaces_of,
     )
     from tenants.domain.actors import system_actor  # noqa: PLC0415
-    from tenants.services.clusters.clusters import register_cluster  # noqa: PLC0415
-    from tenants.services.organizations.namespaces import bind_namespace  # noqa: PLC0415
-    from tenants.services.organizations.organizations import create_organization  # noqa: PLC0415
-    from tenants.services.organizations.projects import create_project  # noqa: PLC0415
+    from tenants.services.clusters import register_cluster  # noqa: PLC0415
+    from tenants.services.namespaces import bind_namespace  # noqa: PLC0415
+    from tenants.services.organizations import (  # noqa: PLC0415
+        create_organization,
+        create_project,
+    )
 
     actor = system_actor("bench")
     organization = create_organization(

@@ -202,7 +202,7 @@ def _meter_from(slug: str, *, hours: int) -> None:
     """Make so many hours of a cluster due, which is registered at its first."""
     from tenants.domain.actors import system_actor  # noqa: PLC0415 - Django is set up by now.
     from tenants.models import Cluster  # noqa: PLC0415 - As above.
-    from tenants.services.clusters.clusters import register_cluster  # noqa: PLC0415 - As above.
+    from tenants.services.clusters import register_cluster  # noqa: PLC0415 - As above.
 
     now = datetime.now(UTC)
     latest = (now - timedelta(minutes=16)).replace(minute=0, second=0, microsecond=0)

@@ -100,9 +100,11 @@ def _tenant() -> tuple[UUID, UUID]:
     """Return the keys of a cluster and a project, with the default catalogue in force."""
     from metering.services.catalogue import ensure_catalogue  # noqa: PLC0415 - Django is set up.
     from tenants.domain.actors import system_actor  # noqa: PLC0415
-    from tenants.services.clusters.clusters import register_cluster  # noqa: PLC0415
-    from tenants.services.organizations.organizations import create_organization  # noqa: PLC0415
-    from tenants.services.organizations.projects import create_project  # noqa: PLC0415
+    from tenants.services.clusters import register_cluster  # noqa: PLC0415
+    from tenants.services.organizations import (  # noqa: PLC0415
+        create_organization,
+        create_project,
+    )
 
     who: dict[str, Any] = {"actor": system_actor("bench"), "at": MIDNIGHT}
     cluster = register_cluster(slug="big", name="Big", metered_from=MIDNIGHT, **who)

@@ -132,10 +132,12 @@ def lead() -> "Lease":
     """Become leader of the watch of a new cluster with all namespaces bound."""
     from metering.services.allocations.leases import take_lease  # noqa: PLC0415 - As above.
     from tenants.domain.actors import system_actor  # noqa: PLC0415
-    from tenants.services.clusters.clusters import register_cluster  # noqa: PLC0415
-    from tenants.services.organizations.namespaces import bind_namespace  # noqa: PLC0415
-    from tenants.services.organizations.organizations import create_organization  # noqa: PLC0415
-    from tenants.services.organizations.projects import create_project  # noqa: PLC0415
+    from tenants.services.clusters import register_cluster  # noqa: PLC0415
+    from tenants.services.namespaces import bind_namespace  # noqa: PLC0415
+    from tenants.services.organizations import (  # noqa: PLC0415
+        create_organization,
+        create_project,
+    )
 
     actor = system_actor("bench")
     cluster = register_cluster(

@@ -264,10 +264,12 @@ def _prometheus(folder: Path) -> tuple[EmbeddedPrometheus, Decimal]:
 def _tenants(prometheus_url: str) -> None:
     """Make five organizations, and both clusters with every namespace bound."""
     from tenants.domain.actors import system_actor  # noqa: PLC0415 - Django is set up by now.
-    from tenants.services.clusters.clusters import register_cluster  # noqa: PLC0415
-    from tenants.services.organizations.namespaces import bind_namespace  # noqa: PLC0415
-    from tenants.services.organizations.organizations import create_organization  # noqa: PLC0415
-    from tenants.services.organizations.projects import create_project  # noqa: PLC0415
+    from tenants.services.clusters import register_cluster  # noqa: PLC0415
+    from tenants.services.namespaces import bind_namespace  # noqa: PLC0415
+    from tenants.services.organizations import (  # noqa: PLC0415
+        create_organization,
+        create_project,
+    )
 
     by = {"actor": system_actor("bench"), "at": HOUR}
     projects = []

@@ -39,7 +39,7 @@ from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, InvalidInputError
 from tenants.selectors.directory import namespace_directory
-from tenants.services.organizations.namespaces import bind_namespace
+from tenants.services.namespaces import bind_namespace
 
 LOOK_AHEAD: Final = timedelta(days=3650)
 """Nobody binds a namespace further ahead."""

@@ -35,12 +35,11 @@ from simulator.sandbox.plan import TAILSPIN
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.identity.roles import Role
 from tenants.models import Cluster, Membership, NamespaceBinding, Organization, Project
-from tenants.services.clusters.clusters import register_cluster, update_cluster
+from tenants.services.clusters import register_cluster, update_cluster
 from tenants.services.identity.memberships import grant_role
 from tenants.services.identity.people import note_user_saved
-from tenants.services.organizations.namespaces import bind_namespace
-from tenants.services.organizations.organizations import create_organization
-from tenants.services.organizations.projects import create_project
+from tenants.services.namespaces import bind_namespace
+from tenants.services.organizations import create_organization, create_project
 
 PLATFORM_PEOPLE = (
     (PLATFORM_ADMIN, "Frank Okafor", Role.PLATFORM_ADMIN),

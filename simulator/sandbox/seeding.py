@@ -12,8 +12,8 @@ from simulator.demo.seeding import Endpoints, seed_organization
 from simulator.sandbox.plan import LIMITS, OFFERED, SANDBOX, TAILSPIN
 from tenants.domain.actors import Actor, system_actor
 from tenants.models import AdmissionMode, Cluster, NamespaceBinding, Project
-from tenants.services.clusters.clusters import register_cluster, update_cluster
-from tenants.services.organizations.namespaces import bind_namespace
+from tenants.services.clusters import register_cluster, update_cluster
+from tenants.services.namespaces import bind_namespace
 
 ACTOR: Final = system_actor("demo.sandbox")
 

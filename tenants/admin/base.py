@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.db.models import Field, Model, QuerySet, URLField
 from django.http import HttpRequest
@@ -34,7 +34,14 @@ from tenants.selectors.actors import actor_of_user
 from tenants.services.audit import note_refusal
 from tenants.services.changing import noun_of
 
-__all__ = ["LedgerAdmin", "RowForm", "ServiceAdmin", "ServiceForm", "actor_of_request"]
+__all__ = [
+    "ClosingAdmin",
+    "LedgerAdmin",
+    "RowForm",
+    "ServiceAdmin",
+    "ServiceForm",
+    "actor_of_request",
+]
 
 _CACHE = "_ledger_actor"
 
@@ -269,6 +276,32 @@ class ServiceAdmin(LedgerAdmin):
         change: bool,  # noqa: FBT001 - Django's signature.
     ) -> None:
         """Do nothing: the form has called the service."""
+
+
+class ClosingAdmin(ServiceAdmin):
+    """Pages of a table whose rows are closed, never deleted."""
+
+    actions = ("close_rows",)
+
+    def close(
+        self,
+        row: Any,  # noqa: ANN401 - The table's row.
+        *,
+        actor: Actor,
+        at: datetime,
+    ) -> Model:
+        """Call the service that closes a row."""
+        raise NotImplementedError
+
+    @admin.action(description="Close", permissions=["write"])
+    def close_rows(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
+        """Close the chosen rows."""
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: self.close(row, actor=actor, at=at),
+            done="is closed",
+        )
 
 
 def actor_of_request(request: HttpRequest) -> Actor:

@@ -11,17 +11,16 @@ from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
 from tenants.adapters.cluster_reach import reach_problems, read_secrets
-from tenants.admin.base import ServiceAdmin, ServiceForm
+from tenants.admin.base import ClosingAdmin, ServiceAdmin, ServiceForm
 from tenants.domain.actors import Actor
 from tenants.domain.hours import floor_hour, hours_words
 from tenants.models import Cluster, NamespaceBinding
 from tenants.selectors.directory import references_with
-from tenants.services.clusters import clusters
-from tenants.services.organizations import namespaces
+from tenants.services import clusters, namespaces
 
 
 @admin.register(Cluster)
-class ClusterAdmin(ServiceAdmin):
+class ClusterAdmin(ClosingAdmin):
     """Where GPUs are."""
 
     view_capability = "tenants:cluster:read"
@@ -43,7 +42,6 @@ class ClusterAdmin(ServiceAdmin):
     )
     list_filter = ("state", "is_watched")
     search_fields = ("name", "slug")
-    actions = ("close_clusters",)
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> Cluster:
         """Register a cluster."""
@@ -68,15 +66,9 @@ class ClusterAdmin(ServiceAdmin):
             at=at,
         )
 
-    @admin.action(description="Close", permissions=["write"])
-    def close_clusters(self, request: HttpRequest, rows: QuerySet[Cluster]) -> None:
-        """Close the chosen clusters."""
-        self.for_each(
-            request,
-            rows,
-            lambda row, actor, at: clusters.close_cluster(cluster=row, actor=actor, at=at),
-            done="is closed",
-        )
+    def close(self, row: Cluster, *, actor: Actor, at: datetime) -> Cluster:
+        """Close a cluster."""
+        return clusters.close_cluster(cluster=row, actor=actor, at=at)
 
 
 class BindingForm(ServiceForm):

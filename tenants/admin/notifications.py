@@ -14,7 +14,7 @@ from unfold.decorators import display
 
 from tenants.adapters.notification_mail import subject_of, text_of
 from tenants.adapters.notification_webhook import body_of
-from tenants.admin.base import LedgerAdmin, ServiceAdmin
+from tenants.admin.base import ClosingAdmin, LedgerAdmin
 from tenants.domain.actors import Actor
 from tenants.domain.notifications import EndpointKind, next_try_words, result_words, tries_words
 from tenants.models import NotificationDelivery, NotificationEndpoint
@@ -112,7 +112,7 @@ class MaskedAddresses(Page):
 
 
 @admin.register(NotificationEndpoint)
-class NotificationEndpointAdmin(MaskedAddresses, ServiceAdmin):
+class NotificationEndpointAdmin(MaskedAddresses, ClosingAdmin):
     """Receivers of notifications."""
 
     view_capability = "tenants:notification:read"
@@ -129,7 +129,6 @@ class NotificationEndpointAdmin(MaskedAddresses, ServiceAdmin):
     list_select_related = ("organization",)
     search_fields = ("searched_address",)
     autocomplete_fields = ("organization",)
-    actions = ("close_endpoints",)
 
     def get_exclude(
         self,
@@ -158,15 +157,11 @@ class NotificationEndpointAdmin(MaskedAddresses, ServiceAdmin):
         """Change the events of an endpoint."""
         return change_endpoint(endpoint=row, changes=changes, actor=actor, at=at)
 
-    @admin.action(description="Close", permissions=["write"])
-    def close_endpoints(self, request: HttpRequest, rows: QuerySet[NotificationEndpoint]) -> None:
-        """Close the chosen endpoints."""
-        self.for_each(
-            request,
-            rows,
-            lambda row, actor, at: close_endpoint(endpoint=row, actor=actor, at=at),
-            done="is closed",
-        )
+    def close(
+        self, row: NotificationEndpoint, *, actor: Actor, at: datetime
+    ) -> NotificationEndpoint:
+        """Close an endpoint."""
+        return close_endpoint(endpoint=row, actor=actor, at=at)
 
 
 @admin.register(NotificationDelivery)

@@ -5,17 +5,15 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
-from django.http import HttpRequest
 
-from tenants.admin.base import ServiceAdmin
+from tenants.admin.base import ClosingAdmin
 from tenants.domain.actors import Actor
 from tenants.models import Organization, Project
-from tenants.services.organizations import organizations, projects
+from tenants.services import organizations
 
 
 @admin.register(Organization)
-class OrganizationAdmin(ServiceAdmin):
+class OrganizationAdmin(ClosingAdmin):
     """Organizations, the billed customers."""
 
     view_capability = "tenants:organization:read"
@@ -26,13 +24,12 @@ class OrganizationAdmin(ServiceAdmin):
         "name",
         "billing_currency",
         "time_zone",
-        *organizations.EDITABLE[1:],
+        *organizations.ORGANIZATION_EDITABLE[1:],
     )
-    change_fields = organizations.EDITABLE
+    change_fields = organizations.ORGANIZATION_EDITABLE
     list_display = ("name", "slug", "state", "billing_currency", "time_zone", "cost_center")
     list_filter = ("state", "billing_currency", "time_zone")
     search_fields = ("name", "slug", "cost_center", "tax_id")
-    actions = ("close_organizations",)
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> Organization:
         """Make an organization."""
@@ -46,51 +43,36 @@ class OrganizationAdmin(ServiceAdmin):
             organization=row, changes=changes, actor=actor, at=at
         )
 
-    @admin.action(description="Close", permissions=["write"])
-    def close_organizations(self, request: HttpRequest, rows: QuerySet[Organization]) -> None:
-        """Close the chosen organizations."""
-        self.for_each(
-            request,
-            rows,
-            lambda row, actor, at: organizations.close_organization(
-                organization=row, actor=actor, at=at
-            ),
-            done="is closed",
-        )
+    def close(self, row: Organization, *, actor: Actor, at: datetime) -> Organization:
+        """Close an organization."""
+        return organizations.close_organization(organization=row, actor=actor, at=at)
 
 
 @admin.register(Project)
-class ProjectAdmin(ServiceAdmin):
+class ProjectAdmin(ClosingAdmin):
     """Projects, which divide an organization's usage."""
 
     view_capability = "tenants:project:read"
     write_capability = "tenants:project:write"
     hint = "A project never moves to another organization."
     add_fields = ("organization", "slug", "name", "cost_center")
-    change_fields = projects.EDITABLE
+    change_fields = organizations.PROJECT_EDITABLE
     list_display = ("name", "slug", "organization", "state", "cost_center")
     list_filter = ("state", "organization")
     list_select_related = ("organization",)
     search_fields = ("name", "slug", "organization__name", "cost_center")
     autocomplete_fields = ("organization",)
-    actions = ("close_projects",)
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> Project:
         """Make a project."""
-        return projects.create_project(**fields, actor=actor, at=at)
+        return organizations.create_project(**fields, actor=actor, at=at)
 
     def change(
         self, row: Project, changes: Mapping[str, Any], *, actor: Actor, at: datetime
     ) -> Project:
         """Change how a project is described."""
-        return projects.update_project(project=row, changes=changes, actor=actor, at=at)
+        return organizations.update_project(project=row, changes=changes, actor=actor, at=at)
 
-    @admin.action(description="Close", permissions=["write"])
-    def close_projects(self, request: HttpRequest, rows: QuerySet[Project]) -> None:
-        """Close the chosen projects."""
-        self.for_each(
-            request,
-            rows,
-            lambda row, actor, at: projects.close_project(project=row, actor=actor, at=at),
-            done="is closed",
-        )
+    def close(self, row: Project, *, actor: Actor, at: datetime) -> Project:
+        """Close a project."""
+        return organizations.close_project(project=row, actor=actor, at=at)

@@ -17,7 +17,7 @@ from tenants.access import (
     require_capability,
 )
 from tenants.adapters.cluster_reach import reach_problems, read_secrets
-from tenants.api.conditional import expected_version, if_match
+from tenants.api.conditional import if_match
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import EmptySerializer, StrictSerializer
@@ -26,7 +26,7 @@ from tenants.models import Cluster
 from tenants.models.cluster import AdmissionMode, FailurePolicy, QuotaTarget
 from tenants.models.organization import LifecycleState
 from tenants.selectors.directory import references_with
-from tenants.services.clusters.clusters import close_cluster, register_cluster, update_cluster
+from tenants.services.clusters import close_cluster, register_cluster, update_cluster
 
 WRITE = "tenants:cluster:write"
 SCRAPE_INTERVAL_SECONDS_MAX = 3600
@@ -184,16 +184,14 @@ class ClusterViewSet(ReadingViewSet):
         """Change how a cluster is reached, observed or named, and which hours are metered."""
         cluster = access_cluster(self.actor, pk, WRITE)
         changes = self.read_changes(ClusterChangeSerializer, request)
-        changed = update_cluster(
+        return self.change(
+            request,
+            update_cluster,
             cluster=cluster,
             changes=changes,
             problems=reach_problems(changes),
             secrets=read_secrets(references_with(changes)),
-            expected_version=expected_version(request),
-            actor=self.actor,
-            at=self.at,
         )
-        return self.answer(changed)
 
     @extend_schema(request=EmptySerializer)
     @action(detail=True, methods=["post"])
@@ -202,10 +200,4 @@ class ClusterViewSet(ReadingViewSet):
         """Close a cluster whose namespaces are no longer bound."""
         cluster = access_cluster(self.actor, pk, WRITE)
         self.read(EmptySerializer, request)
-        closed = close_cluster(
-            cluster=cluster,
-            expected_version=expected_version(request),
-            actor=self.actor,
-            at=self.at,
-        )
-        return self.answer(closed)
+        return self.change(request, close_cluster, cluster=cluster)

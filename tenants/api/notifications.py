@@ -21,7 +21,7 @@ from tenants.access import (
     deliveries_visible_to,
     endpoints_visible_to,
 )
-from tenants.api.conditional import expected_version, if_match
+from tenants.api.conditional import if_match
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import EmptySerializer, StrictSerializer
@@ -138,14 +138,12 @@ class NotificationEndpointViewSet(ReadingViewSet):
     @if_match
     def partial_update(self, request: Request, pk: UUID) -> Response:
         """Change of which events an endpoint is told."""
-        changed = change_endpoint(
+        return self.change(
+            request,
+            change_endpoint,
             endpoint=access_endpoint(self.actor, pk, WRITE),
             changes=self.read_changes(EndpointChangeSerializer, request),
-            expected_version=expected_version(request),
-            actor=self.actor,
-            at=self.at,
         )
-        return self.answer(changed)
 
     @extend_schema(request=EmptySerializer)
     @action(detail=True, methods=["post"])
@@ -154,13 +152,7 @@ class NotificationEndpointViewSet(ReadingViewSet):
         """Tell an endpoint nothing more."""
         endpoint = access_endpoint(self.actor, pk, WRITE)
         self.read(EmptySerializer, request)
-        closed = close_endpoint(
-            endpoint=endpoint,
-            expected_version=expected_version(request),
-            actor=self.actor,
-            at=self.at,
-        )
-        return self.answer(closed)
+        return self.change(request, close_endpoint, endpoint=endpoint)
 
 
 class NotificationDeliverySerializer(serializers.ModelSerializer[NotificationDelivery]):

@@ -13,9 +13,7 @@ from tenants.api.notifications import (
     NotificationDeliveryViewSet,
     NotificationEndpointViewSet,
 )
-from tenants.api.organizations.namespace_bindings import NamespaceBindingViewSet
-from tenants.api.organizations.organizations import OrganizationViewSet
-from tenants.api.organizations.projects import ProjectViewSet
+from tenants.api.organizations import NamespaceBindingViewSet, OrganizationViewSet, ProjectViewSet
 
 router = SimpleRouter(use_regex_path=False)
 router.register("organizations", OrganizationViewSet, basename="organization")

@@ -1,5 +1,6 @@
 """Base classes of all views: the actor, the time of the request, and the response."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +15,7 @@ from rest_framework.serializers import BaseSerializer
 from rest_framework.viewsets import GenericViewSet
 
 from tenants.api.actors import actor_of_request
-from tenants.api.conditional import etag_of
+from tenants.api.conditional import etag_of, expected_version
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import DomainError
 from tenants.services.audit import is_noted, note_refusal
@@ -89,6 +90,21 @@ class LedgerViewSet(GenericViewSet[Any]):
         if status_code == status.HTTP_201_CREATED:
             headers["Location"] = f"{self.request.path}{row.pk}/"
         return Response(body, status=status_code, headers=headers)
+
+    def change(
+        self,
+        request: Request,
+        service: Callable[..., Model],
+        **arguments: Any,  # noqa: ANN401 - What the service takes.
+    ) -> Response:
+        """Call a service with the version that If-Match names, and return the changed row.
+
+        Raises:
+            PreconditionRequiredError: If-Match is missing or names no version.
+        """
+        version = expected_version(request)
+        changed = service(**arguments, expected_version=version, actor=self.actor, at=self.at)
+        return self.answer(changed)
 
 
 class ReadingViewSet(ListModelMixin, LedgerViewSet):

@@ -1,6 +1,6 @@
 """The two ways a row of tenants is written: added, or changed at a known version."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -10,6 +10,8 @@ from django.db import IntegrityError, models, transaction
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, FieldProblem
 from tenants.domain.refusals import StaleVersionError
+from tenants.models.organization import LifecycleState
+from tenants.selectors.locks import lock_rows
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
 
@@ -103,6 +105,46 @@ def change_row(  # noqa: PLR0913 - As above.
         facts={"changed": changed},
     )
     return row
+
+
+def close_row(
+    *, row: Row, actor: Actor, at: datetime, organization_id: UUID | None, **further: object
+) -> Row:
+    """Close a locked row, and set further fields with it; see `change_row`. Idempotent."""
+    return change_row(
+        row=row,
+        changes={"state": LifecycleState.CLOSED.value, **further},
+        verb="close",
+        actor=actor,
+        at=at,
+        organization_id=organization_id,
+    )
+
+
+def lock_version(row: Row, *, expected_version: int | None, actor: Actor) -> Row:
+    """Lock a row and return it as it is now; refuse a change made from an older version.
+
+    Args:
+        row: Which one.
+        expected_version: The version that the caller read; None to skip the check.
+        actor: The caller; named in the facts.
+
+    Raises:
+        StaleVersionError: The row has another version now.
+    """
+    (locked,) = lock_rows(type(row)._default_manager.filter(pk=row.pk))  # noqa: SLF001 - Documented.
+    require_version(row=locked, expected_version=expected_version, actor=actor)
+    return locked
+
+
+def require_editable(changes: Iterable[str], editable: Collection[str]) -> None:
+    """Refuse names of fields that are set once.
+
+    Raises:
+        ValueError: A field is not editable.
+    """
+    if not set(changes) <= set(editable):
+        raise ValueError("A field is not editable.")
 
 
 def require_version(*, row: models.Model, expected_version: int | None, actor: Actor) -> None:

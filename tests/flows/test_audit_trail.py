@@ -19,6 +19,7 @@ NOT_DEEDS = {
     "tenants.audit.record_each",
     "tenants.changing.add_row",
     "tenants.changing.change_row",
+    "tenants.changing.close_row",
     "tenants.identity.credentials.end_credentials",
     "tenants.idempotency.answer_once",
     "tenants.identity.memberships.grant_platform_role",
@@ -68,7 +69,7 @@ NOT_DEEDS = {
 }
 """Parts of services, which write in the transaction of what calls them, or no entry at all."""
 SWEEPS = {
-    "tenants.clusters.clusters.note_credential",
+    "tenants.clusters.note_credential",
     "tenants.notifications.deliveries.claim_deliveries",
     "quotas.requests.clock.escalate_request",
     "quotas.requests.clock.escalate_requests",

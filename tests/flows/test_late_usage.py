@@ -17,7 +17,7 @@ from metering.services.corrections.corrections import approve_correction, ask_co
 from metering.services.corrections.rechecking import recheck_due
 from tenants.domain.actors import Actor, ActorKind
 from tenants.models import Cluster, Project
-from tenants.services.organizations.namespaces import bind_namespace
+from tenants.services.namespaces import bind_namespace
 from tests.support.billing.ledger import DORA, ERIC, TICK, assign, make_book, make_price
 from tests.support.builders import bind, make_cluster, make_organization, make_project
 from tests.support.metering.seen import ReplayedSource, ended_pod, observation, pod, ticks, worker

@@ -17,7 +17,7 @@ from tenants.domain.errors import SourceUnavailableError
 from tenants.selectors.clock import database_now
 from tenants.selectors.directory import clusters_with_tokens
 from tenants.services.audit import audited_use
-from tenants.services.clusters.clusters import note_credential
+from tenants.services.clusters import note_credential
 
 ACTOR: Final = system_actor("manage.renew_cluster_tokens")
 SHARED: Final = (

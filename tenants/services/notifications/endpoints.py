@@ -17,9 +17,14 @@ from tenants.domain.notifications import (
 from tenants.domain.refusals import EndpointClosedError, EndpointKnownError
 from tenants.models import NotificationDelivery, NotificationEndpoint, Organization
 from tenants.models.organization import LifecycleState
-from tenants.selectors.locks import lock_rows
 from tenants.selectors.validation import refuse_invalid
-from tenants.services.changing import add_row, change_row, require_version
+from tenants.services.changing import (
+    add_row,
+    change_row,
+    close_row,
+    lock_version,
+    require_editable,
+)
 from tenants.services.notifications.deliveries import skip_closed
 
 WRITE: Final = "tenants:notification:write"
@@ -110,8 +115,7 @@ def change_endpoint(
         EndpointClosedError: It is closed; register the address again.
         InvalidInputError: The events cannot be used; every problem is listed.
     """
-    if not set(changes) <= {"events"}:
-        raise ValueError("A field is not editable.")
+    require_editable(changes, ("events",))
     row = _locked(endpoint, expected_version=expected_version, actor=actor)
     if row.state != LifecycleState.ACTIVE:
         raise EndpointClosedError("This endpoint is closed.")
@@ -142,20 +146,11 @@ def close_endpoint(
     """
     row = _locked(endpoint, expected_version=expected_version, actor=actor)
     skip_closed(NotificationDelivery.objects.filter(endpoint=row))
-    return change_row(
-        row=row,
-        changes={"state": LifecycleState.CLOSED.value},
-        verb="close",
-        actor=actor,
-        at=at,
-        organization_id=row.organization_id,
-    )
+    return close_row(row=row, actor=actor, at=at, organization_id=row.organization_id)
 
 
 def _locked(
     endpoint: NotificationEndpoint, *, expected_version: int | None, actor: Actor
 ) -> NotificationEndpoint:
     require_capability(actor, WRITE, organization_id=endpoint.organization_id)
-    (row,) = lock_rows(NotificationEndpoint.objects.filter(pk=endpoint.pk))
-    require_version(row=row, expected_version=expected_version, actor=actor)
-    return row
+    return lock_version(endpoint, expected_version=expected_version, actor=actor)

@@ -21,10 +21,9 @@ from tenants.models import (
     ServiceAccount,
 )
 from tenants.selectors.actors import actor_of_user
-from tenants.services.clusters import clusters
+from tenants.services import clusters, namespaces, organizations
 from tenants.services.identity import account_changes, invitations, memberships, people, tokens
 from tenants.services.identity import tokens as service_accounts
-from tenants.services.organizations import namespaces, organizations, projects
 from tests.support.builders import (
     AT,
     grant,
@@ -93,64 +92,64 @@ def open_binding(estate: Estate) -> NamespaceBinding:
 
 
 TENANTS_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | None]]]] = {
-    "tenants.organizations.organizations.create_organization": (
+    "tenants.organizations.create_organization": (
         frank,
         lambda _, who: organizations.create_organization(
             slug="new", name="New", billing_currency="EUR", **who
         ),
         [("tenants:organization:create", "new")],
     ),
-    "tenants.organizations.organizations.update_organization": (
+    "tenants.organizations.update_organization": (
         frank,
         lambda e, who: organizations.update_organization(
             organization=e.cast.acme, changes={"name": "Other"}, **who
         ),
         [("tenants:organization:update", "acme")],
     ),
-    "tenants.organizations.organizations.close_organization": (
+    "tenants.organizations.close_organization": (
         frank,
         lambda _, who: organizations.close_organization(
             organization=make_organization("fresh"), **who
         ),
         [("tenants:organization:close", "fresh")],
     ),
-    "tenants.organizations.projects.create_project": (
+    "tenants.organizations.create_project": (
         frank,
-        lambda e, who: projects.create_project(
+        lambda e, who: organizations.create_project(
             organization=e.cast.acme, slug="new", name="New", **who
         ),
         [("tenants:project:create", "acme")],
     ),
-    "tenants.organizations.projects.update_project": (
+    "tenants.organizations.update_project": (
         frank,
-        lambda e, who: projects.update_project(
+        lambda e, who: organizations.update_project(
             project=e.cast.llm, changes={"cost_center": "CC-9"}, **who
         ),
         [("tenants:project:update", "acme")],
     ),
-    "tenants.organizations.projects.close_project": (
+    "tenants.organizations.close_project": (
         frank,
-        lambda _, who: projects.close_project(project=empty_project(), **who),
+        lambda _, who: organizations.close_project(project=empty_project(), **who),
         [("tenants:project:close", "fresh")],
     ),
-    "tenants.clusters.clusters.register_cluster": (
+    "tenants.clusters.register_cluster": (
         frank,
         lambda _, who: clusters.register_cluster(slug="new", name="New", metered_from=SOON, **who),
         [("tenants:cluster:create", None)],
     ),
-    "tenants.clusters.clusters.update_cluster": (
+    "tenants.clusters.update_cluster": (
         frank,
         lambda _, who: clusters.update_cluster(
             cluster=Cluster.objects.get(), changes={"name": "Other"}, **who
         ),
         [("tenants:cluster:update", None)],
     ),
-    "tenants.clusters.clusters.close_cluster": (
+    "tenants.clusters.close_cluster": (
         frank,
         lambda _, who: clusters.close_cluster(cluster=make_cluster("fresh"), **who),
         [("tenants:cluster:close", None)],
     ),
-    "tenants.organizations.namespaces.bind_namespace": (
+    "tenants.namespaces.bind_namespace": (
         frank,
         lambda e, who: namespaces.bind_namespace(
             cluster=Cluster.objects.get(),
@@ -161,7 +160,7 @@ TENANTS_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, 
         ),
         [("tenants:namespace_binding:create", "acme")],
     ),
-    "tenants.organizations.namespaces.close_binding": (
+    "tenants.namespaces.close_binding": (
         frank,
         lambda e, who: namespaces.close_binding(
             binding=open_binding(e), valid_until=SOON + timedelta(hours=1), **who

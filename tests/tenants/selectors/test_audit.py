@@ -7,7 +7,7 @@ import pytest
 from tenants.domain.actors import system_actor
 from tenants.selectors.audit import AuditFact, history_of
 from tenants.services.audit import record
-from tenants.services.organizations.projects import update_project
+from tenants.services.organizations import update_project
 from tests.support.builders import AT, make_organization, make_project
 
 SEED = system_actor("seed")

@@ -11,8 +11,7 @@ from tenants.domain.clusters import NamedSecret, read_pin, secrets_by_name
 from tenants.domain.errors import InvalidInputError
 from tenants.domain.refusals import OpenBindingsError, SlugTakenError, StaleVersionError
 from tenants.models import AuditEntry, Cluster
-from tenants.services.clusters.clusters import close_cluster, register_cluster, update_cluster
-from tenants.services.clusters.secret_hosts import REFERENCE_OF
+from tenants.services.clusters import REFERENCE_OF, close_cluster, register_cluster, update_cluster
 from tests.support.builders import (
     AT,
     MONTH_START,

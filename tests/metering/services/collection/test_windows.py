@@ -15,7 +15,7 @@ from metering.protocols import ClusterTarget
 from metering.services.collection import windows
 from metering.services.collection.windows import claim_windows, ensure_partitions, open_due_windows
 from tenants.models import Cluster
-from tenants.services.clusters.clusters import close_cluster
+from tenants.services.clusters import close_cluster
 from tests.support.builders import make_cluster
 from tests.support.metering.seen import ACTOR, HOUR, LATER, moment
 

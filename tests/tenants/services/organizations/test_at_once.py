@@ -19,13 +19,13 @@ from tenants.models import (
 )
 from tenants.selectors.locks import lock_rows
 from tenants.services.identity.memberships import grant_role, revoke_role
-from tenants.services.organizations.namespaces import bind_namespace
-from tenants.services.organizations.organizations import (
+from tenants.services.namespaces import bind_namespace
+from tenants.services.organizations import (
     close_organization,
     create_organization,
+    create_project,
     update_organization,
 )
-from tenants.services.organizations.projects import create_project
 from tests.support.builders import (
     AT,
     MONTH_START,

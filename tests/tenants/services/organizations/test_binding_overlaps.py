@@ -15,7 +15,7 @@ from tenants.domain.actors import system_actor
 from tenants.domain.errors import DomainError
 from tenants.models import AuditEntry, NamespaceBinding
 from tenants.selectors.directory import namespace_directory
-from tenants.services.organizations.namespaces import bind_namespace, close_binding
+from tenants.services.namespaces import bind_namespace, close_binding
 from tests.support.builders import MONTH_START, make_cluster, make_organization, make_project
 
 SEED = system_actor("seed")

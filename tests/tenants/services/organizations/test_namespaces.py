@@ -15,7 +15,7 @@ from tenants.domain.refusals import (
     StaleVersionError,
 )
 from tenants.models import AuditEntry, NamespaceBinding
-from tenants.services.organizations.namespaces import bind_namespace, close_binding
+from tenants.services.namespaces import bind_namespace, close_binding
 from tests.support.builders import (
     AT,
     MONTH_END,

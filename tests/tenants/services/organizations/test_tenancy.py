@@ -13,12 +13,14 @@ from tenants.domain.refusals import (
 )
 from tenants.models import AuditEntry, Organization, Project, ServiceAccount
 from tenants.services.identity.tokens import create_service_account
-from tenants.services.organizations.organizations import (
+from tenants.services.organizations import (
     close_organization,
+    close_project,
     create_organization,
+    create_project,
     update_organization,
+    update_project,
 )
-from tenants.services.organizations.projects import close_project, create_project, update_project
 from tests.support.builders import (
     AT,
     MONTH_START,

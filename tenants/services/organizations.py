@@ -1,4 +1,4 @@
-"""Writing organizations: made, described, closed."""
+"""Write organizations and their projects: created, described, closed."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -7,17 +7,29 @@ from typing import Any, Final
 from zoneinfo import available_timezones
 
 from django.db import transaction
+from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from tenants.domain.actors import Actor
 from tenants.domain.errors import FieldProblem
-from tenants.domain.refusals import OpenProjectsError, SlugTakenError
-from tenants.models import Organization, Project
+from tenants.domain.refusals import (
+    OpenBindingsError,
+    OpenProjectsError,
+    OrganizationClosedError,
+    SlugTakenError,
+)
+from tenants.models import NamespaceBinding, Organization, Project
 from tenants.models.organization import LifecycleState
 from tenants.selectors.locks import lock_rows
 from tenants.selectors.validation import refuse_invalid
-from tenants.services.changing import add_row, change_row, require_version
+from tenants.services.changing import (
+    add_row,
+    change_row,
+    close_row,
+    lock_version,
+    require_editable,
+)
 
-EDITABLE: Final = (
+ORGANIZATION_EDITABLE: Final = (
     "name",
     "cost_center",
     "billing_contact",
@@ -26,6 +38,7 @@ EDITABLE: Final = (
     "tax_id",
 )
 """Currency and zone are not among them: months already billed depend on both."""
+PROJECT_EDITABLE: Final = ("name", "cost_center")
 
 
 @transaction.atomic
@@ -103,7 +116,7 @@ def update_organization(
 
     Args:
         organization: Which one.
-        changes: New values by field, of `EDITABLE`.
+        changes: New values by field, of `ORGANIZATION_EDITABLE`.
         expected_version: The version the caller saw; None when it does not matter.
         actor: The caller.
         at: When, UTC.
@@ -113,10 +126,8 @@ def update_organization(
         StaleVersionError: It was changed in the meantime.
         InvalidInputError: The values are wrong; every problem is listed.
     """
-    if not set(changes) <= set(EDITABLE):
-        raise ValueError("A field is not editable.")
-    (row,) = lock_rows(Organization.objects.filter(pk=organization.pk))
-    require_version(row=row, expected_version=expected_version, actor=actor)
+    require_editable(changes, ORGANIZATION_EDITABLE)
+    row = lock_version(organization, expected_version=expected_version, actor=actor)
     return change_row(
         row=row, changes=changes, verb="update", actor=actor, at=at, organization_id=row.id
     )
@@ -136,22 +147,110 @@ def close_organization(
         StaleVersionError: It was changed in the meantime.
         OpenProjectsError: It has active projects.
     """
-    (row,) = lock_rows(Organization.objects.filter(pk=organization.pk))
-    require_version(row=row, expected_version=expected_version, actor=actor)
+    row = lock_version(organization, expected_version=expected_version, actor=actor)
     open_projects = Project.objects.filter(organization=row, state=LifecycleState.ACTIVE).count()
     if open_projects:
         raise OpenProjectsError(
             f"{row.name} has {open_projects} active projects.",
             facts={"open_projects": open_projects},
         )
-    return change_row(
-        row=row,
-        changes={"state": LifecycleState.CLOSED.value},
-        verb="close",
+    return close_row(row=row, actor=actor, at=at, organization_id=row.id)
+
+
+@transaction.atomic
+def create_project(
+    *,
+    organization: Organization,
+    slug: str,
+    name: str,
+    cost_center: str = "",
+    actor: Actor,
+    at: datetime,
+) -> Project:
+    """Create a project of an organization; it never moves to another.
+
+    Raises:
+        InvalidInputError: Fields are wrong; every problem is listed.
+        OrganizationClosedError: The organization is closed.
+        SlugTakenError: The organization has a project with this slug.
+    """
+    project = Project(
+        organization=organization, slug=slug, name=name, cost_center=cost_center, created_at=at
+    )
+    refuse_invalid(project)
+    (owner,) = lock_rows(Organization.objects.filter(pk=organization.pk))
+    if owner.state != LifecycleState.ACTIVE:
+        raise OrganizationClosedError(f"{owner.name} is closed.", field="organization")
+    add_row(
+        row=project,
+        refusals={
+            "project_slug_unique_in_organization": SlugTakenError(
+                f'The organization has a project with the slug "{slug}".', field="slug"
+            )
+        },
         actor=actor,
         at=at,
-        organization_id=row.id,
+        organization_id=owner.id,
+        facts={"slug": slug, "cost_center": cost_center},
     )
+    return project
+
+
+@transaction.atomic
+def update_project(
+    *,
+    project: Project,
+    changes: Mapping[str, Any],
+    expected_version: int | None = None,
+    actor: Actor,
+    at: datetime,
+) -> Project:
+    """Change how a project is described.
+
+    Args:
+        project: Which one.
+        changes: New values by field, of `PROJECT_EDITABLE`.
+        expected_version: The version the caller saw; None when it does not matter.
+        actor: The caller.
+        at: When, UTC.
+
+    Raises:
+        ValueError: A field is not editable.
+        StaleVersionError: It was changed in the meantime.
+        InvalidInputError: The values are wrong; every problem is listed.
+    """
+    require_editable(changes, PROJECT_EDITABLE)
+    row = lock_version(project, expected_version=expected_version, actor=actor)
+    return change_row(
+        row=row,
+        changes=changes,
+        verb="update",
+        actor=actor,
+        at=at,
+        organization_id=row.organization_id,
+    )
+
+
+@transaction.atomic
+def close_project(
+    *, project: Project, expected_version: int | None = None, actor: Actor, at: datetime
+) -> Project:
+    """Close a project: nothing is bound to it any more. Closing twice is nothing.
+
+    Raises:
+        StaleVersionError: It was changed in the meantime.
+        OpenBindingsError: A namespace is bound to it now or later.
+    """
+    lock_rows(Organization.objects.filter(pk=project.organization_id))
+    row = lock_version(project, expected_version=expected_version, actor=actor)
+    bound = NamespaceBinding.objects.filter(
+        project=row, valid__overlap=DateTimeTZRange(at, None)
+    ).count()
+    if bound:
+        raise OpenBindingsError(
+            f"{row.name} has {bound} namespaces bound to it.", facts={"bound_namespaces": bound}
+        )
+    return close_row(row=row, actor=actor, at=at, organization_id=row.organization_id)
 
 
 def _zone_problems(name: str) -> tuple[FieldProblem, ...]:

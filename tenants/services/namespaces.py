@@ -21,9 +21,9 @@ from tenants.domain.refusals import (
 )
 from tenants.models import Cluster, NamespaceBinding, Organization, Project
 from tenants.models.organization import LifecycleState
-from tenants.selectors.locks import lock_in_order, lock_rows
+from tenants.selectors.locks import lock_in_order
 from tenants.selectors.validation import refuse_invalid
-from tenants.services.changing import add_row, change_row, require_version
+from tenants.services.changing import add_row, change_row, lock_version
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 """Source: RFC 1123 labels, as Kubernetes names its namespaces."""
@@ -118,8 +118,7 @@ def close_binding(
         BindingEndedError: It has ended already.
         InvalidInputError: The hour does not lie between now, its begin, and its end.
     """
-    (row,) = lock_rows(NamespaceBinding.objects.filter(pk=binding.pk))
-    require_version(row=row, expected_version=expected_version, actor=actor)
+    row = lock_version(binding, expected_version=expected_version, actor=actor)
     if row.valid.upper is not None and row.valid.upper <= floor_hour(at):
         raise BindingEndedError(f"The binding ended at {row.valid.upper.isoformat()}.")
     refuse_invalid(row, further=_end_problems(row, valid_until, at))

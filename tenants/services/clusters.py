@@ -1,6 +1,6 @@
 """Writing clusters: registered, described anew, closed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -9,13 +9,17 @@ from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from tenants.domain.actors import Actor
 from tenants.domain.clusters import (
+    NamedSecret,
     admission_problems,
     alias_problems,
     later_problems,
     metered_problems,
+    origin_of,
+    origin_problems,
     reference_problems,
     resource_problems,
     scope_problems,
+    secrets_by_name,
     selector_problems,
     url_problems,
     user_label_problems,
@@ -23,14 +27,17 @@ from tenants.domain.clusters import (
 )
 from tenants.domain.errors import FieldProblem
 from tenants.domain.refusals import OpenBindingsError, SlugTakenError
-from tenants.models import Cluster, NamespaceBinding
+from tenants.models import Cluster, NamespaceBinding, SecretHost
 from tenants.models.cluster import AdmissionMode, FailurePolicy, QuotaTarget
-from tenants.models.organization import LifecycleState
-from tenants.selectors.locks import lock_rows
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
-from tenants.services.changing import add_row, change_row, require_version
-from tenants.services.clusters.secret_hosts import REFERENCE_OF, Secrets, secret_problems
+from tenants.services.changing import (
+    add_row,
+    change_row,
+    close_row,
+    lock_version,
+    require_editable,
+)
 
 EDITABLE: Final = (
     "name",
@@ -55,6 +62,12 @@ EDITABLE: Final = (
     "metered_from",
     "metered_until",
 )
+REFERENCE_OF: Final = {
+    "kubernetes_url": "credential_reference",
+    "prometheus_url": "prometheus_credential_reference",
+}
+Secrets = Mapping[str, Sequence[NamedSecret]]
+"""What references lead to, as the entry point read it: of the change and of all clusters."""
 NO_SECRETS: Final[Secrets] = {}
 SLUG_KEY: Final = "tenants_cluster_slug_key"
 
@@ -186,10 +199,8 @@ def update_cluster(  # noqa: PLR0913 - As above.
         StaleVersionError: It was changed in the meantime.
         InvalidInputError: The values are wrong; every problem is listed.
     """
-    if not set(changes) <= set(EDITABLE):
-        raise ValueError("A field is not editable.")
-    (row,) = lock_rows(Cluster.objects.filter(pk=cluster.pk))
-    require_version(row=row, expected_version=expected_version, actor=actor)
+    require_editable(changes, EDITABLE)
+    row = lock_version(cluster, expected_version=expected_version, actor=actor)
     changes = {**_dropped_references(row, changes), **changes}
     future = Cluster(**{name: changes.get(name, getattr(row, name)) for name in EDITABLE})
     wrong = (
@@ -221,8 +232,7 @@ def close_cluster(
         StaleVersionError: It was changed in the meantime.
         OpenBindingsError: A namespace of it is bound now or later.
     """
-    (row,) = lock_rows(Cluster.objects.filter(pk=cluster.pk))
-    require_version(row=row, expected_version=expected_version, actor=actor)
+    row = lock_version(cluster, expected_version=expected_version, actor=actor)
     bound = NamespaceBinding.objects.filter(
         cluster=row, valid__overlap=DateTimeTZRange(at, None)
     ).count()
@@ -230,13 +240,8 @@ def close_cluster(
         raise OpenBindingsError(
             f"{row.name} has {bound} bound namespaces.", facts={"bound_namespaces": bound}
         )
-    return change_row(
-        row=row,
-        changes={"state": LifecycleState.CLOSED.value, "closed_at": row.closed_at or at},
-        verb="close",
-        actor=actor,
-        at=at,
-        organization_id=None,
+    return close_row(
+        row=row, actor=actor, at=at, organization_id=None, closed_at=row.closed_at or at
     )
 
 
@@ -316,3 +321,69 @@ def _problems(cluster: Cluster) -> tuple[FieldProblem, ...]:
 
 def _lists(aliases: Mapping[str, Sequence[str]] | None) -> dict[str, list[str]]:
     return {name: list(others) for name, others in (aliases or {}).items()}
+
+
+def secret_problems(
+    cluster: Cluster, *, changed: Collection[str], secrets: Secrets, at: datetime
+) -> tuple[FieldProblem, ...]:
+    """Return the problems of secrets that are for another origin than they would be sent to.
+
+    An operator's pin decides; without one the first origin that a secret is named for, which is
+    written here, inside a transaction.
+
+    Args:
+        cluster: As it will be.
+        changed: Its fields that are new.
+        secrets: What its references lead to; of one that is not there, its name alone is known.
+        at: When, UTC.
+    """
+    _pin_known(secrets, at=at)
+    problems: list[FieldProblem] = []
+    for url_field, field in REFERENCE_OF.items():
+        if {url_field, field}.isdisjoint(changed):
+            continue
+        reference = getattr(cluster, field)
+        for secret in secrets.get(reference, secrets_by_name(reference)):
+            url = secret.url or getattr(cluster, url_field)
+            if url:
+                problems += _origin_problems(field, secret, url=url, at=at)
+    return tuple(problems)
+
+
+def _origin_problems(
+    field: str, secret: NamedSecret, *, url: str, at: datetime
+) -> tuple[FieldProblem, ...]:
+    allowed = secret.origins
+    if allowed is None:
+        allowed = _first_origins(secret.keys, origin=origin_of(url), at=at)
+    return () if secret.is_public else origin_problems(field, secret, url=url, allowed=allowed)
+
+
+def _first_origins(keys: Sequence[str], *, origin: str, at: datetime) -> frozenset[str]:
+    """Return the common origin of all keys of a secret; new keys get the one passed."""
+    if not origin:
+        return frozenset()
+    _pin(dict.fromkeys(keys, origin), at=at)
+    stored = frozenset(SecretHost.objects.filter(secret__in=keys).values_list("origin", flat=True))
+    return stored if len(stored) == 1 else frozenset()
+
+
+def _pin_known(secrets: Secrets, *, at: datetime) -> None:
+    """Pin what clusters name already and no pin knows yet: links and kubeconfigs that came later.
+
+    The oldest cluster comes first.
+    """
+    origins: dict[str, str] = {}
+    for cluster in Cluster.objects.order_by("created_at", "pk"):
+        for url_field, field in REFERENCE_OF.items():
+            for secret in secrets.get(getattr(cluster, field), ()):
+                origin = origin_of(secret.url or getattr(cluster, url_field))
+                for key in secret.keys if origin and secret.origins is None else ():
+                    origins.setdefault(key, origin)
+    _pin(origins, at=at)
+
+
+def _pin(origins: Mapping[str, str], *, at: datetime) -> None:
+    """Write first origins by key; keys that have one keep it."""
+    rows = [SecretHost(secret=key, origin=origin, created_at=at) for key, origin in origins.items()]
+    SecretHost.objects.bulk_create(sorted(rows, key=lambda row: row.secret), ignore_conflicts=True)

@@ -1,1 +1,0 @@
-"""Organizations, projects and namespace bindings over REST."""

@@ -1,1 +1,0 @@
-"""Clusters, and where their secrets may be sent."""

@@ -1,1 +1,0 @@
-"""Organizations, projects and the namespaces that belong to them."""
